@@ -342,7 +342,11 @@ def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
             return "uint32" if arguments[:2] == ("uint32", "uint32") else "int32"
         case Typing.FLOATS:
             return _float_of(arguments)
-        case Typing.SUM:
+        case Typing.REDUCE | Typing.EXCHANGE:
+            return first
+        case Typing.SUM | Typing.SCAN:
+            if use.intrinsic.typing is Typing.SCAN:
+                return None  # nobody has said here whether an operation is given
             if not isinstance(first, str):
                 return None
             row = ELEMENT_TYPES[first]

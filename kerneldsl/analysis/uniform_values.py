@@ -194,6 +194,8 @@ class ExpressionRules(ABC):
             return Value(form=Form.ARRAY if isinstance(constant, np.ndarray) else Form.OTHER)
         if name in self.array_names:
             return Value(form=Form.ARRAY)
+        if name in self.unit.callees:
+            return Value(form=Form.NUMBERS)  # a function that an intrinsic is given
         if name in self.unit.namespace or name in self.assigned:
             return Value()  # a library's; or a variable of which nothing leads here
         if name.startswith(RESERVED_PREFIX):

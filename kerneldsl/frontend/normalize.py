@@ -237,7 +237,7 @@ class _Session:
     def _make_local(self, local: LocalFunction, node: ast.AST, caller: _Body) -> FunctionUnit:
         """Make the unit of a function that stands in another one, for a call of it."""
         self._refuse_recursion(local, node, caller.reporter)
-        around = self._around[local]
+        around = self._around.setdefault(local, caller)  # a lambda has been met in the caller
         needed = local.needs(around.functions, around.names)
         hidden = [name for name in needed if around is not caller and name not in caller.needed]
         if hidden:

@@ -22,6 +22,7 @@ from kerneldsl.frontend.captured import (
 from kerneldsl.frontend.chains import draws, root_of
 from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
 from kerneldsl.frontend.local_functions import LocalFunction
+from kerneldsl.frontend.operations import checked_operation, is_none, local_lambda
 from kerneldsl.frontend.outside_values import OutsideValues
 from kerneldsl.frontend.reading import CellReader
 from kerneldsl.frontend.refusals import (
@@ -353,12 +354,35 @@ class Rewriter(OutsideValues):
         for parameter in intrinsic.parameters:
             if parameter in intrinsic.static:
                 static[parameter] = self._statics.argument(intrinsic, parameter, given[parameter])
+            elif parameter in intrinsic.functions and not is_none(given.get(parameter)):
+                arguments.append(self._operation(given[parameter], intrinsic, parameter))
             elif parameter in given:
                 arguments.append(self.visit(given[parameter]))
             else:
                 default = ast.Constant(intrinsic.defaults[parameter])
                 arguments.append(ast.copy_location(default, node))
         return self._use(node, intrinsic, static, arguments)
+
+    def _operation(self, node: ast.expr, intrinsic: Intrinsic, parameter: str) -> ast.expr:
+        """Return the name of a function that an intrinsic is given."""
+        local: LocalFunction | None = None
+        callee: FunctionUnit | None = None
+        name = f"{RESERVED_PREFIX}lambda_{len(self.callees)}"
+        if isinstance(node, ast.Lambda):
+            local = local_lambda(node, name)
+        elif isinstance(node, ast.Name) and node.id in self._local_functions:
+            name, local = node.id, self._local_functions[node.id]
+        elif self._is_read_outside(node):
+            resolved = self._scope.resolve(node)
+            callee = None if resolved.rest else self._callee(resolved)
+            if callee is not None:
+                name = self._name_of(resolved.path)
+                self._capture(name, resolved)
+        if local is not None:
+            callee = self._make_local(local, node)
+        what = f"kd.{intrinsic.name}: {parameter}"
+        self.callees[name] = checked_operation(self._reporter, node, callee, local, what)
+        return ast.copy_location(load(name), node)
 
     def _constant_array(self, node: ast.expr, path: str) -> ast.expr:
         """Return what stands for an array from outside that a kernel declares to be constant."""

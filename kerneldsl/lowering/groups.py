@@ -15,7 +15,7 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
 
-__all__ = ["Combination", "combination"]
+__all__ = ["Combination", "Sum", "behind_initial", "combination", "fenced", "sorts_before"]
 
 #: A flag that means nothing to an addition. Neither Numba nor the CUDA target lets an operation
 #: that has one be contracted: threads that add the same two numbers must get the same sum, whether
@@ -38,6 +38,11 @@ class Combination(ABC):
         return self.context.get_value_type(self.kind)
 
     @property
+    def is_called(self) -> bool:
+        """True if it is a call of a device function."""
+        return False
+
+    @property
     def is_vectorizable(self) -> bool:
         """True if it also combines vectors of values."""
         return isinstance(self.value_type, ir.IntType | ir.FloatType | ir.DoubleType)
@@ -52,7 +57,7 @@ class Combination(ABC):
 
 
 @dataclass(frozen=True)
-class _Sum(Combination):
+class Sum(Combination):
     """Adds; numbers of 16 bits as float32, whose sum is rounded once."""
 
     def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -92,6 +97,29 @@ class _Extreme(Combination):
         return builder.call(function, [a, b])
 
 
+@dataclass(frozen=True)
+class _Operation(Combination):
+    """Calls a device function, and converts what it returns."""
+
+    #: Numba's type of the function.
+    function: Any
+
+    @property
+    def is_called(self) -> bool:
+        return True
+
+    @property
+    def is_vectorizable(self) -> bool:
+        return False
+
+    def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        context, kinds = self.context, (self.kind, self.kind)
+        signature = self.function.get_call_type(context.typing_context, kinds, {})
+        implementation = context.get_function(self.function, signature)
+        result = implementation(builder, (a, b))
+        return context.cast(builder, result, signature.return_type, self.kind)
+
+
 def _mangled(kind: ir.Type) -> str:
     """Return a type as names of LLVM's functions hold it."""
     if isinstance(kind, ir.VectorType):
@@ -105,7 +133,46 @@ def combination(name: str, call: Call) -> Combination:
     `name` is the intrinsic's: a reduction's own, or a scan's.
     """
     context, kind = call.context, call.signature.return_type
+    for argument in call.signature.args:
+        if isinstance(argument, types.Dispatcher):
+            return _Operation(context, kind, argument)
     operation = name.partition(".")[2]
     if operation in ("max", "min"):
         return _Extreme(context, kind, operation)
-    return _Sum(context, kind)
+    return Sum(context, kind)
+
+
+def sorts_before(builder: ir.IRBuilder, kind: Any, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Return whether a key belongs before another one; NaN are the last ones, and equal."""
+    if not isinstance(kind, types.Float):
+        compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned
+        return compare("<", a, b)
+    is_number = builder.fcmp_ordered("ord", a, a)
+    is_before_nan = builder.and_(is_number, builder.fcmp_unordered("uno", b, b))
+    return builder.or_(builder.fcmp_ordered("<", a, b), is_before_nan)
+
+
+def behind_initial(call: Call, found: Combination, has_any: ir.Value, before: ir.Value) -> ir.Value:
+    """Return what a thread of an exclusive scan gets.
+
+    `before` are the values before the thread's, combined, if `has_any` says that there are any.
+    The last argument of the call is what the scan begins with, or ``None``.
+    """
+    builder = call.builder
+    if call.signature.args[-1] == types.none:
+        return builder.select(has_any, before, found.value_type(None))
+    initial = call.args[-1]
+    return builder.select(has_any, found.combine(builder, initial, before), initial)
+
+
+def fenced(call: Call, value: ir.Value) -> ir.Value:
+    """Return a value with which nothing is contracted that a device function computes of it."""
+    is_called = any(isinstance(argument, types.Dispatcher) for argument in call.signature.args)
+    if not is_called or not isinstance(value.type, ir.FloatType | ir.DoubleType):
+        return value
+    function = cgutils.get_or_insert_function(
+        call.builder.module,
+        ir.FunctionType(value.type, [value.type]),
+        f"llvm.arithmetic.fence.{_mangled(value.type)}",
+    )
+    return call.builder.call(function, [value])

@@ -7,6 +7,7 @@ a coordinate, or can fault, it takes those as leading parameters; its callers pa
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -70,7 +71,8 @@ class Binder:
         The namespace is filled, and the tree, whose ids are replaced, is changed in place.
         `private_arrays` names variables that hold a shared or local array.
         """
-        from targets.cpu.intrinsics import bounds, faults, groups, memory, typing_hints, warp
+        from targets.cpu.intrinsics import bounds, faults, memory, typing_hints, warp
+        from targets.cpu.intrinsics.groups.room import nothing_posted
         from targets.cpu.library import keep_loop
 
         namespace.update(unit.namespace)
@@ -82,7 +84,7 @@ class Binder:
             kd_view=memory.array_view,
             kd_expect=warp.expect,
             kd_arrive=warp.arrive,
-            kd_nothing_posted=groups.nothing_posted,
+            kd_nothing_posted=nothing_posted,
             kd_int32=np.int32,
             kd_int64=np.int64,
             kd_uint32=np.uint32,
@@ -100,6 +102,9 @@ class Binder:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
+            for argument in node.args:  # a function that an intrinsic is given
+                if isinstance(argument, ast.Name) and argument.id in unit.callees:
+                    namespace[argument.id] = self.operation(unit.callees[argument.id])
             if node.func.id in (CHECKED, FAULT_CALL):
                 self.pass_place(node)
                 continue
@@ -146,6 +151,14 @@ class Binder:
                 namespace[node.func.id] = _local_array(dtype, shape, offset)
                 scratch: list[ast.expr] = [load(SCRATCH), ast.Constant(0)]
                 node.args = [place_at(s, node) for s in scratch]
+
+    def operation(self, unit: FunctionUnit) -> Any:
+        """Return a function that an intrinsic calls: with its own parameters alone, unchecked."""
+        options = dataclasses.replace(self.spec.options, debug=False)
+        spec = dataclasses.replace(self.spec, options=options)
+        function, passed = Binder(spec, self.space, [], self.storage).function(unit)
+        assert not passed
+        return function
 
     def bind_print(self, node: ast.Call, namespace: dict[str, Any], unit: FunctionUnit) -> None:
         """Bind one ``print`` to an operation that knows its constant strings."""

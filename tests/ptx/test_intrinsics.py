@@ -124,6 +124,33 @@ def extremes_of_groups(x):
     x[t] = kd.block.min(x[t])
 
 
+def operations_of_groups(x):
+    t = kd.threadIdx.x
+    x[t] = kd.warp.reduce(x[t], lambda a, b: b)
+    x[t] = kd.block.reduce(x[t], lambda a, b: a)
+    x[t] = kd.warp.inclusive_scan(x[t], lambda a, b: b)
+    x[t] = kd.block.inclusive_scan(x[t], lambda a, b: b)
+    x[t] = kd.warp.exclusive_scan(x[t], lambda a, b: b, x[t])
+    x[t] = kd.block.exclusive_scan(x[t], lambda a, b: b, x[0])
+    x[t] = kd.block.exclusive_scan(x[t], initial=x[t])
+
+
+def exchanges_of_groups(x):
+    t = kd.threadIdx.x
+    x[t] = kd.warp.broadcast(x[t], 3)
+    x[t] = kd.block.broadcast(x[t], 3)
+    x[t] = kd.warp.exchange(x[t], t + 1)
+    x[t] = kd.block.exchange(x[t], t - 1)
+
+
+def sorts_of_groups(x):
+    t = kd.threadIdx.x
+    x[t] = kd.warp.sort(x[t])
+    x[t] = kd.block.sort(x[t])
+    key, value = kd.warp.sort(x[t], x[t])
+    x[t], value = kd.block.sort(value, key)
+
+
 def votes_of_groups(p, out):
     t = kd.threadIdx.x
     out[t] = kd.warp.count(p[t]) + kd.block.count(p[t])
@@ -194,8 +221,11 @@ def _kernels():
         yield votes_of_groups, f"{dtype}[::1], int32[::1]"
     for dtype in INTRINSICS["block.sum"].dtypes:
         yield sums_of_groups, f"{dtype}[::1]"
+        yield operations_of_groups, f"{dtype}[::1]"
+        yield exchanges_of_groups, f"{dtype}[::1]"
     for dtype in INTRINSICS["block.max"].dtypes:
         yield extremes_of_groups, f"{dtype}[::1]"
+        yield sorts_of_groups, f"{dtype}[::1]"
     for dtype in DTYPE_NAMES:
         if ELEMENT_TYPES[dtype].is_integer:
             yield bits, f"{dtype}[::1]"

@@ -128,18 +128,73 @@ def _extreme(combine: _Combine) -> Callable[[Mapping[int, tuple[Any, ...]]], dic
     return answer
 
 
+def _reduced(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+    operation = next(iter(given.values()))[1]
+    total = _reduce({i: args[0] for i, args in given.items()}, _of_one_type(operation))
+    return dict.fromkeys(given, total)
+
+
+def _of_one_type(operation: _Combine) -> _Combine:
+    """An operation whose result has the type of its operands."""
+
+    def combine(a: Any, b: Any) -> Any:
+        return np.asarray(operation(a, b)).astype(np.asarray(a).dtype)[()]
+
+    return combine
+
+
+def _scan_with(given: Mapping[int, tuple[Any, ...]]) -> tuple[dict[int, Any], _Combine]:
+    """Each value with all before it, not rounded yet, and what combines them."""
+    operation = next(iter(given.values()))[1]
+    if operation is None:
+        return _scan({i: _added_as(args[0]) for i, args in given.items()}, _add), _add
+    combine = _of_one_type(operation)
+    return _scan({i: args[0] for i, args in given.items()}, combine), combine
+
+
 def _inclusive(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-    scanned = _scan({i: _added_as(args[0]) for i, args in given.items()}, _add)
+    scanned, _ = _scan_with(given)
     return {i: _rounded(value, given[i][0]) for i, value in scanned.items()}
 
 
 def _exclusive(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+    scanned, combine = _scan_with(given)
     answers: dict[int, Any] = {}
     before: Any = None
-    for number, value in sorted(_inclusive(given).items()):
-        answers[number] = type(value)(0) if before is None else before
-        before = value
+    for number in sorted(scanned):
+        x, _, initial = given[number]
+        kind = type(scanned[number])
+        if initial is not None:
+            initial = kind(_rounded(initial, x))
+            answer = initial if before is None else combine(initial, before)
+        else:
+            answer = kind(0) if before is None else before
+        answers[number] = _rounded(answer, x)
+        before = scanned[number]
     return answers
+
+
+def _broadcast(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+    return {i: given[int(source)][0] for i, (_, source) in given.items()}
+
+
+def _exchange(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+    return {i: given.get(int(source), (x,))[0] for i, (x, source) in given.items()}
+
+
+def _sort(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+    threads = sorted(given)
+
+    def key(thread: int) -> Any:
+        value = given[thread][0]
+        return (1, 0) if value != value else (0, value)
+
+    order = sorted(threads, key=key)
+    has_values = given[threads[0]][1] is not None
+    return {
+        thread: given[source] if has_values else given[source][0]
+        for thread, source in zip(threads, order, strict=True)
+    }
 
 
 def _truths(given: Mapping[int, tuple[Any, ...]]) -> list[bool]:
@@ -154,6 +209,10 @@ _WORDS: dict[str, Callable[[Mapping[int, tuple[Any, ...]]], dict[int, Any]]] = {
     "any": lambda given: dict.fromkeys(given, any(_truths(given))),
     "all": lambda given: dict.fromkeys(given, all(_truths(given))),
     "count": lambda given: dict.fromkeys(given, np.int32(sum(_truths(given)))),
+    "reduce": _reduced,
+    "broadcast": _broadcast,
+    "exchange": _exchange,
+    "sort": _sort,
     "inclusive_scan": _inclusive,
     "exclusive_scan": _exclusive,
 }

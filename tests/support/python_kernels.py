@@ -19,6 +19,7 @@ import kerneldsl as kd
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.support.groups import GROUPS
 from tests.support.simt import STOPS, Launch, Stop, Thread
 
@@ -78,7 +79,13 @@ class _Group:
 
     def __getattr__(self, word: str) -> Any:
         name = f"{self._group}.{word}"
-        return lambda *args: self._language._wait(name, args)
+        row = INTRINSICS[name]
+
+        def call(*args: Any, **named: Any) -> Any:
+            given = {**row.defaults, **dict(zip(row.parameters, args, strict=False)), **named}
+            return self._language._wait(name, tuple(given[each] for each in row.parameters))
+
+        return call
 
 
 def _lines_to(frame: types.FrameType | None) -> tuple[int, ...]:

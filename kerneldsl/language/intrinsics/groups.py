@@ -22,6 +22,10 @@ __all__ = ["block", "warp"]  # what is listed here is of the language
 #: Bytes of shared memory in which the warps of a block meet: 16 for each of 32, and which of them
 #: have come.
 GROUP_SLOTS_BYTES = 32 * 16 + 16
+#: Bytes in which each of 1024 threads gives 32 bits to another one.
+GROUP_WORDS_BYTES = 1024 * 4
+#: Operations in which threads of a block do that.
+_WITH_WORDS = ("exchange", "sort")
 
 #: dtypes that have an order; floating-point numbers of 8 bits are for storage alone.
 _ORDERED = tuple(
@@ -47,6 +51,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
         parameters: tuple[str, ...],
         uniform_in: Scope,
         dtypes: tuple[str, ...] = (),
+        defaults: dict[str, None] | None = None,
     ) -> None:
         is_shared = scope is Scope.BLOCK and bool(dtypes)  # votes are the barrier's own
         members[name] = Intrinsic(
@@ -58,7 +63,10 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
             Effect.BARRIER,
             scope,
             dtypes,
-            shared_bytes=GROUP_SLOTS_BYTES if is_shared else 0,
+            defaults=dict(defaults or {}),
+            functions=("op",) if "op" in parameters else (),
+            shared_bytes=is_shared * GROUP_SLOTS_BYTES
+            + (is_shared and name in _WITH_WORDS) * GROUP_WORDS_BYTES,
         )
 
     declare("sum", f"The sum of `x` over {threads}.", Typing.SUM, ("x",), scope, _ADDED)
@@ -72,20 +80,58 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     ):
         declare(name, summary, typing, ("predicate",), scope)
     declare(
+        "reduce",
+        f"All `x` of {threads}, combined by `op(a, b)`, which is associative.",
+        Typing.REDUCE,
+        ("x", "op"),
+        scope,
+        _ADDED,
+    )
+    declare(
         "inclusive_scan",
-        f"The sum of `x` over {threads} up to this {who}.",
-        Typing.SUM,
-        ("x",),
+        f"The sum of `x` over {threads} up to this {who}, or what `op(a, b)` makes of them.",
+        Typing.SCAN,
+        ("x", "op"),
+        Scope.THREAD,
+        _ADDED,
+        {"op": None},
+    )
+    declare(
+        "exclusive_scan",
+        f"The sum of `x` over {threads} before this {who}, behind `initial`; or what `op(a, b)` "
+        "makes of them.",
+        Typing.SCAN,
+        ("x", "op", "initial"),
+        Scope.THREAD,
+        _ADDED,
+        {"op": None, "initial": None},
+    )
+    declare(
+        "broadcast",
+        f"The `x` of {who} `source`, which takes part, and is the same to all of {threads}.",
+        Typing.EXCHANGE,
+        ("x", "source"),
+        scope,
+        _ADDED,
+    )
+    declare(
+        "exchange",
+        f"The `x` of {who} `source`; of one that takes no part, this {who}'s own.",
+        Typing.EXCHANGE,
+        ("x", "source"),
         Scope.THREAD,
         _ADDED,
     )
     declare(
-        "exclusive_scan",
-        f"The sum of `x` over {threads} before this {who}; 0 for the first.",
-        Typing.SUM,
-        ("x",),
+        "sort",
+        f"The smallest of {threads}' `keys` for the first of them, the next for the second, and so "
+        "on, NaN last; with `values`, the key and the value that came with it. Equal keys keep "
+        "their order.",
+        Typing.SORT,
+        ("keys", "values"),
         Scope.THREAD,
-        _ADDED,
+        _ORDERED,
+        {"values": None},
     )
     return members
 

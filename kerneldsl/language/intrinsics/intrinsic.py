@@ -90,6 +90,16 @@ class Typing(enum.Enum):
     """As VOTE, with a truth value."""
     SUM = "(x) -> type of x, or 32 bits"
     """`x` is a number; smaller integers and booleans are converted to int32 or uint32."""
+    SCAN = "(x, op, …) -> type of x, or 32 bits"
+    """`x` as in SUM; with an `op` that is a function and not ``None`` as in REDUCE. What follows is
+    converted to the type of the result, or ``None``."""
+    REDUCE = "(x, op) -> type of x"
+    """`x` is a number; the function `op` is called with two of that type, and what it returns is
+    converted to it."""
+    EXCHANGE = "(x, source) -> type of x"
+    """`x` is a number, and `source` is converted to int32."""
+    SORT = "(keys, values) -> type of keys, or a tuple of both types"
+    """`keys` is a real number, no truth value; `values` is a number or ``None``."""
     EXTREME = "(x) -> type of x"
     """`x` is a real number, no truth value."""
     LANE_MASK = "() -> uint32"
@@ -160,6 +170,8 @@ class Intrinsic:
         Parameters that must be constants when the kernel is compiled.
     defaults : dict
         Values of parameters that may be left out.
+    functions : tuple of str
+        Parameters that are device functions, which must be known when the kernel is compiled.
     shared_bytes : int
         Shared memory through which the threads of a block meet in it, in bytes; all such
         operations of a kernel share it.
@@ -175,6 +187,7 @@ class Intrinsic:
     dtypes: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(default_factory=dict)
+    functions: tuple[str, ...] = ()
     shared_bytes: int = 0
 
     @property

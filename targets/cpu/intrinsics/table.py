@@ -18,7 +18,7 @@ from kerneldsl.lowering.calls import Emitter
 from targets.cpu.ids import EXPRESSIONS, Expression
 from targets.cpu.intrinsics import warp, warp_values
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
-from targets.cpu.intrinsics.groups import GROUPS
+from targets.cpu.intrinsics.groups.table import GROUPS
 from targets.cpu.intrinsics.operations import operation
 from targets.cpu.intrinsics.warp import Exchange
 

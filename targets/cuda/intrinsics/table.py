@@ -10,7 +10,8 @@ from kerneldsl.lowering.calls import Emitter
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.typing_rules import typing_rule
-from targets.cuda.intrinsics import atomics, groups, ids, memory, synchronize, values, warp
+from targets.cuda.intrinsics import atomics, ids, memory, synchronize, values, warp
+from targets.cuda.intrinsics.groups import table as groups
 
 __all__ = ["EMITTERS", "bind"]
 

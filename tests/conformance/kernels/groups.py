@@ -333,3 +333,253 @@ def of_constants(x, out):
 
 
 _list.add("of_constants", of_constants, _values((70,), 2, "int64", 4), grid=(2,), block=(70,))
+
+
+# -- any operation ----------------------------------------------------------------------------
+@kd.func
+def multiply(a, b):
+    return a * b
+
+
+@kd.func
+def later(a, b):
+    """Associative, and not commutative: it tells in which order values meet."""
+    return b
+
+
+@kd.func
+def affine(a, b):
+    """Compose x -> 3x + 2y of both halves of a number: associative, in int64 alone."""
+    return (a >> 32) * (b >> 32) << 32 | ((a & 0xFFFF) * (b >> 32) + (b & 0xFFFF)) & 0xFFFF
+
+
+@kd.kernel
+def any_operation(x, out):
+    i = own_index()
+    out[i, 0] = kd.warp.reduce(x[i], multiply)
+    out[i, 1] = kd.block.reduce(x[i], multiply)
+    out[i, 2] = kd.warp.reduce(x[i], later)
+    out[i, 3] = kd.block.reduce(x[i], later)
+    out[i, 4] = kd.warp.inclusive_scan(x[i], multiply)
+    out[i, 5] = kd.block.inclusive_scan(x[i], later)
+    out[i, 6] = kd.warp.exclusive_scan(x[i], later, x[i])
+    out[i, 7] = kd.block.exclusive_scan(x[i], multiply, x[0])
+
+
+def _mild(block, blocks, dtype, columns):
+    """Values of which a product of many is a number."""
+
+    def make(rng):
+        size = _volume(block) * blocks
+        x = random_array(rng, size, dtype)
+        if x.dtype.kind not in "iub":
+            x = (np.sign(x.real) * 2.0 ** rng.integers(-1, 2, size)).astype(dtype)
+        return x, poisoned((size, columns), dtype)
+
+    return make
+
+
+for _dtype in _dtypes("block.reduce"):
+    if _dtype == "bool":
+        continue
+    for _block in ((100,), (32,)):
+        _list.add(
+            f"any_operation_{_dtype}_{_shown(_block)}",
+            any_operation,
+            _mild(_block, 2, _dtype, 8),
+            grid=(2,),
+            block=_block,
+            dtype=_dtype,
+        )
+for _block in ((1,), (7,), (33,), (256,), *_PLANES):
+    _list.add(
+        f"any_operation_of_{_shown(_block)}",
+        any_operation,
+        _mild(_block, 2, "float32", 8),
+        grid=(2,),
+        block=_block,
+    )
+
+
+@kd.kernel
+def truth_operations(x, out):
+    i = own_index()
+    out[i, 0] = kd.warp.reduce(x[i], lambda a, b: a != b)
+    out[i, 1] = kd.block.reduce(x[i], lambda a, b: a != b)
+    out[i, 2] = kd.warp.inclusive_scan(x[i], lambda a, b: a or b)
+    out[i, 3] = kd.block.inclusive_scan(x[i], lambda a, b: a and b)
+    out[i, 4] = kd.warp.exclusive_scan(x[i], lambda a, b: a != b, False)
+    out[i, 5] = kd.block.exclusive_scan(x[i], lambda a, b: a != b, True)
+
+
+_list.add(
+    "truth_operations",
+    truth_operations,
+    _values((70,), 2, "bool", 6),
+    grid=(2,),
+    block=(70,),
+    dtype="bool",
+)
+
+
+@kd.kernel
+def operations_in_places(x, keep, out):
+    # A local function, a lambda, in a branch, in a loop, behind a return, of products.
+    i = kd.grid(1)
+    if not keep[i]:
+        return
+
+    def longer(a, b):
+        return a if abs(a) >= abs(b) else b
+
+    total = np.float32(0)
+    for k in range(3):
+        total += kd.block.reduce(x[i] * np.float32(k), longer)
+    out[i, 0] = total
+    out[i, 1] = 0
+    if x[i] > 0:
+        out[i, 1] = kd.warp.reduce(x[i] * x[i], lambda a, b: a + b)
+    out[i, 2] = kd.block.exclusive_scan(x[i] * x[i], lambda a, b: a + b, np.float32(10))
+    out[i, 3] = kd.warp.exclusive_scan(x[i], initial=x[i])
+    out[i, 4] = kd.block.exclusive_scan(x[i], None, 3)
+
+
+def _operations_in_places(rng):
+    keep = rng.random(300) < 0.8
+    keep[128:160] = False
+    return random_array(rng, 300, np.float32), keep, poisoned((300, 5), np.float32)
+
+
+_list.add(
+    "operations_in_places", operations_in_places, _operations_in_places, grid=(3,), block=(100,)
+)
+
+
+@kd.kernel
+def affine_maps(x, out):
+    i = kd.grid(1)
+    out[i, 0] = kd.block.reduce(x[i], affine)
+    out[i, 1] = kd.block.inclusive_scan(x[i], affine)
+    out[i, 2] = kd.warp.inclusive_scan(x[i], affine)
+
+
+def _affine_maps(rng):
+    x = rng.integers(0, 3, 200) << 32 | rng.integers(0, 1000, 200)
+    return x, poisoned((200, 3), np.int64)
+
+
+_list.add("affine_maps", affine_maps, _affine_maps, grid=(2,), block=(100,))
+
+
+# -- values of other threads ------------------------------------------------------------------
+@kd.kernel
+def other_threads(x, out, n):
+    i = own_index()
+    threads = kd.blockDim.x * kd.blockDim.y * kd.blockDim.z
+    own = i - kd.blockIdx.x * threads
+    out[i, 0] = kd.block.broadcast(x[i], n % threads)
+    out[i, 1] = kd.warp.broadcast(x[i], 0)
+    out[i, 2] = kd.block.exchange(x[i], threads - 1 - own)
+    out[i, 3] = kd.warp.exchange(x[i], kd.laneid ^ 5)
+    out[i, 4] = kd.block.exchange(x[i], own * 7 - 3)  # may be nobody
+    out[i, 5] = kd.warp.exchange(x[i], kd.laneid * 3 - 9)
+
+
+def _with_number(block, blocks, dtype, columns, number):
+    make = _values(block, blocks, dtype, columns)
+    return lambda rng: (*make(rng), number)
+
+
+for _dtype in _dtypes("block.exchange"):
+    _list.add(
+        f"other_threads_{_dtype}",
+        other_threads,
+        _with_number((100,), 2, _dtype, 6, 77),
+        grid=(2,),
+        block=(100,),
+        dtype=_dtype,
+    )
+for _block in (*_BLOCKS, *_PLANES):
+    _list.add(
+        f"other_threads_of_{_shown(_block)}",
+        other_threads,
+        _with_number(_block, 2, "float64", 6, 1000),
+        grid=(2,),
+        block=_block,
+    )
+
+
+@kd.kernel
+def of_some_threads(x, keep, out):
+    i = kd.grid(1)
+    out[i, 0] = out[i, 1] = out[i, 2] = out[i, 3] = out[i, 4] = 0
+    if not keep[i]:
+        return
+    out[i, 0] = kd.block.exchange(x[i], kd.threadIdx.x ^ 9)
+    out[i, 1] = kd.block.broadcast(x[i], 5)
+    out[i, 2] = kd.block.sort(x[i])
+    if x[i] > 0:
+        out[i, 3] = kd.warp.sort(x[i])
+        out[i, 4] = kd.warp.exchange(x[i], kd.laneid ^ 3)
+    else:
+        keys, values = kd.warp.sort(x[i], np.float32(i))
+        out[i, 3] = keys
+        out[i, 4] = values
+
+
+def _of_some_threads(rng):
+    keep = rng.random(300) < 0.7
+    keep[[5, 105, 205]] = True
+    keep[132:164] = False
+    return random_array(rng, 300, np.float32), keep, poisoned((300, 5), np.float32)
+
+
+_list.add("of_some_threads", of_some_threads, _of_some_threads, grid=(3,), block=(100,))
+
+
+# -- sorting ----------------------------------------------------------------------------------
+@kd.kernel
+def sorted_keys(x, out):
+    i = own_index()
+    out[i, 0] = kd.warp.sort(x[i])
+    out[i, 1] = kd.block.sort(x[i])
+    keys, values = kd.block.sort(x[i], x[i])
+    out[i, 2] = keys
+    out[i, 3] = values
+
+
+@kd.kernel
+def sorted_pairs(x, y, out):
+    # Few different keys, so that what is equal tells whether it keeps its order.
+    i = own_index()
+    keys, values = kd.warp.sort(x[i], y[i])
+    out[i, 0] = values
+    keys, values = kd.block.sort(x[i], i)
+    out[i, 1] = values + keys * 0
+
+
+for _dtype in _dtypes("block.sort"):
+    for _block in ((100,), (64,)):
+        _list.add(
+            f"sorted_keys_{_dtype}_{_shown(_block)}",
+            sorted_keys,
+            _values(_block, 2, _dtype, 4, is_special=True),
+            grid=(2,),
+            block=_block,
+            dtype=_dtype,
+        )
+
+
+def _pairs(block):
+    def make(rng):
+        size = 2 * _volume(block)
+        x = rng.integers(-3, 4, size).astype(np.int16)
+        return x, random_array(rng, size, np.float64), poisoned((size, 2), np.float64)
+
+    return make
+
+
+for _block in (*_BLOCKS, *_PLANES):
+    _list.add(
+        f"sorted_pairs_of_{_shown(_block)}", sorted_pairs, _pairs(_block), grid=(2,), block=_block
+    )

@@ -1,0 +1,237 @@
+"""Combine the values of a warp in a tree, and those of a block"s warps in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.groups import (
+    Combination,
+    combination,
+)
+from targets.cpu.ids import WARP_SIZE
+from targets.cpu.intrinsics.groups.room import (
+    I1,
+    I32,
+    I64,
+    WIDTHS,
+    Room,
+    each_lane,
+    is_any,
+    last_of,
+)
+
+__all__ = ["reduce_values", "scan_before", "scan_values"]
+
+
+def reduce_values(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
+    builder, found = room.builder, combination(name, call)
+    values = room.values(found.value_type)
+    with cgutils.for_range(builder, room.warps) as loop:
+        first = builder.gep(values, [builder.mul(loop.index, I64(WARP_SIZE))])
+        _of_warp(builder, found, room.present(loop.index), first, _reduce_vector, _reduce_tree)
+    if scope is Scope.BLOCK:
+        total = _Chain(builder, found)
+        with cgutils.for_range(builder, room.warps) as loop:
+            is_here = builder.icmp_unsigned("!=", room.present(loop.index), I32(0))
+            with builder.if_then(is_here):
+                first = builder.mul(loop.index, I64(WARP_SIZE))
+                total.add(builder.load(builder.gep(values, [first])))
+        with builder.if_then(total.is_begun):
+            builder.store(total.value, values)
+    return call.context.get_dummy_value()
+
+
+def _of_warp(
+    builder: ir.IRBuilder,
+    found: Combination,
+    present: ir.Value,
+    first: ir.Value,
+    of_vector: Callable[[ir.IRBuilder, Combination, ir.Value, ir.Value], None],
+    of_lanes: Callable[[ir.IRBuilder, Combination, ir.Value, ir.Value], None],
+) -> None:
+    """Combine the values of one warp in place: of a whole one as a vector, where that can be."""
+    if not found.is_vectorizable:
+        of_lanes(builder, found, first, present)
+        return
+    is_whole = builder.icmp_unsigned("==", present, I32(0xFFFFFFFF))
+    with builder.if_else(is_whole) as (whole, part):
+        with whole:
+            kind = ir.VectorType(found.value_type, WARP_SIZE)
+            place = builder.bitcast(first, kind.as_pointer())
+            of_vector(builder, found, place, builder.load(place, align=_ALIGNMENT))
+        with part:
+            of_lanes(builder, found, first, present)
+
+
+#: A value's place is a multiple of its size, of which this is the least.
+_ALIGNMENT = 1
+
+
+def _permuted(builder: ir.IRBuilder, vector: ir.Value, lanes: list[int]) -> ir.Value:
+    return builder.shuffle_vector(vector, vector, _constant(I32, lanes))
+
+
+def _constant(kind: ir.Type, values: list[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(kind, len(values)), values)
+
+
+def _reduce_vector(
+    builder: ir.IRBuilder, found: Combination, place: ir.Value, vector: ir.Value
+) -> None:
+    for width in WIDTHS:
+        count = WARP_SIZE // width
+        even = _permuted(builder, vector, list(range(0, count, 2)))
+        odd = _permuted(builder, vector, list(range(1, count, 2)))
+        vector = found.combine(builder, even, odd)
+    first = builder.bitcast(place, found.value_type.as_pointer())
+    builder.store(builder.extract_element(vector, I32(0)), first)
+
+
+def _reduce_tree(
+    builder: ir.IRBuilder, found: Combination, first: ir.Value, present: ir.Value
+) -> None:
+    """Combine neighbouring lanes, then neighbouring pairs, and so on; who is absent is left out.
+
+    What a part of the warp gives stands at its beginning.
+    """
+    for width in WIDTHS:
+        with cgutils.for_range(builder, I32(WARP_SIZE // (2 * width))) as part:
+            start = builder.mul(part.index, I32(2 * width))
+            low, high = _halves(builder, present, start, width)
+            with builder.if_then(is_any(builder, high)):
+                one = builder.gep(first, [start])
+                other = builder.load(builder.gep(one, [I32(width)]))
+                with builder.if_else(is_any(builder, low)) as (both, alone):
+                    with both:
+                        builder.store(found.combine(builder, builder.load(one), other), one)
+                    with alone:
+                        builder.store(other, one)
+
+
+def _halves(
+    builder: ir.IRBuilder, present: ir.Value, start: ir.Value, width: int
+) -> tuple[ir.Value, ir.Value]:
+    """Return who is there of the two halves of a part of a warp, each from bit 0 on."""
+    lanes = I32((1 << width) - 1)
+    low = builder.lshr(present, start)
+    return builder.and_(low, lanes), builder.and_(builder.lshr(low, I32(width)), lanes)
+
+
+class _Chain:
+    """Values that are combined one after the other; the first is taken as it is."""
+
+    def __init__(self, builder: ir.IRBuilder, found: Combination) -> None:
+        self._builder = builder
+        self._found = found
+        self._value = cgutils.alloca_once(builder, found.value_type)
+        self._is_begun = cgutils.alloca_once(builder, I1)
+        self.clear()
+
+    @property
+    def is_begun(self) -> ir.Value:
+        """True if there is a value."""
+        return self._builder.load(self._is_begun)
+
+    @property
+    def value(self) -> ir.Value:
+        """All values so far, combined."""
+        return self._builder.load(self._value)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._builder.store(I1(0), self._is_begun)
+
+    def set(self, value: ir.Value) -> None:
+        """Go on from a value that is all values so far."""
+        self._builder.store(value, self._value)
+        self._builder.store(I1(1), self._is_begun)
+
+    def add(self, value: ir.Value) -> None:
+        """Add a value at the end."""
+        builder = self._builder
+        with builder.if_else(self.is_begun) as (later, first):
+            with later:
+                builder.store(self._found.combine(builder, self.value, value), self._value)
+            with first:
+                self.set(value)
+
+
+def scan_values(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
+    """Combine each value with those before it."""
+    builder, found = room.builder, combination(name, call)
+    values = room.values(found.value_type)
+    before = _Chain(builder, found)
+    with cgutils.for_range(builder, room.warps) as loop:
+        present = room.present(loop.index)
+        first = builder.gep(values, [builder.mul(loop.index, I64(WARP_SIZE))])
+        with builder.if_then(is_any(builder, present)):
+            _of_warp(builder, found, present, first, _scan_vector, _scan_tree)
+            if scope is Scope.BLOCK:
+                with builder.if_then(before.is_begun):
+                    _behind(builder, found, before.value, first, present)
+                before.set(builder.load(builder.gep(first, [last_of(builder, present)])))
+    return call.context.get_dummy_value()
+
+
+def _behind(
+    builder: ir.IRBuilder,
+    found: Combination,
+    before: ir.Value,
+    first: ir.Value,
+    present: ir.Value,
+) -> None:
+    """Combine what is before a warp with each of its values."""
+    with each_lane(builder, present) as lane:
+        place = builder.gep(first, [lane])
+        builder.store(found.combine(builder, before, builder.load(place)), place)
+
+
+def _scan_vector(
+    builder: ir.IRBuilder, found: Combination, place: ir.Value, vector: ir.Value
+) -> None:
+    for width in WIDTHS:
+        # Lanes of an upper half meet the last of the lower half, which has all before them.
+        sources = [lane & -2 * width | width - 1 for lane in range(WARP_SIZE)]
+        is_upper = _constant(I1, [lane & width != 0 for lane in range(WARP_SIZE)])
+        combined = found.combine(builder, _permuted(builder, vector, sources), vector)
+        vector = builder.select(is_upper, combined, vector)
+    builder.store(vector, place, align=_ALIGNMENT)
+
+
+def _scan_tree(
+    builder: ir.IRBuilder, found: Combination, first: ir.Value, present: ir.Value
+) -> None:
+    for width in WIDTHS:
+        with cgutils.for_range(builder, I32(WARP_SIZE // (2 * width))) as part:
+            start = builder.mul(part.index, I32(2 * width))
+            low, high = _halves(builder, present, start, width)
+            with builder.if_then(is_any(builder, low)):
+                last = builder.gep(first, [builder.add(start, last_of(builder, low))])
+                before = builder.load(last)
+                upper = builder.gep(first, [builder.add(start, I32(width))])
+                _behind(builder, found, before, upper, high)
+
+
+def scan_before(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
+    """Scan, and give each thread the result of the one before it, and a bit to who has one."""
+    scan_values(name, scope, room, call)
+    builder, found = room.builder, combination(name, call)
+    values = room.values(found.value_type)
+    before = _Chain(builder, found)
+    with cgutils.for_range(builder, room.warps) as loop:
+        if scope is Scope.WARP:
+            before.clear()
+        first = builder.gep(values, [builder.mul(loop.index, I64(WARP_SIZE))])
+        with each_lane(builder, room.present(loop.index)) as lane:
+            place = builder.gep(first, [lane])
+            own = builder.load(place)
+            with builder.if_then(before.is_begun):
+                builder.store(before.value, place)
+                room.set_bit(loop.index, builder.zext(lane, I64))
+            before.set(own)
+    return call.context.get_dummy_value()

@@ -1,0 +1,185 @@
+"""Write the steps of an operation of a group, in the memory of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, lower_cast, models, register_model
+
+from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.numba_internals.arrays import make_array
+from kerneldsl.lowering.typing_rules import typing_rule
+from targets.cpu.ids import WARP_SIZE
+from targets.cpu.intrinsics.warp import Exchange
+
+__all__ = [
+    "I1",
+    "I32",
+    "I64",
+    "WIDTHS",
+    "Room",
+    "Step",
+    "each_lane",
+    "exchange",
+    "is_any",
+    "last_of",
+    "nothing_posted",
+]
+
+I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+
+
+WIDTHS = (1, 2, 4, 8, 16)
+
+
+class Room:
+    """The memory of a block as an operation uses it.
+
+    `number` is the thread that posts or takes, or how many threads the block has.
+    """
+
+    def __init__(
+        self, builder: ir.IRBuilder, values: Any, lanes: Any, number: ir.Value, warps: ir.Value
+    ) -> None:
+        self.builder = builder
+        self.number = number
+        self.warps = warps
+        self._values = values
+        self._lanes = lanes
+
+    @property
+    def warp(self) -> ir.Value:
+        """The thread's warp."""
+        return self.builder.udiv(self.number, I64(WARP_SIZE))
+
+    @property
+    def lane(self) -> ir.Value:
+        """The thread's index in it."""
+        return self.builder.urem(self.number, I64(WARP_SIZE))
+
+    def values(self, kind: ir.Type) -> ir.Value:
+        """Return the address of the first thread's value."""
+        return self.section(0, kind)
+
+    def section(self, number: int, kind: ir.Type) -> ir.Value:
+        """Return the address of the first thread's value, where each has several words.
+
+        Each section has a word for each lane of the block's warps.
+        """
+        start = self.builder.mul(self.warps, I64(WARP_SIZE * number))
+        return self.builder.bitcast(self.builder.gep(self._values, [start]), kind.as_pointer())
+
+    def word(self, warp: ir.Value) -> ir.Value:
+        """Return the address of a warp's word."""
+        return self.builder.gep(self._lanes, [warp])
+
+    def present(self, warp: ir.Value) -> ir.Value:
+        """Return the lanes of a warp that take part, as an i32."""
+        return self.builder.trunc(self.builder.load(self.word(warp)), I32)
+
+    def set_bit(self, warp: ir.Value, lane: ir.Value) -> None:
+        """Set a lane's bit of those that :meth:`bits` gives; none is set at the beginning."""
+        builder, place = self.builder, self.word(warp)
+        bit = builder.shl(I64(1), builder.add(lane, I64(WARP_SIZE)))
+        builder.store(builder.or_(builder.load(place), bit), place)
+
+    def bits(self) -> ir.Value:
+        """Return a bit for each lane of the thread's warp."""
+        word = self.builder.load(self.word(self.warp))
+        return self.builder.trunc(self.builder.lshr(word, I64(WARP_SIZE)), I32)
+
+
+class Posted(types.Type):
+    """The type of what a post returns, which tells the types of the arguments; it has no value."""
+
+    def __init__(self, arguments: tuple[Any, ...] = ()) -> None:
+        self.arguments = arguments
+        super().__init__(name=f"Posted{arguments}")
+
+    def unify(self, typingctx: Any, other: Any) -> Any:
+        """Return where two ways meet, the type of which anything is known."""
+        return self if self.arguments else other
+
+
+register_model(Posted)(models.OpaqueModel)
+
+
+@lower_cast(Posted, Posted)
+def _same(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
+    return value
+
+
+@intrinsic
+def nothing_posted(typingctx: Any) -> Any:
+    """Return what a post would, for a block in which no thread takes part."""
+    return Posted()(), lambda context, builder, signature, args: context.get_dummy_value()
+
+
+#: Writes a step of an operation.
+Step = Callable[[Room, Call], ir.Value]
+
+
+def operation(name: str, step: Step, result: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Make the function of a step; `result` gives its Numba type for the call's signature."""
+    rule = typing_rule(INTRINSICS[name])
+
+    @intrinsic
+    def call(typingctx: Any, values: Any, lanes: Any, number: Any, *args: Any) -> Any:
+        is_posted = bool(args) and isinstance(args[0], Posted)
+        if is_posted and not args[0].arguments:
+            return types.none(values, lanes, types.int64, types.StarArgTuple(args)), _nothing
+        typed = rule(args[0].arguments if is_posted else args, {})
+
+        def generate(context: Any, builder: Any, packed: Any, given: Any) -> Any:
+            words = make_array(values)(context, builder, given[0])
+            masks = make_array(lanes)(context, builder, given[1])
+            room = Room(builder, words.data, masks.data, given[2], masks.nitems)
+            members: tuple[ir.Value, ...] = ()
+            if not is_posted:
+                members = tuple(cgutils.unpack_tuple(builder, given[3], len(typed.args)))
+            return step(room, Call(context, builder, typed, members, {}))
+
+        taken = args if is_posted else typed.args
+        arguments = (values, lanes, types.int64, types.StarArgTuple(taken))
+        return result(typed)(*arguments), generate
+
+    return call  # type: ignore[no-any-return]
+
+
+def _nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return context.get_dummy_value()
+
+
+def exchange(
+    name: str, post: Step, take: Step, combine: Step | None = None, words: int = 2
+) -> Exchange:
+    return Exchange(
+        operation(name, post, lambda typed: Posted(typed.args)),
+        operation(name, take, lambda typed: typed.return_type),
+        operation(name, combine, lambda typed: types.none) if combine is not None else None,
+        words=words,  # two hold a complex128
+    )
+
+
+def is_any(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    return builder.icmp_unsigned("!=", lanes, lanes.type(0))
+
+
+def last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    """Return the last of some lanes, of which there is one."""
+    return builder.sub(I32(WARP_SIZE - 1), builder.ctlz(lanes, I1(1)))
+
+
+@contextmanager
+def each_lane(builder: ir.IRBuilder, present: ir.Value) -> Iterator[ir.Value]:
+    """Go over the lanes that are there."""
+    with cgutils.for_range(builder, I32(WARP_SIZE)) as loop:
+        bit = builder.lshr(present, loop.index)
+        with builder.if_then(builder.trunc(bit, I1)):
+            yield loop.index

@@ -1,0 +1,113 @@
+"""Post and take the values of threads, and their votes."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.groups import (
+    behind_initial,
+    combination,
+    fenced,
+)
+from targets.cpu.ids import WARP_SIZE
+from targets.cpu.intrinsics.groups.room import (
+    I1,
+    I32,
+    I64,
+    Room,
+    is_any,
+)
+
+__all__ = [
+    "combine_nothing",
+    "post_predicate",
+    "post_source",
+    "post_value",
+    "take_all",
+    "take_any",
+    "take_before",
+    "take_common",
+    "take_count",
+    "take_own",
+    "take_source",
+]
+
+
+def post_value(room: Room, call: Call) -> ir.Value:
+    value = fenced(call, call.args[0])
+    room.builder.store(value, room.builder.gep(room.values(value.type), [room.number]))
+    return call.context.get_dummy_value()
+
+
+def post_source(scope: Scope, room: Room, call: Call) -> ir.Value:
+    """Write the value of the thread that the others name, where they will look for it."""
+    builder, (value, source) = room.builder, call.args
+    own, first = room.number, I64(0)
+    if scope is Scope.WARP:
+        own, first = room.lane, builder.sub(room.number, room.lane)
+    with builder.if_then(builder.icmp_signed("==", own, builder.sext(source, I64))):
+        builder.store(value, builder.gep(room.values(value.type), [first]))
+    return call.context.get_dummy_value()
+
+
+def combine_nothing(room: Room, call: Call) -> ir.Value:
+    return call.context.get_dummy_value()
+
+
+def take_source(scope: Scope, room: Room, call: Call) -> ir.Value:
+    builder, (value, source) = room.builder, call.args
+    wanted = builder.sext(source, I64)
+    count = builder.mul(room.warps, I64(WARP_SIZE))
+    if scope is Scope.WARP:
+        is_lane = builder.icmp_unsigned("<", wanted, I64(WARP_SIZE))
+        wanted = builder.add(builder.sub(room.number, room.lane), wanted)
+        wanted = builder.select(is_lane, wanted, room.number)
+    is_thread = builder.icmp_unsigned("<", wanted, count)
+    wanted = builder.select(is_thread, wanted, room.number)
+    present = room.present(builder.udiv(wanted, I64(WARP_SIZE)))
+    lane = builder.trunc(builder.urem(wanted, I64(WARP_SIZE)), I32)
+    takes_part = builder.trunc(builder.lshr(present, lane), I1)
+    wanted = builder.select(takes_part, wanted, room.number)
+    return builder.load(builder.gep(room.values(value.type), [wanted]))
+
+
+def take_own(name: str, room: Room, call: Call) -> ir.Value:
+    found = combination(name, call)
+    place = room.builder.gep(room.values(found.value_type), [room.number])
+    return found.finish(room.builder, room.builder.load(place))
+
+
+def take_common(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
+    """Return the result of the warp or of the block, which stands in its first thread's place."""
+    builder, found = room.builder, combination(name, call)
+    first = I64(0) if scope is Scope.BLOCK else builder.sub(room.number, room.lane)
+    return found.finish(builder, builder.load(builder.gep(room.values(found.value_type), [first])))
+
+
+def take_before(name: str, room: Room, call: Call) -> ir.Value:
+    builder, found = room.builder, combination(name, call)
+    has_any = builder.trunc(builder.lshr(room.bits(), builder.trunc(room.lane, I32)), I1)
+    before = builder.load(builder.gep(room.values(found.value_type), [room.number]))
+    return found.finish(builder, behind_initial(call, found, has_any, before))
+
+
+def post_predicate(room: Room, call: Call) -> ir.Value:
+    builder = room.builder
+    is_true = call.context.is_true(builder, call.signature.args[0], call.args[0])
+    with builder.if_then(is_true):
+        room.set_bit(room.warp, room.lane)
+    return call.context.get_dummy_value()
+
+
+def take_any(room: Room, call: Call) -> ir.Value:
+    return is_any(room.builder, room.bits())
+
+
+def take_all(room: Room, call: Call) -> ir.Value:
+    return room.builder.icmp_unsigned("==", room.bits(), room.present(room.warp))
+
+
+def take_count(room: Room, call: Call) -> ir.Value:
+    return room.builder.ctpop(room.bits())

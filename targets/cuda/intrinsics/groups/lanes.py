@@ -1,0 +1,93 @@
+"""Read values of other lanes of a warp, of those that take part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from targets.cuda.intrinsics.ids import read_register
+from targets.cuda.intrinsics.synchronize import call_nvvm
+
+__all__ = ["WARP_SIZE", "WIDTHS", "Warp", "by_words", "first_of", "is_any", "last_of"]
+
+_i1 = ir.IntType(1)
+_i32 = ir.IntType(32)
+_i64 = ir.IntType(64)
+
+WARP_SIZE = 32
+
+
+WIDTHS = (1, 2, 4, 8, 16)
+
+
+class Warp:
+    """The lanes of a warp that reach an operation together."""
+
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self.builder = builder
+        #: A bit for each of them.
+        self.present = call_nvvm(builder, "activemask", _i32, [])
+        #: This one's index.
+        self.lane = builder.trunc(read_register(builder, "laneid"), _i32)
+
+    def read(self, value: ir.Value, lane: ir.Value) -> ir.Value:
+        """Return the value of a lane that takes part."""
+
+        def exchange(word: ir.Value) -> ir.Value:
+            arguments = [self.present, word, lane, _i32(WARP_SIZE - 1)]
+            return call_nvvm(self.builder, "shfl.sync.idx.i32", _i32, arguments)
+
+        return by_words(self.builder, value, exchange)
+
+    def half(self, start: ir.Value, width: int) -> ir.Value:
+        """Return who takes part of some lanes, from bit 0 on."""
+        return self.builder.and_(self.builder.lshr(self.present, start), _i32((1 << width) - 1))
+
+    def start_of(self, width: int) -> ir.Value:
+        """Return the first lane of the aligned part of the warp in which this lane is."""
+        return self.builder.and_(self.lane, _i32(-width))
+
+    def is_upper(self, width: int) -> ir.Value:
+        """Return whether this lane is in the upper half of a part of twice the width."""
+        return is_any(self.builder, self.builder.and_(self.lane, _i32(width)))
+
+    def before(self) -> ir.Value:
+        """Return the lanes before this one that take part."""
+        below = self.builder.sub(self.builder.shl(_i32(1), self.lane), _i32(1))
+        return self.builder.and_(self.present, below)
+
+
+def by_words(
+    builder: ir.IRBuilder, value: ir.Value, change: Callable[[ir.Value], ir.Value]
+) -> ir.Value:
+    """Change a value 32 bits at a time."""
+    kind = value.type
+    if isinstance(kind, ir.LiteralStructType):
+        for position in range(len(kind.elements)):
+            part = by_words(builder, builder.extract_value(value, position), change)
+            value = builder.insert_value(value, part, position)
+        return value
+    if isinstance(kind, ir.IntType) and kind.width < 32:
+        return builder.trunc(change(builder.zext(value, _i32)), kind)
+    if kind in (_i32, ir.FloatType()):
+        return builder.bitcast(change(builder.bitcast(value, _i32)), kind)
+    bits = builder.bitcast(value, _i64)
+    low = change(builder.trunc(bits, _i32))
+    high = change(builder.trunc(builder.lshr(bits, _i64(32)), _i32))
+    whole = builder.or_(builder.zext(low, _i64), builder.shl(builder.zext(high, _i64), _i64(32)))
+    return builder.bitcast(whole, kind)
+
+
+def is_any(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    return builder.icmp_unsigned("!=", lanes, lanes.type(0))
+
+
+def first_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    """Return the first of some lanes; of none it is not defined."""
+    return builder.cttz(lanes, _i1(1))
+
+
+def last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    """Return the last of some lanes; -1 where there is none."""
+    return builder.sub(_i32(WARP_SIZE - 1), builder.ctlz(lanes, _i1(0)))

@@ -1,0 +1,182 @@
+"""Let the warps of a block give each other values, through shared memory."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from kerneldsl.language.intrinsics.groups import GROUP_SLOTS_BYTES, GROUP_WORDS_BYTES
+from kerneldsl.lowering.groups import (
+    Combination,
+)
+from kerneldsl.lowering.loops import loop_while
+from targets.cuda.intrinsics.groups.lanes import (
+    WARP_SIZE,
+    Warp,
+    by_words,
+    first_of,
+    is_any,
+)
+from targets.cuda.intrinsics.ids import read_register
+from targets.cuda.intrinsics.memory import SHARED_SPACE
+from targets.cuda.intrinsics.synchronize import call_nvvm
+
+__all__ = ["SLOTS", "WORDS", "Block", "Words", "barrier"]
+
+_void = ir.VoidType()
+_i1 = ir.IntType(1)
+_i8 = ir.IntType(8)
+_i32 = ir.IntType(32)
+
+#: The shared memory of all operations of a kernel: a slot for each warp that a block can have, and
+#: behind them a word that says which warps have written theirs.
+SLOTS = "kd_group_slots"
+
+
+_SLOT_BYTES = 16
+
+
+#: The shared memory in which each thread of a block gives a word to another one.
+WORDS = "kd_group_words"
+
+
+#: Slots that a thread reads before it combines them: it waits for all of these loads at once.
+_SLOTS_AT_ONCE = 8
+
+
+class Block:
+    """The threads of a block at an operation, in which each warp gives one value.
+
+    Making it is a barrier, behind which nobody reads the slots any more.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, kind: ir.Type) -> None:
+        self.builder = builder
+        #: Type of the values.
+        self._kind = kind
+        self._slots = _shared(builder, SLOTS, GROUP_SLOTS_BYTES)
+        x, y, z = (read_register(builder, f"tid.{axis}") for axis in "xyz")
+        width, height, depth = (read_register(builder, f"ntid.{axis}") for axis in "xyz")
+        row = builder.add(builder.mul(z, height), y)
+        thread = builder.trunc(builder.add(builder.mul(row, width), x), _i32)
+        #: Index of this thread, and of its warp.
+        self.thread = thread
+        self.warp_index = builder.lshr(thread, _i32(5))
+        self._threads = builder.trunc(builder.mul(builder.mul(width, height), depth), _i32)
+        living = call_nvvm(
+            builder, "barrier.cta.red.popc.aligned.all", _i32, [_i32(0), ir.Constant(_i1, 1)]
+        )
+        self._has_returned = builder.icmp_unsigned("!=", living, self._threads)
+        #: The lanes of this warp that have not returned.
+        self.warp = Warp(builder)
+
+    def share(self, value: ir.Value, giver: ir.Value) -> ir.Value:
+        """Let a lane of each warp give its value; return the warps that have, as bits.
+
+        `giver` is the lane that gives the warp's value.
+        """
+        builder = self.builder
+        written = builder.bitcast(
+            builder.gep(self._slots, [_i32(WARP_SIZE * _SLOT_BYTES)]), _pointer(_i32)
+        )
+        is_giver = builder.icmp_unsigned("==", self.warp.lane, giver)
+        with builder.if_then(self._has_returned):
+            builder.store(_i32(0), written)
+            barrier(builder)
+            with builder.if_then(is_giver):
+                bit = builder.shl(_i32(1), self.warp_index)
+                builder.atomic_rmw("or", written, bit, "monotonic")
+        with builder.if_then(is_giver):
+            builder.store(value, self._slot(self.warp_index))
+        barrier(builder)
+        warps = builder.lshr(builder.add(self._threads, _i32(WARP_SIZE - 1)), _i32(5))
+        every = builder.lshr(_i32(0xFFFFFFFF), builder.sub(_i32(WARP_SIZE), warps))
+        result = cgutils.alloca_once_value(builder, every)
+        with builder.if_then(self._has_returned):
+            builder.store(builder.load(written), result)
+        return builder.load(result)
+
+    def give(self, value: ir.Value) -> None:
+        """Put a value into the first slot."""
+        self.builder.store(value, self._slot(_i32(0)))
+
+    def value_of(self, warp: ir.Value) -> ir.Value:
+        """Return the value that a warp has given."""
+        return self.builder.load(self._slot(warp))
+
+    def fold(self, found: Combination, warps: ir.Value) -> ir.Value:
+        """Return the values of some warps combined in their order; of none it is not defined."""
+        builder = self.builder
+        # The last bit, so that there is a slot to read where the result is not used.
+        first = first_of(builder, builder.or_(warps, _i32(1 << (WARP_SIZE - 1))))
+        total = cgutils.alloca_once_value(builder, self.value_of(first))
+        rest = cgutils.alloca_once_value(builder, builder.and_(warps, builder.sub(warps, _i32(1))))
+        start = cgutils.alloca_once_value(builder, _i32(0))
+        with loop_while(builder, lambda: is_any(builder, builder.load(rest))):
+            left, begin = builder.load(rest), builder.load(start)
+            count = 1 if found.is_called else _SLOTS_AT_ONCE
+            values = [self.value_of(builder.add(begin, _i32(offset))) for offset in range(count)]
+            value = builder.load(total)
+            for offset, other in enumerate(values):
+                is_there = builder.trunc(builder.lshr(left, _i32(offset)), _i1)
+                value = builder.select(is_there, found.combine(builder, value, other), value)
+            builder.store(value, total)
+            builder.store(builder.lshr(left, _i32(count)), rest)
+            builder.store(builder.add(begin, _i32(count)), start)
+        return builder.load(total)
+
+    def before(self, warps: ir.Value) -> ir.Value:
+        """Return those of some warps that are before this thread's."""
+        below = self.builder.sub(self.builder.shl(_i32(1), self.warp_index), _i32(1))
+        return self.builder.and_(warps, below)
+
+    def _slot(self, warp: ir.Value) -> ir.Value:
+        place = self.builder.gep(
+            self._slots, [self.builder.mul(warp, _i32(_SLOT_BYTES))], inbounds=True
+        )
+        return self.builder.bitcast(place, _pointer(self._kind))
+
+
+def _pointer(kind: ir.Type) -> ir.Type:
+    return kind.as_pointer(SHARED_SPACE)
+
+
+def barrier(builder: ir.IRBuilder) -> None:
+    call_nvvm(builder, "barrier.cta.sync.aligned.all", _void, [_i32(0)])
+
+
+def _shared(builder: ir.IRBuilder, name: str, nbytes: int) -> ir.Value:
+    """Return the address of shared memory that all functions of a kernel have in common."""
+    module = builder.module
+    memory = module.globals.get(name)
+    if memory is None:
+        content = ir.ArrayType(_i8, nbytes)
+        memory = cgutils.add_global_variable(module, content, name, addrspace=SHARED_SPACE)
+        memory.linkage = "linkonce_odr"
+        memory.initializer = ir.Constant(content, ir.Undefined)
+        memory.align = _SLOT_BYTES
+    return builder.bitcast(memory, _pointer(_i8))
+
+
+class Words:
+    """Shared memory through which each thread of a block gives 32 bits to another one.
+
+    Between two exchanges is a barrier.
+    """
+
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self._builder = builder
+        self._words = builder.bitcast(_shared(builder, WORDS, GROUP_WORDS_BYTES), _pointer(_i32))
+
+    def exchange(self, value: ir.Value, own: ir.Value, source: ir.Value) -> ir.Value:
+        """Put a value at one place of the block, and return what was put at another."""
+        builder = self._builder
+
+        def change(word: ir.Value) -> ir.Value:
+            builder.store(word, builder.gep(self._words, [own], inbounds=True))
+            barrier(builder)
+            other = builder.load(builder.gep(self._words, [source], inbounds=True))
+            barrier(builder)
+            return other
+
+        return by_words(builder, value, change)
