@@ -48,9 +48,13 @@ def _is_called(intrinsic: Intrinsic) -> bool:
 
 def _parameters(intrinsic: Intrinsic) -> list[str]:
     return [
-        f"{p}={intrinsic.defaults[p]:#x}" if p in intrinsic.defaults else p
+        f"{p}={_default(intrinsic.defaults[p])}" if p in intrinsic.defaults else p
         for p in intrinsic.parameters
     ]
+
+
+def _default(value: int | None) -> str:
+    return "None" if value is None else f"{value:#x}"
 
 
 def intrinsics_table() -> str:

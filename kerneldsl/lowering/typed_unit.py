@@ -219,8 +219,6 @@ class _Reading:
                 return None if None in parts else TupleType(tuple(p for p in parts if p))
             case ast.Name(id=name) if isinstance(self._unit.namespace.get(name), PythonModule):
                 return ModuleType(self._unit.namespace[name].__name__)
-            case ast.Name(id=name) if name in self._unit.callees:
-                return None
             case ast.Slice():
                 return SliceType(node.step is not None)
             case ast.UnaryOp(op=ast.Not()):
