@@ -190,13 +190,13 @@ def test_a_rebound_name(name: str, computing_target: str) -> None:
         warm_up(launch, out)
         with is_native(launch):
             assert _first(launch, out) == before
-        exec(rebinding, names)
+        _define(rebinding, f"<rebound, {name}>", names)
         assert _first(launch, out) == after
 
 
-def _define(text: str, filename: str) -> dict[str, Any]:
+def _define(text: str, filename: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    names: dict[str, Any] = {"__name__": "rebinding"}
+    names = {"__name__": "rebinding"} if names is None else names
     exec(compile(text, filename, "exec"), names)
     return names
 
