@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +68,60 @@ def test_a_program_of_a_pipe_hears_what_to_do():
 def test_a_program_at_the_prompt_hears_what_to_do():
     result = python("-i", "-q", input=PROGRAM.replace("\n\n", "\n").replace("= i\n", "= i\n\n"))
     assert "import it, or work in IPython or with Python 3.13 or later" in result.stderr
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="the prompt keeps no text")
+def test_a_kernel_defined_and_redefined_at_the_prompt():
+    lines = """\
+import numpy as np, kerneldsl as kd
+out = np.zeros(3)
+@kd.kernel
+def ramp(out):
+    out[kd.grid(1)] = 1
+
+ramp.forall(3)(out); print("first", out)
+@kd.kernel
+def ramp(out):
+    i = kd.grid(1)
+    out[i] = 2 * i
+
+ramp.forall(3)(out); print("second", out)
+exit()
+"""
+    printed = at_the_prompt(lines)
+    assert "first [1. 1. 1.]" in printed
+    assert "second [0. 2. 4.]" in printed
+
+
+def at_the_prompt(lines: str) -> str:
+    """Type lines at Python's prompt, in a terminal; returns what it showed."""
+    pty = pytest.importorskip("pty", reason="this system has no terminals of this sort")
+    child, terminal = pty.fork()
+    if child == 0:  # the dumb terminal has the plain prompt, whose text can be compared
+        os.environ["TERM"] = "dumb"
+        os.execv(sys.executable, [sys.executable, "-q"])
+    shown = b""
+    try:
+        for line in lines.splitlines():
+            shown += _until_prompt(terminal)
+            os.write(terminal, f"{line}\n".encode())
+        while True:
+            shown += os.read(terminal, 4096)
+    except OSError:  # it has ended
+        pass
+    finally:
+        os.close(terminal)
+        os.waitpid(child, 0)
+    return shown.decode(errors="replace")
+
+
+def _until_prompt(terminal: int) -> bytes:
+    shown = b""
+    while not shown.endswith((b">>> ", b"... ")):
+        ready, _, _ = select.select([terminal], [], [], 120)
+        assert ready, f"no prompt came after {shown!r}"
+        shown += os.read(terminal, 4096)
+    return shown
 
 
 @pytest.mark.parametrize(
