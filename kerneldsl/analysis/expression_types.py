@@ -24,6 +24,7 @@ from kerneldsl.language.promotion import (
     result_of_unary,
     unified,
 )
+from kerneldsl.language.records import is_record_name, layout_of_name
 
 __all__ = ["Elements", "ExpressionTypes", "Value", "items_of", "joined", "value_of_kind"]
 
@@ -193,6 +194,8 @@ class ExpressionTypes(ABC):
                     return ("int64",) * owner.ndim
                 case "T":
                     return owner
+        if (field := _field_of(owner, node.attr)) is not None:
+            return field
         if isinstance(owner, str) and node.attr in ("real", "imag"):
             row = ELEMENT_TYPES[owner]
             return row.arithmetic if row.is_complex else owner
@@ -201,6 +204,8 @@ class ExpressionTypes(ABC):
     def _subscript(self, node: ast.Subscript, state: Mapping[str, Value]) -> Value:
         owner = self.value(node.value, state)
         index = self.value(node.slice, state)
+        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            return _field_of(owner, node.slice.value)
         if isinstance(owner, tuple):
             return self._part(node, owner, index)
         if not isinstance(owner, Elements) or owner.is_range:
@@ -272,6 +277,18 @@ class ExpressionTypes(ABC):
             items = result_of_range(scalars)
             return None if items is None else Elements(items, 1, is_range=True)
         return result_of_function(name, scalars)
+
+
+def _field_of(owner: Value, name: str) -> Value:
+    """Return what is known of the field of a record, or of every record of an array."""
+    dtype = owner.dtype if isinstance(owner, Elements) else owner
+    if not isinstance(dtype, str) or not is_record_name(dtype):
+        return None
+    for field in layout_of_name(dtype).fields:
+        if field.name == name:
+            rank = len(field.shape) + (owner.ndim if isinstance(owner, Elements) else 0)
+            return Elements(field.dtype, rank) if rank else field.dtype
+    return None
 
 
 def _of_constant(value: object) -> Value:

@@ -132,8 +132,13 @@ def _visit(node: ast.AST, reporter: Reporter) -> None:
         if odd:
             remedy = "Give print the values alone: it writes them on a line, with spaces between"
             _refuse(odd[0], f"{odd[0].arg}= of print", remedy, reporter)
-    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-        _refuse(node, "assigning to an attribute", "Assign to a variable or an element", reporter)
+    if (
+        isinstance(node, ast.Attribute)
+        and not isinstance(node.ctx, ast.Load)
+        and not isinstance(node.value, ast.Subscript)  # of which it may be a field
+    ):
+        remedy = "Assign to a variable or an element; to a field of a record as record['field']"
+        _refuse(node, "assigning to an attribute", remedy, reporter)
     # Annotations are dropped, so what stands in them is of no account.
     for field, value in ast.iter_fields(node):
         if field == "annotation":

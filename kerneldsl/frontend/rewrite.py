@@ -111,6 +111,9 @@ class Rewriter(OutsideValues):
         if self._is_read_outside(node):
             return self._value(node)
         self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):  # the field of a record, which is written by name
+            field = ast.copy_location(ast.Constant(node.attr), node)
+            return ast.copy_location(ast.Subscript(node.value, field, node.ctx), node)
         return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:

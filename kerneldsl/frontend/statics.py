@@ -12,7 +12,7 @@ import numpy as np
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 
 __all__ = ["StaticEvaluator", "dtype_name"]
@@ -233,7 +233,7 @@ def dtype_name(value: object) -> str | None:
         name = _NUMBA_ALIASES.get(name, name)
     elif isinstance(value, type | np.dtype | str):
         try:
-            name = np.dtype(value).name
+            return element_name(np.dtype(value))
         except TypeError:
             return None
     else:

@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ToolMissingError
+from kerneldsl.language.records import is_record_name, layout_of_name, record_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +36,7 @@ __all__ = [
     "Atomics",
     "ElementKind",
     "ElementType",
+    "element_name",
     "names_of",
     "numpy_dtype",
 ]
@@ -48,6 +50,7 @@ class ElementKind(enum.Enum):
     UNSIGNED = "u"
     FLOAT = "f"
     COMPLEX = "c"
+    RECORD = "V"
 
 
 #: Kinds of numbers that a call such as ``np.int8(x)`` converts to.
@@ -136,6 +139,11 @@ class ElementType:
         return self.kind is ElementKind.COMPLEX
 
     @property
+    def is_record(self) -> bool:
+        """True if it is a record of fields."""
+        return self.kind is ElementKind.RECORD
+
+    @property
     def is_double(self) -> bool:
         """True if arithmetic on it is in float64, which most GPUs have few units for."""
         return self.arithmetic == "float64"
@@ -186,8 +194,33 @@ def _rows() -> tuple[ElementType, ...]:
     )
 
 
-#: Every element type by its name.
-ELEMENT_TYPES: dict[str, ElementType] = {row.name: row for row in _rows()}
+class _Table(dict[str, ElementType]):
+    """The rows, and those of records, which are made when they are asked for and not listed."""
+
+    def __missing__(self, name: str) -> ElementType:
+        return _record_row(name)
+
+
+@cache
+def _record_row(name: str) -> ElementType:
+    layout = layout_of_name(name)
+    alignment = max(ELEMENT_TYPES[each.dtype].alignment for each in layout.fields)
+    nbytes = layout.nbytes
+    return ElementType(
+        name,
+        ElementKind.RECORD,
+        nbytes,
+        alignment if layout.is_aligned else 1,
+        typestr=f"|V{nbytes}",
+        struct_code="",
+        dlpack_code=-1,
+        llvm=f"[{nbytes} x i8]",
+        arithmetic=name,
+    )
+
+
+#: Every element type by its name; those of records are found too, but are not among the keys.
+ELEMENT_TYPES: dict[str, ElementType] = _Table({row.name: row for row in _rows()})
 #: Their names, in the table's order.
 DTYPE_NAMES: tuple[str, ...] = tuple(ELEMENT_TYPES)
 #: Names of those whose dtype is NumPy's own.
@@ -206,6 +239,20 @@ def names_of(*kinds: ElementKind) -> frozenset[str]:
     return frozenset(row.name for row in ELEMENT_TYPES.values() if row.kind in kinds)
 
 
+def element_name(dtype: np.dtype[Any]) -> str | None:
+    """Return the name of a dtype's element type; ``None`` where kernels do not take it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> element_name(np.dtype("f4")), element_name(np.dtype("M8[s]"))
+    ('float32', None)
+    """
+    if dtype.names is not None:
+        return record_name(dtype)
+    return dtype.name if dtype.name in DTYPE_NAMES and dtype.isnative else None
+
+
 @cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return NumPy's dtype of an element type.
@@ -222,6 +269,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     """
     import numpy as np
 
+    if is_record_name(name):
+        return layout_of_name(name).numpy_dtype()
     package = ELEMENT_TYPES[name].package
     try:
         import_module(package)  # makes the name known to NumPy

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
+from kerneldsl.language.records import is_record_name
 from kerneldsl.utilities.modules import is_of_numba
 
 if TYPE_CHECKING:
@@ -245,7 +246,9 @@ def _kind_of(value: Any) -> Kind:
             return kinds[0]
     elif is_of_numba(value, "Array"):
         dtype = _ALIASES.get(str(value.dtype), str(value.dtype))
-        if dtype in DTYPE_NAMES:
+        if is_of_numba(value.dtype, "Record"):
+            dtype = element_name(value.dtype.dtype) or dtype
+        if dtype in DTYPE_NAMES or is_record_name(dtype):
             return ArrayKind(dtype, value.ndim, "C" if value.ndim == 0 else value.layout)
     elif is_of_numba(value, "BaseTuple"):
         return TupleKind(tuple(map(_kind_of, value.types)))

@@ -6,6 +6,7 @@ from numba import types
 
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.language.records import is_record_name, layout_of_name
 
 __all__ = ["element_type", "numba_type", "numba_types"]
 
@@ -25,13 +26,17 @@ def element_type(dtype: str) -> types.Type:
         from kerneldsl.lowering import narrow_floats  # registers with Numba, which takes a while
 
         return getattr(narrow_floats, dtype.upper())
+    if is_record_name(dtype):
+        from kerneldsl.lowering.records import record_type  # registers with Numba too
+
+        return record_type(dtype, element_type)
     return types.boolean if dtype == "bool" else getattr(types, dtype)
 
 
 def numba_type(kind: Kind) -> types.Type:
     """Return the Numba type of a kind.
 
-    Arrays are mutable and aligned.
+    Arrays are mutable; those of packed records count as not aligned, and all others as aligned.
 
     Examples
     --------
@@ -41,7 +46,9 @@ def numba_type(kind: Kind) -> types.Type:
     if isinstance(kind, ScalarKind):
         return element_type(kind.dtype)
     if isinstance(kind, ArrayKind):
-        return types.Array(element_type(kind.dtype), kind.ndim, kind.layout)
+        is_aligned = not is_record_name(kind.dtype) or layout_of_name(kind.dtype).is_aligned
+        element = element_type(kind.dtype)
+        return types.Array(element, kind.ndim, kind.layout, aligned=is_aligned)
     return types.Tuple([numba_type(element) for element in kind.elements])
 
 

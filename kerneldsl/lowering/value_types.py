@@ -8,6 +8,7 @@ from numba import types
 
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.language.records import is_record_name
 from kerneldsl.language.types import (
     NONE,
     STRING,
@@ -42,7 +43,7 @@ def value_type(found: Any) -> Type:
     """
     plain = types.unliteral(found)
     match plain:
-        case types.Number() | types.Boolean():
+        case types.Number() | types.Boolean() | types.Record():
             return _scalar(plain)
         case types.Array() if _is_element(plain.dtype):
             return ArrayKind(str(plain.dtype), plain.ndim, plain.layout)
@@ -72,7 +73,7 @@ def value_type(found: Any) -> Type:
 
 
 def _is_element(found: Any) -> bool:
-    return str(found) in ELEMENT_TYPES
+    return str(found) in ELEMENT_TYPES or is_record_name(str(found))
 
 
 def _scalar(found: Any) -> Type:

@@ -82,8 +82,8 @@ class DeviceArray(ArrayOperators):
 
     Notes
     -----
-    Indexing gives views (ints, slices, ``...``, ``None``), never elements: read with
-    :meth:`copy_to_host` or :meth:`item`.
+    Indexing gives views (ints, slices, ``...``, ``None``, the name of a field of records), never
+    elements: read with :meth:`copy_to_host` or :meth:`item`.
 
     References
     ----------
@@ -108,7 +108,9 @@ class DeviceArray(ArrayOperators):
 
     # ------------------------------------------------------------------ views
 
-    def __getitem__(self, index: BasicIndex) -> Self:
+    def __getitem__(self, index: BasicIndex | str) -> Self:
+        if isinstance(index, str):
+            return self._field(index)
         items = checked_index(index)
         try:
             return self._view(self._phantom()[items])
@@ -123,7 +125,29 @@ class DeviceArray(ArrayOperators):
                 limit=f"NumPy says: {error}",
             ) from error
 
-    def __setitem__(self, index: BasicIndex, value: Any) -> None:
+    def _field(self, name: str) -> Self:
+        """Return the view of a field of every record."""
+        if self.dtype.names is None or name not in self.dtype.names:
+            known = ", ".join(self.dtype.names or ()) or "none"
+            raise ArgumentTypeError(
+                f"an array of dtype {self.dtype} has no field {name!r}",
+                value=name,
+                limit=f"Its fields are: {known}",
+            )
+        view = self._phantom()[name]
+        location = self.location + byte_offset(view)
+        element = view.dtype
+        steps = (s for s, n in zip(view.strides, view.shape, strict=True) if n > 1)
+        if any(n % element.alignment for n in (alignment_number(location), *steps)):
+            raise ArgumentTypeError(
+                f"the field {name!r} is not aligned in an array of dtype {self.dtype}",
+                value=name,
+                limit=f"A device reads {element} at multiples of {element.alignment} bytes",
+                remedy="Make the dtype with align=True, or read the field in a kernel",
+            )
+        return self._over(location, view.shape, view.strides, self.is_read_only, element)
+
+    def __setitem__(self, index: BasicIndex | str, value: Any) -> None:
         view = self[index]
         if isinstance(value, DeviceArray):
             if value.shape == view.shape and value.dtype == view.dtype:

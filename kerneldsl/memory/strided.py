@@ -15,7 +15,13 @@ import numpy as np
 from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import as_int, safe_repr
-from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, NUMPY_NAMES, numpy_dtype
+from kerneldsl.language.element_types import (
+    DTYPE_NAMES,
+    ELEMENT_TYPES,
+    NUMPY_NAMES,
+    element_name,
+    numpy_dtype,
+)
 from kerneldsl.language.kinds import Layout
 
 __all__ = [
@@ -110,7 +116,7 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     found: np.dtype[Any] = numpy_dtype(dtype) if is_name else read_dtype(dtype)
     if found in _KNOWN_DTYPES:
         return found
-    if found.name not in DTYPE_NAMES or not found.isnative:
+    if element_name(found) is None:
         raise ArgumentTypeError(
             f"there are no device arrays of dtype {found}",
             value=found,

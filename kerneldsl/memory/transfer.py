@@ -230,6 +230,10 @@ def pieces_between(
     return copy_pieces(source.shape, source.itemsize, left, right, max_count)
 
 
+#: Bytes that a device fills memory with.
+_PATTERN_LENGTHS = (1, 2, 4, 8, 16)
+
+
 def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any) -> None:
     """Set every element of an array on a device to one value, in the stream's order.
 
@@ -245,11 +249,12 @@ def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any)
         pieces = [(start, start, array.nbytes)]
     else:
         pieces = pieces_between(array, array, 1 if device.shares_host_memory else MAX_RUNS)
-    if pieces is None:
-        write_array(array, np.broadcast_to(element, array.shape), stream)
-        return
     pattern = element.tobytes()
     pattern = _shortest(pattern) if any(pattern) else b"\0"
+    # Of a record it may be longer than what devices fill with, or have an odd length.
+    if pieces is None or len(pattern) not in _PATTERN_LENGTHS:
+        write_array(array, np.broadcast_to(element, array.shape), stream)
+        return
 
     def run() -> None:
         for start, _, nbytes in pieces:

@@ -18,6 +18,8 @@ Integers and uniform numbers of both have the same bits on every target, and so 
 
 from __future__ import annotations
 
+from typing import Any
+
 from kerneldsl.random.integers import (
     integers_int32,
     integers_int64,
@@ -29,6 +31,7 @@ from kerneldsl.random.philox import philox, philox_4x32_10
 from kerneldsl.random.states import (
     create_xoroshiro128p_states,
     init_xoroshiro128p_states,
+    xoroshiro128p_dtype,
 )
 from kerneldsl.random.uniform import (
     uniform2_float64,
@@ -69,9 +72,20 @@ __all__ = [
     "uniform_float64",
     "unit_float32",
     "unit_float64",
+    "xoroshiro128p_dtype",
     "xoroshiro128p_next",
     "xoroshiro128p_normal_float32",
     "xoroshiro128p_normal_float64",
     "xoroshiro128p_uniform_float32",
     "xoroshiro128p_uniform_float64",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the type of a state for signatures, as numba.cuda names it."""
+    if name != "xoroshiro128p_type":
+        raise AttributeError(f"module 'kerneldsl.random' has no attribute {name!r}")
+    from kerneldsl.language.element_types import element_name
+    from kerneldsl.lowering.types import element_type
+
+    return element_type(element_name(xoroshiro128p_dtype) or "")

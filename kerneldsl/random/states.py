@@ -19,7 +19,10 @@ from kerneldsl.memory.copies import copy
 from kerneldsl.memory.creation import empty
 from kerneldsl.utilities.tracebacks import shorten_errors
 
-__all__ = ["create_xoroshiro128p_states", "init_xoroshiro128p_states"]
+__all__ = ["create_xoroshiro128p_states", "init_xoroshiro128p_states", "xoroshiro128p_dtype"]
+
+#: A state: two words, as numba.cuda has them.
+xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
 
 #: Two words of each state, or of the column of a matrix.
 _Words = npt.NDArray[np.uint64]
@@ -45,7 +48,8 @@ def create_xoroshiro128p_states(
     Returns
     -------
     DeviceArray
-        Of shape ``(n, 2)`` and dtype uint64, for the functions ``xoroshiro128p_…`` of kernels.
+        Of shape ``(n,)`` and dtype `xoroshiro128p_dtype`, for the functions ``xoroshiro128p_…``
+        of kernels.
 
     Raises
     ------
@@ -70,20 +74,23 @@ def create_xoroshiro128p_states(
     >>> round(4 * int(inside.sum()) / 1e6, 2)
     3.14
     """
-    states = empty((_read("n", n, 2**48), 2), np.uint64, stream=stream or None)
+    states = empty(_read("n", n, 2**48), xoroshiro128p_dtype, stream=stream or None)
     init_xoroshiro128p_states(states, seed, subsequence_start, stream)
     return states
 
 
 @shorten_errors
 def init_xoroshiro128p_states(
-    states: DeviceArray | _Words, seed: int, subsequence_start: int = 0, stream: Any = None
+    states: DeviceArray | npt.NDArray[np.void],
+    seed: int,
+    subsequence_start: int = 0,
+    stream: Any = None,
 ) -> None:
     """Set the states of streams that follow each other at distances of 2**64 numbers.
 
     Parameters
     ----------
-    states : DeviceArray or ndarray, of shape (n, 2) and dtype uint64
+    states : DeviceArray or ndarray, of shape (n,) and dtype xoroshiro128p_dtype
         What is written.
     seed : int
         Of all of them, of 64 bits.
@@ -98,16 +105,17 @@ def init_xoroshiro128p_states(
         If a number is none or out of its range, or the array is another.
     """
     is_array = isinstance(states, DeviceArray | np.ndarray)
-    if not is_array or states.ndim != 2 or states.shape[1] != 2 or states.dtype != np.uint64:
+    if not is_array or states.ndim != 1 or states.dtype != xoroshiro128p_dtype:
         raise ArgumentTypeError(
             f"states is {safe_repr(states)}",
             value=states,
-            limit="States are an array of shape (n, 2) and dtype uint64",
+            limit="States are an array of rank 1 and dtype kd.random.xoroshiro128p_dtype",
             remedy="Make them with kd.random.create_xoroshiro128p_states(n, seed)",
         )
     start = _read("subsequence_start", subsequence_start, 2**64)
     first = _first_state(_read("seed", seed, 2**64, -(2**63)))
-    copy(states, _consecutive(first, len(states), start), stream or None)
+    words = np.ascontiguousarray(_consecutive(first, len(states), start))
+    copy(states, words.view(xoroshiro128p_dtype)[:, 0], stream or None)
 
 
 def _read(name: str, value: Any, end: int, low: int = 0) -> int:

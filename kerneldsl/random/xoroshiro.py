@@ -39,12 +39,12 @@ def xoroshiro128p_next(states: Any, index: Any) -> Any:
     index : int
         Which of them.
     """
-    first, second = states[index, 0], states[index, 1]
+    first, second = states[index]["s0"], states[index]["s1"]
     result = first + second
     mixed = first ^ second
     turned = (first << np.uint64(55)) | (first >> np.uint64(9))
-    states[index, 0] = turned ^ mixed ^ (mixed << np.uint64(14))
-    states[index, 1] = (mixed << np.uint64(36)) | (mixed >> np.uint64(28))
+    states[index]["s0"] = turned ^ mixed ^ (mixed << np.uint64(14))
+    states[index]["s1"] = (mixed << np.uint64(36)) | (mixed >> np.uint64(28))
     return result
 
 

@@ -84,6 +84,10 @@ def assert_same_bits(got: np.ndarray, expected: np.ndarray, label: str) -> None:
     """Raise where a bit differs; any NaN equals any NaN, and -0 is not 0."""
     assert got.dtype == expected.dtype, f"{label}: dtype {got.dtype}, expected {expected.dtype}"
     assert got.shape == expected.shape, f"{label}: shape {got.shape}, expected {expected.shape}"
+    if got.dtype.names is not None:
+        for name in got.dtype.names:
+            assert_same_bits(got[name], expected[name], f"{label}[{name!r}]")
+        return
     if got.dtype.kind == "c":
         assert_same_bits(got.real, expected.real, f"{label}.real")
         assert_same_bits(got.imag, expected.imag, f"{label}.imag")

@@ -12,6 +12,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.language.element_types import element_name
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, format_signature
 from tests.support.arrays import assert_same_bits, assert_within_ulp, poisoned
 from tests.support.python_kernels import simulate, simulate_forall
@@ -166,7 +167,9 @@ def kind_of(value: Any) -> Kind:
             layout = "C"
         elif value.flags.f_contiguous:
             layout = "F"
-        return ArrayKind(str(value.dtype), value.ndim, layout)  # type: ignore[arg-type]
+        name = element_name(value.dtype)
+        assert name is not None
+        return ArrayKind(name, value.ndim, layout)  # type: ignore[arg-type]
     if isinstance(value, tuple):
         return TupleKind(tuple(kind_of(v) for v in value))
     if isinstance(value, np.generic):

@@ -8,7 +8,7 @@ import numpy as np
 
 from kerneldsl.contract import Device
 from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
-from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.element_types import DTYPE_NAMES, element_name
 from kerneldsl.language.kinds import ArrayKind, Layout
 from kerneldsl.launch.arguments.binding import Binding, Refused, code_of
 from kerneldsl.memory.geometry import ArrayGeometry
@@ -22,17 +22,19 @@ MAX_NDIM = 8
 # numpy.ndarray.flags.num: NPY_ARRAY_C_CONTIGUOUS and so on, NumPy C API, "Array flags".
 _C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
 
-_array_codes: dict[tuple[np.dtype[Any], int, int], int] = {}
+_array_codes: dict[tuple[np.dtype[Any], int, int, bool], int] = {}
 
 
 def read_ndarray(value: np.ndarray[Any, Any], binding: Binding) -> int:
     """Read an array in host memory."""
     shape = value.shape
     flags = value.flags.num
-    key = (value.dtype, len(shape), flags & (_C | _F | _ALIGNED))
+    dtype = value.dtype
+    # A dtype of aligned records equals one of packed records at the same places.
+    key = (dtype, len(shape), flags & (_C | _F | _ALIGNED), dtype.isalignedstruct)
     code = _array_codes.get(key)
     if code is None:
-        code = _array_codes[key] = _classify(*key)
+        code = _array_codes[key] = _classify(*key[:3])
     values = binding.values
     binding.host.append((len(values), value))
     values.append(address_of(value))
@@ -45,7 +47,7 @@ def read_ndarray(value: np.ndarray[Any, Any], binding: Binding) -> int:
 
 
 def _classify(dtype: np.dtype[Any], ndim: int, flags: int) -> int:
-    _check_dtype(dtype)
+    name = _name_of(dtype)
     if ndim > MAX_NDIM:
         raise Refused(
             f"the array has {ndim} dimensions",
@@ -60,19 +62,21 @@ def _classify(dtype: np.dtype[Any], ndim: int, flags: int) -> int:
             kind=ArgumentValueError,
         )
     layout: Layout = "C" if flags & _C else "F" if flags & _F else "A"
-    return code_of(ArrayKind(dtype.name, ndim, layout))
+    return code_of(ArrayKind(name, ndim, layout))
 
 
-def _check_dtype(dtype: np.dtype[Any]) -> None:
-    """Refuse a dtype that kernels do not take.
+def _name_of(dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype's element type.
 
     Raises
     ------
     Refused
-        Saying what to do instead.
+        Saying what to do instead, where kernels do not take the dtype.
     """
-    if dtype.name in DTYPE_NAMES and dtype.isnative:
-        return
+    name = element_name(dtype)
+    if name is not None:
+        return name
+    limit = f"Kernels take the dtypes {', '.join(DTYPE_NAMES)}, and records of them"
     if not dtype.isnative:
         remedy = f"Convert it with array.astype({dtype.newbyteorder('=').name!r})"
     elif dtype.kind == "f":
@@ -80,6 +84,8 @@ def _check_dtype(dtype: np.dtype[Any]) -> None:
     elif dtype.kind in "Mm":
         remedy = "Pass array.view(np.int64)"
     elif dtype.names is not None:
+        limit = "Fields of records are numbers of at least 32 bits, small integers, bools, or "
+        limit += "arrays of those, at places that do not overlap"
         remedy = "Pass each field as an array of its own: " + ", ".join(
             f"array[{n!r}]" for n in dtype.names[:4]
         )
@@ -88,7 +94,7 @@ def _check_dtype(dtype: np.dtype[Any]) -> None:
     shown = f"{dtype} of foreign byte order" if not dtype.isnative else str(dtype)
     raise Refused(
         f"an array of dtype {shown} cannot be passed to a kernel",
-        limit=f"Kernels take the dtypes {', '.join(DTYPE_NAMES)}",
+        limit=limit,
         remedy=remedy,
     )
 
@@ -119,8 +125,7 @@ def seal(value: ArrayGeometry) -> None:
         If kernels do not take its dtype.
     """
     value.check_open()
-    _check_dtype(value.dtype)
-    value.seal(code_of(ArrayKind(value.dtype.name, value.ndim, value.layout)))
+    value.seal(code_of(ArrayKind(_name_of(value.dtype), value.ndim, value.layout)))
 
 
 def _claim(binding: Binding, device: Device) -> None:

@@ -159,6 +159,12 @@ def _unknown(value: Any) -> Refused:
         return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
     if isinstance(value, tuple):
         return Refused(what, limit=limit, remedy="Pass a plain tuple: tuple(value)")
+    if isinstance(value, np.void) and value.dtype.names is not None:
+        return Refused(
+            f"a record of dtype {value.dtype} cannot be passed to a kernel",
+            limit="Kernels take arrays of records",
+            remedy="Pass an array of one record, or the fields that are needed",
+        )
     if isinstance(value, np.generic):
         return Refused(
             f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",

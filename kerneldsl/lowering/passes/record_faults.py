@@ -59,6 +59,9 @@ class _Recorder(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         array = node.value
+        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            node.value = self.visit(array)  # the field of a record
+            return node
         if _is_simple(array) and not self._is_tuple(array):
             text = ast.unparse(array)
             base = copy_tree(array)

@@ -26,6 +26,7 @@ from tests.conformance.kernels import (
     memory,
     narrow_floats,
     random_numbers,
+    records,
     special_values,
     synchronization,
     values,
@@ -64,6 +65,7 @@ CASES: list[Case] = [
     *evaluation.CASES,
     *guards.CASES,
     *random_numbers.CASES,
+    *records.CASES,
 ]
 
 

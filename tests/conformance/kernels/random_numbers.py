@@ -166,7 +166,7 @@ def _stream(function):
 
 def _states_and(dtype):
     def make(rng):
-        states = np.empty((_SIZE, 2), np.uint64)
+        states = np.empty(_SIZE, kd.random.xoroshiro128p_dtype)
         kd.random.init_xoroshiro128p_states(states, int(rng.integers(2**40)), 3)
         return states, poisoned((_SIZE, 5), dtype)
 
@@ -198,7 +198,7 @@ def normal_stream_64(states, out, magnitude):
 
 def _normal_stream(dtype):
     def make(rng):
-        states = np.empty((_SIZE, 2), np.uint64)
+        states = np.empty(_SIZE, kd.random.xoroshiro128p_dtype)
         kd.random.init_xoroshiro128p_states(states, int(rng.integers(2**40)))
         return states, poisoned(_SIZE, dtype), np.dtype(dtype).type(16)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -83,6 +84,25 @@ def test_states_are_those_of_numba_cuda(n: int, seed: int, start: int) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_states_are_records_as_numba_cuda_has_them() -> None:
+    theirs = numba_random.xoroshiro128p_dtype
+    assert kd.random.xoroshiro128p_dtype == theirs
+    again = _numba_states(3, 1, 0)
+    wanted = [numba_random.xoroshiro128p_uniform_float32(again, i) for i in range(3)]
+    for state in (kd.random.xoroshiro128p_type, numba_random.xoroshiro128p_type):
+
+        @kd.kernel((state[:], numba.float32[:]))
+        def draw(states, out):
+            i = kd.grid(1)
+            out[i] = kd.random.xoroshiro128p_uniform_float32(states, i)
+
+        states, out = np.empty(3, theirs), np.empty(3, np.float32)
+        kd.random.init_xoroshiro128p_states(states, 1)
+        with kd.use("cpu"):
+            draw.forall(3)(states, out)
+        np.testing.assert_array_equal(out, wanted)
+
+
 def test_a_far_start_is_that_many_jumps() -> None:
     """Jumps of 2**40 + 3 and 3 more are those of 2**40 + 6."""
     with kd.use("cpu"):
@@ -141,6 +161,7 @@ def test_wrong_numbers_are_refused(arguments: tuple[Any, ...], error: type[Excep
 
 
 def test_other_arrays_are_refused() -> None:
-    for states in (np.zeros((3, 3), np.uint64), np.zeros((3, 2), np.int64), [[0, 0]]):
+    dtype = kd.random.xoroshiro128p_dtype
+    for states in (np.zeros((3, 3), dtype), np.zeros(3, np.int64), [0, 0]):
         with pytest.raises(ArgumentTypeError, match="create_xoroshiro128p_states"):
             kd.random.init_xoroshiro128p_states(states, 1)
