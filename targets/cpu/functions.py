@@ -71,7 +71,7 @@ class Binder:
         The namespace is filled, and the tree, whose ids are replaced, is changed in place.
         `private_arrays` names variables that hold a shared or local array.
         """
-        from targets.cpu.intrinsics import bounds, faults, memory, typing_hints, warp
+        from targets.cpu.intrinsics import bounds, faults, memory, ranges, typing_hints, warp
         from targets.cpu.intrinsics.groups.room import nothing_posted
         from targets.cpu.library import keep_loop
 
@@ -89,6 +89,7 @@ class Binder:
             kd_int64=np.int64,
             kd_uint32=np.uint32,
             kd_unknown=typing_hints.unknown,
+            kd_range_item=ranges.range_item,
             kd_keep_loop=keep_loop,
             kd_saturating_add=bounds.saturating_add,
             kd_saturating_sub=bounds.saturating_sub,

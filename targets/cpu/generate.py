@@ -12,17 +12,18 @@ import math
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from kerneldsl.analysis.aliases import Root, root_of_array
 from kerneldsl.analysis.analyze import tuple_parameters
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
-from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.analysis.uniformity import UniformityResult, analyze_uniformity
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
-from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.build import build_function
@@ -43,6 +44,7 @@ from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.structure import Structure
 from targets.cpu.typing_probes import Probe, ProbeWriter
 from targets.cpu.votes import isolate_barriers
+from targets.cpu.warp_loops import mask_divergent_loops
 
 __all__ = ["Generated", "generate"]
 
@@ -132,11 +134,8 @@ class _Generator:
         room = self.place_room()
         tree = replace_ids(tree, self.unit, self.space)
         space_names = frozenset((*self.space_names(), *self.arrays))
-        uniformity = analyze_uniformity(
-            self.unit.with_tree(tree),
-            tuples=tuple_parameters(self.unit, self.spec.kinds),
-            varying_names=self.space.thread_names,
-            declared=self.declared_arrays(),
+        self.unit, uniformity = mask_divergent_loops(
+            tree, self.unit, self.names, partial(self.analyze, tree)
         )
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
@@ -178,6 +177,15 @@ class _Generator:
             self.storage.scratch_bytes,
             self.storage.scratch_bytes > 0 or self.spec.traits.uses_dynamic_shared,
             FaultTable(tuple(self.sites)) if self.spec.options.debug else None,
+        )
+
+    def analyze(self, tree: ast.FunctionDef, unit: FunctionUnit) -> UniformityResult:
+        """Find what is uniform in a tree whose ids are replaced."""
+        return analyze_uniformity(
+            unit.with_tree(tree),
+            tuples=tuple_parameters(unit, self.spec.kinds),
+            varying_names=self.space.thread_names,
+            declared=self.declared_arrays(),
         )
 
     # -- names -----------------------------------------------------------------------------------

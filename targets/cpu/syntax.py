@@ -11,7 +11,12 @@ from kerneldsl.frontend.syntax import call, store
 __all__ = ["BUILTINS", "extreme", "thread_loop"]
 
 #: What generated code calls Python's own functions, whose names a program may use for its own.
-BUILTINS: Mapping[str, Any] = {"kd_max": max, "kd_min": min, "kd_range": range}
+BUILTINS: Mapping[str, Any] = {
+    "kd_len": len,
+    "kd_max": max,
+    "kd_min": min,
+    "kd_range": range,
+}
 
 
 def thread_loop(name: str, low: ast.expr, high: ast.expr, body: list[ast.stmt]) -> ast.stmt:

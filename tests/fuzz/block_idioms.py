@@ -279,6 +279,28 @@ def _combine_lanes(body: Body, mask: str) -> None:
     _assign(body, Expression(f"kd.reduce_{choose(names)}_sync({mask}, {value})", widened))
 
 
+def _warp_loop(body: Body, depth: int) -> None:
+    """A loop that each warp runs as often as its own values say."""
+    if body.may_return:
+        return _exchange(body, depth)
+    body.features.add("warp loop")
+    mask, name, counter = _live_lanes(body), body.fresh("w"), body.fresh("w")
+    body.emit(f"{name} = {body.expressions.integer(1).text} % 5")
+    if body.expressions.chance(2):
+        header = f"while kd.any_sync({mask}, {name} > 0):"
+    else:
+        body.emit(f"{counter} = kd.reduce_max_sync({mask}, {name})")
+        header = f"for {body.fresh('k')} in range({counter}):"
+    with body.block(header):
+        body.emit(f"{name} -= 1")
+        if body.expressions.chance(2):
+            left = body.expressions.choose(("continue", "break"))
+            body.emit(f"if kd.all_sync({mask}, {name} < {body.rng.randrange(3)}):")
+            body.emit(f"    {left}")
+        _combine_lanes(body, mask)
+    return None
+
+
 # -- calls -------------------------------------------------------------------------------------
 def _call(body: Body, function: BarrierFunction, depth: int = 1) -> str:
     """A call of a function with barriers; one of its arguments may be such a call itself."""
@@ -505,4 +527,5 @@ _NESTED: list[_Idiom] = [
     _uniform_for,
     _uniform_for,
     _uniform_while,
+    *(_warp_loop,) * 6,
 ]

@@ -30,6 +30,7 @@ from tests.conformance.kernels import (
     special_values,
     synchronization,
     values,
+    warp_loops,
     warps,
 )
 from tests.support.cases import Case
@@ -61,6 +62,7 @@ CASES: list[Case] = [
     *warps.CASES,
     *groups.CASES,
     *lanes.CASES,
+    *warp_loops.CASES,
     *atomics.CASES,
     *evaluation.CASES,
     *guards.CASES,

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import KernelTypingError, UnsupportedConstructError
+from kerneldsl.errors import (
+    BarrierDivergenceError,
+    KernelTypingError,
+    UnsupportedConstructError,
+)
 
 FULL = 0xFFFFFFFF
 
@@ -74,9 +78,9 @@ def sometimes(x):
 
 
 @kd.kernel
-def loop_of_warps(x):
+def loop_over_own_tuples(x):
     t = kd.threadIdx.x
-    for k in range(t // 32):
+    for k in (t, t + 1) if t > 3 else (t, 5):
         x[t] = kd.shfl_sync(FULL, x[t], k)
 
 
@@ -85,8 +89,36 @@ def test_what_cannot_be_cut_is_refused():
         sometimes[1, 32](np.zeros(32))
     assert "any_sync" in str(raised.value)
     with pytest.raises(UnsupportedConstructError, match="trip count may vary") as raised:
-        loop_of_warps[1, 64](np.zeros(64))
-    assert "range(t // 32)" in str(raised.value)
+        loop_over_own_tuples[1, 64](np.zeros(64))
+    assert "(t, t + 1)" in str(raised.value)
+
+
+@kd.kernel
+def barrier_in_a_loop_of_warps(x):
+    t = kd.threadIdx.x
+    for k in range(t // 32):
+        x[t] = kd.shfl_sync(FULL, x[t], k)
+        kd.syncthreads()
+
+
+def test_a_barrier_of_the_block_in_a_loop_of_warps_is_refused():
+    with pytest.raises(BarrierDivergenceError, match="syncthreads"):
+        barrier_in_a_loop_of_warps[1, 64](np.zeros(64))
+
+
+@kd.kernel
+def uniform_loops(x, out):
+    t = kd.threadIdx.x
+    for k in range(x.size // 32):
+        if k == 3:
+            break
+        out[t] += kd.shfl_sync(FULL, x[t], k)
+
+
+def test_loops_that_a_block_runs_together_are_not_masked():
+    text = uniform_loops.cpu_source("int64[::1], int64[::1]", block=64)
+    assert "inside" not in text
+    assert "for k in kd_range(" in text or "for k in range(" in text
 
 
 def test_a_complex_number_is_refused():
