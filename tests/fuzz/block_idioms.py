@@ -342,7 +342,7 @@ def call_function(body: Body, function: BarrierFunction) -> None:
     places = [_plain, _operand, _augmented, _own_slot, _condition, _pair, _pair, _subscript]
     if function.is_slot:
         places += [_target] * 6
-    if body.rng.randrange(14) == 0:
+    if body.rng.randrange(9) == 0:
         places = [_chain]
     body.expressions.choose(places)(body, function, Expression(call, dtype))
 
@@ -515,17 +515,26 @@ def _uniform_while(body: Body, depth: int) -> None:
 
 _Idiom = Callable[[Body, int], None]
 _FLAT: list[_Idiom] = [
-    *(_exchange, _exchange, _exchange, _view_of_tile, _halo, _plane, _scan, _histogram, _retyped),
+    *(
+        _exchange,
+        _exchange,
+        _exchange,
+        _view_of_tile,
+        _halo,
+        _halo,
+        _plane,
+        _scan,
+        _histogram,
+        _retyped,
+    ),
     *(_vote, _vote),
-    *(_in_warp,) * 8,
-    *(_call_anywhere,) * 8,
+    *(_in_warp,) * 6,
+    *(_call_anywhere,) * 10,
     *(_alone, _alone),
 ]
 _NESTED: list[_Idiom] = [
     *(_uniform_if,) * 5,
-    _uniform_for,
-    _uniform_for,
-    _uniform_for,
+    *(_uniform_for,) * 6,
     _uniform_while,
-    *(_warp_loop,) * 6,
+    *(_warp_loop,) * 5,
 ]

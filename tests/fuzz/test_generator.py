@@ -48,7 +48,9 @@ _PER_THOUSAND = {
     "tuple target around a barrier": 4,
     "variable of two types": 40,
     "view near a barrier": 8,
-    "warp exchange": 10,
+    "warp exchange": 60,
+    "warp loop": 5,
+    "warp reduction": 30,
 }
 
 
