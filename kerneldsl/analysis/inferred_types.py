@@ -26,11 +26,18 @@ from kerneldsl.analysis.expressions import augmented_value, condition_expression
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 
-__all__ = ["InferredTypes", "TypesOfCall"]
+__all__ = ["InferredTypes", "TypesOfCall", "types_of_values"]
 
 _Values = dict[str, Value]
 #: Calls of device functions inside each other that are followed.
 _MAX_DEPTH = 8
+
+
+def types_of_values(unit: FunctionUnit, values: tuple[Value, ...]) -> dict[ast.expr, Value]:
+    """Return what is known of a function's expressions, for what is known of its arguments."""
+    walk = _Walk(unit, values, {}, 0)
+    walk.run()
+    return walk.types
 
 
 class TypesOfCall:

@@ -162,10 +162,11 @@ def device_function(value: object) -> types.FunctionType | None:
     That is one of a ``@kd.func`` or ``@kd.kernel`` object, or a plain one of no library that Numba
     judges or that is for the host.
     """
-    if isinstance(value, types.FunctionType):
-        library = (value.__module__ or "").partition(".")[0]
-        return None if library in (*NUMBA_LIBRARIES, *HOST_LIBRARIES) else value
-    return _decorated_function(value)
+    decorated = _decorated_function(value)
+    if decorated is not None or not isinstance(value, types.FunctionType):
+        return decorated
+    library = (value.__module__ or "").partition(".")[0]
+    return None if library in (*NUMBA_LIBRARIES, *HOST_LIBRARIES) else value
 
 
 def _decorated_function(value: object) -> types.FunctionType | None:

@@ -196,7 +196,8 @@ def _explain_memory() -> _Finding:
     return _Finding(
         "an expression over whole arrays needs memory for its result, which a kernel cannot "
         "allocate",
-        "Write a loop over the elements, each thread over its own",
+        "Assign it to a row, o[i] = … or t[:] = … of a kd.local.array, or write a loop over the "
+        "elements",
         needs_memory,
         lambda node: isinstance(node, ast.BinOp | ast.UnaryOp),
     )

@@ -102,19 +102,20 @@ k.forall(8)(np.zeros((8, 8)), out)
     "a_float_index": _element("out[i] = x[i / 2]"),
     "a_float_index_on_both_sides": _element("x[i] += x[i + i / 2]"),
     "text_and_number": _element("out[i] = x[i] + 'a'"),
-    "the_maximum_of_a_row": """\
+    "the_median_of_a_row": """\
 @kd.kernel
 def k(x, out):
     i = kd.grid(1)
     if i < out.size:
-        out[i] = x[i].max()
+        out[i] = np.median(x[i])
 
 k.forall(8)(np.zeros((8, 8)), out)
 """,
     "two_types_of_a_variable": _element("y = 0.0 if x[i] > 0 else x"),
     "a_method_that_is_not_there": _element("out[i] = x.mode()"),
     "a_whole_array_expression": _element("out = x + 1"),
-    "a_slice_is_copied": _element("out[:] = x[:]"),
+    "a_slice_of_another_part": _element("x[1:] = x[:-1]"),
+    "a_row_in_a_variable": _element("t = x[2:] * 2; out[i] = t[0]"),
     "np_zeros": _element("t = np.zeros(4); out[i] = t[0]"),
     "np_random": _element("out[i] = np.random.rand()"),
     "random_random": _element("out[i] = random.random()", before="import random"),
@@ -182,7 +183,7 @@ k[1, 8](x, 8)
     ),
     # ------------------------------------------------------------------ further
     "a_keyword_of_print": _element("print(x[i], end='')"),
-    "a_maximum_by_np": _element("out[i] = np.max(x)"),
+    "a_range_by_np": _element("out[i] = np.ptp(x)"),
     "np_arange": _element("t = np.arange(4); out[i] = t[0]"),
     "a_float_index_in_a_variable": _element("p = i / 2; out[i] = x[p]"),
     "an_array_as_grid": _SCALE + "scale[out, 32](2.0, x, out)",

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from kerneldsl.analysis.analyze import analyze
+from kerneldsl.analysis.rows.expand import expand_rows
 from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
@@ -58,7 +59,7 @@ def specialize(
 ) -> Specialization:
     """Take a function apart and say what it is to be compiled for."""
     kinds = parse_signature(signature) if isinstance(signature, str) else signature
-    unit = unit_of(function)
+    unit = expand_rows(unit_of(function), kinds)
     return Specialization(
         unit,
         analyze(unit),

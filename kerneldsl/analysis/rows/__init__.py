@@ -1,0 +1,1 @@
+"""Rows of arrays in statements and expressions, as loops over their elements."""
