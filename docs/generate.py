@@ -13,6 +13,7 @@ from kerneldsl.contract import DeviceInfo
 from kerneldsl.contract.info_fields import Field
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.intrinsics.tiles import INTERNAL
 
 __all__ = ["attributes_table", "intrinsics_table", "with_attributes", "with_table"]
 
@@ -48,18 +49,18 @@ def _is_called(intrinsic: Intrinsic) -> bool:
 
 def _parameters(intrinsic: Intrinsic) -> list[str]:
     return [
-        f"{p}={_default(intrinsic.defaults[p])}" if p in intrinsic.defaults else p
+        f"{p}={_shown(intrinsic.defaults[p])}" if p in intrinsic.defaults else p
         for p in intrinsic.parameters
     ]
 
 
-def _default(value: int | None) -> str:
-    return "None" if value is None else f"{value:#x}"
+def _shown(value: object) -> str:
+    return f"{value:#x}" if isinstance(value, int) and value > 9 else repr(value)
 
 
 def intrinsics_table() -> str:
     """Return the table as Markdown."""
-    rows = [_row(intrinsic) for intrinsic in INTRINSICS.values()]
+    rows = [_row(each) for each in INTRINSICS.values() if each not in INTERNAL]
     return "\n".join(["| intrinsic | meaning | uniform in |", "|---|---|---|", *rows])
 
 

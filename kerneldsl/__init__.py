@@ -143,6 +143,7 @@ if TYPE_CHECKING:
         shared as shared,
     )
     from kerneldsl.language.intrinsics.places import grid as grid, gridsize as gridsize
+    from kerneldsl.language.intrinsics.tiles import tile as tile
     from kerneldsl.language.intrinsics.values import (
         bitcast as bitcast,
         brev as brev,
@@ -293,6 +294,7 @@ _MODULES = {
     "kerneldsl.language.intrinsics.places": (
         "blockDim blockIdx grid gridDim gridsize laneid threadIdx warpsize"
     ),
+    "kerneldsl.language.intrinsics.tiles": "tile",
     "kerneldsl.language.intrinsics.values": (
         "bitcast brev byte_perm cbrt clz dot4 ffs fma funnelshift_l funnelshift_lc funnelshift_r "
         "funnelshift_rc mulhi nanosleep popc rsqrt selp uniform"

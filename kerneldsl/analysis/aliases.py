@@ -30,7 +30,7 @@ from kerneldsl.analysis.library_names import name_of_function, outside_value
 from kerneldsl.analysis.tuple_indices import TupleIndices, Tuples, longest, substitute
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Effect, Typing
+from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect, Typing
 from kerneldsl.language.kinds import Kind
 
 __all__ = [
@@ -271,8 +271,10 @@ class Aliases(ABC):
     def _indexed_by_call(self, node: ast.Call) -> set[Alias]:
         use = self._unit.use_of(node)
         if use is not None:
-            if Effect.ATOMIC not in use.intrinsic.effect:
+            if not use.intrinsic.effect & ARRAY_ACCESS:
                 return set()
+            if Effect.ATOMIC not in use.intrinsic.effect:  # a tile, along each of its axes
+                return deeper(self._alias_of(node.args[0]), len(use.static.get("shape", (0,))))
             place = ast.Subscript(node.args[0], node.args[1], ast.Store())
             return deeper(self._alias_of(node.args[0]), _count_indices(index_parts(place)))
         found: set[Alias] = set()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from kerneldsl.analysis.effects import array_effects, augmented_values
 from kerneldsl.analysis.inline import inline_block_functions
+from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
 from kerneldsl.analysis.uniformity import barrier_problems
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
@@ -57,6 +58,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
         augmented=augmented_values(unit),
         barrier_problems=problems,
         barrier_problems_if_overlapping=overlapping,
+        uses_tiles=uses_tiles(unit),
     )
 
 

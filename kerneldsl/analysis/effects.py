@@ -22,7 +22,7 @@ from kerneldsl.analysis.library_effects import (
 from kerneldsl.analysis.tuple_indices import Tuples
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["Accesses", "array_effects", "augmented_values", "is_internal_call"]
@@ -132,10 +132,12 @@ class Accesses(Aliases):
         arguments = [*node.args, *(k.value for k in node.keywords)]
         use = self._unit.use_of(node)
         if use is not None:
-            found = _NO_ROOTS
-            if Effect.ATOMIC in use.intrinsic.effect:
-                found = self.roots(node.args[0])
-            return found, found
+            effect = use.intrinsic.effect
+            found = self.roots(node.args[0]) if effect & ARRAY_ACCESS else _NO_ROOTS
+            return (
+                found if effect & (Effect.ATOMIC | Effect.READ) else _NO_ROOTS,
+                found if effect & (Effect.ATOMIC | Effect.WRITE) else _NO_ROOTS,
+            )
         if is_internal_call(node, self._unit):
             return _NO_ROOTS, _NO_ROOTS
         summary = self.summary_of(node)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -26,17 +27,17 @@ from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL
 __all__ = ["inline_block_functions"]
 
 
-def inline_block_functions(unit: FunctionUnit) -> FunctionUnit:
-    """Return the unit with its block-level device functions inlined.
+def inline_block_functions(unit: FunctionUnit, also: Collection[FunctionUnit] = ()) -> FunctionUnit:
+    """Return the unit with its block-level device functions inlined, and some others.
 
     It is the unit itself where nothing had to be inlined.
 
     Raises `UnsupportedConstructError` where such a function is called in a place that is only
     sometimes evaluated, such as the right side of ``and``.
     """
-    if not any(_is_block_function(callee) for callee in unit.callees.values()):
+    if not any(_is_block_function(c) or c in also for c in unit.callees.values()):
         return unit
-    return _Inliner(unit).run()
+    return _Inliner(unit, also).run()
 
 
 def _is_block_function(unit: FunctionUnit) -> bool:
@@ -50,15 +51,14 @@ def _is_block_function(unit: FunctionUnit) -> bool:
 class _Inliner(CallHoister):
     """Rewrites statements; names of everything that is merged into the kernel's unit."""
 
-    def __init__(self, unit: FunctionUnit) -> None:
+    def __init__(self, unit: FunctionUnit, also: Collection[FunctionUnit]) -> None:
         super().__init__(unit, FreshNames.for_unit(unit))
+        self.also = also
         self.uses = dict(unit.uses)
-        self.callees = {
-            name: callee for name, callee in unit.callees.items() if not _is_block_function(callee)
-        }
-        self.block_callees = {
-            name: callee for name, callee in unit.callees.items() if _is_block_function(callee)
-        }
+        self.callees: dict[str, FunctionUnit] = {}
+        self.block_callees: dict[str, FunctionUnit] = {}
+        for name, callee in unit.callees.items():
+            self.table_of(callee)[name] = callee
         self.constants = dict(unit.constants)
         self.namespace = dict(unit.namespace)
         self.spellings = dict(unit.spellings)
@@ -137,8 +137,13 @@ class _Inliner(CallHoister):
                 rename[name] = load(new)
         for name, value in callee.callees.items():
             new = self.names.make(name)
-            (self.block_callees if _is_block_function(value) else self.callees)[new] = value
+            self.table_of(value)[new] = value
             rename[name] = load(new)
+
+    def table_of(self, callee: FunctionUnit) -> dict[str, FunctionUnit]:
+        """Return the functions among which another one belongs."""
+        is_inlined = _is_block_function(callee) or callee in self.also
+        return self.block_callees if is_inlined else self.callees
 
 
 class _Renamer(ast.NodeTransformer):

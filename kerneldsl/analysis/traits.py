@@ -52,3 +52,5 @@ class KernelTraits:
     barrier_problems: tuple[BarrierProblem, ...]
     #: When any two may.
     barrier_problems_if_overlapping: tuple[BarrierProblem, ...]
+    #: It works on tiles, whose elements are spread over the threads of a block of known size.
+    uses_tiles: bool = False

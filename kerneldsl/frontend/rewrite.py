@@ -41,6 +41,7 @@ from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.intrinsics.tiles import element_words, tile
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["Rewriter"]
@@ -130,6 +131,8 @@ class Rewriter(OutsideValues):
         if isinstance(node.func, ast.Name) and node.func.id in self._local_functions:
             return self._local_call(node, self._local_functions[node.func.id])
         if not self._is_read_outside(node.func):
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "map" and node.args:
+                return self._of_each_element(node, node.args[0], node.func.value, 0, node.args[1:])
             self.generic_visit(node)
             return node
         resolved = self._scope.resolve(node.func)
@@ -340,6 +343,8 @@ class Rewriter(OutsideValues):
         if is_read(intrinsic):
             self._reporter.fail(node, f"{name} is a value, not a function", f"Write {name}")
         self._watch(node.func, resolved)
+        if intrinsic is tile.store and len(node.args) > len(intrinsic.parameters):
+            return self._store_of_each_element(node)
         parameters: tuple[str, ...] = intrinsic.parameters
         is_swap = resolved.foreign is not None and resolved.foreign.endswith("compare_and_swap")
         if is_swap:
@@ -355,15 +360,19 @@ class Rewriter(OutsideValues):
         static: dict[str, Any] = {}
         arguments: list[ast.expr] = []
         for parameter in intrinsic.parameters:
-            if parameter in intrinsic.static:
+            is_static = parameter in intrinsic.static
+            if parameter not in given:
+                default = intrinsic.defaults[parameter]
+                if is_static:
+                    static[parameter] = default
+                else:
+                    arguments.append(ast.copy_location(ast.Constant(default), node))
+            elif is_static:
                 static[parameter] = self._statics.argument(intrinsic, parameter, given[parameter])
-            elif parameter in intrinsic.functions and not is_none(given.get(parameter)):
+            elif parameter in intrinsic.functions and not is_none(given[parameter]):
                 arguments.append(self._operation(given[parameter], intrinsic, parameter))
-            elif parameter in given:
-                arguments.append(self.visit(given[parameter]))
             else:
-                default = ast.Constant(intrinsic.defaults[parameter])
-                arguments.append(ast.copy_location(default, node))
+                arguments.append(self.visit(given[parameter]))
         return self._use(node, intrinsic, static, arguments)
 
     def _operation(self, node: ast.expr, intrinsic: Intrinsic, parameter: str) -> ast.expr:
@@ -400,6 +409,30 @@ class Rewriter(OutsideValues):
                 limit="It takes a NumPy array from outside the kernel",
             )
         return self._constant(node, resolved)
+
+    def _of_each_element(
+        self,
+        node: ast.Call,
+        function: ast.expr,
+        value: ast.expr,
+        index_count: int,
+        more: list[ast.expr],
+    ) -> ast.expr:
+        """Return the call of a function for each element of a tile, with its index."""
+        places: list[ast.expr] = [ast.copy_location(ast.Constant(0), node)] * index_count
+        called = self.visit(
+            ast.copy_location(ast.Call(function, [value, *places, *more], []), node)
+        )
+        for axis in range(index_count):  # the first parameters, in their order
+            called.args[1 + axis] = self._use(node, element_words.index, {"axis": axis}, [])
+        return self._use(node, tile.map, {}, [called])
+
+    def _store_of_each_element(self, node: ast.Call) -> ast.expr:
+        """Return a store of what a function gives for each element."""
+        array, at, value, function, *more = node.args
+        rank = len(at.elts) if isinstance(at, ast.Tuple) else 1
+        mapped = self._of_each_element(node, function, value, rank, more)
+        return self._use(node, tile.store, {}, [self.visit(array), self.visit(at), mapped])
 
     def _use(
         self,

@@ -84,6 +84,8 @@ class StaticEvaluator:
             return self._ndim(intrinsic, node, value)
         if parameter == "shape":
             return self._shape(intrinsic, node, value)
+        if parameter == "axis":
+            return value
         name = dtype_name(value)
         if name is None:
             self._reporter.fail(

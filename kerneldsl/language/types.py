@@ -24,6 +24,7 @@ __all__ = [
     "RangeType",
     "SliceType",
     "StringType",
+    "TileType",
     "TupleType",
     "Type",
 ]
@@ -95,6 +96,26 @@ class TupleType:
 
 
 @dataclass(frozen=True, slots=True)
+class TileType:
+    """A tile.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its extents; ``(0,)`` stands for one element for each thread of the block.
+    dtype : str
+        Type of its elements, a name of `ELEMENT_TYPES`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        extents = ", ".join(str(n) if n else "block" for n in self.shape)
+        return f"tile({self.dtype}, {extents})"
+
+
+@dataclass(frozen=True, slots=True)
 class DtypeType:
     """A dtype as a value: ``np.float32``, which is called to convert, or ``array.dtype``.
 
@@ -163,6 +184,7 @@ Type: TypeAlias = (
     ScalarKind
     | ArrayKind
     | TupleType
+    | TileType
     | NoneType
     | StringType
     | SliceType

@@ -248,11 +248,12 @@ class KernelStates:
 
     def _make_state(self) -> KernelState:
         from kerneldsl.analysis.analyze import analyze
+        from kerneldsl.analysis.separate_tiles import separate_tiles
         from kerneldsl.frontend.normalize import make_unit
 
         function, _, signatures, constants = self.definition
         with refuse_deep_nesting(function):
-            unit: FunctionUnit = make_unit(function, constants=constants)
+            unit: FunctionUnit = separate_tiles(make_unit(function, constants=constants))
             traits = analyze(unit)
         for signature in signatures:
             if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):

@@ -15,7 +15,15 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
 
-__all__ = ["Combination", "Sum", "behind_initial", "combination", "fenced", "sorts_before"]
+__all__ = [
+    "Combination",
+    "Sum",
+    "behind_initial",
+    "combination",
+    "combination_of",
+    "fenced",
+    "sorts_before",
+]
 
 #: A flag that means nothing to an addition. Neither Numba nor the CUDA target lets an operation
 #: that has one be contracted: threads that add the same two numbers must get the same sum, whether
@@ -136,7 +144,11 @@ def combination(name: str, call: Call) -> Combination:
     for argument in call.signature.args:
         if isinstance(argument, types.Dispatcher):
             return _Operation(context, kind, argument)
-    operation = name.partition(".")[2]
+    return combination_of(name.partition(".")[2], context, kind)
+
+
+def combination_of(operation: str, context: Any, kind: Any) -> Combination:
+    """Return what combines values of a Numba type: ``"max"``, ``"min"``, or by adding them."""
     if operation in ("max", "min"):
         return _Extreme(context, kind, operation)
     return Sum(context, kind)

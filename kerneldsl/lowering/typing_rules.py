@@ -9,6 +9,7 @@ from numba import errors, types
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.lowering.group_rules import GROUP_RULES
+from kerneldsl.lowering.tile_types import tile_rule
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer
 
@@ -20,6 +21,8 @@ def typing_rule(intrinsic: Intrinsic) -> Any:
 
     def rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
         plain = tuple(types.unliteral(arg) for arg in args)
+        if intrinsic.typing is Typing.TILE:
+            return tile_rule(intrinsic, plain, static)
         expected = [p for p in intrinsic.parameters if p not in intrinsic.static]
         if len(plain) != len(expected):
             raise errors.TypingError(

@@ -18,9 +18,11 @@ from kerneldsl.language.types import (
     OtherType,
     RangeType,
     SliceType,
+    TileType,
     TupleType,
     Type,
 )
+from kerneldsl.lowering.tile_types import NumbaTile
 
 __all__ = ["value_type"]
 
@@ -49,6 +51,8 @@ def value_type(found: Any) -> Type:
             return ArrayKind(str(plain.dtype), plain.ndim, plain.layout)
         case types.BaseTuple() if not isinstance(plain, types.BaseNamedTuple):
             return TupleType(tuple(value_type(element) for element in plain.types))
+        case NumbaTile():
+            return TileType(plain.shape, str(plain.dtype))
         case types.NoneType():
             return NONE
         case types.UnicodeType():

@@ -19,15 +19,18 @@ from kerneldsl.analysis.aliases import Root, root_of_array
 from kerneldsl.analysis.analyze import tuple_parameters
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
+from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.analysis.uniformity import UniformityResult, analyze_uniformity
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
+from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
 from targets.cpu.emit import STRIP, BlockEmitter, ElementEmitter, Slot, Variables
@@ -42,6 +45,7 @@ from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.structure import Structure
+from targets.cpu.tiles import TileWriter, tile_operations
 from targets.cpu.typing_probes import Probe, ProbeWriter
 from targets.cpu.votes import isolate_barriers
 from targets.cpu.warp_loops import mask_divergent_loops
@@ -74,15 +78,17 @@ class Generated:
 
 
 def generate(
-    spec: Specialization, infer: Callable[[types.FunctionType, int], dict[str, Any]]
+    spec: Specialization,
+    infer: Callable[[types.FunctionType, int], dict[str, Any]],
+    infer_unit: Callable[[FunctionUnit], TypedUnit],
 ) -> Generated:
     """Write the function for one specialization.
 
     There is a block, unless the kernel uses ``grid`` alone. Given a function and the number of
     int64 parameters before scratch memory and the kernel's own, `infer` returns Numba's types of
-    its variables.
+    its variables; `infer_unit` returns the types of a unit, and is asked for kernels with tiles.
     """
-    return _Generator(spec, infer).run()
+    return _Generator(spec, infer, infer_unit).run()
 
 
 class _BlockArray(NamedTuple):
@@ -100,10 +106,14 @@ class _BlockArray(NamedTuple):
 
 class _Generator:
     def __init__(
-        self, spec: Specialization, infer: Callable[[types.FunctionType, int], dict[str, Any]]
+        self,
+        spec: Specialization,
+        infer: Callable[[types.FunctionType, int], dict[str, Any]],
+        infer_unit: Callable[[FunctionUnit], TypedUnit],
     ) -> None:
         self.spec = spec
         self.infer = infer
+        self.infer_unit = infer_unit
         self.unit = inline_block_functions(spec.unit)
         self.names = FreshNames.for_unit(self.unit)
         self.storage = Storage()
@@ -139,7 +149,10 @@ class _Generator:
         )
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
-        structure = Structure(unit, tree, uniformity, pure, self.names, room)
+        tiles = self.tile_writer()
+        structure = Structure(unit, tree, uniformity, pure, self.names, room, tiles)
+        if tiles is not None:
+            self.place_tiles(tiles)
         items, variables = structure.items, structure.variables
         pure.set_invariant(frozenset(variables.block_names | variables.loop_names), tree)
         interchange = Interchange(
@@ -249,6 +262,26 @@ class _Generator:
             variables.append(name)
         values_name, lanes_name = variables
         return Room(values_name, lanes_name, self.space.linear_thread(), threads)
+
+    def tile_writer(self) -> TileWriter | None:
+        """Return what writes the kernel's operations on tiles, where it has any."""
+        if not uses_tiles(self.unit):
+            return None
+        assert isinstance(self.space, BlockSpace)
+        plan = plan_tiles(self.infer_unit(self.unit), math.prod(self.block_dim))
+        return TileWriter(self.unit, plan, self.names, self.space.linear_thread())
+
+    def place_tiles(self, tiles: TileWriter) -> None:
+        """Reserve the memory of tiles, and of what their operations need beside them."""
+        wanted = {name: (math.prod(t.shape), t.dtype) for name, t in tiles.plan.variables.items()}
+        where = self.unit.locate(self.unit.tree)
+        for name, (count, dtype) in (wanted | tiles.buffers).items():
+            static = {"shape": (count,), "dtype": dtype}
+            array = StaticArray(IntrinsicUse(INTRINSICS["shared.array"], static), where)
+            offset = self.storage.place_array(array)
+            maker = self.names.make(f"make_{name}")
+            self.arrays[name] = _BlockArray(name, maker, array, offset)
+        self.namespace.update(tile_operations(tiles.plan))
 
     def declared_arrays(self) -> dict[str, Root]:
         """Return variables that hold arrays, to the memory that the kernel declares for them."""

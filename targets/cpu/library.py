@@ -10,7 +10,6 @@ becomes loop metadata that forbids unrolling.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -18,6 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop, with_loop_marks
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary, inlined_functions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
@@ -28,34 +28,20 @@ from targets.cpu.vector_math.replace import replace_math
 
 __all__ = ["FunctionCompiler", "create_library", "keep_loop"]
 
-_MARK = "kerneldsl.loop"
-_MARKED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.loop", i32 \d+ }$', re.MULTILINE)
-
 
 @intrinsic
 def keep_loop(typingctx: Any) -> Any:
     """Keep LLVM from unrolling the loop of which this is the last statement."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _marked_blocks(builder.module).append(builder.block)
+        mark_loop(builder, NOT_UNROLLED)
         return context.get_dummy_value()
 
     return types.none(), generate
 
 
-def _marked_blocks(module: Any) -> list[Any]:
-    blocks: list[Any] = module.__dict__.setdefault("_kerneldsl_loops", [])
-    return blocks
-
-
 def _write(module: ir.Module) -> str:
-    """Return the text of a module, with its marks turned into loop metadata."""
-    for number, block in enumerate(_marked_blocks(module)):
-        mark = module.add_metadata([_MARK, ir.IntType(32)(number)])
-        block.terminator.set_metadata("llvm.loop", mark)
-    # llvmlite cannot write a node that names itself, as a loop's identity must.
-    identity = r'!\1 = distinct !{ !\1, !{!"llvm.loop.unroll.disable"} }'
-    return _MARKED.sub(identity, module_text(module))
+    return with_loop_marks(module, module_text)
 
 
 def _optimize(module: Any, machine: Any) -> Any:

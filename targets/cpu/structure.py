@@ -18,6 +18,7 @@ from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.returns import contains_return, lower_returns
+from kerneldsl.analysis.tile_shapes import is_tile_use
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
@@ -28,6 +29,7 @@ from targets.cpu.exchanges import Room
 from targets.cpu.intrinsics.table import LOWERINGS, Cut, Exchange
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.purity import PureValues, negate
+from targets.cpu.tiles import TileWriter, rename_variables
 
 __all__ = ["Structure"]
 
@@ -36,7 +38,8 @@ class Structure:
     """Turns one kernel's statements into items.
 
     Block-level functions of `unit` are inlined; in `tree` ids are replaced and barriers stand in
-    statements of their own. Threads exchange values in `room`, if they do.
+    statements of their own. Threads exchange values in `room`, if they do; `tiles` writes
+    operations on tiles.
     """
 
     def __init__(
@@ -47,12 +50,14 @@ class Structure:
         pure: PureValues,
         names: FreshNames,
         room: Room | None = None,
+        tiles: TileWriter | None = None,
     ) -> None:
         self.unit = unit
         self.uniformity = uniformity
         self.pure = pure
         self.names = names
         self.room = room
+        self.tiles = tiles
         #: Variables added here of which each thread has its own, beside the user's.
         self.thread_variables: set[str] = set()
         #: The mark of a thread that has returned.
@@ -273,10 +278,34 @@ class Structure:
                     remedy="Call the barrier in a statement of its own",
                 )
 
+    def cut_tile(
+        self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]
+    ) -> list[Item]:
+        """Return the items of an operation on tiles: once for the block, or one thread's part."""
+        assert self.tiles is not None
+        own = self.tiles.of_thread(target, call)
+        if own is not None:
+            return [self.threads([place_at(own, call)], guards)]
+        items: list[Item] = []
+        renamed: dict[str, ast.Name] = {}
+        for name in sorted(loaded_names(call.args)):
+            if name in self.tiles.plan.variables or self.variables.evaluable(load(name)):
+                continue
+            # All threads agree on it, and it lives in them: each writes it to one variable.
+            renamed[name] = load(self.names.make(name))
+            self.variables.block_names.add(renamed[name].id)
+            fetch = place_at(assign(renamed[name].id, load(name)), call)
+            items.append(self.threads([fetch], guards))
+        statements = self.tiles.write(target, rename_variables(call, renamed))
+        return [*items, *(Once(place_at(each, call)) for each in statements)]
+
     def cut_vote(
         self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]
     ) -> list[Item]:
-        lowering = LOWERINGS[self._use(call).intrinsic.name]
+        use = self._use(call)
+        if is_tile_use(use):
+            return self.cut_tile(target, call, guards)
+        lowering = LOWERINGS[use.intrinsic.name]
         assert isinstance(lowering, Cut)
         form = lowering.form
         if form is None:

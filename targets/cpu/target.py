@@ -92,7 +92,9 @@ class CpuCompiler(Compiler):
 
         try:
             with collector_paused():
-                generated = generate(specialization, infer)
+                generated = generate(
+                    specialization, infer, lambda unit: self.typed_unit(unit, specialization.kinds)
+                )
                 written = time.perf_counter()
                 compiled = compile_body(
                     generated.function,

@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from kerneldsl.analysis.separate_tiles import separate_tiles
 from kerneldsl.frontend.source import find_source
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
@@ -20,8 +21,10 @@ from tests.support.python_kernels import unit_of
 def _used(case: Case) -> set[tuple[str, str]]:
     """(intrinsic, dtype) of everything the case's kernel calls; dtype is "" where there is none."""
     found: set[tuple[str, str]] = set()
-    for unit in unit_of(case.kernel).reachable():
-        for use in unit.uses.values():
+    written = unit_of(case.kernel)
+    for each in (written, separate_tiles(written)):  # methods of tiles are not in what is written
+        uses = (use for unit in each.reachable() for use in unit.uses.values())
+        for use in uses:
             intrinsic = use.intrinsic
             if intrinsic.typing is Typing.ARRAY:
                 found.add((intrinsic.name, use.static["dtype"]))

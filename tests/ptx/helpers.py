@@ -9,10 +9,12 @@ from typing import Any
 
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.analysis.rows.expand import expand_rows
+from kerneldsl.analysis.separate_tiles import separate_tiles
 from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
     CompileOptions,
+    Dim3,
     ElementMapping,
     Promises,
     Specialization,
@@ -55,17 +57,20 @@ def specialize(
     *,
     mapping: ElementMapping = ONE_EACH,
     promises: Promises = NO_PROMISES,
+    block: Dim3 | None = None,
     **options: Any,
 ) -> Specialization:
     """Take a function apart and say what it is to be compiled for."""
     kinds = parse_signature(signature) if isinstance(signature, str) else signature
-    unit = expand_rows(unit_of(function), kinds)
+    unit = expand_rows(separate_tiles(unit_of(function)), kinds)
+    traits = analyze(unit)
     return Specialization(
         unit,
-        analyze(unit),
+        traits,
         kinds,
         CompileOptions(**options),
         mode,
+        block if traits.uses_tiles else None,
         mapping=mapping,
         promises=promises,
     )
@@ -76,10 +81,12 @@ def lower(
     function: Callable[..., Any],
     signature: str | tuple[Kind, ...],
     mode: LaunchMode = EXPLICIT,
+    *,
+    block: Dim3 | None = None,
     **options: Any,
 ) -> LoweredKernel:
     """The part of compiling that serves every architecture."""
-    return lower_kernel(specialize(function, signature, mode, **options))
+    return lower_kernel(specialize(function, signature, mode, block=block, **options))
 
 
 def write(lowered: LoweredKernel, arch: str) -> CudaArtifact:

@@ -25,8 +25,8 @@ _TOPICS = _by_topic()
 @pytest.mark.parametrize("topic", _TOPICS)
 @pytest.mark.parametrize("arch", ARCH_PARAMETERS)
 def test_every_case_compiles_and_assembles(topic: str, arch: str) -> None:
-    cases = {(case.kernel, case.kinds, case.mode) for case in _TOPICS[topic]}
-    written = [write(lower(*case), arch) for case in cases]
+    cases = {(case.kernel, case.kinds, case.mode, case.block_dim) for case in _TOPICS[topic]}
+    written = [write(lower(*case, block=block), arch) for *case, block in cases]
     assert all(f".target {arch}\n" in artifact.ptx for artifact in written)
     if arch in ASSEMBLED_ARCHS:
         assert assemble_together(written, arch) == len(cases)

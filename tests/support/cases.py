@@ -13,9 +13,10 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.language.element_types import element_name
+from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, format_signature
 from tests.support.arrays import assert_same_bits, assert_within_ulp, poisoned
-from tests.support.python_kernels import simulate, simulate_forall
+from tests.support.python_kernels import simulate, simulate_forall, unit_of
 
 __all__ = ["Case", "CaseList", "integers_into", "kind_of"]
 
@@ -78,6 +79,15 @@ class Case:
     def mode(self) -> LaunchMode:
         """Explicit, or ``forall`` of some rank."""
         return LaunchMode(None if self.extent is None else len(self.extent))
+
+    @property
+    def block_dim(self) -> tuple[int, int, int] | None:
+        """Threads of a block along x, y and z, where the code of the kernel depends on them."""
+        uses = unit_of(self.kernel).uses.values()
+        if Typing.TILE not in {use.intrinsic.typing for use in uses}:
+            return None
+        x, y, z = (*self.block, 1, 1)[:3]
+        return x, y, z
 
     def shaped(self) -> kd.Launch:
         """The kernel with its shape."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kerneldsl.analysis.rows.expand import expand_rows
+from kerneldsl.analysis.separate_tiles import separate_tiles
 from kerneldsl.language.kinds import Kind
 from tests.conformance.kernels import CASES
 from tests.fuzz.kernels import generate
@@ -33,7 +34,11 @@ def gathered_kernels(programs: int) -> Iterator[tuple[str, Any, Sequence[Kind]]]
     for case in CASES:
         if (id(case.kernel), case.kinds) not in seen:
             seen.add((id(case.kernel), case.kinds))
-            yield case.name, expand_rows(unit_of(case.kernel), case.kinds), case.kinds
+            yield (
+                case.name,
+                expand_rows(separate_tiles(unit_of(case.kernel)), case.kinds),
+                case.kinds,
+            )
     for seed in range(programs):
         program = generate(seed)
         kernel = exec_source(program.text, "generated")["kernel"]

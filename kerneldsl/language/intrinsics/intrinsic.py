@@ -25,6 +25,7 @@ from kerneldsl.errors import OutsideKernelError
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = [
+    "ARRAY_ACCESS",
     "BLOCK_LEVEL",
     "Dim3",
     "Effect",
@@ -62,8 +63,14 @@ class Effect(enum.Flag):
     """Reads and writes one element indivisibly."""
     ALLOCATE_SHARED = enum.auto()
     ALLOCATE_LOCAL = enum.auto()
+    READ = enum.auto()
+    """Reads elements of the array that is its first argument."""
+    WRITE = enum.auto()
+    """Writes elements of the array that is its first argument."""
 
 
+#: What looks into the array that is the first argument.
+ARRAY_ACCESS = Effect.ATOMIC | Effect.READ | Effect.WRITE
 #: What makes a kernel a block kernel.
 BLOCK_LEVEL = Effect.BARRIER | Effect.ALLOCATE_SHARED
 
@@ -141,6 +148,8 @@ class Typing(enum.Enum):
     """The front end puts the argument, which is captured, in the place of the call."""
     VALUE = "(value) -> same type"
     """Passes its argument on."""
+    TILE = "of tiles and numbers"
+    """Each by a rule of its own, in :mod:`kerneldsl.lowering.tile_types`."""
 
 
 @dataclass(frozen=True, eq=False)

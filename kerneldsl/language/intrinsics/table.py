@@ -5,12 +5,21 @@ A module's ``__all__`` names its intrinsics, and groups of them such as ``kd.ato
 
 from __future__ import annotations
 
-from kerneldsl.language.intrinsics import atomics, barriers, groups, lanes, memory, places, values
+from kerneldsl.language.intrinsics import (
+    atomics,
+    barriers,
+    groups,
+    lanes,
+    memory,
+    places,
+    tiles,
+    values,
+)
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
 __all__ = ["INTRINSICS"]
 
-_KINDS = (places, barriers, lanes, groups, values, memory, atomics)
+_KINDS = (places, barriers, lanes, groups, values, memory, atomics, tiles)
 
 
 def _table() -> dict[str, Intrinsic]:

@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.core.codegen import Codegen, CodeLibrary, JITCPUCodegen
 
+from kerneldsl.lowering.loop_marks import with_loop_marks
 from kerneldsl.lowering.numba_internals.moved import overriding
 from kerneldsl.lowering.numba_internals.text import module_text
 
@@ -32,7 +33,7 @@ class ModuleLibrary(CodeLibrary):
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
         """Keep a module."""
-        self._texts.append(module_text(ir_module))
+        self._texts.append(with_loop_marks(ir_module, module_text))
 
     def add_linking_library(self, library: ModuleLibrary) -> None:
         """Remember a library whose functions this one calls."""

@@ -13,6 +13,8 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.language.intrinsics.intrinsic import Typing
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
 from targets.cpu.ids import EXPRESSIONS, Expression
@@ -22,7 +24,17 @@ from targets.cpu.intrinsics.groups.table import GROUPS
 from targets.cpu.intrinsics.operations import operation
 from targets.cpu.intrinsics.warp import Exchange
 
-__all__ = ["LOWERINGS", "Atomic", "Cut", "Exchange", "Id", "Lowering", "Operation", "Stored"]
+__all__ = [
+    "LOWERINGS",
+    "Atomic",
+    "Cut",
+    "Elements",
+    "Exchange",
+    "Id",
+    "Lowering",
+    "Operation",
+    "Stored",
+]
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,12 @@ def _function(
     return operation(name, emitter, dict(static))
 
 
-Lowering: TypeAlias = Id | Cut | Exchange | Stored | Atomic | Operation
+@dataclass(frozen=True)
+class Elements:
+    """An operation on tiles, which becomes loops over elements (:mod:`targets.cpu.tiles`)."""
+
+
+Lowering: TypeAlias = Id | Cut | Exchange | Stored | Atomic | Operation | Elements
 
 #: Name of each intrinsic to its lowering.
 LOWERINGS: dict[str, Lowering] = {
@@ -95,6 +112,7 @@ LOWERINGS: dict[str, Lowering] = {
     "threadfence_system": Operation(fence),
     "shared.array": Stored(),
     "local.array": Stored(),
+    **{name: Elements() for name, row in INTRINSICS.items() if row.typing is Typing.TILE},
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
     **{name: Operation(emit) for name, emit in scalars.EMITTERS.items()},
 }

@@ -45,7 +45,8 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
     Raises `KernelTypingError` where Numba cannot type it.
     """
     options = specialization.options
-    key = (specialization.kinds, options.debug, options.lineinfo, options.wraparound)
+    block = specialization.block_dim  # of a kernel with tiles
+    key = (specialization.kinds, options.debug, options.lineinfo, options.wraparound, block)
     known = _bodies.setdefault(specialization.unit, {})
     body = known.get(key)
     if body is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from numba import errors, types
 
+from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.typed_unit import TypedUnit
@@ -35,6 +36,7 @@ from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
+from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.guard import guard_helper
 from targets.cuda.intrinsics.table import bind
@@ -68,7 +70,7 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     """
     started = time.perf_counter()
     contexts = descriptor()
-    builder = _FunctionBuilder(specialization)
+    builder = _FunctionBuilder(specialization, *_without_tiles(specialization))
     function = builder.kernel()
     flags = kernel_flags(lineinfo=specialization.options.lineinfo)
     prepared = time.perf_counter()
@@ -97,6 +99,19 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     )
 
 
+def _without_tiles(specialization: Specialization) -> tuple[FunctionUnit, Mapping[str, Any]]:
+    """Return a kernel that has no tiles, and what its statements call beside the language."""
+    unit = specialization.unit
+    if not uses_tiles(unit):
+        return unit, {}
+    from targets.cuda.compile.spread_tiles import spread_tiles
+    from targets.cuda.intrinsics.tiles import tile_operations
+
+    block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
+    spread, plan = spread_tiles(type_unit(unit, specialization.kinds), block_dim)
+    return spread, tile_operations(plan)
+
+
 def type_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
     """Infer the types of a kernel's normal form by the rules that :func:`lower_unit` compiles by.
 
@@ -120,13 +135,19 @@ def type_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
 class _FunctionBuilder:
     """Makes Python functions of a kernel's unit and of the units it calls."""
 
-    def __init__(self, specialization: Specialization) -> None:
-        self._unit = specialization.unit
+    def __init__(
+        self, specialization: Specialization, unit: FunctionUnit, operations: Mapping[str, Any]
+    ) -> None:
+        self._unit = unit
         self._options = specialization.options
         self._kinds = specialization.kinds
         self._devices: dict[int, DeviceFunction] = {}
         self._sites: list[FaultSite] = []
-        self._helpers = {**helpers(wraparound=self._options.wraparound), **guard_helper()}
+        self._helpers = {
+            **helpers(wraparound=self._options.wraparound),
+            **guard_helper(),
+            **operations,
+        }
         self._wants_guard = specialization.traits.uses_grid_only and not self._options.debug
         #: Whether the guard of the kernel was found; known when it has been built.
         self.has_guard = False

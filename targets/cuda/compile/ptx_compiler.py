@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Compiler
 from targets.cuda.architectures import DEFAULT_ARCH
+from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
+    from kerneldsl.analysis.traits import KernelTraits
     from kerneldsl.contract import (
         Artifact,
         Device,
@@ -34,6 +36,10 @@ class PtxCompiler(Compiler):
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def compiles_for_block(self, traits: KernelTraits) -> bool:
+        """Return whether threads are told at compile time which elements of tiles are theirs."""
+        return traits.uses_tiles
 
     def compile(self, specialization: Specialization) -> Artifact:
         from targets.cuda.compile.compiler import compile_kernel
@@ -67,6 +73,8 @@ class PtxCompiler(Compiler):
         from targets.cuda.compile.mapping import map_extent
 
         specialization = executable.artifact.specialization
+        if specialization.traits.uses_tiles:
+            block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
         return map_extent(
             specialization.traits,
             executable.device,

@@ -1,0 +1,408 @@
+"""Give each operation on tiles a statement of its own, in which it is the call of an intrinsic.
+
+The result is a unit in normal form. In it
+
+* device functions that tiles are given to, or that work on tiles, are inlined;
+* methods are calls, and every tile operation is a statement ``v = kd_tile_…(…)`` or a store;
+* an expression of tiles is the argument of an operation, of ``kd_tile_each`` where nothing else is
+  done with it, and speaks of one element: ``kd_tile_element_0(v) * scale``. What else stands in it
+  are names and constants, evaluated before; so an expression may be evaluated any number of times;
+* ``use.static["shape"]`` is the shape of the tile that an operation gives, of a reduction the one
+  that is reduced.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import replace
+from typing import Any
+
+from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.inline import inline_block_functions
+from kerneldsl.analysis.library_names import outside_value
+from kerneldsl.analysis.tile_shapes import (
+    OF_BLOCK,
+    REDUCTIONS,
+    Shape,
+    TileShapes,
+    is_tile_use,
+    result_shape,
+    uses_tiles,
+)
+from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.statics import dtype_name
+from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.language.intrinsics.tiles import element_words, tile
+
+__all__ = ["separate_tiles"]
+
+
+def separate_tiles(unit: FunctionUnit) -> FunctionUnit:
+    """Return a kernel with its tile operations in statements of their own.
+
+    It is the unit itself where it has none.
+
+    Raises
+    ------
+    UnsupportedConstructError
+        Where an expression of tiles has no meaning, shapes do not fit, or a tile operation stands
+        in a place that is only sometimes evaluated.
+    """
+    if not uses_tiles(unit):
+        return unit
+    unit = inline_block_functions(unit)
+    while True:
+        shapes = TileShapes(unit)
+        given = _functions_of_tiles(unit, shapes)
+        if not given:
+            return _Separator(unit, shapes).run()
+        unit = inline_block_functions(unit, given)
+
+
+def _functions_of_tiles(unit: FunctionUnit, shapes: TileShapes) -> set[FunctionUnit]:
+    """Return the device functions that tiles are given to as they are."""
+    mapped = {
+        inner
+        for node in ast.walk(unit.tree)
+        if shapes.operation(node) == "map"
+        for inner in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(unit.tree):
+        callee = None if node in mapped else unit.callee_of(node)
+        arguments = node.args if isinstance(node, ast.Call) else []
+        if callee is not None and any(shapes.of(each) is not None for each in arguments):
+            found.add(callee)
+    return found
+
+
+class _Separator:
+    """Rewrites the statements of one function."""
+
+    def __init__(self, unit: FunctionUnit, shapes: TileShapes) -> None:
+        self.unit = unit
+        self.shapes = shapes
+        self.names = FreshNames.for_unit(unit)
+        self.uses = {name: use for name, use in unit.uses.items() if not is_tile_use(use)}
+
+    def run(self) -> FunctionUnit:
+        # The tree is read as it is, since shapes are found by the names of uses; it is the copy
+        # that changes, statement by statement.
+        tree = copy.deepcopy(self.unit.tree)
+        tree.body = self.block(tree.body)
+        return replace(self.unit, tree=tree, uses=self.uses)
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        return [new for old in body for new in self.statement(old)]
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """Return what one statement becomes."""
+        before: list[ast.stmt] = []
+        match node:
+            case ast.Assign(targets=[ast.Name()]):
+                node.value = self.value(node.value, before)
+            case ast.AugAssign(target=ast.Name(id=name)) if name in self.shapes.variables:
+                sum_ = ast.BinOp(place_at(load(name), node), node.op, node.value)
+                value = self.value(ast.copy_location(sum_, node), before)
+                return [*before, ast.copy_location(ast.Assign([node.target], value), node)]
+            case ast.Expr(value=ast.Call() as call) if self.shapes.operation(call) == "store":
+                node.value = self.store(call, before)
+            case ast.If():
+                node.test = self.number(node.test, before)
+                node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+            case ast.While():
+                node.test = self.number(node.test, before)
+                node.body = self.block(node.body)
+                if before:
+                    leave = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], [])
+                    node.body = [*before, place_at(leave, node.test), *node.body]
+                    node.test = place_at(ast.Constant(True), node.test)
+                    before = []
+            case ast.For():
+                node.iter = self.number(node.iter, before)
+                node.body = self.block(node.body)
+            case _:
+                for name, value in ast.iter_fields(node):
+                    if isinstance(value, ast.expr):
+                        setattr(node, name, self.number(value, before))
+        return [*before, node]
+
+    def value(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return what is assigned to a variable: an operation, or a number."""
+        if self.shapes.of(node) is not None:
+            return self.tile(node, before)
+        if self.shapes.operation(node) is not None:
+            return self.operation(node, before)
+        return self.number(node, before)
+
+    def store(self, call: ast.Call, before: list[ast.stmt]) -> ast.expr:
+        given = self.shapes.arguments(call)
+        value = given["tile"]
+        shape = self.shapes.of(value)
+        if shape is None:
+            self.shapes.fail(
+                value,
+                f"{ast.unparse(value)} is no tile",
+                "Store one thread's number with array[i] = …, or make a tile of every thread's: "
+                "kd.tile.of(…)",
+            )
+        places = self.places(given["at"], shape, before)
+        array = self.array(given["array"], before)
+        return self.use("store", call, [array, *places, self.element(value, before)], shape=shape)
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    def number(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Move tile operations out of an expression that gives no tile."""
+        if not self.has_tiles(node):
+            return node
+        if self.shapes.of(node) is not None:
+            self.refuse_tile(node)
+        if self.shapes.operation(node) is not None:
+            return self.saved(self.operation(node, before), before)
+        self.refuse_conditional(node)
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, ast.expr):
+                setattr(node, name, self.number(value, before))
+            elif isinstance(value, list):
+                for position, item in enumerate(value):
+                    if isinstance(item, ast.expr):
+                        value[position] = self.number(item, before)
+                    elif isinstance(item, ast.keyword):
+                        item.value = self.number(item.value, before)
+        return node
+
+    def has_tiles(self, node: ast.expr) -> bool:
+        return any(
+            self.shapes.operation(inner) is not None
+            or (isinstance(inner, ast.Name) and inner.id in self.shapes.variables)
+            for inner in ast.walk(node)
+        )
+
+    def refuse_tile(self, node: ast.expr) -> None:
+        """Raise: a tile stands where a number has to."""
+        self.shapes.fail(
+            node,
+            f"{ast.unparse(node)} is a tile, and a number is needed here",
+            "Reduce it, as in t.sum() or t.any(), or take the thread's own element, t.own",
+            limit="Tiles can be computed with, stored, reduced, and given to device functions",
+        )
+
+    def refuse_conditional(self, node: ast.expr) -> None:
+        """Raise where a tile operation stands behind ``and``, ``or``, or in a conditional."""
+        match node:
+            case ast.BoolOp():
+                conditional = node.values[1:]
+            case ast.IfExp():
+                conditional = [node.body, node.orelse]
+            case ast.Compare():
+                conditional = node.comparators[1:]
+            case _:
+                return
+        for part in conditional:
+            if self.has_tiles(part):
+                self.shapes.fail(
+                    part,
+                    f"{ast.unparse(part)} is evaluated conditionally, and works on a tile",
+                    "Assign its result to a variable in a statement of its own",
+                    limit="Every thread of the block has to reach a tile operation",
+                )
+
+    # -- tiles ------------------------------------------------------------------------------------
+
+    def tile(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return the operation that gives a tile."""
+        operation = self.shapes.operation(node)
+        if operation in ("load", "of", "cumsum", "sort", *REDUCTIONS):
+            return self.operation(node, before)
+        shape = self.shapes.of(node)  # asked now: the node is rewritten
+        return self.use("each", node, [self.element(node, before)], shape=shape)
+
+    def operation(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return an operation that is no expression of elements."""
+        name = self.shapes.operation(node)
+        assert name is not None
+        given = self.shapes.arguments(node)
+        if name == "load":
+            shape: Shape = given["shape"]
+            array = self.array(given["array"], before)
+            places = self.places(given["at"], shape, before)
+            other = self.plain(given["other"], before)
+            static: dict[str, Any] = {"shape": shape}
+            if given["dtype"] is not None:
+                static["dtype"] = given["dtype"]
+            return self.use("load", node, [array, other, *places], **static)
+        if name == "of":
+            value = self.number(given["value"], before)
+            return self.use("of", node, [value], shape=OF_BLOCK)
+        if name == "store":
+            self.shapes.fail(
+                node, "kd.tile.store(…) gives nothing", "Write it as a statement of its own"
+            )
+        value = given["value" if name == "map" else "tile"]
+        shape_of_tile = self.shapes.of(value)
+        if shape_of_tile is None:
+            self.shapes.fail(
+                value,
+                f"{ast.unparse(value)} is no tile",
+                "Make a tile of the numbers of all threads: kd.tile.of(…)",
+            )
+        if name in ("cumsum", "sort", "own") and len(shape_of_tile) > 1:
+            self.shapes.fail(
+                node,
+                f"{ast.unparse(node)}: the tile has the shape {shape_of_tile}",
+                "Use tiles of one axis, one for each row",
+                limit="It takes a tile of one axis",
+            )
+        if name == "own":
+            if not (isinstance(value, ast.Name) and value.id in self.shapes.variables):
+                value = self.saved(self.tile(value, before), before)
+            return self.use("own", node, [value], shape=shape_of_tile)
+        static = {"shape": shape_of_tile}
+        if name in REDUCTIONS:
+            axis = given["axis"]
+            static["axis"] = axis if axis is None else axis % len(shape_of_tile)
+        return self.use(name, node, [self.element(value, before)], **static)
+
+    def element(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return an expression for one element of a tile, or for a number."""
+        operation = self.shapes.operation(node)
+        if operation == "index":
+            return self.use("index", node, [], axis=self.shapes.arguments(node)["axis"])
+        if self.shapes.of(node) is None:
+            return self.plain(node, before)
+        match node:
+            case ast.Name():
+                return self.use("element", node, [node], shape=self.shapes.of(node))
+            case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+                self.shapes.fail(
+                    node,
+                    f"{ast.unparse(node)} asks for the truth of a tile",
+                    "Combine truth values with &, | and ~, or reduce them: t.any(), t.all()",
+                )
+            case ast.Compare(ops=[_, _, *_]):
+                self.shapes.fail(
+                    node,
+                    f"{ast.unparse(node)} is a chain of comparisons of tiles",
+                    "Compare twice, and combine with &: (a < t) & (t < b)",
+                )
+        if operation in ("zeros", "full", "arange", "astype", "map"):
+            return self.of_each(operation, node, before)
+        if operation is not None:
+            name = self.saved(self.operation(node, before), before)
+            return self.use("element", node, [name], shape=self.shapes.of(name))
+        return self.parts(node, before)
+
+    def of_each(self, operation: str, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return the element of what gives one element after the other."""
+        given = self.shapes.arguments(node)
+        if operation == "map":
+            return self.parts(given["value"], before)
+        value: ast.expr = place_at(ast.Constant(0), node)
+        if operation == "full":
+            value = self.plain(given["value"], before)
+        elif operation == "arange":
+            rank = len(given["shape"])
+            value = self.use("index", node, [], axis=rank - 1)
+        elif operation == "astype":
+            value = self.element(given["tile"], before)
+        dtype = given["dtype"]
+        if isinstance(dtype, ast.expr):
+            dtype = self.dtype(dtype)
+        return value if dtype is None else self.use("cast", node, [value], dtype=dtype)
+
+    def dtype(self, node: ast.expr) -> str:
+        """Return the dtype that an expression names."""
+        name = dtype_name(outside_value(node, self.unit.namespace))
+        if isinstance(node, ast.Name) and node.id in self.unit.constants:
+            name = dtype_name(self.unit.constants[node.id].value)
+        if name is None:
+            self.shapes.fail(
+                node,
+                f"{ast.unparse(node)} is not a dtype that is known when the kernel is compiled",
+                "Name the dtype, as kd.float32",
+            )
+        return name
+
+    def parts(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return an operator or a call, whose parts are elements or numbers."""
+        if isinstance(node, ast.Call):
+            use = self.unit.use_of(node)
+            if use is not None and (
+                use.intrinsic.effect or use.intrinsic.scope is not Scope.THREAD
+            ):
+                self.refuse_tile(next(a for a in node.args if self.shapes.of(a) is not None))
+            node.args = [self.element(argument, before) for argument in node.args]
+            for keyword in node.keywords:
+                keyword.value = self.element(keyword.value, before)
+            return node
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, ast.expr):
+                setattr(node, name, self.element(value, before))
+            elif isinstance(value, list) and value and isinstance(value[0], ast.expr):
+                setattr(node, name, [self.element(part, before) for part in value])
+        return node
+
+    def plain(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return a name or a constant for a number, evaluated before."""
+        node = self.number(node, before)
+        inner = node.operand if isinstance(node, ast.UnaryOp) else node
+        is_plain = isinstance(inner, ast.Name | ast.Constant)
+        if is_plain or outside_value(node, self.unit.namespace) is not None:
+            return node
+        return self.saved(node, before)
+
+    def array(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        return node if isinstance(node, ast.Name) else self.number(node, before)
+
+    def places(self, at: ast.expr, shape: Shape, before: list[ast.stmt]) -> list[ast.expr]:
+        """Return the index of a tile's first element along each axis of an array."""
+        if isinstance(at, ast.Tuple):
+            found = at.elts
+        elif len(shape) == 1:
+            found = [at]
+        else:
+            name = self.plain(at, before)
+            found = [
+                place_at(ast.Subscript(copy.copy(name), ast.Constant(i), ast.Load()), at)
+                for i in range(len(shape))
+            ]
+        if len(found) != len(shape):
+            self.shapes.fail(
+                at,
+                f"at has {len(found)} indices, and the tile {len(shape)} axes",
+                "Give one index for each axis; of an array of more axes take a part: a[i]",
+            )
+        return [self.plain(each, before) for each in found]
+
+    # -- names ------------------------------------------------------------------------------------
+
+    def use(self, name: str, node: ast.expr, arguments: list[ast.expr], **static: Any) -> ast.expr:
+        """Return the call of an intrinsic in the place of a node."""
+        members = element_words if name in ("each", "element", "index", "cast") else tile
+        intrinsic = getattr(members, name)
+        reserved = self.names.make(intrinsic.symbol)
+        self.uses[reserved] = IntrinsicUse(intrinsic, static)
+        return place_at(ast.Call(load(reserved), arguments, []), node)
+
+    def saved(self, value: ast.expr, before: list[ast.stmt]) -> ast.Name:
+        """Assign a value to a new variable, so that it is evaluated now."""
+        name = self.names.make("tile" if self._gives_tile(value) else "number")
+        shape = self._gives_tile(value)
+        if shape is not None:
+            self.shapes.variables[name] = shape
+        before.append(place_at(assign(name, value), value))
+        return place_at(load(name), value)
+
+    def _gives_tile(self, value: ast.expr) -> Shape | None:
+        if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name)):
+            return None
+        use = self.uses.get(value.func.id)
+        if use is None or not is_tile_use(use):
+            return None
+        return result_shape(use)

@@ -1,0 +1,173 @@
+"""The types of a kernel's tiles, and the order in which their elements are combined.
+
+Element ``i`` of a tile of ``n`` elements, counted along its last axis first, belongs to a thread of
+the block: threads take groups of :attr:`Layout.group` neighbours in turn. Each thread combines its
+elements place by place of the group, the places in a binary tree in which neighbours meet first,
+and threads meet as in ``kd.block.sum``. Every target keeps that order, so sums have the same bits
+wherever elements have.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape, broadcast, is_tile_use
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.language.types import TileType
+
+__all__ = ["Layout", "TilePlan", "plan_tiles"]
+
+#: Most neighbours that one thread takes at a time: 16 bytes of float32.
+_MAX_GROUP = 4
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Ownership of a tile's elements by the threads of a block.
+
+    Parameters
+    ----------
+    count : int
+        Elements of the tile.
+    threads : int
+        Threads of the block.
+    """
+
+    count: int
+    threads: int
+
+    @property
+    def group(self) -> int:
+        """Neighbours that a thread takes at a time."""
+        sizes = (_MAX_GROUP, _MAX_GROUP // 2)
+        return next((n for n in sizes if self.count % (n * self.threads) == 0), 1)
+
+    @property
+    def places(self) -> int:
+        """Elements that the block takes at a time."""
+        return self.threads * self.group
+
+    @property
+    def rounds(self) -> int:
+        """Times that it does so; in the last one not all threads may have an element."""
+        return -(-self.count // self.places)
+
+    @property
+    def is_even(self) -> bool:
+        """True if every thread has as many elements."""
+        return self.count % self.places == 0
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """Types of one kernel's tiles, for a block."""
+
+    #: Threads of the block.
+    threads: int
+    #: Variables that hold tiles.
+    variables: Mapping[str, TileType]
+    #: Reserved name of a tile operation to the dtype of its result, or of the result's elements, of
+    #: a store to that of its array; an operation that is never run is not there.
+    dtypes: Mapping[str, str]
+
+    @property
+    def all_dtypes(self) -> frozenset[str]:
+        """Every dtype that a tile or a result has."""
+        return frozenset((*self.dtypes.values(), *(t.dtype for t in self.variables.values())))
+
+    def shape(self, shape: Shape) -> Shape:
+        """Return a shape in which the block's size is a number."""
+        return (self.threads,) if shape == OF_BLOCK else shape
+
+    def layout(self, shape: Shape) -> Layout:
+        """Return how the elements of a tile belong to threads."""
+        return Layout(math.prod(self.shape(shape)), self.threads)
+
+
+def plan_tiles(typed: TypedUnit, threads: int) -> TilePlan:
+    """Collect the types of tiles.
+
+    Parameters
+    ----------
+    typed : TypedUnit
+        A kernel whose tile operations are separated.
+    threads : int
+        Threads of the block.
+
+    Raises
+    ------
+    UnsupportedConstructError
+        Where a variable holds tiles of several dtypes, or a tile with an element for each thread
+        does not fit the block.
+    """
+    unit = typed.unit
+    variables: dict[str, TileType] = {}
+    for name, found in typed.variables.items():
+        tiles = list(dict.fromkeys(each for each in found if isinstance(each, TileType)))
+        if not tiles:
+            continue
+        if len(found) > 1:
+            raise UnsupportedConstructError(
+                f"{unit.spellings.get(name, name)} holds {' and '.join(map(str, found))}",
+                where=unit.locate(_first_store(unit.tree, name)),
+                limit="A variable that holds a tile holds tiles of one dtype",
+                remedy="Give each of them a variable of its own, or convert: t.astype(kd.float32)",
+            )
+        (tile,) = tiles
+        shape = (threads,) if tile.shape == OF_BLOCK else tile.shape
+        variables[name] = TileType(shape, tile.dtype)
+    dtypes: dict[str, str] = {}
+    plan = TilePlan(threads, variables, dtypes)
+    for node in ast.walk(unit.tree):
+        use = unit.use_of(node)
+        if use is None or not is_tile_use(use):
+            continue
+        assert isinstance(node, ast.Call)
+        assert isinstance(node.func, ast.Name)
+        is_store = use.intrinsic.name == "tile.store"
+        match typed.type_of(node.args[0] if is_store else node):
+            case TileType(dtype=dtype) | ScalarKind(dtype=dtype) | ArrayKind(dtype=dtype):
+                dtypes[node.func.id] = dtype
+        if use.intrinsic.is_barrier:
+            _check_fit(typed, node, plan)
+    return plan
+
+
+def _check_fit(typed: TypedUnit, node: ast.Call, plan: TilePlan) -> None:
+    """Refuse tiles that have an element for each thread and others of another extent together."""
+    unit = typed.unit
+    use = unit.use_of(node)
+    assert use is not None
+    shapes = [plan.shape(use.static["shape"])]
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and inner.id in plan.variables:
+            shapes.append(plan.variables[inner.id].shape)
+    name = use.intrinsic.name
+    try:
+        fits = broadcast(*shapes) == shapes[0] and (name != "tile.own" or shapes[0] == shapes[-1])
+        fits = fits and (name != "tile.own" or shapes[0] == (plan.threads,))
+    except ValueError:
+        fits = False
+    if not fits:
+        raise UnsupportedConstructError(
+            f"tiles of shapes {' and '.join(map(str, dict.fromkeys(shapes)))} meet in a block of "
+            f"{plan.threads} threads",
+            where=unit.locate(node),
+            value=shapes,
+            limit="kd.tile.of(…) and t.own take a tile with one element for each thread",
+            remedy="Launch blocks of as many threads as the tile has elements",
+        )
+
+
+def _first_store(tree: ast.AST, name: str) -> ast.AST:
+    stores = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    )
+    return next(stores, tree)

@@ -1,0 +1,172 @@
+"""Typing of operations on tiles, one rule for each.
+
+An operation is typed in the form that :mod:`kerneldsl.analysis.separate_tiles` gives it. Its
+elements are typed as numbers are, so tiles compute by the rules of numbers. No target has Numba
+compile a tile: it is taken apart into its elements before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from numba import errors, types
+
+from kerneldsl.analysis.tile_shapes import REDUCTIONS, Shape, result_shape
+from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.lowering.types import element_type
+
+__all__ = ["NumbaTile", "tile_rule"]
+
+
+class NumbaTile(types.Type):
+    """A tile as Numba's inference meets it."""
+
+    def __init__(self, shape: Shape, dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        super().__init__(name=f"Tile({shape}, {dtype})")
+
+
+_Static = Mapping[str, Any]
+
+
+def tile_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    """Type one call; raise ``TypingError`` where its arguments do not fit."""
+    return _RULES[intrinsic.name.partition(".")[2]](intrinsic, args, static)
+
+
+def _load(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    array, other, *places = args
+    _check_array(intrinsic, array, places, static["shape"])
+    _check_number(intrinsic, "other", other)
+    dtype = element_type(static["dtype"]) if "dtype" in static else array.dtype
+    return NumbaTile(static["shape"], dtype)(*args)
+
+
+def _store(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    array, *places, value = args
+    _check_array(intrinsic, array, places, static["shape"])
+    _check_number(intrinsic, "the element", value)
+    if not array.mutable:
+        raise errors.TypingError(f"{intrinsic!r}: the array is read-only")
+    if isinstance(value, types.Complex) and not isinstance(array.dtype, types.Complex):
+        raise errors.TypingError(
+            f"{intrinsic!r}: {value} cannot be converted to the array's dtype, {array.dtype}"
+        )
+    return types.none(*args)
+
+
+def _check_array(intrinsic: Intrinsic, array: Any, places: list[Any], shape: Shape) -> None:
+    if not isinstance(array, types.Array):
+        raise errors.TypingError(
+            f"{intrinsic!r}: the first argument must be an array, and is {array}"
+        )
+    if array.ndim != len(shape):
+        raise errors.TypingError(
+            f"{intrinsic!r}: the array has {array.ndim} dimensions, and the tile {len(shape)}; of "
+            "an array of more dimensions take a part, as in array[i]"
+        )
+    for place in places:
+        if not isinstance(place, types.Integer):
+            raise errors.TypingError(
+                f"{intrinsic!r}: at must be an integer for each dimension, and is {place}"
+            )
+
+
+def _check_number(intrinsic: Intrinsic, what: str, value: Any) -> None:
+    if not isinstance(value, types.Number | types.Boolean):
+        raise errors.TypingError(f"{intrinsic!r}: {what} must be a number, and is {value}")
+
+
+def _each(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    (value,) = args
+    _check_number(intrinsic, "the element", value)
+    return NumbaTile(static["shape"], value)(value)
+
+
+def _element(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    (found,) = args
+    if not isinstance(found, NumbaTile):
+        raise errors.TypingError(f"{intrinsic!r}: the argument must be a tile, and is {found}")
+    return found.dtype(found)
+
+
+def _index(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    return types.int64()
+
+
+def _cast(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    (value,) = args
+    _check_number(intrinsic, "the element", value)
+    dtype = element_type(static["dtype"])
+    if isinstance(value, types.Complex) and not isinstance(dtype, types.Complex):
+        raise errors.TypingError(f"{intrinsic!r}: {value} cannot be converted to {dtype}")
+    return dtype(value)
+
+
+def _fold(result: Callable[[Any], Any]) -> Any:
+    def rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+        (value,) = args
+        _check_number(intrinsic, "the element", value)
+        given = result(value)
+        if given is None:
+            raise errors.TypingError(f"{intrinsic!r}: elements cannot be {value}")
+        name = intrinsic.name.partition(".")[2]
+        if name in REDUCTIONS:
+            shape = result_shape(IntrinsicUse(intrinsic, dict(static)))
+        else:
+            shape = static["shape"]
+        return given(value) if shape is None else NumbaTile(shape, given)(value)
+
+    return rule
+
+
+def _sum_type(value: Any) -> Any:
+    if isinstance(value, types.Boolean):
+        return types.int64
+    if isinstance(value, types.Integer):
+        return types.int64 if value.signed else types.uint64
+    if isinstance(value, types.Float) and value.bitwidth < 32:
+        return types.float32
+    return value
+
+
+def _mean_type(value: Any) -> Any:
+    is_whole = isinstance(value, types.Integer | types.Boolean)
+    return types.float64 if is_whole else _sum_type(value)
+
+
+def _ordered_type(value: Any) -> Any:
+    return None if isinstance(value, types.Complex | types.Boolean) else value
+
+
+def _truth_type(value: Any) -> Any:
+    return types.boolean
+
+
+def _of(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    (value,) = args
+    _check_number(intrinsic, "value", value)
+    return NumbaTile(static["shape"], value)(value)
+
+
+_RULES = {
+    "load": _load,
+    "store": _store,
+    "each": _each,
+    "element": _element,
+    "own": _element,
+    "index": _index,
+    "cast": _cast,
+    "of": _of,
+    "sum": _fold(_sum_type),
+    "mean": _fold(_mean_type),
+    "max": _fold(_ordered_type),
+    "min": _fold(_ordered_type),
+    "any": _fold(_truth_type),
+    "all": _fold(_truth_type),
+    "cumsum": _fold(_sum_type),
+    "sort": _fold(_ordered_type),
+}

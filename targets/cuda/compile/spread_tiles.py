@@ -1,0 +1,351 @@
+"""Spread the tiles of a block over its threads: tile operations become a kernel without tiles.
+
+Each thread holds its elements of a tile in a local array, which LLVM keeps in registers once the
+loops over it are unrolled; :class:`~kerneldsl.lowering.tile_plan.Layout` says which they are. A
+tile that is repeated along an axis, or reduced along one, lies in shared memory instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.tile_shapes import Shape, is_tile_use
+from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.lowering.tile_elements import element_expression
+from kerneldsl.lowering.tile_folds import FOLD_OF
+from kerneldsl.lowering.tile_plan import Layout, TilePlan, plan_tiles
+from kerneldsl.lowering.trees import copy_tree
+from targets.cuda.compile.fold_tiles import FoldSpreader
+
+__all__ = ["TileSpreader", "spread_tiles"]
+
+
+def spread_tiles(
+    typed: TypedUnit, block_dim: tuple[int, int, int]
+) -> tuple[FunctionUnit, TilePlan]:
+    """Return a kernel without tiles, and what its tiles were.
+
+    Parameters
+    ----------
+    typed : TypedUnit
+        A kernel whose tile operations are separated.
+    block_dim : tuple of int
+        Threads of the block along x, y and z.
+    """
+    plan = plan_tiles(typed, math.prod(block_dim))
+    return TileSpreader(typed.unit, plan, block_dim).run(), plan
+
+
+class TileSpreader:
+    """Rewrites the statements of one kernel."""
+
+    def __init__(self, unit: FunctionUnit, plan: TilePlan, block_dim: tuple[int, int, int]) -> None:
+        self.unit = unit
+        self.plan = plan
+        self.block_dim = block_dim
+        self.names = FreshNames.for_unit(unit)
+        self.uses = {name: use for name, use in unit.uses.items() if not is_tile_use(use)}
+        #: Statements that stand in front of all others: the declarations of arrays.
+        self.head: list[ast.stmt] = []
+        self.thread = self.names.make("thread")
+        #: Variables that lie in shared memory.
+        self.shared = self._find_shared()
+        self.loop_depth = 0
+
+    def run(self) -> FunctionUnit:
+        tree = copy_tree(self.unit.tree)
+        for name, tile in self.plan.variables.items():
+            if name in self.shared:
+                self.array(name, "shared", math.prod(tile.shape), tile.dtype)
+            else:
+                layout = self.plan.layout(tile.shape)
+                self.array(name, "local", layout.rounds * layout.group, tile.dtype)
+        body = self.block(tree.body)
+        head = [assign(self.thread, self._linear_thread()), *self.head]
+        tree.body = [*(place_at(each, tree) for each in head), *body]
+        # Parts may stand in several places by now, and passes change nodes.
+        return replace(self.unit, tree=copy_tree(tree), uses=self.uses)
+
+    def _find_shared(self) -> frozenset[str]:
+        """Return the variables whose elements other threads than their owners read."""
+        found = set()
+        for node in ast.walk(self.unit.tree):
+            use = self.unit.use_of(node)
+            if use is None or not is_tile_use(use) or not use.intrinsic.is_barrier:
+                continue
+            assert isinstance(node, ast.Call)
+            shape = self.plan.shape(use.static["shape"])
+            read = loaded_names(node.args) & self.plan.variables.keys()
+            found |= {name for name in read if self.plan.variables[name].shape != shape}
+        for node in ast.walk(self.unit.tree):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=target)], value=value):
+                    use = self.unit.use_of(value)
+                    if use is not None and is_tile_use(use) and use.static.get("axis") is not None:
+                        found.add(target)
+        return frozenset(found)
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        return [new for old in body for new in self.statement(old)]
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """Return what one statement becomes."""
+        match node:
+            case ast.If():
+                node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+            case ast.For() | ast.While():
+                self.loop_depth += 1
+                node.body = self.block(node.body)
+                self.loop_depth -= 1
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call() as value):
+                if is_tile_use(self.unit.use_of(value)):
+                    return self._placed(self.operation(target, value), node)
+            case ast.Expr(value=ast.Call() as value):
+                if is_tile_use(self.unit.use_of(value)):
+                    return self._placed(self.operation(None, value), node)
+        return [node]
+
+    def _placed(self, statements: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
+        return [place_at(each, node) for each in statements] or [place_at(ast.Pass(), node)]
+
+    def operation(self, target: str | None, node: ast.Call) -> list[ast.stmt]:
+        """Return the statements of one tile operation, whose result the target takes."""
+        use = self.unit.use_of(node)
+        assert use is not None
+        assert isinstance(node.func, ast.Name)
+        name = use.intrinsic.name.partition(".")[2]
+        shape = self.plan.shape(use.static["shape"])
+        dtype = self.plan.dtypes.get(node.func.id)
+        if dtype is None:
+            return []  # never run
+        if name == "store":
+            return self._store(node, shape, dtype)
+        if target is None:
+            return []
+        match name:
+            case "load":
+                return self._write(target, self._load(target, node, shape))
+            case "each":
+                return self._write(target, self._each(target, node.args[0], shape))
+            case "of":
+                index = ast.Constant(0) if target not in self.shared else load(self.thread)
+                return self._write(target, [self.set(target, index, node.args[0])])
+            case "own":
+                (variable,) = node.args
+                assert isinstance(variable, ast.Name)
+                is_shared = variable.id in self.shared
+                index = load(self.thread) if is_shared else ast.Constant(0)
+                return [assign(target, self.at(variable.id, index))]
+        if name in FOLD_OF:
+            spreader = FoldSpreader(self, FOLD_OF[name], dtype)
+            return spreader.write(
+                target, node.args[0], shape, use.static["axis"], is_mean=name == "mean"
+            )
+        raise NotImplementedError(name)
+
+    def _write(self, target: str, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Let threads wait around what writes a tile in shared memory."""
+        if target not in self.shared:
+            return statements
+        return [self.wait(), *statements, self.wait()]
+
+    # -- elements ---------------------------------------------------------------------------------
+
+    def element(self, node: ast.expr, shape: Shape, index: ast.expr, slot: ast.expr) -> ast.expr:
+        """Return an expression for the element with a number, which a thread has in a slot."""
+
+        def read(name: str, at: ast.expr) -> ast.expr:
+            return self.at(name, at if name in self.shared else copy_tree(slot))
+
+        places: list[ast.expr] = [index]
+        if len(shape) > 1:
+            columns = ast.Constant(shape[1])
+            places = [ast.BinOp(index, op, columns) for op in (ast.FloorDiv(), ast.Mod())]
+        return element_expression(node, self.unit, self.plan, shape, places, read)
+
+    def at(self, name: str, index: ast.expr) -> ast.Subscript:
+        return ast.Subscript(load(name), call("kd_unsigned", index), ast.Load())
+
+    def set(self, name: str, index: ast.expr, value: ast.expr) -> ast.stmt:
+        place = ast.Subscript(load(name), call("kd_unsigned", index), ast.Store())
+        return ast.Assign([place], value)
+
+    def slots(self, layout: Layout, write: Any) -> list[ast.stmt]:
+        """Return the loops over a thread's elements; `write(index, slot, place)` gives their body.
+
+        `index` is the number of the element, `slot` its number among the thread's own, `place` its
+        place in its group.
+        """
+        turn, place, index = (self.names.make(stem) for stem in ("round", "place", "index"))
+        number = _sum(_product(load(turn), layout.threads), load(self.thread))
+        whole = _sum(_product(number, layout.group), load(place))
+        slot = _sum(_product(load(turn), layout.group), load(place))
+        body: list[ast.stmt] = write(load(index), slot, load(place))
+        if not layout.is_even:
+            test = ast.Compare(load(index), [ast.Lt()], [ast.Constant(layout.count)])
+            body = [ast.If(test, body, [])]
+        body = [assign(index, whole), *body]
+        inner = self.unrolled(place, layout.group, body)
+        return [self.unrolled(turn, layout.rounds, [inner])]
+
+    def unrolled(self, name: str, count: int, body: list[ast.stmt]) -> ast.stmt:
+        """Return a loop that LLVM unrolls."""
+        body = [*body, ast.Expr(call("kd_unroll"))]
+        return ast.For(store(name), call("kd_range", ast.Constant(count)), body, [])
+
+    def _each(self, target: str, node: ast.expr, shape: Shape) -> list[ast.stmt]:
+        def write(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
+            where = index if target in self.shared else slot
+            return [self.set(target, where, self.element(node, shape, index, slot))]
+
+        return self.slots(self.plan.layout(shape), write)
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def _load(self, target: str, node: ast.Call, shape: Shape) -> list[ast.stmt]:
+        array, other, *at = node.args
+        name, before, starts = self._array(array, at)
+        dtype = self.plan.variables[target].dtype
+        rest = self.names.make("other")
+        before.append(assign(rest, call(f"kd_as_{dtype}", other)))
+        layout = self.plan.layout(shape)
+
+        def write(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
+            where = index if target in self.shared else slot
+            test, element = self._place(name, starts, shape, index)
+            taken = self.set(target, where, element)
+            return [ast.If(test, [taken], [self.set(target, copy_tree(where), load(rest))])]
+
+        guarded = self.slots(layout, write)
+        if len(shape) > 1 or layout.group == 1 or target in self.shared:
+            return [*before, *guarded]
+
+        def transfer(turn: str, first: ast.expr) -> list[ast.stmt]:
+            slot = _product(load(turn), layout.group)
+            moved = call(f"kd_transfer_{layout.group}", load(target), slot, load(name), first)
+            return [ast.Expr(moved)]
+
+        return [*before, self._wide(name, starts[0], layout, transfer, guarded)]
+
+    def _store(self, node: ast.Call, shape: Shape, dtype: str) -> list[ast.stmt]:
+        array, *at, value = node.args
+        name, before, starts = self._array(array, at)
+        layout = self.plan.layout(shape)
+
+        def write(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
+            test, where = self._place(name, starts, shape, index)
+            where.ctx = ast.Store()
+            element = self.element(value, shape, index, slot)
+            return [ast.If(test, [ast.Assign([where], element)], [])]
+
+        guarded = self.slots(layout, write)
+        if len(shape) > 1 or layout.group == 1:
+            return [*before, *guarded]
+        group = self.names.make("group")
+        self.array(group, "local", layout.group, dtype)
+
+        def transfer(turn: str, first: ast.expr) -> list[ast.stmt]:
+            lane, index = self.names.make("lane"), self.names.make("index")
+            slot = _sum(_product(load(turn), layout.group), load(lane))
+            number = _sum(_product(load(turn), layout.threads), load(self.thread))
+            whole = _sum(_product(number, layout.group), load(lane))
+            element = self.element(value, shape, load(index), slot)
+            body = [assign(index, whole), self.set(group, load(lane), element)]
+            moved = call(f"kd_transfer_{layout.group}", load(name), first, load(group))
+            moved.args.append(ast.Constant(0))
+            return [self.unrolled(lane, layout.group, body), ast.Expr(moved)]
+
+        return [*before, self._wide(name, starts[0], layout, transfer, guarded)]
+
+    def _wide(
+        self, array: str, start: str, layout: Layout, transfer: Any, guarded: list[ast.stmt]
+    ) -> ast.stmt:
+        """Return a test whether groups can be accessed by wide instructions, with both ways."""
+        turn, first = self.names.make("round"), self.names.make("first")
+        number = _sum(_product(load(turn), layout.threads), load(self.thread))
+        place = _sum(load(start), _product(number, layout.group))
+        wide = self.unrolled(
+            turn, layout.rounds, [assign(first, place), *transfer(turn, load(first))]
+        )
+        count, group = ast.Constant(layout.count), ast.Constant(layout.group)
+        test = call("kd_is_wide", load(array), load(start), count, group)
+        return ast.If(test, [wide], guarded)
+
+    def _array(
+        self, array: ast.expr, at: Sequence[ast.expr]
+    ) -> tuple[str, list[ast.stmt], list[str]]:
+        """Name an array, and the first index along each of its axes."""
+        name = self.names.make("array")
+        starts = [self.names.make("start") for _ in at]
+        before: list[ast.stmt] = [assign(name, array)]
+        before += [
+            assign(s, call("kd_as_int64", place)) for s, place in zip(starts, at, strict=True)
+        ]
+        return name, before, starts
+
+    def _place(
+        self, array: str, starts: list[str], shape: Shape, index: ast.expr
+    ) -> tuple[ast.expr, ast.Subscript]:
+        """Return the element of an array for a number, and the test whether it is there."""
+        parts = [index]
+        if len(shape) > 1:
+            columns = ast.Constant(shape[1])
+            parts = [ast.BinOp(index, op, columns) for op in (ast.FloorDiv(), ast.Mod())]
+        places = [_sum(load(s), part) for s, part in zip(starts, parts, strict=True)]
+        tests: list[ast.expr] = []
+        for axis, place in enumerate(places):
+            extent = ast.Subscript(
+                ast.Attribute(load(array), "shape", ast.Load()), ast.Constant(axis), ast.Load()
+            )
+            tests.append(ast.Compare(ast.Constant(0), [ast.LtE()], [place]))
+            tests.append(ast.Compare(copy_tree(place), [ast.Lt()], [extent]))
+        indices: list[ast.expr] = [call("kd_unsigned", copy_tree(place)) for place in places]
+        whole = indices[0] if len(indices) == 1 else ast.Tuple(indices, ast.Load())
+        return ast.BoolOp(ast.And(), tests), ast.Subscript(load(array), whole, ast.Load())
+
+    # -- declarations -----------------------------------------------------------------------------
+
+    def array(self, name: str, space: str, count: int, dtype: str) -> None:
+        """Declare an array in front of all statements."""
+        static = {"shape": (count,), "dtype": dtype}
+        self.head.append(assign(name, self.use(f"{space}.array", **static)))
+
+    def use(self, name: str, *arguments: ast.expr, **static: Any) -> ast.Call:
+        """Return a call of an intrinsic."""
+        intrinsic = INTRINSICS[name]
+        reserved = self.names.make(intrinsic.symbol)
+        self.uses[reserved] = IntrinsicUse(intrinsic, static)
+        return call(reserved, *arguments)
+
+    def wait(self) -> ast.stmt:
+        return ast.Expr(self.use("syncthreads"))
+
+    def _linear_thread(self) -> ast.expr:
+        width, height, depth = self.block_dim
+        index: ast.expr = self.use("threadIdx.x")
+        if height > 1 or depth > 1:
+            row: ast.expr = self.use("threadIdx.y")
+            if depth > 1:
+                row = _sum(_product(self.use("threadIdx.z"), height), row)
+            index = _sum(_product(row, width), index)
+        return index
+
+
+def _sum(one: ast.expr, two: ast.expr) -> ast.expr:
+    return ast.BinOp(one, ast.Add(), two)
+
+
+def _product(one: ast.expr, factor: int) -> ast.expr:
+    return one if factor == 1 else ast.BinOp(one, ast.Mult(), ast.Constant(factor))
