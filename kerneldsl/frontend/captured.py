@@ -26,7 +26,7 @@ __all__ = [
 #: What can be captured, in words.
 CAPTURABLE = (
     "A kernel can capture numbers, booleans, strings, None, tuples of these, NumPy scalars, "
-    "IntEnum members, NumPy arrays, modules, @kd.func functions and Numba @njit "
+    "IntEnum and IntFlag members, NumPy arrays, modules, @kd.func functions and Numba @njit "
     "functions"
 )
 _INT64 = np.iinfo(np.int64)
@@ -42,7 +42,7 @@ def is_constant(value: object) -> bool:
     if isinstance(value, tuple):
         return all(is_constant(v) for v in value)
     if isinstance(value, enum.Enum):
-        return isinstance(value, enum.IntEnum)
+        return isinstance(value, enum.IntEnum | enum.IntFlag)
     return value is None or isinstance(
         value, int | float | complex | str | np.bool_ | np.number | np.ndarray
     )
@@ -106,7 +106,7 @@ _ITS_VIEW_ALONE = _base_holders(np.empty(1)[:])
 
 
 def plain_value(value: Any) -> Any:
-    """Return a constant as targets take it: an IntEnum member is its integer."""
+    """Return a constant as targets take it: a member of an IntEnum or IntFlag is its integer."""
     if isinstance(value, tuple):
         plain = tuple(plain_value(v) for v in value)
         return value if all(a is b for a, b in zip(plain, value, strict=True)) else plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import enum
 import types
 from typing import NoReturn
 
@@ -77,6 +78,8 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
         remedy = f"Pass {path} as an argument, or capture the numbers that are needed of it"
         if isinstance(value, list):
             remedy = f"Capture tuple({path}) or np.array({path}) instead, under a name of its own"
+        elif isinstance(value, enum.Enum):
+            remedy = f"Write {path}.value, or make the class an IntEnum or IntFlag"
         elif isinstance(value, dict):
             remedy = "Give each value that is needed a name of its own, and capture that"
         reporter.fail(

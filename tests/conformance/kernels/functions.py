@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -136,6 +138,50 @@ def captured_constants(x, out):
 
 
 _list.add("captured_constants", captured_constants, _ints, extent=(101,))
+
+
+class Mode(enum.IntEnum):
+    """Members that are integers."""
+
+    SLOW = 2
+    FAST = 5
+
+
+class Option(enum.IntFlag):
+    """Flags that are integers."""
+
+    SIGN = 1
+    SHIFT = 4
+
+
+class Unit(enum.Enum):
+    """Members that have a value."""
+
+    METRE = 7
+
+
+class Limits(NamedTuple):
+    """Constants by name."""
+
+    low: int
+    high: int
+
+
+MODE, OPTIONS, LIMITS = Mode.FAST, Option.SIGN | Option.SHIFT, Limits(-20, 30)
+
+
+@kd.kernel
+def captured_enums(x, out):
+    i = kd.grid(1)
+    value = min(max(x[i], LIMITS.low), LIMITS[1])
+    if MODE == Mode.FAST:
+        value *= Mode.SLOW
+    if OPTIONS & Option.SIGN:
+        value = -value
+    out[i] = (value << (Option.SHIFT | Option.SIGN)) + Unit.METRE.value
+
+
+_list.add("captured_enums", captured_enums, _ints, extent=(101,))
 
 
 @kd.kernel

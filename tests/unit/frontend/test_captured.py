@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.frontend.captured import constant_problem, make_captured, same_value
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.captured import constant_problem, is_constant, make_captured, same_value
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
+from kerneldsl.frontend.normalize import make_unit
 from tests.support.native import is_native, require_native, warm_up
 
 
@@ -24,6 +26,11 @@ def read_only(values: Any) -> np.ndarray:
 
 def nan_of(bits: int) -> float:
     return struct.unpack("d", struct.pack("Q", bits))[0]
+
+
+class Access(enum.IntFlag):
+    READ = 1
+    WRITE = 2
 
 
 class Colour(enum.IntEnum):
@@ -56,6 +63,7 @@ def test_equal_constants_count_as_the_old_one(before: Any, now: Any) -> None:
         ((np.float32(0.1), 1), (0.1, 1)),
         (complex(0, 0.0), complex(0, -0.0)),
         (Colour.RED, Colour.BLUE),
+        (Access.READ, Access.WRITE),
         (True, 1),
         # repr shows eight digits, and leaves out the middle of a long array.
         ((read_only([0.123456789012, 1.0]),), (read_only([0.123456789999, 1.0]),)),
@@ -289,3 +297,18 @@ def test_launches_with_an_array_that_stays_as_it_is_are_native() -> None:
         warm_up(launch, out)
         with is_native(launch):
             launch(out)
+
+
+class _Unit(enum.Enum):
+    METRE = 7
+
+
+def test_a_member_that_is_no_integer_is_refused_with_its_value() -> None:
+    unit = _Unit.METRE
+
+    def measured(out: Any) -> None:
+        out[0] = 1 if unit is _Unit.METRE else 2
+
+    with pytest.raises(UnsupportedConstructError, match=r"Write unit\.value"):
+        make_unit(measured)
+    assert [is_constant(each) for each in (Access.READ, Colour.RED, unit)] == [True, True, False]
