@@ -167,6 +167,7 @@ docs: $(VENV)/.stamp ## write the generated tables of docs/ and of the README an
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/message_index.py
 	@$(BIN)/python docs/performance_table.py
+	@$(BIN)/python docs/accuracy_table.py
 
 .PHONY: wheel
 wheel: $(VENV)/.stamp ## build the wheel into dist/

@@ -136,15 +136,17 @@ def _softmax(x, out):
 def polar(radius, angle, x, y):
     i = kd.grid(1)
     if i < radius.size:
-        x[i] = radius[i] * math.cos(angle[i])
-        y[i] = radius[i] * math.sin(angle[i])
+        r, phi = radius[i], angle[i]
+        x[i] = r * math.cos(phi)
+        y[i] = r * math.sin(phi)
 
 
 @numba.njit(parallel=True, error_model="numpy")
 def _polar(radius, angle, x, y):
     for i in numba.prange(radius.size):
-        x[i] = radius[i] * math.cos(angle[i])
-        y[i] = radius[i] * math.sin(angle[i])
+        r, phi = radius[i], angle[i]
+        x[i] = r * math.cos(phi)
+        y[i] = r * math.sin(phi)
 
 
 def cases(libraries: Mapping[str, CompiledC]) -> list[Case]:

@@ -66,6 +66,7 @@ def test_the_page_names_no_error_that_is_gone():
         ("generate", "with_attributes", "docs/devices.md"),
         ("generate", "with_table", "docs/language.md"),
         ("performance_table", "with_performance", "README.md"),
+        ("accuracy_table", "with_accuracy", "docs/cpu-math.md"),
     ],
 )
 def test_generated_tables_are_current(script, maker, page):

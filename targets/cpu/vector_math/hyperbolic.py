@@ -19,7 +19,7 @@ from targets.cpu.vector_math.expressions import (
     polynomial,
     select,
 )
-from targets.cpu.vector_math.numbers import scaled
+from targets.cpu.vector_math.numbers import fast_two_sum, scaled
 
 __all__ = ["cosh", "sinh", "tanh"]
 
@@ -47,7 +47,10 @@ def tanh(x: Value) -> Value:
     """Write (e**x - e**-x) / (e**x + e**-x)."""
     magnitude = absolute(x)
     double = minimum(magnitude, 25.0) * 2.0
-    large = 1.0 - 2.0 / (scaled(*exponential(double)) + 1.0)
+    # 1 - 2 / (e**2x + 1), with what rounding takes from the sum.
+    total, rest = fast_two_sum(scaled(*exponential(double)), x.constant(1.0))
+    part = 2.0 / total
+    large = 1.0 - fma(part * part * -0.5, rest, part)
     small = _odd(magnitude, coefficients.TANH)
     return copy_sign(select(magnitude < _CHANGE, small, large), x)
 

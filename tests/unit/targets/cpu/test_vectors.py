@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,3 +61,29 @@ def test_axpy(options: dict[str, int]) -> None:
 def test_tree_reduction() -> None:
     asm = tree_reduction.asm("float32[::1], float32[::1]", block=256)
     assert _packed(asm)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [np.sqrt, np.floor, np.ceil, np.rint, np.trunc, math.sqrt, math.exp, math.log, math.sin],
+    ids=lambda f: f"{type(f).__name__}_{f.__name__}",
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_function_is_no_call_for_each_element(function: Any, dtype: str) -> None:
+    @kd.kernel
+    def mapped(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = function(x[i])
+
+    asm = mapped.asm(f"{dtype}[::1], {dtype}[::1]", forall=1)
+    assert not re.search(rf"\b{function.__name__}f?(@PLT)?\b", asm)
+    kind = {"float32": "s", "float64": "d"}[dtype]
+    patterns = {
+        "x86_64": rf"\bv?(?:sqrt|round|rndscale|fmadd\w+|mul)p{kind}\b[^\n]*%[xyz]mm",
+        "aarch64": r"\b(?:fsqrt|frint.|fmla|fmul)(?:\.\d[sd]|\s+v\d+\.\d[sd])",
+    }
+    pattern = patterns.get(platform.machine())
+    if pattern is None:
+        pytest.skip(f"no pattern of vector instructions for {platform.machine()}")
+    assert re.search(pattern, asm)

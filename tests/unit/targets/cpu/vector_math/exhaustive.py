@@ -1,7 +1,7 @@
 """Largest errors of the functions: of every float32, and of ten million float64.
 
 ``python -m tests.unit.targets.cpu.vector_math.exhaustive --json FILE`` measures all of them and
-stores what the table of docs/cpu-math.md is made of; functions can be named.
+stores what the table of docs/cpu-math.md is made of; functions can be named, and a stride given.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def worst_of_all(name: str, stride: int = 1) -> tuple[float, float]:
 def worst_of_samples(name: str, dtype: str, rng: np.random.Generator) -> tuple[float, list[float]]:
     """Return the largest error over millions of numbers, and its arguments."""
     function = FUNCTIONS[name]
-    count = _POINTS if function.exact is not None else _POINTS_OF_MPMATH
+    count = _points(function)
     worst: tuple[float, list[float]] = (0.0, [])
     for _ in range(-(-count // 1_000_000)):
         x = sampled(function, np.dtype(dtype), min(count, 1_000_000), rng)
@@ -97,10 +97,15 @@ def worst_of_samples(name: str, dtype: str, rng: np.random.Generator) -> tuple[f
     return worst
 
 
+def _points(function: Function) -> int:
+    return _POINTS if function.exact is not None else _POINTS_OF_MPMATH
+
+
 def main() -> int:
     """Measure and store; the exit status is 1 where a bound of the guide is not kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=[], help="functions; all without any")
+    parser.add_argument("--stride", type=int, default=1, help="of float32; 1 is every number")
     parser.add_argument("--json", help="file for the figures")
     options = parser.parse_args()
     rng = np.random.default_rng()
@@ -110,11 +115,11 @@ def main() -> int:
         for dtype, bound in zip(("float32", "float64"), function.bounds, strict=True):
             started = time.perf_counter()
             if dtype == "float32" and function.arity == 1:
-                worst, where = worst_of_all(name)
-                at, points = [float(where)], 2**32
+                worst, where = worst_of_all(name, options.stride)
+                at, points = [float(where)], 2**32 // options.stride
             else:
                 worst, at = worst_of_samples(name, dtype, rng)
-                points = _POINTS if function.exact is not None else _POINTS_OF_MPMATH
+                points = _points(function)
             is_kept &= worst <= bound + 0.5
             row = {"name": name, "dtype": dtype, "points": points, "worst": worst, "at": at}
             rows.append(row | {"bound": bound})
