@@ -103,9 +103,8 @@ class Binder:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            for argument in node.args:  # a function that an intrinsic is given
-                if isinstance(argument, ast.Name) and argument.id in unit.callees:
-                    namespace[argument.id] = self.operation(unit.callees[argument.id])
+            # A function that an intrinsic is given belongs to what is bound for that.
+            node.args = [arg for arg in node.args if not _is_callee(arg, unit)]
             if node.func.id in (CHECKED, FAULT_CALL):
                 self.pass_place(node)
                 continue
@@ -142,10 +141,13 @@ class Binder:
                 name = f"kd_{use.intrinsic.symbol}" + ("_private" if private else "")
                 namespace[name] = atomic.private if private else atomic.shared
                 node.func = place_at(load(name), node)
-            case Exchange(post=post, take=take, combine=combine):
-                namespace[post_name(node.func.id)] = post
-                namespace[combine_name(node.func.id)] = combine
-                namespace[node.func.id] = take
+            case Exchange() as exchange:
+                function = _function_given(node.func.id, unit)
+                if function is not None and exchange.calling is not None:
+                    exchange = exchange.calling(self.operation(function))
+                namespace[post_name(node.func.id)] = exchange.post
+                namespace[combine_name(node.func.id)] = exchange.combine
+                namespace[node.func.id] = exchange.take
             case Stored():
                 offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
                 shape, dtype = use.static["shape"], use.static["dtype"]
@@ -222,6 +224,20 @@ class Binder:
         result = (jit(function), passed)
         self.compiled[id(unit)] = result
         return result
+
+
+def _is_callee(node: ast.expr, unit: FunctionUnit) -> bool:
+    return isinstance(node, ast.Name) and node.id in unit.callees
+
+
+def _function_given(name: str, unit: FunctionUnit) -> FunctionUnit | None:
+    """Return the function that a use of an intrinsic is given, if it is given any."""
+    for node in ast.walk(unit.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            for argument in node.args:
+                if isinstance(argument, ast.Name) and argument.id in unit.callees:
+                    return unit.callees[argument.id]
+    return None
 
 
 def _as_numba(flags: frozenset[str] | bool) -> set[str] | bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.fuzz import typing
 from tests.fuzz.static_types import TypeExpressions
 from tests.support.simt import STOPS
@@ -180,7 +181,9 @@ class _Rewriter(ast.NodeTransformer):
             return _call("cast", self.visit(node.args[0]), ast.Constant(rest))
         args = [self.visit(a) for a in node.args]
         if first == "kd" and rest in STOPS:
-            place = ast.Constant((rest, self._function, node.lineno, node.col_offset))
+            place = ast.Constant((rest, self._function, (node.lineno, node.col_offset)))
+            if rest.startswith(("warp.", "block.")):
+                args += [ast.Constant(None)] * (len(INTRINSICS[rest].parameters) - len(args))
             return ast.Yield(ast.Tuple([place, ast.Tuple(args, ast.Load())], ast.Load()))
         if name.startswith("kd.atomic."):
             array, *index, value = args

@@ -38,6 +38,7 @@ _PER_THOUSAND = {
     "early return": 80,
     "extreme scalar": 60,
     "guarded division": 60,
+    "group": 100,
     "halo tile": 10,
     "load at an edge": 40,
     "more than ten calls": 10,

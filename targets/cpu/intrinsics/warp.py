@@ -53,6 +53,8 @@ class Exchange:
     combine: Callable[..., Any] | None = None
     #: How many int64 a thread's value takes.
     words: int = 1
+    #: Gives the same for a function that the intrinsic is given, and that calls then leave out.
+    calling: Callable[[Any], Exchange] | None = None
 
 
 class Room:

@@ -38,6 +38,8 @@ def bind(use: IntrinsicUse) -> BoundIntrinsic:
     Uses that agree in their constants share one object, so that Numba's caches stay small.
     """
     name = use.intrinsic.name
+    if use.intrinsic.functions:  # Numba remembers the types of arguments, and these do not live on
+        return BoundIntrinsic(name, typing_rule(use.intrinsic), EMITTERS[name], use.static)
     key = (name, *sorted(use.static.items()))
     known = _bound.get(key)
     if known is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -115,6 +116,25 @@ def _same(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> An
     return value
 
 
+class _Untaken(types.Type):
+    """The type of a result of which nothing is known yet; it yields to any other."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Untaken")
+
+    def unify(self, typingctx: Any, other: Any) -> Any:
+        """Return where two ways meet, the other's type."""
+        return other
+
+
+register_model(_Untaken)(models.OpaqueModel)
+
+
+@lower_cast(_Untaken, types.Any)
+def _undefined(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
+    return ir.Constant(context.get_value_type(wanted), ir.Undefined)
+
+
 @intrinsic
 def nothing_posted(typingctx: Any) -> Any:
     """Return what a post would, for a block in which no thread takes part."""
@@ -125,16 +145,31 @@ def nothing_posted(typingctx: Any) -> Any:
 Step = Callable[[Room, Call], ir.Value]
 
 
-def operation(name: str, step: Step, result: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Make the function of a step; `result` gives its Numba type for the call's signature."""
+def operation(
+    name: str, step: Step, result: Callable[[Any, Any], Any], function: Any = None
+) -> Callable[..., Any]:
+    """Make what generated code calls for a step.
+
+    `result` gives its Numba type for the types of arguments and result. A `function` that the
+    intrinsic is given is no argument of the calls: what Numba remembers of them would outlive it.
+    """
     rule = typing_rule(INTRINSICS[name])
+    untaken = types.none if result is _no_result else _Untaken()
+    place = 1  # of the function, among the intrinsic's arguments
 
     @intrinsic
     def call(typingctx: Any, values: Any, lanes: Any, number: Any, *args: Any) -> Any:
         is_posted = bool(args) and isinstance(args[0], Posted)
         if is_posted and not args[0].arguments:
-            return types.none(values, lanes, types.int64, types.StarArgTuple(args)), _nothing
-        typed = rule(args[0].arguments if is_posted else args, {})
+            # Where a loop may run no time, Numba comes here before it knows more.
+            return untaken(values, lanes, types.int64, types.StarArgTuple(args)), _nothing
+        given_types = args[0].arguments if is_posted else args
+        if function is not None:
+            given_types = (*given_types[:place], function._numba_type_, *given_types[place:])
+        typed = rule(given_types, {})
+        taken = typed.args
+        if function is not None:
+            taken = (*taken[:place], *taken[place + 1 :])
 
         def generate(context: Any, builder: Any, packed: Any, given: Any) -> Any:
             words = make_array(values)(context, builder, given[0])
@@ -142,14 +177,28 @@ def operation(name: str, step: Step, result: Callable[[Any], Any]) -> Callable[.
             room = Room(builder, words.data, masks.data, given[2], masks.nitems)
             members: tuple[ir.Value, ...] = ()
             if not is_posted:
-                members = tuple(cgutils.unpack_tuple(builder, given[3], len(typed.args)))
+                members = tuple(cgutils.unpack_tuple(builder, given[3], len(taken)))
+                if function is not None:
+                    members = (*members[:place], context.get_dummy_value(), *members[place:])
             return step(room, Call(context, builder, typed, members, {}))
 
-        taken = args if is_posted else typed.args
-        arguments = (values, lanes, types.int64, types.StarArgTuple(taken))
-        return result(typed)(*arguments), generate
+        last = args if is_posted else taken
+        arguments = (values, lanes, types.int64, types.StarArgTuple(last))
+        return result(taken, typed.return_type)(*arguments), generate
 
     return call  # type: ignore[no-any-return]
+
+
+def _no_result(arguments: Any, result: Any) -> Any:
+    return types.none
+
+
+def _posted(arguments: Any, result: Any) -> Any:
+    return Posted(arguments)
+
+
+def _own_result(arguments: Any, result: Any) -> Any:
+    return result
 
 
 def _nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -157,13 +206,20 @@ def _nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def exchange(
-    name: str, post: Step, take: Step, combine: Step | None = None, words: int = 2
+    name: str,
+    post: Step,
+    take: Step,
+    combine: Step | None = None,
+    words: int = 2,
+    function: Any = None,
 ) -> Exchange:
+    """Return the steps of an operation; two words hold a complex128."""
     return Exchange(
-        operation(name, post, lambda typed: Posted(typed.args)),
-        operation(name, take, lambda typed: typed.return_type),
-        operation(name, combine, lambda typed: types.none) if combine is not None else None,
-        words=words,  # two hold a complex128
+        operation(name, post, _posted, function),
+        operation(name, take, _own_result, function),
+        operation(name, combine, _no_result, function) if combine is not None else None,
+        words=words,
+        calling=partial(exchange, name, post, take, combine, words),
     )
 
 
