@@ -130,7 +130,7 @@ class DeviceArray(ArrayOperators):
         if self.dtype.names is None or name not in self.dtype.names:
             known = ", ".join(self.dtype.names or ()) or "none"
             raise ArgumentTypeError(
-                f"an array of dtype {self.dtype} has no field {name!r}",
+                f"an array of dtype {self.dtype} cannot be indexed with {name!r}, no field",
                 value=name,
                 limit=f"Its fields are: {known}",
             )
