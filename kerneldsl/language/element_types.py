@@ -175,12 +175,12 @@ def _rows() -> tuple[ElementType, ...]:
     return (
         # name, kind, nbytes, alignment, typestr, struct code, DLPack code, LLVM type, arithmetic
         row("bool", is_bool, 1, 1, "|b1", "B", 6, "i8", "int64"),
-        row("int8", signed, 1, 1, "|i1", "b", 0, "i8", "int64"),
-        row("int16", signed, 2, 2, "<i2", "h", 0, "i16", "int64"),
+        row("int8", signed, 1, 1, "|i1", "b", 0, "i8", "int64", bitwise),
+        row("int16", signed, 2, 2, "<i2", "h", 0, "i16", "int64", bitwise),
         row("int32", signed, 4, 4, "<i4", "i", 0, "i32", "int64", bitwise),
         row("int64", signed, 8, 8, "<i8", "q", 0, "i64", "int64", bitwise),
-        row("uint8", unsigned, 1, 1, "|u1", "B", 1, "i8", "uint64"),
-        row("uint16", unsigned, 2, 2, "<u2", "H", 1, "i16", "uint64"),
+        row("uint8", unsigned, 1, 1, "|u1", "B", 1, "i8", "uint64", bitwise),
+        row("uint16", unsigned, 2, 2, "<u2", "H", 1, "i16", "uint64", bitwise),
         row("uint32", unsigned, 4, 4, "<u4", "I", 1, "i32", "uint64", counter),
         row("uint64", unsigned, 8, 8, "<u8", "Q", 1, "i64", "uint64", counter),
         row("float8_e4m3fn", real, 1, 1, "<V1", "B", 10, "i8", "float32", package="ml_dtypes"),

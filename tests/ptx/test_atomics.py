@@ -44,7 +44,8 @@ def wrapping(x, out):
     out[2] = kd.atomic.dec(x, i, out[3])
 
 
-_WORDS = [name for name in ATOMIC_ARITHMETIC if not ELEMENT_TYPES[name].is_narrow]
+_WORDS = [name for name in ATOMIC_ARITHMETIC if ELEMENT_TYPES[name].nbytes >= 4]
+_SMALL = ("int8", "int16", "uint8", "uint16")
 _NARROW = [name for name in ATOMIC_ARITHMETIC if ELEMENT_TYPES[name].is_narrow]
 #: Where an addition to 16 bits is one instruction (PTX ISA, "atom"): compute capability.
 _ADDS = {"float16": 70, "bfloat16": 90}
@@ -82,7 +83,19 @@ def test_arithmetic(dtype: str, arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCH_PARAMETERS)
-@pytest.mark.parametrize("dtype", ATOMIC_BITWISE)
+@pytest.mark.parametrize("dtype", _SMALL)
+def test_integers_of_8_and_16_bits_are_parts_of_a_word(dtype: str, arch: str) -> None:
+    signature = f"{dtype}[::1], {dtype}[::1]"
+    body = body_of(compile_ptx(arithmetic, signature, arch))
+    assert body.count("global.cas.b32") == body.count("atom.") == 6
+    body = body_of(compile_ptx(bitwise, signature, arch))
+    for operation in ("and", "or", "xor"):
+        assert f"atom.global.{operation}.b32" in body
+    assert ".sys" not in body
+
+
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
+@pytest.mark.parametrize("dtype", [d for d in ATOMIC_BITWISE if d not in _SMALL])
 def test_bitwise(dtype: str, arch: str) -> None:
     body = body_of(compile_ptx(bitwise, f"{dtype}[::1], {dtype}[::1]", arch))
     for operation in ("and", "or", "xor"):

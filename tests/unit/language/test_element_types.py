@@ -204,8 +204,8 @@ def test_arithmetic_is_typed_as_numba_does(row):
     assert row.is_double == (row.arithmetic == "float64")
 
 
-def test_atomics_are_on_floats_but_of_8_bits_and_on_words_of_32_and_64_bits():
-    integers = {row.name for row in ROWS if row.nbytes in (4, 8) and row.is_integer}
+def test_atomics_are_on_integers_and_on_floats_but_of_8_bits():
+    integers = {row.name for row in ROWS if row.is_integer}
     unsigned = {row.name for row in ROWS if row.nbytes in (4, 8) and row.is_unsigned}
     numbers = integers | {row.name for row in ROWS if row.is_float and row.nbytes > 1}
     for group, names in [
