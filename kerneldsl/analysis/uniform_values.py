@@ -81,6 +81,8 @@ class ExpressionRules(ABC):
         self.scope = scope
         #: How the way varies by which threads reach what is evaluated now.
         self.control: Fact = None
+        #: How the way varied by which threads have returned so far.
+        self.left: Fact = None
         #: Level of each expression node, at its worst over every way to it.
         self.levels: dict[ast.AST, Uniformity] = {}
         #: Barriers in places that are not uniform.
@@ -286,6 +288,8 @@ class ExpressionRules(ABC):
             known = self.barriers.get(node)
             if known is None or known.level < control.level:
                 self.barriers[node] = control
+        if intrinsic.typing is Typing.TILE and intrinsic.is_barrier and intrinsic.name != "tile.of":
+            self.check_tile(node, values)
         if intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
             return Value(form=Form.ARRAY)  # every thread has its own local array, under one name
         form = values[0].form if intrinsic.typing is Typing.VALUE else Form.NUMBERS
@@ -300,6 +304,16 @@ class ExpressionRules(ABC):
             level, meaning = Uniformity.UNPROVEN, f"gives each {group} a value of its own"
         what = f"`{self.text(node)}` {meaning}"
         return Value(Divergence(level, what, self.unit.locate(node)), form=form)
+
+    def check_tile(self, node: ast.Call, values: list[Value]) -> None:
+        """Note a tile operation that is given what surely varies, or that some threads have left.
+
+        Both are told as a barrier that diverges: threads would work on different tiles.
+        """
+        fact = join(self.left, *(value.worst for value in values))
+        if fact is not None and fact.level is Uniformity.VARYING and node not in self.barriers:
+            what = f"a tile operation needs the same in every thread of the block: {fact.text}"
+            self.barriers[node] = self.because(fact, what, node)
 
     def method(
         self,

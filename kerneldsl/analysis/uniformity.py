@@ -185,6 +185,8 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
         return after
 
     def transfer(self, node: ast.stmt, state: Environment) -> Environment:
+        if isinstance(node, ast.Return):
+            self.left = join(self.left, self.control)
         match node:
             case ast.Assign():
                 value = self.value(node.value, state)

@@ -1,0 +1,82 @@
+"""Tile operations in places, and with values, that vary between the threads of a block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.analysis.analyze import analyze
+from kerneldsl.analysis.separate_tiles import separate_tiles
+from kerneldsl.frontend.normalize import make_unit
+
+
+def varying_number(x):
+    t = kd.tile.load(x, 0, 64)
+    kd.tile.store(x, 0, t * kd.threadIdx.x)
+
+
+def varying_place(x):
+    t = kd.tile.load(x, kd.grid(1), 64)
+    kd.tile.store(x, 0, t)
+
+
+def after_a_return(x):
+    if kd.threadIdx.x > 5:
+        return
+    kd.tile.store(x, 0, kd.tile.load(x, 0, 64))
+
+
+def in_a_branch(x):
+    t = kd.tile.load(x, 0, 64)
+    if kd.threadIdx.x == 0:
+        x[0] = t.sum()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [varying_number, varying_place, after_a_return, in_a_branch],
+    ids=lambda f: f.__name__,
+)
+def test_what_varies_is_refused(function: Any) -> None:
+    problems = analyze(separate_tiles(make_unit(function))).barrier_problems
+    assert any(problem.is_provable for problem in problems)
+
+
+def uniform(x, n):
+    row = kd.blockIdx.x
+    if row >= n:
+        return
+    t = kd.tile.load(x, row * 64, 64) * n
+    kd.tile.store(x, row * 64, t - kd.tile.of(kd.threadIdx.x).sum())
+    x[kd.threadIdx.x] = kd.tile.of(kd.threadIdx.x).own
+
+
+def test_what_is_uniform_is_not() -> None:
+    assert not analyze(separate_tiles(make_unit(uniform))).barrier_problems
+
+
+def two_shapes(x):
+    t = kd.tile.load(x, 0, 64)
+    t = kd.tile.load(x, 0, 32)
+    kd.tile.store(x, 0, t)
+
+
+def do_not_fit(x):
+    kd.tile.store(x, 0, kd.tile.load(x, 0, 64) + kd.tile.load(x, 0, 32))
+
+
+def truth(x):
+    t = kd.tile.load(x, 0, 64)
+    if t > 3:
+        x[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [(two_shapes, "holds tiles of shapes"), (do_not_fit, "do not fit"), (truth, "is a tile")],
+)
+def test_what_has_no_meaning(function: Any, message: str) -> None:
+    with pytest.raises(kd.UnsupportedConstructError, match=message):
+        separate_tiles(make_unit(function))
