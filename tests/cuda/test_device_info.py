@@ -120,6 +120,7 @@ def test_the_gpu_is_the_best_device_and_the_default(info: kd.DeviceInfo) -> None
     assert answer.stdout.strip() == str(best)
 
 
+@pytest.mark.alone
 def test_measured_choice(info: kd.DeviceInfo) -> None:
     ranking = kd.rank_devices(by="benchmark")
     print(ranking)

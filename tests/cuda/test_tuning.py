@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.cache.reasons import UncacheableError
+from kerneldsl.cache.toolchain import toolchain_identity
 
 
 @kd.kernel
@@ -33,9 +35,13 @@ def test_the_tuned_plan_is_taken_and_not_slower(
     launch(np.float32(2), x, y, out)
     wanted = x.copy_to_host() + np.float32(2) * y.copy_to_host()
     np.testing.assert_allclose(out.copy_to_host(), wanted, rtol=1e-6)
+    print(report)
+    try:
+        toolchain_identity()
+    except UncacheableError as error:  # a library in this process has taught Numba something else
+        pytest.skip(f"the plan was tuned and launched; nothing is kept on disk here: {error}")
     again = launch.tune(np.float32(2), x, y, out, budget="cached")
     assert all(each.was_known for each in again.tried)
-    print(report)
 
 
 def test_members_of_a_space_are_tuned(

@@ -30,7 +30,8 @@ from kerneldsl.language.kinds import Kind
 __all__ = ["expand_rows"]
 
 _Values = tuple[Value, ...]
-_known: WeakKeyDictionary[FunctionUnit, dict[_Values, FunctionUnit]] = WeakKeyDictionary()
+#: A unit without rows is not held here by itself, or it would live for ever.
+_known: WeakKeyDictionary[FunctionUnit, dict[_Values, FunctionUnit | None]] = WeakKeyDictionary()
 #: NumPy's functions of one array that are methods, too.
 _FUNCTIONS = {f"numpy.{name}": name for name in REDUCTIONS} | {
     "numpy.amax": "max",
@@ -63,12 +64,12 @@ def expand_rows(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
 
 def _expand(unit: FunctionUnit, values: _Values) -> FunctionUnit:
     known = _known.setdefault(unit, {})
-    found = known.get(values)
-    if found is None:
+    if values not in known:
         has_rows = not unit.is_plain_numba and _may_have_rows(unit, values)
+        made = _Expansion(unit, values).run() if has_rows else unit
         # One for all threads that ask at once: code is found by the unit.
-        found = known.setdefault(values, _Expansion(unit, values).run() if has_rows else unit)
-    return found
+        known.setdefault(values, None if made is unit else made)
+    return known[values] or unit
 
 
 def _may_have_rows(unit: FunctionUnit, values: _Values) -> bool:

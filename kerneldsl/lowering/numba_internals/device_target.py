@@ -59,6 +59,8 @@ class Device:
     constant_string: Callable[[Any, str], Any]
     #: ``(context, builder, type, values)`` to a captured array, as constant memory of the module.
     constant_array: Callable[[Any, Any, Any, Any], Any]
+    #: ``(builder, value, pointer)`` stores an LLVM value at an address that may not be aligned.
+    store_unaligned: Callable[[Any, Any, Any], None]
 
 
 _OPERATORS = frozenset(
@@ -154,6 +156,16 @@ class DeviceContext(BaseContext):
         if isinstance(ty, types.Dispatcher):
             return self.get_dummy_value()
         return super().get_constant_generic(builder, ty, val)
+
+    def pack_value(
+        self, builder: Any, ty: Any, value: Any, ptr: Any, align: int | None = None
+    ) -> None:
+        """Store a value in memory; fields of packed records are not aligned."""
+        if align == 1:
+            data = self.data_model_manager[ty].as_data(builder, value)
+            self.device.store_unaligned(builder, data, ptr)
+        else:
+            super().pack_value(builder, ty, value, ptr, align)
 
     def create_module(self, name: str) -> Any:
         """Return an empty module."""

@@ -9,6 +9,7 @@ from kerneldsl.lowering.numba_internals.device_target import Device, DeviceDescr
 from targets.cuda.compile.calling import KernelCallConv
 from targets.cuda.compile.constants import constant_array, constant_string
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
+from targets.cuda.compile.unaligned import store_unaligned
 from targets.cuda.intrinsics import printing
 
 __all__ = ["TARGET_NAME", "descriptor"]
@@ -23,6 +24,12 @@ def descriptor() -> DeviceDescriptor:
     machine = initialize_nvptx().create_target_machine(cpu="sm_75", opt=3)
     codegen = DeviceCodegen(TRIPLE, str(machine.target_data))
     device = Device(
-        TARGET_NAME, codegen, KernelCallConv, printing.registry, constant_string, constant_array
+        TARGET_NAME,
+        codegen,
+        KernelCallConv,
+        printing.registry,
+        constant_string,
+        constant_array,
+        store_unaligned,
     )
     return DeviceDescriptor(device)

@@ -244,3 +244,16 @@ def test_memory_of_redefined_kernels_comes_back() -> None:
     count = 200
     _, trimmed = growth(400, count)
     assert trimmed < count * 20_000
+
+
+def test_a_kernel_that_was_launched_lives_no_longer_than_its_names() -> None:
+    gone = []
+    with kd.use("cpu"):
+        for number in range(3):
+            kernel, out = define(number), np.zeros(4)
+            kernel.forall(4)(out)
+            assert (out == number).all()
+            gone.append(weakref.ref(kernel))
+            del kernel
+    gc.collect()
+    assert [each() for each in gone] == [None] * 3

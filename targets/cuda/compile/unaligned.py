@@ -1,0 +1,46 @@
+"""Stores of floating-point numbers to places that are not aligned: byte by byte.
+
+LLVM writes such a store as ``st.b8`` of the register itself for the lowest byte, and of its shifted
+values for the others. ``ptxas`` (13.0 and the driver 580.159.04) takes a register that holds a
+float for a number to be converted there: the byte becomes the integer part. The bits of the byte
+are extracted by an integer instruction that LLVM does not look into.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+__all__ = ["store_unaligned"]
+
+_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+def store_unaligned(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value) -> None:
+    """Store a number, a complex one too, at any address.
+
+    References
+    ----------
+    PTX ISA, section "Integer Arithmetic Instructions: bfe".
+    """
+    if isinstance(value.type, ir.LiteralStructType):
+        for number in range(len(value.type.elements)):
+            part = builder.gep(pointer, [_I32(0), _I32(number)], inbounds=True)
+            store_unaligned(builder, builder.extract_value(value, number), part)
+        return
+    if not isinstance(value.type, ir.FloatType | ir.DoubleType):
+        builder.store(value, pointer, align=1)
+        return
+    bits_type = _I64 if isinstance(value.type, ir.DoubleType) else _I32
+    bits = builder.bitcast(value, bits_type)
+    place = builder.bitcast(pointer, _I8.as_pointer(pointer.type.addrspace))
+    for number in range(bits_type.width // 8):
+        if number == 0:
+            word = builder.trunc(bits, _I32) if bits_type is _I64 else bits
+            extract = ir.InlineAsm(
+                ir.FunctionType(_I32, [_I32]), "bfe.u32 $0, $1, 0, 8;", "=r,r", side_effect=False
+            )
+            byte = builder.call(extract, [word])
+        else:
+            byte = builder.lshr(bits, bits_type(8 * number))
+        at = builder.gep(place, [_I32(number)], inbounds=True)
+        builder.store(builder.trunc(byte, _I8), at, align=1)
