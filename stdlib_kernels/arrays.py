@@ -83,7 +83,7 @@ def check_array(
             f"{name} has the dtype {dtype}",
             value=dtype,
             limit=f"Taken are {', '.join(wanted)}, in this machine's byte order",
-            remedy=f"Convert it, with {name}.astype(np.{wanted[-1]}) for instance",
+            remedy=f"Convert it, with {name}.astype(np.{_nearest(dtype, wanted)}) for instance",
         )
     if ndim is not None and value.ndim != ndim:
         raise ArgumentTypeError(
@@ -92,6 +92,13 @@ def check_array(
             limit=f"It must have {ndim}",
             remedy="Reshape it",
         )
+
+
+def _nearest(dtype: np.dtype[Any], wanted: tuple[str, ...]) -> str:
+    """Return the smallest of some dtypes that holds every value of another, if one does."""
+    by_size = sorted(wanted, key=lambda name: np.dtype(name).itemsize)
+    fallback = "float64" if "float64" in wanted else wanted[-1]
+    return next((name for name in by_size if np.can_cast(dtype, name)), fallback)
 
 
 def check_same_kind(name: str, value: Array, other_name: str, other: Array) -> None:

@@ -181,6 +181,11 @@ def import_(file: str | os.PathLike[str]) -> Imported:
     return import_entries(_user(), file, read_secret(read_settings().key_file))
 
 
+def __dir__() -> list[str]:
+    # What this file itself imports is nobody's to use.
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
 def _user() -> Store:
     settings = read_settings()
     folder = user_folder(settings)

@@ -182,6 +182,7 @@ def kernel(
     if _is_signature(function):
         function, signature = None, function
     environment.configure_logging()
+    environment.check_traceback()
     options = KernelOptions(
         _read_signatures(signature),
         CompileOptions(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "VARIABLES",
     "cache_folder",
+    "check_traceback",
     "configure_logging",
     "debug_is_on",
     "fake_gpu_spec",
@@ -131,8 +132,31 @@ def _is_on(name: str, default: str) -> bool:
 
 
 def traceback_is_full() -> bool:
-    """Return whether ``KERNELDSL_TRACEBACK`` asks for the frames and causes of libraries."""
-    return os.environ.get("KERNELDSL_TRACEBACK", "").strip().lower() == "full"
+    """Return whether ``KERNELDSL_TRACEBACK`` asks for the frames and causes of libraries.
+
+    It is asked while an error leaves, which another word must not replace by an error of its own:
+    `check_traceback` refuses that word before.
+    """
+    return _traceback_word() == "full"
+
+
+def check_traceback() -> None:
+    """Refuse what ``KERNELDSL_TRACEBACK`` may not be.
+
+    Raises `ArgumentValueError` if it is neither ``full`` nor empty.
+    """
+    text = _traceback_word()
+    if text not in ("", "full"):
+        raise ArgumentValueError(
+            f"KERNELDSL_TRACEBACK is {text!r}",
+            value=text,
+            limit="It must be full, or not be set",
+            remedy="Set it to full, or unset it",
+        )
+
+
+def _traceback_word() -> str:
+    return os.environ.get("KERNELDSL_TRACEBACK", "").strip().lower()
 
 
 def configure_logging() -> None:

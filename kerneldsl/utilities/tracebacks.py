@@ -40,7 +40,10 @@ _INSTALLED_FOLDERS = ("dist-packages", "site-packages")
 
 
 def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """Shorten the errors of ours that a public function raises; a decorator."""
+    """Shorten the errors of ours that a public function raises; a decorator.
+
+    A call whose arguments do not fit the parameters is Python's error, on the user's line.
+    """
 
     @functools.wraps(function)
     def shortening(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -48,6 +51,11 @@ def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except KernelError as error:
             shorten(error)
+            raise
+        except TypeError as error:
+            never_entered = error.__traceback__ is None or error.__traceback__.tb_next is None
+            if never_entered and not traceback_is_full():
+                error.__traceback__ = None
             raise
 
     return shortening

@@ -132,3 +132,13 @@ def test_refusals(target):
     locked.flags.writeable = False
     with pytest.raises(ReadOnlyArrayError, match="out is a read-only array"):
         reduce.sum(np.ones(3), out=locked)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "advised"), [("float16", "float32"), ("bfloat16", "float32"), (">i4", "int32")]
+)
+def test_the_dtype_that_is_advised_holds_the_elements(dtype, advised):
+    x = np.ones(3, getattr(kd, dtype, dtype))
+    with pytest.raises(kd.ArgumentTypeError, match=rf"x\.astype\(np\.{advised}\)"):
+        reduce.sum(x)
+    assert reduce.sum(x.astype(advised)) == 3

@@ -179,3 +179,5 @@ def test_an_interpreter_completes_public_names_alone():
     shown = {name for name in dir(kd) if not name.startswith("__")}
     assert shown == {*kd.__all__, *_OPTIONAL} - {"__version__"}
     assert {"__version__", "__doc__", "__all__"} <= set(dir(kd))
+    assert [name for name in dir(kd.cache) if not name.startswith("__")] == kd.cache.__all__
+    assert {"__doc__", "__all__"} <= set(dir(kd.cache))

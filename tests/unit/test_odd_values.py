@@ -341,6 +341,21 @@ def test_a_word_that_debug_does_not_know(monkeypatch, text):
         kd.kernel(lambda x: None)
 
 
+@pytest.mark.parametrize("text", ["bogus", "1", "short"])
+def test_a_word_that_tracebacks_do_not_know(monkeypatch, text):
+    monkeypatch.setenv("KERNELDSL_TRACEBACK", text)
+    with pytest.raises(kd.ArgumentValueError, match=r"KERNELDSL_TRACEBACK is .* full, or"):
+        kd.kernel(lambda x: None)
+    with pytest.raises(kd.UnknownTargetError):  # an error that leaves stays itself
+        kd.devices("bogus")
+
+
+@pytest.mark.parametrize("word", ["full", " FULL ", "", " "])
+def test_words_that_tracebacks_know(monkeypatch, word):
+    monkeypatch.setenv("KERNELDSL_TRACEBACK", word)
+    kd.kernel(lambda x: None)
+
+
 @pytest.mark.parametrize("word", ["1", "TRUE", " yes ", "on"])
 def test_words_that_turn_debug_on(monkeypatch, word):
     monkeypatch.setenv("KERNELDSL_DEBUG", word)

@@ -15,7 +15,7 @@ import numpy as np
 
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
+from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind, numpy_dtype
 
 __all__ = ["REDUCTIONS", "dot_unit", "reduction_unit"]
 
@@ -42,12 +42,13 @@ def dot_unit(one: str, other: str) -> FunctionUnit:
 
 def _total_type(dtype: str) -> Any:
     """Return the type in which elements are summed, as NumPy chooses it."""
-    if ELEMENT_TYPES[dtype].is_narrow:
+    element = ELEMENT_TYPES[dtype]
+    if element.is_narrow:
         return np.float32
-    kind = np.dtype(dtype).kind
-    if kind in "bi":
-        return np.int64
-    return np.uint64 if kind == "u" else np.dtype(dtype).type
+    if element.is_unsigned:
+        return np.uint64
+    is_whole = element.is_integer or element.kind is ElementKind.BOOL
+    return np.int64 if is_whole else numpy_dtype(dtype).type
 
 
 def _rounded(reduced: Any, dtype: str) -> Callable[..., Any]:

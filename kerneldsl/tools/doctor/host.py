@@ -41,7 +41,7 @@ _WORDS: dict[str, tuple[tuple[str, ...], CheckStatus, str]] = {
     ),
     "KERNELDSL_DEBUG": (_SWITCH, "problem", "no function can be decorated"),
     "KERNELDSL_POOL": (_SWITCH, "warning", "is taken as on"),
-    "KERNELDSL_TRACEBACK": (("full",), "warning", "is ignored"),
+    "KERNELDSL_TRACEBACK": (("full",), "problem", "no function can be decorated"),
     "KERNELDSL_LOG": (
         tuple(name.lower() for name in logging.getLevelNamesMapping()),
         "warning",

@@ -14,6 +14,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.utilities import tracebacks
 from stdlib_kernels import imaging, linalg, reduce, scan
 
 _SCRIPT = """\
@@ -129,6 +130,26 @@ def test_full_tracebacks_keep_frames_and_causes(monkeypatch: pytest.MonkeyPatch)
     error = _caught(adds_text)
     assert type(error.__cause__).__module__.startswith("numba")
     assert len(traceback.extract_tb(error.__traceback__)) > 5
+
+
+@pytest.mark.parametrize("word", ["", "full"])
+def test_arguments_that_fit_no_parameters(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    monkeypatch.setenv("KERNELDSL_TRACEBACK", word)
+    for call in (lambda: kd.devices(foo=1), lambda: reduce.sum(), lambda: kd.Stream(1, 2, 3, 4)):
+        with pytest.raises(TypeError, match="argument") as told:
+            call()
+        files = {frame.filename for frame in traceback.extract_tb(told.tb)}
+        assert (files == {__file__}) is (word == "")
+
+
+def test_a_type_error_of_the_program_keeps_its_frames() -> None:
+    @tracebacks.shorten_errors
+    def calls() -> None:
+        len(5)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError) as told:
+        calls()
+    assert [frame.name for frame in traceback.extract_tb(told.tb)][-1] == "calls"
 
 
 def test_exceptions_of_the_user_stay_in_the_chain() -> None:

@@ -266,6 +266,7 @@ def test_the_table_of_variables_is_what_the_code_reads():
         ("KERNELDSL_DEBUG", "problem"),
         ("KERNELDSL_LOG", "warning"),
         ("KERNELDSL_POOL", "warning"),
+        ("KERNELDSL_TRACEBACK", "problem"),
     ],
 )
 def test_a_variable_with_a_word_that_nobody_knows(monkeypatch, name, status):
