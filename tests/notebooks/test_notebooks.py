@@ -51,7 +51,10 @@ def output_of(notebook: Any, source: str) -> str:
 
 
 def test_each_notebook_is_executed_below():
-    assert [path.stem for path in NOTEBOOKS] == ["01-first-kernel"]
+    assert [path.stem for path in NOTEBOOKS] == [
+        "01-first-kernel",
+        "02-from-threads-to-tiles",
+    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
@@ -75,3 +78,12 @@ def test_first_kernel(this_python):
     assert "first_half" in refusal
     assert "kd.syncthreads()" in refusal
     assert "'out'" in output_of(notebook, "[0.0] * out.size")
+
+
+def test_from_threads_to_tiles(this_python):
+    notebook = run(ROOT / "notebooks" / "02-from-threads-to-tiles.ipynb")
+    for kernel in ("by_threads", "by_groups", "by_tiles"):
+        assert output_of(notebook, f"{kernel}[len(x)") == "as NumPy's\n"
+    ptx = output_of(notebook, "by_tiles.ptx(")
+    assert "ld.global.v4.b32" in ptx
+    assert "st.global.v4.b32" in ptx
