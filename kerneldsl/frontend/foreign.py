@@ -29,7 +29,6 @@ _SAME_MEANING = {
     "atomic.compare_and_swap": "atomic.cas",
 }
 
-_DRAW = "Draw the numbers before the launch, and pass them in an array"
 _VECTOR_TYPE = re.compile(r"u?(?:int|float|char|short|long|longlong|double)\d*x?[1-4]")
 
 _REMEDIES = {
@@ -38,7 +37,7 @@ _REMEDIES = {
     "cg": "Cooperative groups are not available; split the kernel where the grid must wait",
     "fp16": "Half precision is not available; use np.float32",
     "libdevice": "Use the functions of math and NumPy",
-    "random": _DRAW,
+    "random": "Use kd.random, which has numba.cuda's generators, and others by seed and index",
 }
 
 

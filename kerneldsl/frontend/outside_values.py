@@ -115,7 +115,8 @@ class OutsideValues(ast.NodeTransformer):
             self._reporter.fail(
                 node,
                 f"{resolved.path} needs a random number generator's state, which threads lack",
-                "Draw the numbers before the launch, and pass them in an array",
+                "Write kd.random.uniform_float32(seed, i) or another of kd.random, or draw the "
+                "numbers before the launch, and pass them in an array",
             )
         self._watch(node, resolved)
         if self._is_plain or node is root or isinstance(owner, types.ModuleType):

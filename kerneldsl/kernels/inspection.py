@@ -139,6 +139,7 @@ class InspectionMixin:
     ) -> tuple[Compiler, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
         """Return who compiles, and what the dispatcher wants to know of it."""
         from kerneldsl.contract.abi import EXPLICIT, LaunchMode
+        from kerneldsl.launch.request import check_arch
         from kerneldsl.placement.devices import current_device
         from kerneldsl.placement.registry import get_target
 
@@ -148,10 +149,7 @@ class InspectionMixin:
                 value=forall,
                 limit="It must be the extent's rank: 1, 2 or 3",
             )
-        if arch is not None and not isinstance(arch, str):
-            raise ArgumentValueError(
-                f"arch is {safe_repr(arch)}", value=arch, limit="It must be text, such as 'sm_90'"
-            )
+        check_arch(arch)
         mode = EXPLICIT if forall is None else LaunchMode(operator.index(forall))
         block_dim = self._block if block is None else read_dim3(block, "block_dim")
         if target is None:
@@ -171,7 +169,7 @@ class InspectionMixin:
                 f"arch is {safe_repr(arch)}",
                 value=arch,
                 limit=f"The target {maker.name!r} does not compile for that architecture",
-                remedy=f"Leave arch out, or name its target, such as target={_writer_of('ptx')!r}",
+                remedy="Leave arch out, or look at a GPU's code by .ptx(…, arch='sm_90')",
             )
         return maker, args, mode, block_dim, arch, ptx_version
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from kerneldsl.contract import ArrayPromises, Device, DeviceLike, Promises
 from kerneldsl.contract.promises import MAX_ALIGNMENT, is_narrow
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
 from kerneldsl.language.signatures import is_signature, read_signature
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Request",
     "arrays_overlap",
+    "check_arch",
     "check_shape",
     "in_order",
     "make_request",
@@ -330,6 +332,15 @@ def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promi
 
 def named_device(device: DeviceLike | None, arch: str | None) -> Device | None:
     """Return the device that is named or described; ``None`` where neither is."""
+    check_arch(arch)
     if arch is not None:
         return get_target(target_writing("ptx")).described(arch)
     return None if device is None else device_of(device)
+
+
+def check_arch(arch: Any) -> None:
+    """Raise `ArgumentValueError` unless an architecture is text, or is left out."""
+    if arch is not None and not isinstance(arch, str):
+        raise ArgumentValueError(
+            f"arch is {safe_repr(arch)}", value=arch, limit="It must be text, such as 'sm_90'"
+        )

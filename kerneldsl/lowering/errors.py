@@ -16,11 +16,12 @@ from kerneldsl.errors import (
     UnsupportedConstructError,
 )
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import Kind
+from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.mixed_floats import find_mixture
 from kerneldsl.lowering.node_tests import (
     Matches,
+    conditions,
     has_float_index,
     has_indices,
     is_attribute,
@@ -30,6 +31,7 @@ from kerneldsl.lowering.node_tests import (
     is_read_element,
     is_stored_element,
     is_subscript,
+    is_unpacked,
     needs_memory,
 )
 from kerneldsl.lowering.numba_internals.moved import moved_name
@@ -77,6 +79,9 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
     )
     if finding is None and _NO_COMMON_TYPE.search(text):
         finding = _explain_mixture(unit, kinds)
+    condition = _ARRAY_AS_CONDITION.search(text)
+    if condition is not None:
+        finding = _explain_condition(condition[1], unit, kinds)
     where, expression = _locate(error, unit, finding)
     arguments = ", ".join(
         f"{name}: {kind}" for name, kind in zip(unit.parameters, kinds, strict=False)
@@ -272,6 +277,27 @@ def _explain_mixture(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> _Finding:
     )
 
 
+def _explain_condition(array: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> _Finding:
+    """Return the finding of an array that stands where a condition does, for it has no truth."""
+    arrays = {
+        name
+        for name, kind in zip(unit.parameters, kinds, strict=False)
+        if isinstance(kind, ArrayKind)
+    }
+    asked = {
+        id(node): node
+        for reached in unit.reachable()
+        for node in conditions(reached.tree)
+        if isinstance(node, ast.Name)
+    }
+    return _Finding(
+        f"an array, {plain(array)}, is used as a condition",
+        "Write the condition of an element, as in x[i] != 0, or of the size, as in x.size > 0",
+        lambda node: id(node) in asked and asked[id(node)].id in arrays,
+        lambda node: id(node) in asked,
+    )
+
+
 #: What Python's names of types of objects stand for.
 _PYTHONS_OWN = {"type": "a class", "builtin_function_or_method": "a function of Python's"}
 
@@ -315,6 +341,22 @@ def _explain_loop(looped: str) -> _Finding:
         f"a for runs over {found}",
         "Loop over range(n), a tuple or an array",
         lambda node: False,
+    )
+
+
+def _explain_unpacking(value: str) -> _Finding:
+    return _Finding(
+        f"one value, {plain(value)}, is unpacked into several names",
+        "Assign it to one name; kd.grid(1) gives one index, kd.grid(2) two and kd.grid(3) three",
+        is_unpacked,
+    )
+
+
+def _explain_unpacked_count(wanted: str, found: str) -> _Finding:
+    return _Finding(
+        f"{found} values are unpacked into {wanted} names",
+        "Give each value a name; kd.grid(1) gives one index, kd.grid(2) two and kd.grid(3) three",
+        is_unpacked,
     )
 
 
@@ -403,6 +445,12 @@ def _explain_no_implementation(function: str, arguments: str) -> _Finding:
 #: NumPy's text where no type holds two, and Numba's name of a type that NumPy has and it lacks.
 _NO_COMMON_TYPE = re.compile(r"do not have a common DType|^\W*b?float16\W*$", re.MULTILINE)
 
+_ARRAY_AS_CONDITION = re.compile(
+    r"No implementation of function Function\(<class 'bool'>\) found for signature:"
+    r".*?>>> bool\((?:readonly )?(array\(.+?\))\)\s*\n",
+    re.DOTALL,
+)
+
 _RULES: tuple[_Rule, ...] = tuple(
     _Rule(re.compile(pattern, re.DOTALL), tell)
     for pattern, tell in (
@@ -416,6 +464,8 @@ _RULES: tuple[_Rule, ...] = tuple(
         (r"NameError: name '(\w+)' is not defined", _explain_undefined),
         (r"[Vv]ariable '(\w+)(?:\.\d+)?' (?:is not defined|referenced before)", _explain_undefined),
         (r"Invalid use of getiter with parameters \((.+?)\)\n", _explain_loop),
+        (r"failed to unpack (.+?)(?:\n|$)", _explain_unpacking),
+        (r"wrong tuple length for .*?expected (\d+), got (\d+)", _explain_unpacked_count),
         (r"Unsupported array index type (.+?) in ", _explain_index_type),
         (r"cannot index (array\(.+?\)) with (\d+) indices", _explain_index_count),
         (r"Cannot unify (.+?) and (.+?) for '([^']+)'", _explain_unify),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 __all__ = [
     "Matches",
+    "conditions",
     "has_float_index",
     "has_indices",
     "is_attribute",
@@ -17,6 +18,7 @@ __all__ = [
     "is_read_element",
     "is_stored_element",
     "is_subscript",
+    "is_unpacked",
     "needs_memory",
 ]
 
@@ -44,6 +46,11 @@ def is_call_of(name: str) -> Matches:
 
 def is_subscript(node: ast.AST) -> bool:
     return isinstance(node, ast.Subscript)
+
+
+def is_unpacked(node: ast.AST) -> bool:
+    """Return whether an expression is a tuple of names that a value is unpacked into."""
+    return isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Store)
 
 
 def is_read_element(node: ast.AST) -> bool:
@@ -76,6 +83,18 @@ def has_float_index(node: ast.AST) -> bool:
 
 def is_operation(node: ast.AST) -> bool:
     return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare)
+
+
+def conditions(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield the expressions whose truth is asked for."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
+                yield node.test
+            case ast.BoolOp():
+                yield from node.values
+            case ast.UnaryOp(op=ast.Not()):
+                yield node.operand
 
 
 def needs_memory(node: ast.AST) -> bool:

@@ -205,6 +205,32 @@ k[1, 8](x, 8)
     "an_object_of_another_library": _element(
         "out[i] = Decimal(3)", before="from decimal import Decimal\n"
     ),
+    "grid_1_for_two_indices": _element("i, j = kd.grid(1); out[i] = x[j]"),
+    "grid_3_for_two_indices": """\
+@kd.kernel
+def k(x, out):
+    i, j = kd.grid(3)
+    out[i] = x[j]
+
+k[(1, 1, 1), (8, 1, 1)](x, out)
+""",
+    "an_array_as_a_condition": """\
+@kd.kernel
+def k(x, out):
+    i = kd.grid(1)
+    if i:
+        if x:
+            out[i] = 1.0
+
+k.forall(8)(x, out)
+""",
+    "an_array_in_a_conditional_expression": _element("out[i] = 1.0 if x and i else 2.0"),
+    "an_array_that_is_negated": _element(
+        "t = kd.local.array(4, kd.float64)\n        while not t: i += 1"
+    ),
+    "an_architecture_for_assembly": _SCALE + "scale.asm('f8, f8[::1], f8[::1]', arch='sm_90')",
+    "an_architecture_that_is_a_number": _SCALE + "scale.ptx('f8, f8[::1], f8[::1]', arch=90)",
+    "a_plan_for_a_number": _SCALE + "scale.forall(8).plan('f8, f8[::1], f8[::1]', arch=90)",
     "one_argument_is_given": _SCALE + "scale.forall(8)(2.0)",
     "an_argument_is_missing_by_name": _SCALE + "scale.forall(8)(2.0, out=out)",
     "a_signature_in_parentheses": (
