@@ -7,6 +7,7 @@ computed with. Nothing compares by identity, since NumPy compares elements.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, AttributeUnavailableError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.placement.registry import load_own
 from kerneldsl.utilities.tracebacks import shorten_errors_of
@@ -135,6 +137,32 @@ class ArrayOperators(ArrayGeometry):
             )
         return int(self._number(int))
 
+    def __format__(self, spec: str) -> str:
+        if not self.shape:
+            return format(self._element(), spec)
+        if spec:
+            raise ArgumentTypeError(
+                f"an array of shape {self.shape} cannot be formatted with {spec!r}",
+                value=spec,
+                limit="A format is for one number, which an array of rank 0 is",
+                remedy=f'Format an element, as in f"{{array[0]:{spec}}}" of a vector, or those of '
+                "array.copy_to_host()",
+            )
+        return str(self)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if self.shape:
+            self._refuse("round()")
+        element = self._element()
+        # Only Python's numbers can be rounded where NumPy's scalar cannot, as of bool and bfloat16.
+        return round(element if hasattr(element, "__round__") else element.item(), ndigits)
+
+    def __trunc__(self) -> int:
+        if self.shape:
+            self._refuse("trunc()")
+        number: float = self._element().item()
+        return math.trunc(number)
+
     # ------------------------------------------------------------------ operators
 
     __eq__ = _forward(operator.eq, "==")
@@ -155,6 +183,7 @@ class ArrayOperators(ArrayGeometry):
         _reflected(operator.floordiv, "//"),
     )
     __mod__, __rmod__ = _forward(operator.mod, "%"), _reflected(operator.mod, "%")
+    __divmod__, __rdivmod__ = _forward(divmod, "divmod()"), _reflected(divmod, "divmod()")
     __pow__, __rpow__ = _forward(operator.pow, "**"), _reflected(operator.pow, "**")
     __matmul__, __rmatmul__ = _forward(operator.matmul, "@"), _reflected(operator.matmul, "@")
     __and__, __rand__ = _forward(operator.and_, "&"), _reflected(operator.and_, "&")
@@ -181,19 +210,39 @@ class ArrayOperators(ArrayGeometry):
         """
         return load_own(_LIBRARY["astype"])(self, dtype)
 
-    def sum(self, *, out: Any = None) -> Any:
-        """Add all elements on the device, by ``stdlib_kernels.reduce.sum``.
+    def sum(self, axis: None = None, dtype: None = None, out: Any = None, **others: Any) -> Any:
+        """Add all elements on the device, by ``stdlib_kernels.reduce.sum``; `numpy.sum` calls it.
 
         Parameters
         ----------
+        axis, dtype : None
+            All axes, and the dtype that NumPy adds in; there are no other sums.
         out : DeviceArray of rank 0, optional
             Where the sum goes.
+        **others
+            None of NumPy's further parameters is there.
 
         Returns
         -------
         DeviceArray
             Of rank 0: ``float(array.sum())`` is the number.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If another sum is asked for, or elements of the dtype are not added.
         """
+        asked = {"axis": axis, "dtype": dtype}
+        asked = {name: value for name, value in asked.items() if value is not None} | others
+        if asked:
+            text = ", ".join(f"{name}={safe_repr(value)}" for name, value in asked.items())
+            raise ArgumentTypeError(
+                f"a device array has no sum({text})",
+                value=asked,
+                limit="array.sum() adds all elements, in the dtype that NumPy chooses",
+                remedy="Write a kernel that loops over the axis, convert with array.astype(dtype) "
+                f"before, or use NumPy's: array.copy_to_host().sum({text})",
+            )
         return load_own(_LIBRARY["sum"])(self, out=out)
 
     def __getattr__(self, name: str) -> NoReturn:

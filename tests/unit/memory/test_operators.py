@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import pickle
 
@@ -37,6 +38,60 @@ class TestScalars:
         assert [10, 20, 30][kd.to_device(np.arange(3))[2]] == 30
         with pytest.raises(kd.ArgumentTypeError, match="no index"):
             operator.index(x[0, 0])
+
+    @pytest.mark.parametrize("name", NUMPY_NAMES)
+    @pytest.mark.parametrize("spec", ["", ".2f", ">12", "08.3e"])
+    def test_an_element_is_formatted_as_numpys_is(self, name, spec):
+        source = np.array([1.26, -0.0, 200]).astype(name)
+        x = kd.to_device(source)
+        for i in range(3):
+            try:
+                expected = format(source[i], spec)
+            except (TypeError, ValueError) as error:
+                with pytest.raises(type(error)):
+                    format(x[i], spec)
+            else:
+                assert format(x[i], spec) == expected
+
+    @pytest.mark.parametrize("shape", [(0,), (1,), (2, 3)])
+    def test_a_whole_array_has_no_format(self, shape):
+        x = kd.zeros(shape)
+        assert f"{x}" == str(x) == repr(x)
+        with pytest.raises(kd.ArgumentTypeError, match=r"with '.2f'.*copy_to_host"):
+            f"{x:.2f}"
+        for function in (round, math.trunc, lambda x: divmod(x, 2), lambda x: divmod(2, x)):
+            with pytest.raises(TypeError, match=r"(round|trunc|divmod)\(\) .*copy_to_host"):
+                function(x)
+
+    @pytest.mark.parametrize("name", ["bool", "int8", "uint64", "float16", "float32", "float64"])
+    def test_an_element_is_rounded_and_divided_as_numpys_is(self, name):
+        source = np.array([1.26, 2.5, -7.75, 113]).astype(name)
+        if source.dtype.kind == "u":
+            source[2] = 2**64 - 1
+        x = kd.to_device(source)
+        for i, each in enumerate(source):
+            assert math.trunc(x[i]) == int(each)
+            pairs = [
+                (divmod(x[i], 2), divmod(each, 2)),
+                (divmod(x[i], x[3]), divmod(each, source[3])),
+            ]
+            pairs.append((divmod(7, x[i]), divmod(7, each)))
+            if name == "bool":
+                pairs += [(round(x[i]), int(each)), (round(x[i], 1), int(each))]
+            else:
+                pairs += [(round(x[i]), round(each)), (round(x[i], 1), round(each, 1))]
+            for found, expected in pairs:
+                assert found == expected
+                assert type(found) is type(expected)
+
+    def test_an_element_of_a_dtype_that_numpy_lacks_is_rounded(self):
+        x = kd.to_device(np.array([2.5, -1.75]).astype(kd.bfloat16))
+        assert (round(x[0]), round(x[1]), round(x[1], 1), math.trunc(x[1])) == (2, -2, -1.8, -1)
+
+    @pytest.mark.parametrize("function", [round, math.trunc])
+    def test_a_complex_element_is_not_rounded(self, function):
+        with pytest.raises(TypeError, match="complex"):
+            function(kd.to_device(np.array(1 + 2j)))
 
     @pytest.mark.parametrize("shape", [(0,), (2,), (2, 3)])
     def test_more_elements_are_no_number(self, shape):
@@ -176,6 +231,34 @@ def test_astype_converts_as_numpy_does(source, target):
         found = x.astype(target)
     assert found.dtype == np.dtype(target)
     np.testing.assert_array_equal(found.copy_to_host(), converted(numbers, target))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float32", "complex64"])
+def test_numpys_sum_is_the_sum_on_the_device(dtype):
+    source = SOURCE.astype(dtype)
+    with kd.use("cpu"):
+        x = kd.to_device(source)
+        out = kd.empty((), source.sum().dtype)
+        for found in (np.sum(x), x.sum(axis=None), np.sum(x, out=out), np.sum(x.T)):
+            assert type(found) is kd.DeviceArray
+            assert found.dtype == source.sum().dtype
+            assert found == source.sum()
+        assert np.sum(x, out=out) is out
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"axis": 0}, {"axis": (0, 1)}, {"dtype": np.float64}, {"keepdims": True}, {"initial": 3}],
+    ids=str,
+)
+def test_sums_that_are_not_there_say_where(asked):
+    (name,) = asked
+    with kd.use("cpu"):
+        x = kd.to_device(SOURCE)
+        for call in (x.sum, lambda **named: np.sum(x, **named)):
+            with pytest.raises(kd.ArgumentTypeError, match=rf"sum\({name}=.*copy_to_host") as told:
+                call(**asked)
+            assert "ArrayOperators" not in str(told.value)
 
 
 def test_astype_of_views_and_shapes():
