@@ -336,7 +336,11 @@ __all__ = sorted({*_HOME, "__version__"} - {*_MODULES["ml_dtypes"].split()})
 def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is None:
-        raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}")
+        from kerneldsl.language.other_names import host_remedy
+
+        remedy = host_remedy(name, __all__)
+        more = f". {remedy}." if remedy else ""
+        raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}{more}")
     from importlib import import_module
 
     try:

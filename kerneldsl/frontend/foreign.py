@@ -5,11 +5,11 @@ Nothing of Numba is imported here: its objects are recognized by their module's 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.other_names import kernel_remedy
 
 __all__ = [
     "foreign_group",
@@ -27,17 +27,6 @@ _SAME_MEANING = {
     "atomic.nanmax": "atomic.max",
     "atomic.nanmin": "atomic.min",
     "atomic.compare_and_swap": "atomic.cas",
-}
-
-_VECTOR_TYPE = re.compile(r"u?(?:int|float|char|short|long|longlong|double)\d*x?[1-4]")
-
-_REMEDIES = {
-    "to_device": "Copy to the device outside the kernel, with kd.to_device",
-    "device_array": "Use kd.local.array or kd.shared.array inside a kernel",
-    "cg": "Cooperative groups are not available; split the kernel where the grid must wait",
-    "fp16": "Half precision is not available; use np.float32",
-    "libdevice": "Use the functions of math and NumPy",
-    "random": "Use kd.random, which has numba.cuda's generators, and others by seed and index",
 }
 
 
@@ -72,7 +61,7 @@ def foreign_name(value: Any, rest: tuple[str, ...]) -> str | None:
         # A submodule, a type or a decorated function is looked at in its turn.
         found = getattr(value, rest[0], None)
         if _is_module(found) or is_numba_type(found):
-            return ".".join(rest) if rest[0] in _REMEDIES else None
+            return ".".join(rest) if kernel_remedy(rest[0]) else None
         return None if _is_users_dispatcher(found) else ".".join(rest)
     if not _is_below_root(getattr(value, "__module__", None)):
         return None
@@ -93,17 +82,15 @@ def foreign_group(name: str) -> bool:
 
 def foreign_remedy(name: str) -> str:
     """Say what to write instead of a name that has no counterpart."""
-    first = name.partition(".")[0]
-    known = _REMEDIES.get(name) or _REMEDIES.get(first)
+    known = kernel_remedy(name)
     if known is not None:
         return known
     if name.startswith(("xoroshiro128p", "create_xoroshiro128p", "init_xoroshiro128p")):
         return f"Use kd.random.{name}, which draws the same numbers"
-    if _VECTOR_TYPE.fullmatch(first):
-        return "Use a tuple of numbers, or an array with one more axis"
     if name.endswith(("_sync", "_sync_intrinsic")):
         exchanges = (f"kd.{i.name}" for i in INTRINSICS.values() if i.scope is Scope.WARP)
         return f"Between the lanes of a warp there are {', '.join(exchanges)}"
+    first = name.partition(".")[0]
     near = sorted(n for n in INTRINSICS if n.partition(".")[0] == first)
     listed = near or [n for n in INTRINSICS if "." not in n]
     return f"kerneldsl has no such operation; it has {', '.join('kd.' + n for n in listed)}"

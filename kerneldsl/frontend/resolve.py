@@ -14,6 +14,7 @@ from kerneldsl.frontend.foreign import foreign_name, is_dispatcher
 from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.language.other_names import closest_name, kernel_remedy
 
 __all__ = ["HOST_LIBRARIES", "Resolved", "Scope", "device_function", "is_kernel"]
 
@@ -113,9 +114,12 @@ class Scope:
                 self._reporter.fail(
                     link,
                     f"{path} has no attribute {link.attr!r}",
-                    "Check the spelling"
-                    if isinstance(value, types.ModuleType)
-                    else f"{path} is {_describe(value)}; check the spelling",
+                    _spelled_otherwise(path, value, ".".join(rest))
+                    or (
+                        "Check the spelling"
+                        if isinstance(value, types.ModuleType)
+                        else f"{path} is {_describe(value)}; check the spelling"
+                    ),
                     value=error,
                 )
             read = AttributeReader(read, link.attr)
@@ -177,6 +181,16 @@ def _decorated_function(value: object) -> types.FunctionType | None:
 def is_kernel(value: object) -> bool:
     """Return whether an object is a ``@kd.kernel``."""
     return getattr(value, "__kerneldsl_kernel__", False) is True
+
+
+def _spelled_otherwise(path: str, value: object, name: str) -> str | None:
+    """Say what to write instead of attributes that an object lacks, if anything is known."""
+    if getattr(value, "__name__", None) == "kerneldsl":
+        known = kernel_remedy(name)
+        if known is not None:
+            return known
+    near = closest_name(name.partition(".")[0], dir(value))
+    return near and f"The closest name is {path}.{near}"
 
 
 def _describe(value: object) -> str:

@@ -231,6 +231,11 @@ k.forall(8)(x, out)
     "an_architecture_for_assembly": _SCALE + "scale.asm('f8, f8[::1], f8[::1]', arch='sm_90')",
     "an_architecture_that_is_a_number": _SCALE + "scale.ptx('f8, f8[::1], f8[::1]', arch=90)",
     "a_plan_for_a_number": _SCALE + "scale.forall(8).plan('f8, f8[::1], f8[::1]', arch=90)",
+    "a_vector_type": _element("v = kd.float4(1.0, 2.0, 3.0, 4.0); out[i] = v.x"),
+    "an_array_of_the_host": _element("t = kd.device_array(4); out[i] = t[0]"),
+    "an_intrinsic_as_cuda_spells_it": _element("out[i] = kd.popcll(i)"),
+    "an_intrinsic_misspelled": _element("j = kd.gird(1); out[j] = x[j]"),
+    "a_member_misspelled": _element("kd.atomic.ad(out, 0, 1.0)"),
     "one_argument_is_given": _SCALE + "scale.forall(8)(2.0)",
     "an_argument_is_missing_by_name": _SCALE + "scale.forall(8)(2.0, out=out)",
     "a_signature_in_parentheses": (

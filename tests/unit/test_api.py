@@ -15,6 +15,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl import contract as target
 from kerneldsl import errors
+from kerneldsl.language import other_names
 from kerneldsl.language.element_types import NUMPY_NAMES
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.intrinsics.tiles import INTERNAL
@@ -111,6 +112,21 @@ def test_unknown_names():
     with pytest.raises(AttributeError, match="no attribute 'kernell'"):
         kd.kernell
     assert not hasattr(kd, "sqrt")
+
+
+@pytest.mark.parametrize("name", sorted(other_names.ON_HOST))
+def test_names_of_numba_cuda_say_what_to_write(name):
+    written = other_names.ON_HOST[name]
+    assert callable(getattr(kd, written.removeprefix("kd.")))
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'\. Write {written}\b"):
+        getattr(kd, name)
+
+
+def test_misspelled_names_say_the_closest():
+    with pytest.raises(AttributeError, match=r"'kernell'\. The closest name is kd\.kernel\.$"):
+        kd.kernell
+    with pytest.raises(AttributeError, match=r"no attribute 'quaternion'$"):
+        kd.quaternion
 
 
 def test_no_submodule_replaces_a_name_of_the_face():

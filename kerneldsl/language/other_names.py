@@ -1,0 +1,93 @@
+"""Names that are written by habit, of numba.cuda or misspelled, and what to write instead.
+
+The host's face and the front end ask here. Nothing but Python is imported: a name that is missing
+is asked for by ``hasattr`` too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+__all__ = ["ON_HOST", "closest_name", "host_remedy", "kernel_remedy"]
+
+_VECTOR_TYPE = re.compile(r"u?(?:int|float|char|short|long|longlong|double)\d*x?[1-4]")
+
+#: numba.cuda's names for the host that are spelled otherwise here.
+ON_HOST = {
+    "as_cuda_array": "kd.as_array",
+    "detect": "kd.backends",
+    "device": "kd.devices",
+    "device_array": "kd.empty",
+    "device_array_like": "kd.empty_like",
+    "event": "kd.Event",
+    "get_current_device": "kd.device_info",
+    "gpus": "kd.devices",
+    "is_available": "kd.devices",
+    "jit": "kd.kernel",
+    "list_devices": "kd.devices",
+    "managed_array": "kd.managed_empty",
+    "mapped_array": "kd.pinned_empty",
+    "pinned": "kd.pinned_copy",
+    "pinned_array": "kd.pinned_empty",
+    "pinned_array_like": "kd.pinned_empty",
+    "select_device": "kd.use",
+    "stream": "kd.Stream",
+    "to_device_async": "kd.to_device",
+}
+
+#: What more is to be said of some of these.
+_HOST_NOTES = {
+    "device": ", which lists them, or kd.use, which chooses one",
+    "jit": ", or kd.func for a function that kernels call",
+    "mapped_array": "(…, mapped=True), and kd.mapped_view of it",
+    "pinned": ", which copies into pinned memory",
+    "to_device_async": "(…, stream=stream)",
+}
+
+_IN_KERNEL = {
+    "to_device": "Copy to the device outside the kernel, with kd.to_device",
+    "device_array": "Use kd.local.array or kd.shared.array inside a kernel",
+    "cg": "Cooperative groups are not available; split the kernel where the grid must wait",
+    "fp16": "Half precision is not available; use np.float32",
+    "libdevice": "Use the functions of math and NumPy",
+    "random": "Use kd.random, which has numba.cuda's generators, and others by seed and index",
+}
+
+
+def closest_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the public name that is spelled most like another, or ``None``.
+
+    Examples
+    --------
+    >>> closest_name("gird", ["grid", "gridsize", "empty"])
+    'grid'
+    """
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, [n for n in names if not n.startswith("_")], n=1)
+    return found[0] if found else None
+
+
+def host_remedy(name: str, names: Iterable[str]) -> str | None:
+    """Say what to write on the host for a name that kerneldsl lacks; it has `names`.
+
+    Examples
+    --------
+    >>> host_remedy("device_array", [])
+    'Write kd.empty'
+    """
+    known = ON_HOST.get(name)
+    if known is not None:
+        return f"Write {known}{_HOST_NOTES.get(name, '')}"
+    near = None if name.startswith("_") else closest_name(name, names)
+    return near and f"The closest name is kd.{near}"
+
+
+def kernel_remedy(name: str) -> str | None:
+    """Say what to write in a kernel for a name of numba.cuda's or CUDA's, if anything is known."""
+    first = name.partition(".")[0]
+    known = _IN_KERNEL.get(name) or _IN_KERNEL.get(first)
+    if known is None and _VECTOR_TYPE.fullmatch(first):
+        return "Use a tuple of numbers, or an array with one more axis"
+    return known
