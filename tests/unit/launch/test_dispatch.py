@@ -424,13 +424,13 @@ def test_an_architecture_is_that_of_the_code_shown():
         assert "nvptx64" in double.llvm(signature, arch="sm_90")
         assert "nvptx64" not in double.llvm(signature)
         assert "double" in double.typed_source(signature, arch="sm_90")
-        with pytest.raises(kd.ArgumentValueError, match="target='cuda'"):
+        with pytest.raises(kd.ArgumentValueError, match=r"\.ptx\("):
             double.asm(signature, arch="sm_90")
         assert "ptx" not in double.asm(signature, arch="native")
     for options in ({"target": "cpu"}, {"target": "cpu", "forall": 1}):
-        with pytest.raises(kd.ArgumentValueError, match="target='cuda'"):
+        with pytest.raises(kd.ArgumentValueError, match=r"\.ptx\("):
             double.artifact(signature, arch="sm_90", **options)
-    with pytest.raises(kd.ArgumentValueError, match="target='cuda'"):
+    with pytest.raises(kd.ArgumentValueError, match=r"\.ptx\("):
         double.cpu_source(signature, arch="sm_90")
     with kd.use("cpu"), pytest.raises(kd.KernelError, match="haswell"):
         double.llvm(signature, arch="haswell")
