@@ -88,23 +88,23 @@ def read_budget(budget: object) -> tuple[float, bool]:
     (inf, True)
     """
     limit = 'It is a number of seconds, "5s", "2min", "full" or "cached"'
-    if budget == "full":
-        return math.inf, True
-    if budget == "cached":
-        return 0.0, False
     if isinstance(budget, bool) or not isinstance(budget, int | float | str):
         raise ArgumentTypeError(
             f"budget is a {type(budget).__qualname__}", value=budget, limit=limit
         )
     seconds = math.nan
     if isinstance(budget, str):
+        if budget == "full":
+            return math.inf, True
+        if budget == "cached":
+            return 0.0, False
         for unit, each in (("min", 60.0), ("s", 1.0)):
             number = budget.strip().removesuffix(unit)
             if number != budget.strip():
                 with suppress(ValueError):
                     seconds = float(number) * each
                 break
-    else:
+    elif abs(budget) <= _MOST_SECONDS:  # a huge int is no float
         seconds = float(budget)
     if not 0.0 < seconds <= _MOST_SECONDS:
         raise ArgumentValueError(f"budget is {safe_repr(budget)}", value=budget, limit=limit)

@@ -39,7 +39,7 @@ _EVENTS = {"device", "handle", "is_closed", "query", "record", "synchronize", "w
         (lambda: plain, _KERNEL),
         (lambda: spaced, {"member", "space", *_KERNEL}),
         (lambda: spaced.member(block=32), {"space", *_KERNEL}),
-        (lambda: plain.forall(3), {"bind", "kernel", "plan", "plans", "time"}),
+        (lambda: plain.forall(3), {"bind", "kernel", "plan", "plans", "time", "tune"}),
         (kd.StreamPool, {"close", "device", "stream", "synchronize"}),
     ],
 )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_cast, models, register_model
 
@@ -165,7 +165,7 @@ def operation(
             return untaken(values, lanes, types.int64, types.StarArgTuple(args)), _nothing
         given_types = args[0].arguments if is_posted else args
         if function is not None:
-            given_types = (*given_types[:place], function._numba_type_, *given_types[place:])
+            given_types = (*given_types[:place], typeof(function), *given_types[place:])
         typed = rule(given_types, {})
         taken = typed.args
         if function is not None:
