@@ -248,8 +248,9 @@ def _explain_index_count(array: str, count: str) -> _Finding:
 def _explain_unify(one: str, other: str, name: str) -> _Finding:
     variable = name.partition(".")[0].lstrip("$")
     if name.startswith(("$", "phi")) or re.fullmatch(r"phi\d+(\.\d+)?", variable):
+        first, second = sorted((plain(one), plain(other)))  # versions of Python differ in order
         return _Finding(
-            f"a conditional expression is {plain(one)} on one path and {plain(other)} on another",
+            f"a conditional expression is {first} on one path and {second} on another",
             "Give it values of one type, or write if and else",
             lambda node: isinstance(node, ast.IfExp | ast.BoolOp),
         )
