@@ -361,14 +361,12 @@ def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
             return _float_of(arguments)
         case Typing.REDUCE | Typing.EXCHANGE:
             return first
-        case Typing.SUM | Typing.SCAN:
-            if use.intrinsic.typing is Typing.SCAN:
-                return None  # nobody has said here whether an operation is given
-            if not isinstance(first, str):
-                return None
+        case Typing.SUM | Typing.SCAN if isinstance(first, str):
             row = ELEMENT_TYPES[first]
             if row.nbytes >= 4 or row.is_float:
                 return first
+            if use.intrinsic.typing is Typing.SCAN:
+                return None  # of an operation they stay as they are, and are widened without one
             return "uint32" if row.is_unsigned else "int32"
         case Typing.SHUFFLE | Typing.REDUCTION | Typing.INTEGER_REDUCTION:
             value = arguments[1]

@@ -1,9 +1,9 @@
 """Stores of floating-point numbers to places that are not aligned: byte by byte.
 
 LLVM writes such a store as ``st.b8`` of the register itself for the lowest byte, and of its shifted
-values for the others. ``ptxas`` (13.0 and the driver 580.159.04) takes a register that holds a
-float for a number to be converted there: the byte becomes the integer part. The bits of the byte
-are extracted by an integer instruction that LLVM does not look into.
+values for the others. On an H200 with the driver 580.159.04 the lowest byte of a float that an
+instruction has just computed was then its integer part, as if the driver's compiler converted it.
+So the byte is extracted by an integer instruction that LLVM does not look into.
 """
 
 from __future__ import annotations

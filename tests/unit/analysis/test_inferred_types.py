@@ -48,9 +48,7 @@ def test_what_is_inferred_is_numbas_type() -> None:
     for name, gathered, kinds in sample(list(gathered_kernels(150)), 150):
         for unit in infer(gathered, tuple(kinds)).reachable():
             some, others = check(name, unit)
-            # Elements of tiles are typed by Numba alone: nothing on the path of a launch asks.
-            is_of_tiles = name.startswith("tiles.")
-            known, unknown = known + some, unknown + (0 if is_of_tiles else others)
+            known, unknown = known + some, unknown + others
     assert unknown < known / 50, "most types are known"
 
 
