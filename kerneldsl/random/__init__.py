@@ -89,3 +89,9 @@ def __getattr__(name: str) -> Any:
     from kerneldsl.lowering.types import element_type
 
     return element_type(element_name(xoroshiro128p_dtype) or "")
+
+
+def __dir__() -> list[str]:
+    # What this file itself imports is nobody's to use.
+    own = (name for name in globals() if name.startswith("__"))
+    return sorted({*__all__, "xoroshiro128p_type", *own})

@@ -196,4 +196,6 @@ def test_an_interpreter_completes_public_names_alone():
     assert shown == {*kd.__all__, *_OPTIONAL} - {"__version__"}
     assert {"__version__", "__doc__", "__all__"} <= set(dir(kd))
     assert [name for name in dir(kd.cache) if not name.startswith("__")] == kd.cache.__all__
+    completed = {name for name in dir(kd.random) if not name.startswith("__")}
+    assert completed == {*kd.random.__all__, "xoroshiro128p_type"}
     assert {"__doc__", "__all__"} <= set(dir(kd.cache))
