@@ -49,7 +49,8 @@ _IN_KERNEL = {
     "to_device": "Copy to the device outside the kernel, with kd.to_device",
     "device_array": "Use kd.local.array or kd.shared.array inside a kernel",
     "cg": "Cooperative groups are not available; split the kernel where the grid must wait",
-    "fp16": "Half precision is not available; use np.float32",
+    "fp16": "Operators and the functions of math take float16: kd.float16(value) makes one, arrays "
+    "hold them, and a NumPy or kd.float16 array is passed as it is",
     "libdevice": "Use the functions of math and NumPy",
     "random": "Use kd.random, which has numba.cuda's generators, and others by seed and index",
 }

@@ -18,7 +18,7 @@ from kerneldsl.language.signatures import is_signature, read_signature
 from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.launch.arguments.binding import Binding, code_of, kinds_of
 from kerneldsl.launch.arguments.promise_table import NOTHING
-from kerneldsl.launch.arguments.signature import conform
+from kerneldsl.launch.arguments.signature import conform, refuse_signatures
 from kerneldsl.launch.dimensions import check_limits, check_rank
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
@@ -244,6 +244,8 @@ def read_arguments(
         except ValueError as error:
             raise ArgumentValueError(str(error), value=args[0]) from error
         return read_kinds(state, for_parameters(kinds, state.parameter_count))
+    if not is_launch:
+        refuse_signatures(state.unit.qualname, state.unit.parameters, args)
     if len(args) != state.parameter_count:
         _refuse_count(state.unit, len(args), state.unit.parameters[: len(args)])
     binding = bind(state.unit.parameters, args)

@@ -22,10 +22,34 @@ from kerneldsl.language.kinds import (
     format_signature,
     leaf_kinds,
 )
+from kerneldsl.language.signatures import is_signature
 from kerneldsl.launch.arguments.binding import Binding, bits_of, kinds_of, value_of
 from kerneldsl.memory.strided import contiguous_strides
+from kerneldsl.utilities.formatting import format_count
 
-__all__ = ["conform"]
+__all__ = ["conform", "refuse_signatures"]
+
+
+def refuse_signatures(name: str, parameters: tuple[str, ...], args: tuple[Any, ...]) -> None:
+    """Refuse several signatures where one says what is compiled; a text is no argument.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If a signature is among the arguments of `name`, alone, in a list or beside others.
+    """
+    listed = [each for arg in args for each in (arg if isinstance(arg, list) else (arg,))]
+    found = [each for each in listed if is_signature(each)]
+    if found:
+        raise ArgumentTypeError(
+            f"{name} was given {format_count(len(found), 'signature')} in "
+            f"{'a list' if len(args) == 1 else f'{len(args)} arguments'}",
+            value=found,
+            limit="Code is made for one signature, which is one text with a type for each "
+            f"parameter ({', '.join(parameters)})",
+            remedy="Give them one by one: [kernel.ptx(each, …) for each in signatures]; types of "
+            "several parameters stand in one text, with commas",
+        )
 
 
 def conform(

@@ -62,7 +62,11 @@ def _compile(
         typer.Option("--forall", help="Compile the entry of forall, for extents of this rank."),
     ] = None,
     block: Annotated[
-        str | None, typer.Option("--block", help="Block, such as 256 or 32,8, for --target cpu.")
+        str | None,
+        typer.Option(
+            "--block",
+            help="Block, such as 256 or 32,8, for --target cpu and kernels with tiles or a space.",
+        ),
     ] = None,
     member: options.MemberOption = None,
     target: options.TargetOption = None,

@@ -52,6 +52,8 @@ def compile_to_file(
             target=chosen,
             ptx_version=ptx_version,
         )
+        if chosen != target_writing("asm"):
+            _check_block(artifact, kernel, block)
         code = artifact.code(form)
     entry = _entry_of(kernel, artifact, code)
     if entry != artifact.entry_name:
@@ -77,6 +79,20 @@ def compile_to_file(
     else:
         text = code.decode()
         print(text, end="" if text.endswith("\n") else "\n")
+
+
+def _check_block(artifact: Artifact, kernel: Kernel[..., Any], block: str | None) -> None:
+    """Refuse a block that neither the code depends on, nor a member of a space is chosen by."""
+    is_used = isinstance(kernel, MemberKernel) or artifact.specialization.block_dim is not None
+    if block is not None and not is_used:
+        raise ArgumentValueError(
+            f"--block is {block!r}, and this code of {kernel.__qualname__} serves every block",
+            value=block,
+            limit=f"For {artifact.arch or 'this machine'} the code of a kernel without tiles does "
+            "not depend on the block, which the launch chooses",
+            remedy=f"Leave --block out, or add --target {target_writing('asm')} for that "
+            "processor's code",
+        )
 
 
 #: Endings of the descriptions of a file's parameters: for a person, and for a program.

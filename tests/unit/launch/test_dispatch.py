@@ -449,6 +449,10 @@ def test_inspection_needs_no_launch(fake):
         kernel.ptx("float32 !")
     with pytest.raises(kd.ArgumentTypeError, match="missing 'x'"):
         kernel.ptx("float32")
+    with pytest.raises(kd.ArgumentTypeError, match=r"2 signatures in a list.*ptx\(each, …\) for"):
+        kernel.ptx(["float32, float32[:]", "float64, float64[:]"])
+    with pytest.raises(kd.ArgumentTypeError, match=r"2 signatures in 3 arguments.*one text"):
+        kernel.ptx("float32", X, "float32[:]")
     with pytest.raises(kd.LaunchConfigError, match="1, 2 or 3"):
         kernel.ptx("float32", forall=4)
     with pytest.raises(kd.ArgumentTypeError, match="archs"):

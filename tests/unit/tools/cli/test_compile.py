@@ -207,12 +207,22 @@ def test_without_ptxas_and_nvjitlink_the_remedy_is_told(folder, no_ptxas, monkey
         (("-o", "k.s", "--target", "cuda"), "cuda: .ptx, .cubin, .ll"),
         (("-o", "k.ptx", "--target", "cpu"), "cpu: .s, .ll"),
         (("--member", "items=1"), "declared has no space"),
+        (("--block", "64", "-a", "sm_90"), "serves every block. For sm_90"),
+        (("--block", "64", "-o", "k.ptx"), "add --target cpu"),
     ],
 )
 def test_what_cannot_be_written(folder, capsys, arguments, words):
     before = sorted(folder.iterdir())
     assert words in refusal(capsys, "user_package.blas:declared", *arguments)
     assert sorted(folder.iterdir()) == before
+
+
+def test_a_block_is_taken_where_code_depends_on_it(folder):
+    arguments = ("compile", "user_package.blas:declared", "--target", "cpu", "-o", "k.ll")
+    assert call(*arguments) == 0
+    usual = Path("k.ll").read_text()
+    assert call(*arguments, "--block", "7") == 0
+    assert Path("k.ll").read_text() == usual, "without a barrier one code serves every block"
 
 
 # ----------------------------------------------------------------------------------------- kernels
