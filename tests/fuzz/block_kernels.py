@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tests.fuzz.block_idioms import together
-from tests.fuzz.body import Tile
+from tests.fuzz.body import SharedArray
 from tests.fuzz.expressions import USUAL, Expression
 from tests.fuzz.functions import barrier_functions, helpers
 from tests.fuzz.kernel_parts import Kernel
@@ -58,7 +58,7 @@ def block_program(seed: int) -> Program:
         body.emit("if i >= out0.size:")
         body.emit("    return")
         made.features.add("early return")
-    _tiles(made, dtypes, block)
+    _shared_arrays(made, dtypes, block)
     made.variables()
     if rng.random() < 0.2:
         statements(body, 1, 1)
@@ -94,29 +94,29 @@ def _ids(made: Kernel, block: tuple[int, ...], grid: tuple[int, ...]) -> None:
     body.emit(f"i = {place} * {body.threads} + t")
 
 
-def _tiles(made: Kernel, dtypes: list[str], block: tuple[int, ...]) -> None:
+def _shared_arrays(made: Kernel, dtypes: list[str], block: tuple[int, ...]) -> None:
     """Shared arrays, filled before any thread can return or read another's slot."""
     body, rng, count = made.body, made.rng, made.body.threads
     for number, dtype in enumerate(dtypes):
-        tile = Tile(f"s{number}", dtype, f"s{number}[t]")
-        body.emit(f"{tile.name} = kd.shared.array({count}, {rng.choice(('np', 'kd'))}.{dtype})")
-        body.emit(f"{tile.own} = {rng.choice(('0', 't', f'np.{dtype}(t)'))}")
-        body.tiles.append(tile)
-        body.lvalues.append(Expression(tile.own, dtype))
-        made.expressions.values.append(Expression(tile.own, dtype))
+        shared = SharedArray(f"s{number}", dtype, f"s{number}[t]")
+        body.emit(f"{shared.name} = kd.shared.array({count}, {rng.choice(('np', 'kd'))}.{dtype})")
+        body.emit(f"{shared.own} = {rng.choice(('0', 't', f'np.{dtype}(t)'))}")
+        body.shared.append(shared)
+        body.lvalues.append(Expression(shared.own, dtype))
+        made.expressions.values.append(Expression(shared.own, dtype))
     if made.chance(3):
-        body.halo = Tile("halo", rng.choice(DTYPES), "halo[t + 1]")
+        body.halo = SharedArray("halo", rng.choice(DTYPES), "halo[t + 1]")
         body.emit(f"halo = kd.shared.array({count + 2}, np.{body.halo.dtype})")
         body.emit("halo[t + 1] = 0")
         body.emit("if t == 0:")
         body.emit(f"    halo[0] = halo[{count + 1}] = 0")
     if len(block) == 2:
         (width, height), dtype = block, rng.choice(USUAL)
-        body.plane, body.plane_dim = Tile("plane", dtype, "plane[ty, tx]"), (width, height)
+        body.plane, body.plane_dim = SharedArray("plane", dtype, "plane[ty, tx]"), (width, height)
         body.emit(f"plane = kd.shared.array(({height}, {width}), np.{dtype})")
         body.emit("plane[ty, tx] = 0")
     if made.chance(4):
-        body.bins = Tile("bins", rng.choice(("int32", "int64", "uint32")), "")
+        body.bins = SharedArray("bins", rng.choice(("int32", "int64", "uint32")), "")
         body.emit(f"bins = kd.shared.array(4, np.{body.bins.dtype})")
         body.emit("if t == 0:")
         body.emit("    for b in range(4):")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from tests.fuzz.expressions import ArrayName, Expression, Expressions
 from tests.fuzz.typing import result_type
 
-__all__ = ["BarrierFunction", "Body", "Tile"]
+__all__ = ["BarrierFunction", "Body", "SharedArray"]
 
 
 @dataclass(frozen=True)
-class Tile:
+class SharedArray:
     """A shared array with a slot for each thread, in which threads exchange values.
 
     `own` is this thread's slot.
@@ -34,7 +34,7 @@ class BarrierFunction:
     name : str
         Its name.
     parameters : tuple of str
-        Of each: ``"tile:DTYPE"`` for a shared array, ``"t"`` for the thread, ``"uniform"`` for a
+        Of each: ``"shared:DTYPE"`` for a shared array, ``"t"`` for the thread, ``"uniform"`` for a
         uniform integer, else the dtype of a number.
     dtypes : tuple of str
         Of the result, or of its elements.
@@ -66,15 +66,15 @@ class Body:
         Elements of arrays that are this thread's own.
     counters : list of ArrayName
         What atomics may update.
-    tiles : list of Tile
+    shared : list of SharedArray
         For exchanges between the threads of a block.
     barrier_functions : list of BarrierFunction
         What may be called where the whole block is.
-    halo : Tile or None
+    halo : SharedArray or None
         One with a further slot on each side.
-    plane : Tile or None
+    plane : SharedArray or None
         One of two dimensions, those of the block, `plane_dim` (x, y).
-    bins : Tile or None
+    bins : SharedArray or None
         A shared array of four counters.
     flags : list of str
         Conditions on captured constants.
@@ -94,12 +94,12 @@ class Body:
     uniform: list[str] = field(default_factory=list)
     lvalues: list[Expression] = field(default_factory=list)
     counters: list[ArrayName] = field(default_factory=list)
-    tiles: list[Tile] = field(default_factory=list)
+    shared: list[SharedArray] = field(default_factory=list)
     barrier_functions: list[BarrierFunction] = field(default_factory=list)
-    halo: Tile | None = None
-    plane: Tile | None = None
+    halo: SharedArray | None = None
+    plane: SharedArray | None = None
     plane_dim: tuple[int, int] = (1, 1)
-    bins: Tile | None = None
+    bins: SharedArray | None = None
     flags: list[str] = field(default_factory=list)
     threads: int = 1
     thread: str = "t"
@@ -142,6 +142,17 @@ class Body:
             return
         variable = self.expressions.choose(self.variables)
         self.emit(f"{variable.text} = {self.expressions.converted(value, variable.dtype).text}")
+
+    def take(self, value: Expression) -> None:
+        """Put a value into a variable of its type, else into a converted one."""
+        fitting = [v for v in self.variables if v.dtype == value.dtype]
+        if fitting:
+            self.emit(f"{self.expressions.choose(fitting).text} = {value.text}")
+            return
+        variable, name = self.expressions.choose(self.variables), self.temporary()
+        self.emit(f"{name} = {value.text}")
+        found = self.expressions.converted(Expression(name, value.dtype), variable.dtype)
+        self.emit(f"{variable.text} = {found.text}")
 
     def counter(self) -> str:
         """Return a name for a loop: often that of an earlier one."""

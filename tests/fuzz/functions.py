@@ -70,7 +70,7 @@ class _Maker:
     def add(self, parameters: tuple[str, ...], dtypes: tuple[str, ...], body: list[str]) -> None:
         name = f"g{len(self.made)}"
         names = {"t": "t", "uniform": "u"}
-        words = [names.get(p, "s" if p.startswith("tile:") else "value") for p in parameters]
+        words = [names.get(p, "s" if p.startswith("shared:") else "value") for p in parameters]
         self.lines += ["@kd.func", f"def {name}({', '.join(words)}):"]
         self.lines += [f"    {line}" for line in body] + ["", ""]
         is_slot = parameters == ("t",)
@@ -108,13 +108,13 @@ class _Maker:
             body += [f"return np.{dtype}(k + r)"]
         if self.rng.randrange(4) == 0:
             body = [f"value = {self.expression(known, dtype)}", *body]
-        self.add((f"tile:{dtype}", "t", dtype), (dtype,), body)
+        self.add((f"shared:{dtype}", "t", dtype), (dtype,), body)
 
     def pair(self, dtype: str) -> None:
         """Two values at once."""
         body = ["s[t] = value", "kd.syncthreads()", f"a, b = s[{self.slot()}], s[{self.slot()}]"]
         self.add(
-            (f"tile:{dtype}", "t", dtype),
+            (f"shared:{dtype}", "t", dtype),
             (dtype, dtype),
             [*body, "kd.syncthreads()", "return a, b"],
         )
@@ -160,18 +160,18 @@ class _Maker:
             body += [f"    value += s[(t + k) % {self.threads}]", "    kd.syncthreads()"]
             body += ["    s[t] = value", "    kd.syncthreads()"]
         body += ["total = s[0]", "kd.syncthreads()", "return total"]
-        self.add((f"tile:{dtype}", "t", dtype), (dtype,), body)
+        self.add((f"shared:{dtype}", "t", dtype), (dtype,), body)
 
     def uniform_branch(self, dtype: str) -> None:
         """An early return of the whole block, and a loop around a barrier."""
         body = ["if u > 2:", f"    return {self.expression({'value': dtype}, dtype)}"]
         body += ["r = value", "for k in range(u):", "    s[t] = r", "    kd.syncthreads()"]
         body += [f"    r = s[{self.slot()}]", "    kd.syncthreads()", "return r"]
-        self.add((f"tile:{dtype}", "t", "uniform", dtype), (dtype,), body)
+        self.add((f"shared:{dtype}", "t", "uniform", dtype), (dtype,), body)
 
     def nested(self, dtype: str) -> None:
         """A function that calls another one once, or more than ten times."""
-        parameters = (f"tile:{dtype}", "t", dtype)
+        parameters = (f"shared:{dtype}", "t", dtype)
         inner = [f for f in self.made if f.parameters == parameters and f.dtypes == (dtype,)]
         if not inner:
             return self.exchange(dtype)
@@ -191,7 +191,7 @@ class _Maker:
             f"s[t] += np.{dtype}(kd.syncthreads_count({self.condition({'value': dtype})}))",
         ]
         body += ["r = s[t]", "return r"]
-        self.add((f"tile:{dtype}", "t", dtype), (dtype,), body)
+        self.add((f"shared:{dtype}", "t", dtype), (dtype,), body)
 
 
 def barrier_functions(

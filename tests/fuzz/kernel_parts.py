@@ -6,8 +6,8 @@ import math
 import random
 
 from tests.fuzz.array_idioms import call_helper
-from tests.fuzz.block_idioms import call_function
 from tests.fuzz.body import Body
+from tests.fuzz.call_idioms import call_function
 from tests.fuzz.expressions import USUAL, ArrayName, Expression, Expressions
 from tests.fuzz.names import plain_names, renamed
 from tests.fuzz.program import DATA_SETS, Array, Scalar
@@ -153,8 +153,8 @@ class Kernel:
         """Every variable reaches its output, and so do the thread's slots of shared arrays."""
         for variable in self.body.variables:
             self.body.emit(f"out{variable.text[1:]}[{index}] = {variable.text}")
-        for number, tile in enumerate(self.body.tiles):
-            self.body.emit(f"slots{number}[{index}] = {tile.own}")
+        for number, shared in enumerate(self.body.shared):
+            self.body.emit(f"slots{number}[{index}] = {shared.own}")
 
     def finish(self) -> tuple[str, tuple[Array | Scalar, ...]]:
         names = [p.name for p in self.parameters]

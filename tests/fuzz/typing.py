@@ -13,6 +13,7 @@ __all__ = [
     "DTYPES",
     "FLOATS",
     "INTEGERS",
+    "NARROW_INTEGERS",
     "UndefinedConversionError",
     "binary",
     "cast",
@@ -28,6 +29,8 @@ __all__ = [
 ]
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
+#: What a shuffle exchanges as an int32.
+NARROW_INTEGERS = ("int8", "int16", "uint8", "uint16")
 FLOATS = ("float32", "float64")
 DTYPES = INTEGERS + FLOATS
 
