@@ -5,51 +5,29 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
-
-import numpy as np
 
 from kerneldsl.analysis.decided import DecidedConditions
 from kerneldsl.analysis.expressions import folded, index_parts
+from kerneldsl.analysis.intrinsic_types import value_of_intrinsic
+from kerneldsl.analysis.known_values import (
+    Elements,
+    Value,
+    field_of,
+    items_of,
+    joined,
+    value_of_constant,
+)
 from kerneldsl.analysis.library_names import library_name
-from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.intrinsics.intrinsic import Typing
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.promotion import (
     result_of_function,
     result_of_operator,
     result_of_range,
     result_of_unary,
-    unified,
 )
-from kerneldsl.language.records import is_record_name, layout_of_name
 
-__all__ = ["Elements", "ExpressionTypes", "Value", "items_of", "joined", "value_of_kind"]
-
-
-@dataclass(frozen=True, slots=True)
-class Elements:
-    """An array, or with `is_range` a range.
-
-    Parameters
-    ----------
-    dtype : str
-        Type of its elements.
-    ndim : int
-        Rank.
-    is_range : bool
-        Whether it is ``range(…)``, which has items and nothing else.
-    """
-
-    dtype: str
-    ndim: int
-    is_range: bool = False
-
-
-#: What is known of a value: the element type of a scalar, an array, a tuple's parts; or nothing.
-Value: TypeAlias = "str | Elements | tuple[Value, ...] | None"
+__all__ = ["ExpressionTypes"]
 
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -71,37 +49,6 @@ _UNARY: dict[type[ast.unaryop], str] = {
     ast.Invert: "~",
     ast.Not: "not",
 }
-
-
-def value_of_kind(kind: Kind) -> Value:
-    """Return what is known of an argument of some kind."""
-    if isinstance(kind, ScalarKind):
-        return kind.dtype
-    if isinstance(kind, ArrayKind):
-        return Elements(kind.dtype, kind.ndim)
-    return tuple(map(value_of_kind, kind.elements))
-
-
-def joined(one: Value, two: Value, *, may_differ: bool = True) -> Value:
-    """Return what is known of a value that is one of two; with `may_differ` of two types."""
-    if one == two:
-        return one
-    if not may_differ:
-        return None
-    if isinstance(one, str) and isinstance(two, str):
-        return unified([one, two])
-    if isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
-        return tuple(joined(a, b) for a, b in zip(one, two, strict=True))
-    return None
-
-
-def items_of(value: Value) -> Value:
-    """Return what is known of the items of what is looped over."""
-    if isinstance(value, Elements):
-        return value.dtype if value.ndim == 1 else None
-    if isinstance(value, tuple) and value and all(each == value[0] for each in value):
-        return value[0]
-    return None
 
 
 class ExpressionTypes(ABC):
@@ -142,12 +89,12 @@ class ExpressionTypes(ABC):
     def _value(self, node: ast.expr, state: Mapping[str, Value]) -> Value:
         match node:
             case ast.Constant(value=value):
-                return _of_constant(value)
+                return value_of_constant(value)
             case ast.Name(id=name):
                 if name in state:
                     return state[name]
                 constant = self.unit.constants.get(name)
-                return None if constant is None else _of_constant(constant.value)
+                return None if constant is None else value_of_constant(constant.value)
             case ast.Attribute():
                 return self._attribute(node, self.value(node.value, state))
             case ast.Subscript():
@@ -157,7 +104,7 @@ class ExpressionTypes(ABC):
                 if isinstance(op, ast.Not):
                     return "bool"
                 if isinstance(operand, ast.Constant) and (literal := folded(node)):
-                    return _of_constant(literal.value)
+                    return value_of_constant(literal.value)
                 return result_of_unary(_UNARY[type(op)], found) if isinstance(found, str) else None
             case ast.BinOp(left=left, op=op, right=right):
                 return self._operation(node, op, self.value(left, state), self.value(right, state))
@@ -194,7 +141,7 @@ class ExpressionTypes(ABC):
                     return ("int64",) * owner.ndim
                 case "T":
                     return owner
-        if (field := _field_of(owner, node.attr)) is not None:
+        if (field := field_of(owner, node.attr)) is not None:
             return field
         if isinstance(owner, str) and node.attr in ("real", "imag"):
             row = ELEMENT_TYPES[owner]
@@ -205,7 +152,7 @@ class ExpressionTypes(ABC):
         owner = self.value(node.value, state)
         index = self.value(node.slice, state)
         if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-            return _field_of(owner, node.slice.value)
+            return field_of(owner, node.slice.value)
         if isinstance(owner, tuple):
             return self._part(node, owner, index)
         if not isinstance(owner, Elements) or owner.is_range:
@@ -242,7 +189,7 @@ class ExpressionTypes(ABC):
         if self._is_literal(node.left) and self._is_literal(node.right):
             constant = folded(node)
             if constant is not None:
-                return _of_constant(constant.value)
+                return value_of_constant(constant.value)
         return result_of_operator(_BINARY[type(op)], left, right)
 
     @staticmethod
@@ -262,7 +209,7 @@ class ExpressionTypes(ABC):
             self.value(keyword.value, state)
         use, callee = self.unit.use_of(node), self.unit.callee_of(node)
         if use is not None:
-            return _of_intrinsic(use, given)
+            return value_of_intrinsic(use, given)
         if node.keywords:
             return None
         if callee is not None:
@@ -277,101 +224,3 @@ class ExpressionTypes(ABC):
             items = result_of_range(scalars)
             return None if items is None else Elements(items, 1, is_range=True)
         return result_of_function(name, scalars)
-
-
-def _field_of(owner: Value, name: str) -> Value:
-    """Return what is known of the field of a record, or of every record of an array."""
-    dtype = owner.dtype if isinstance(owner, Elements) else owner
-    if not isinstance(dtype, str) or not is_record_name(dtype):
-        return None
-    for field in layout_of_name(dtype).fields:
-        if field.name == name:
-            rank = len(field.shape) + (owner.ndim if isinstance(owner, Elements) else 0)
-            return Elements(field.dtype, rank) if rank else field.dtype
-    return None
-
-
-def _of_constant(value: object) -> Value:
-    """Return what is known of a constant's type."""
-    match value:
-        case np.generic() | np.ndarray():
-            name = value.dtype.name
-            if name not in ELEMENT_TYPES:
-                return None
-            return name if isinstance(value, np.generic) else Elements(name, value.ndim)
-        case bool():
-            return "bool"
-        case int():
-            sizes = [n for n in ("int64", "uint64") if value in range(*_limits(n))]
-            return sizes[0] if sizes else None
-        case float():
-            return "float64"
-        case complex():
-            return "complex128"
-        case tuple():
-            return tuple(map(_of_constant, value))
-    return None
-
-
-def _limits(name: str) -> tuple[int, int]:
-    smallest, largest = ELEMENT_TYPES[name].integer_range
-    return smallest, largest + 1
-
-
-def _float_of(arguments: tuple[Value, ...]) -> Value:
-    """Return the type in which a function of floats computes, if all are known."""
-    rows = [ELEMENT_TYPES[value] for value in arguments if isinstance(value, str)]
-    if len(rows) < len(arguments):
-        return None
-    return "float32" if all(row.is_float and row.nbytes <= 4 for row in rows) else "float64"
-
-
-def _of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
-    """Return what is known of an intrinsic's result."""
-    first = arguments[0] if arguments else None
-    match use.intrinsic.typing:
-        case Typing.INDEX:
-            return "int64"
-        case Typing.INDEX_TUPLE:
-            count = use.static["ndim"]
-            return "int64" if count == 1 else ("int64",) * count
-        case Typing.VOTE | Typing.BALLOT | Typing.MATCH_ANY:
-            return "int32"
-        case Typing.MATCH_ALL:
-            return ("int32", "bool")
-        case Typing.WARP_VOTE | Typing.TRUTH:
-            return "bool"
-        case Typing.ARRAY:
-            return Elements(use.static["dtype"], len(use.static["shape"]))
-        case Typing.ATOMIC | Typing.ATOMIC_CAS:
-            return first.dtype if isinstance(first, Elements) else None
-        case Typing.BITS | Typing.VALUE | Typing.WIDE_INTEGERS | Typing.EXTREME:
-            return first
-        case Typing.CHOICE:
-            return arguments[1]
-        case Typing.CAST:
-            return str(use.static["dtype"])
-        case Typing.BIT_POSITION | Typing.WORDS | Typing.LANE_MASK:
-            return "uint32"
-        case Typing.BIT_STRING if isinstance(first, str):
-            return "uint64" if ELEMENT_TYPES[first].nbytes == 8 else "uint32"
-        case Typing.DOT if None not in arguments[:2]:
-            return "uint32" if arguments[:2] == ("uint32", "uint32") else "int32"
-        case Typing.FLOATS:
-            return _float_of(arguments)
-        case Typing.REDUCE | Typing.EXCHANGE:
-            return first
-        case Typing.SUM | Typing.SCAN if isinstance(first, str):
-            row = ELEMENT_TYPES[first]
-            if row.nbytes >= 4 or row.is_float:
-                return first
-            if use.intrinsic.typing is Typing.SCAN:
-                return None  # of an operation they stay as they are, and are widened without one
-            return "uint32" if row.is_unsigned else "int32"
-        case Typing.SHUFFLE | Typing.REDUCTION | Typing.INTEGER_REDUCTION:
-            value = arguments[1]
-            if not isinstance(value, str):
-                return None
-            row = ELEMENT_TYPES[value]
-            return "int32" if row.nbytes < 4 and not row.is_float else value
-    return None

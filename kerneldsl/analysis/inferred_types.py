@@ -14,15 +14,9 @@ from collections.abc import Iterator, Sequence
 
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Loop
 from kerneldsl.analysis.decided import DecidedConditions
-from kerneldsl.analysis.expression_types import (
-    Elements,
-    ExpressionTypes,
-    Value,
-    items_of,
-    joined,
-    value_of_kind,
-)
+from kerneldsl.analysis.expression_types import ExpressionTypes
 from kerneldsl.analysis.expressions import augmented_value, condition_expressions
+from kerneldsl.analysis.known_values import Elements, Value, items_of, joined, value_of_kind
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 

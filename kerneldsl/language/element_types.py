@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ToolMissingError
-from kerneldsl.language.records import is_record_name, layout_of_name, record_name
+from kerneldsl.language.records import Field, is_record_name, layout_of_name, record_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,6 +99,10 @@ class ElementType:
         Atomic operations on an element.
     package : str
         The package that has NumPy's dtype of it.
+    fields : tuple of Field
+        Of a record, its fields.
+    is_aligned : bool
+        Whether each part of an element lies at a multiple of that part's alignment.
     """
 
     name: str
@@ -112,6 +116,8 @@ class ElementType:
     arithmetic: str
     atomics: Atomics = Atomics.NONE
     package: str = "numpy"
+    fields: tuple[Field, ...] = ()
+    is_aligned: bool = True
 
     @property
     def is_integer(self) -> bool:
@@ -197,6 +203,14 @@ def _rows() -> tuple[ElementType, ...]:
 class _Table(dict[str, ElementType]):
     """The rows, and those of records, which are made when they are asked for and not listed."""
 
+    def __contains__(self, name: object) -> bool:
+        if not is_record_name(name):
+            return super().__contains__(name)
+        try:
+            return bool(self[str(name)])
+        except KeyError:
+            return False
+
     def __missing__(self, name: str) -> ElementType:
         return _record_row(name)
 
@@ -216,6 +230,8 @@ def _record_row(name: str) -> ElementType:
         dlpack_code=-1,
         llvm=f"[{nbytes} x i8]",
         arithmetic=name,
+        fields=layout.fields,
+        is_aligned=layout.is_aligned,
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
-from kerneldsl.language.records import is_record_name
 from kerneldsl.utilities.modules import is_of_numba
 
 if TYPE_CHECKING:
@@ -248,7 +247,7 @@ def _kind_of(value: Any) -> Kind:
         dtype = _ALIASES.get(str(value.dtype), str(value.dtype))
         if is_of_numba(value.dtype, "Record"):
             dtype = element_name(value.dtype.dtype) or dtype
-        if dtype in DTYPE_NAMES or is_record_name(dtype):
+        if dtype in ELEMENT_TYPES:
             return ArrayKind(dtype, value.ndim, "C" if value.ndim == 0 else value.layout)
     elif is_of_numba(value, "BaseTuple"):
         return TupleKind(tuple(map(_kind_of, value.types)))

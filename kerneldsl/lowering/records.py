@@ -12,7 +12,7 @@ from typing import Any
 from numba import errors, types
 from numba.extending import models, register_model
 
-from kerneldsl.language.records import layout_of_name
+from kerneldsl.language.element_types import ElementType
 
 __all__ = ["record_type"]
 
@@ -20,10 +20,9 @@ __all__ = ["record_type"]
 class _Record(types.Record):
     """A record whose name is its element type's."""
 
-    def __init__(self, name: str, fields: list[tuple[str, dict[str, Any]]]) -> None:
-        layout = layout_of_name(name)
-        super().__init__(fields, layout.nbytes, layout.is_aligned)
-        self.name = name
+    def __init__(self, row: ElementType, fields: list[tuple[str, dict[str, Any]]]) -> None:
+        super().__init__(fields, row.nbytes, row.is_aligned)
+        self.name = row.name
 
     def typeof(self, key: str) -> types.Type:
         """Return the type of a field."""
@@ -37,14 +36,13 @@ register_model(_Record)(models.RecordModel)
 
 
 @cache
-def record_type(name: str, element_type: Callable[[str], types.Type]) -> types.Record:
+def record_type(row: ElementType, element_type: Callable[[str], types.Type]) -> types.Record:
     """Return the Numba type of the element type of a record, of fields whose types are given."""
-    layout = layout_of_name(name)
     fields = []
-    for field in layout.fields:
+    for field in row.fields:
         found = element_type(field.dtype)
         if field.shape:
             found = types.NestedArray(found, field.shape)
-            found.aligned = layout.is_aligned
+            found.aligned = row.is_aligned
         fields.append((field.name, {"type": found, "offset": field.offset}))
-    return _Record(name, fields)
+    return _Record(row, fields)

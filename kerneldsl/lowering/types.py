@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from numba import types
 
-from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
-from kerneldsl.language.records import is_record_name, layout_of_name
 
 __all__ = ["element_type", "numba_type", "numba_types"]
+
+
+def _own(row: ElementType) -> types.Type:
+    """Return Numba's own type of an element type."""
+    return types.boolean if row.name == "bool" else getattr(types, row.name)
+
+
+# Importing the modules of the others registers them with Numba, which takes a while.
+
+
+def _narrow_float(row: ElementType) -> types.Type:
+    from kerneldsl.lowering import narrow_floats
+
+    return getattr(narrow_floats, row.name.upper())
+
+
+def _record(row: ElementType) -> types.Type:
+    from kerneldsl.lowering.records import record_type
+
+    return record_type(row, element_type)
+
+
+def _maker(row: ElementType) -> Callable[[ElementType], types.Type]:
+    """Return what makes the Numba type of an element type: one for each kind of them."""
+    if row.is_record:
+        return _record
+    return _narrow_float if row.is_narrow else _own
 
 
 def element_type(dtype: str) -> types.Type:
@@ -22,15 +50,8 @@ def element_type(dtype: str) -> types.Type:
     >>> element_type("bool"), element_type("uint8")
     (bool, uint8)
     """
-    if ELEMENT_TYPES[dtype].is_narrow:
-        from kerneldsl.lowering import narrow_floats  # registers with Numba, which takes a while
-
-        return getattr(narrow_floats, dtype.upper())
-    if is_record_name(dtype):
-        from kerneldsl.lowering.records import record_type  # registers with Numba too
-
-        return record_type(dtype, element_type)
-    return types.boolean if dtype == "bool" else getattr(types, dtype)
+    row = ELEMENT_TYPES[dtype]
+    return _maker(row)(row)
 
 
 def numba_type(kind: Kind) -> types.Type:
@@ -46,9 +67,8 @@ def numba_type(kind: Kind) -> types.Type:
     if isinstance(kind, ScalarKind):
         return element_type(kind.dtype)
     if isinstance(kind, ArrayKind):
-        is_aligned = not is_record_name(kind.dtype) or layout_of_name(kind.dtype).is_aligned
         element = element_type(kind.dtype)
-        return types.Array(element, kind.ndim, kind.layout, aligned=is_aligned)
+        return types.Array(element, kind.ndim, kind.layout, aligned=kind.element.is_aligned)
     return types.Tuple([numba_type(element) for element in kind.elements])
 
 

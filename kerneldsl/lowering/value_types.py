@@ -8,7 +8,6 @@ from numba import types
 
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
-from kerneldsl.language.records import is_record_name
 from kerneldsl.language.types import (
     NONE,
     STRING,
@@ -77,7 +76,7 @@ def value_type(found: Any) -> Type:
 
 
 def _is_element(found: Any) -> bool:
-    return str(found) in ELEMENT_TYPES or is_record_name(str(found))
+    return str(found) in ELEMENT_TYPES
 
 
 def _scalar(found: Any) -> Type:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerneldsl.analysis.expression_types import Elements, Value
 from kerneldsl.analysis.expressions import index_parts
+from kerneldsl.analysis.known_values import Elements, Value
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.names import local_constants

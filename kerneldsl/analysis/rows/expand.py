@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from kerneldsl.analysis.expression_types import Elements, Value, value_of_kind
 from kerneldsl.analysis.inferred_types import types_of_values
+from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.rows.elements import ElementWriter, RowView
 from kerneldsl.analysis.rows.overlap import refuse_overlap

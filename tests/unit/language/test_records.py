@@ -86,4 +86,11 @@ def test_what_is_no_record_is_not_in_the_table() -> None:
     for name in ("float33", "Record(x)", "Record"):
         with pytest.raises(KeyError):
             ELEMENT_TYPES[name]
-    assert "Record(x: float32 @ 0; 4)" not in ELEMENT_TYPES
+        assert name not in ELEMENT_TYPES
+
+
+def test_a_record_has_a_row_that_is_not_listed() -> None:
+    name = "Record(x: float32 @ 0; 4)"
+    assert name in ELEMENT_TYPES
+    assert name not in list(ELEMENT_TYPES)
+    assert [(f.name, f.dtype) for f in ELEMENT_TYPES[name].fields] == [("x", "float32")]

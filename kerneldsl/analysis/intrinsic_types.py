@@ -1,0 +1,69 @@
+"""Types of what intrinsics give, from the types of their arguments, without Numba."""
+
+from __future__ import annotations
+
+from kerneldsl.analysis.known_values import Elements, Value
+from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.intrinsics.intrinsic import Typing
+
+__all__ = ["value_of_intrinsic"]
+
+
+def _float_of(arguments: tuple[Value, ...]) -> Value:
+    """Return the type in which a function of floats computes, if all are known."""
+    rows = [ELEMENT_TYPES[value] for value in arguments if isinstance(value, str)]
+    if len(rows) < len(arguments):
+        return None
+    return "float32" if all(row.is_float and row.nbytes <= 4 for row in rows) else "float64"
+
+
+def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
+    """Return what is known of an intrinsic's result."""
+    first = arguments[0] if arguments else None
+    match use.intrinsic.typing:
+        case Typing.INDEX:
+            return "int64"
+        case Typing.INDEX_TUPLE:
+            count = use.static["ndim"]
+            return "int64" if count == 1 else ("int64",) * count
+        case Typing.VOTE | Typing.BALLOT | Typing.MATCH_ANY:
+            return "int32"
+        case Typing.MATCH_ALL:
+            return ("int32", "bool")
+        case Typing.WARP_VOTE | Typing.TRUTH:
+            return "bool"
+        case Typing.ARRAY:
+            return Elements(use.static["dtype"], len(use.static["shape"]))
+        case Typing.ATOMIC | Typing.ATOMIC_CAS:
+            return first.dtype if isinstance(first, Elements) else None
+        case Typing.BITS | Typing.VALUE | Typing.WIDE_INTEGERS | Typing.EXTREME:
+            return first
+        case Typing.CHOICE:
+            return arguments[1]
+        case Typing.CAST:
+            return str(use.static["dtype"])
+        case Typing.BIT_POSITION | Typing.WORDS | Typing.LANE_MASK:
+            return "uint32"
+        case Typing.BIT_STRING if isinstance(first, str):
+            return "uint64" if ELEMENT_TYPES[first].nbytes == 8 else "uint32"
+        case Typing.DOT if None not in arguments[:2]:
+            return "uint32" if arguments[:2] == ("uint32", "uint32") else "int32"
+        case Typing.FLOATS:
+            return _float_of(arguments)
+        case Typing.REDUCE | Typing.EXCHANGE:
+            return first
+        case Typing.SUM | Typing.SCAN if isinstance(first, str):
+            row = ELEMENT_TYPES[first]
+            if row.nbytes >= 4 or row.is_float:
+                return first
+            if use.intrinsic.typing is Typing.SCAN:
+                return None  # of an operation they stay as they are, and are widened without one
+            return "uint32" if row.is_unsigned else "int32"
+        case Typing.SHUFFLE | Typing.REDUCTION | Typing.INTEGER_REDUCTION:
+            value = arguments[1]
+            if not isinstance(value, str):
+                return None
+            row = ELEMENT_TYPES[value]
+            return "int32" if row.nbytes < 4 and not row.is_float else value
+    return None
