@@ -100,7 +100,7 @@ class Promises:
             self.is_narrow or not other.is_narrow
         )
 
-    def for_mapping(self, mapping: ElementMapping) -> Promises:
+    def for_mapping(self, mapping: ElementMapping, *, uses_tiles: bool = False) -> Promises:
         """Return what code with a mapping makes use of, so that it exists in few forms.
 
         Alignment serves accesses of several elements alone. A thread that works on one element
@@ -110,15 +110,24 @@ class Promises:
         ----------
         mapping : ElementMapping
             Of the code.
+        uses_tiles : bool
+            Of the kernel: its threads access several elements at once whatever the mapping.
         """
         if mapping.vector > 1:
             return self
         if not mapping.is_one_each:
             arrays = tuple(replace(each, alignment=1) for each in self.arrays)
             return replace(self, arrays=arrays)
-        units = tuple(ArrayPromises(unit_axis=each.unit_axis) for each in self.arrays)
+        units = tuple(
+            ArrayPromises(
+                # The widest or none, so that few forms of the code exist.
+                MAX_ALIGNMENT if uses_tiles and each.alignment == MAX_ALIGNMENT else 1,
+                each.unit_axis,
+            )
+            for each in self.arrays
+        )
         return Promises(
-            units if any(each.unit_axis is not None for each in units) else (),
+            units if any(each != _NOTHING for each in units) else (),
             self.is_disjoint and all(each.same_as is None for each in self.arrays),
             self.is_narrow,
         )

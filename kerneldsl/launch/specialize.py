@@ -25,7 +25,7 @@ __all__ = ["make_specialization", "specialize", "specialize_anew", "useful_promi
 
 def specialize(request: Request, mapping: ElementMapping) -> Specialization:
     """Return what a launch is compiled for: what has been compiled already, if that will do."""
-    promises = useful_promises(request.promises, mapping)
+    promises = useful_promises(request, mapping)
     for known in request.state.forms.get(form_of(request, mapping), ()):
         if _serves(known.promises, promises):
             return known
@@ -34,7 +34,7 @@ def specialize(request: Request, mapping: ElementMapping) -> Specialization:
 
 def specialize_anew(request: Request, mapping: ElementMapping) -> Specialization:
     """Return what a launch would be compiled for, were nothing compiled for its kernel yet."""
-    return _make(request, mapping, useful_promises(request.promises, mapping))
+    return _make(request, mapping, useful_promises(request, mapping))
 
 
 def form_of(request: Request, mapping: ElementMapping) -> tuple[Any, ...]:
@@ -49,9 +49,12 @@ def form_of(request: Request, mapping: ElementMapping) -> tuple[Any, ...]:
     )
 
 
-def useful_promises(promises: Promises, mapping: ElementMapping) -> Promises:
+def useful_promises(request: Request, mapping: ElementMapping) -> Promises:
     """Return the promises that code with a mapping makes use of; fewer forms are compiled."""
-    return promises if promises is NO_PROMISES else promises.for_mapping(mapping)
+    promises, traits = request.promises, request.state.traits
+    if promises is NO_PROMISES:
+        return promises
+    return promises.for_mapping(mapping, uses_tiles=traits.uses_tiles)
 
 
 def make_specialization(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-__all__ = ["BFLOAT", "AddressCallee", "assume_aligned", "assumption"]
+__all__ = ["BFLOAT", "AddressCallee", "assume_aligned", "assumption", "mark_only_read"]
 
 
 class _BFloatType(ir.Type):
@@ -66,3 +66,8 @@ def assumption(builder: ir.IRBuilder) -> ir.Function:
     """Declare the function of a condition that LLVM may count on."""
     function = ir.FunctionType(ir.VoidType(), [ir.IntType(1)])
     return builder.module.declare_intrinsic("llvm.assume", fnty=function)
+
+
+def mark_only_read(pointer: ir.Argument) -> None:
+    """Let LLVM count on it that a function writes nothing through a pointer."""
+    set.add(pointer.attributes, "readonly")  # of which llvmlite knows for functions alone

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import ONE_EACH, CompileOptions, Specialization
@@ -21,6 +21,7 @@ from kerneldsl.lowering.faults import FaultTable
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.barriers import check_barriers
+from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
     from targets.cuda.compile.ptx import Linked
@@ -129,7 +130,8 @@ def write_kernel(
     with global_compiler_lock:
         started = time.perf_counter()
         try:
-            linked = ptx.link(lowered.entry_text, lowered.body_texts, name, specialization.options)
+            options = _with_bounds(specialization)
+            linked = ptx.link(lowered.entry_text, lowered.body_texts, name, options)
         except ptx.MissingFunction as missing:
             raise CompileError(
                 f"{unit.qualname} calls {missing.symbol}, which is not available on a device",
@@ -160,6 +162,18 @@ def write_kernel(
         timings=timings,
         uses_libdevice=bool(linked.libdevice_functions),
     )
+
+
+def _with_bounds(specialization: Specialization) -> CompileOptions:
+    """Return the options; of a kernel with tiles with the one block that it is launched with.
+
+    The assembler then gives a thread no more registers than the block can have.
+    """
+    options = specialization.options
+    if not specialization.traits.uses_tiles or options.launch_bounds is not None:
+        return options
+    block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
+    return replace(options, launch_bounds=(math.prod(block_dim),))
 
 
 def _require_libdevice(specialization: Specialization, linked: Linked) -> None:

@@ -19,7 +19,7 @@ from kerneldsl.contract import ArrayPromises, Specialization
 from kerneldsl.contract.abi import ParameterLayout, parameter_count
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
 from kerneldsl.lowering.numba_internals.arrays import array_value
-from kerneldsl.lowering.numba_internals.llvm import assume_aligned, assumption
+from kerneldsl.lowering.numba_internals.llvm import assume_aligned, assumption, mark_only_read
 from kerneldsl.lowering.types import element_type
 
 __all__ = ["ParameterReader", "assume", "parameter_types"]
@@ -50,6 +50,19 @@ def _data_type(context: Any, dtype: str) -> ir.Type:
     return context.get_data_type(element_type(dtype))
 
 
+def _only_read(specialization: Specialization) -> frozenset[int]:
+    """Return the numbers of arrays through whose pointers nothing is written."""
+    positions = [
+        position for position, kind in enumerate(specialization.kinds) for _ in array_kinds((kind,))
+    ]
+    written = set()
+    for number, position in enumerate(positions):
+        if position in specialization.traits.written:
+            same = specialization.promises.array(number).same_as
+            written.add(number if same is None else same)
+    return frozenset(range(len(positions))) - written
+
+
 class ParameterReader:
     """Reads the parameters of an entry one after the other."""
 
@@ -58,6 +71,8 @@ class ParameterReader:
         self._builder = builder
         self._promises = specialization.promises
         self._numbers = count()
+        #: Numbers of the arrays that are only read, by that name or another.
+        self._only_read = _only_read(specialization)
         #: Each array so far.
         self._arrays: list[_Array] = []
         arguments = list(builder.function.args)
@@ -97,13 +112,14 @@ class ParameterReader:
         return context.make_tuple(builder, numba_type, members)
 
     def _array(self, kind: ArrayKind) -> _Array:
-        promises = self._promises.array(next(self._numbers))
+        number = next(self._numbers)
+        promises = self._promises.array(number)
         pointer, *rest = islice(self._parameters, parameter_count(kind))
         shape, strides = rest[: kind.ndim], rest[kind.ndim :] or None
         if promises.same_as is not None:
             array = self._arrays[promises.same_as]
         else:
-            self._mark_pointer(pointer, promises)
+            self._mark_pointer(pointer, number)
             if promises.is_extent:
                 shape = self.extent
             else:
@@ -114,11 +130,15 @@ class ParameterReader:
         self._arrays.append(array)
         return array
 
-    def _mark_pointer(self, pointer: ir.Argument, promises: ArrayPromises) -> None:
+    def _mark_pointer(self, pointer: ir.Argument, number: int) -> None:
+        promises = self._promises.array(number)
         natural = self._context.get_abi_alignment(pointer.type.pointee)
         pointer.attributes.align = max(natural, promises.alignment)
         if self._promises.is_disjoint:
             pointer.attributes.add("noalias")
+            if number in self._only_read:
+                # LLVM finds it for itself, but not of a pointer whose address is looked at.
+                mark_only_read(pointer)
 
     def _shape(
         self, kind: ArrayKind, shape: Sequence[ir.Value], promises: ArrayPromises

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_plan import Layout, TilePlan, plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cuda.compile.fold_tiles import FoldSpreader
+from targets.cuda.compile.tile_memory import MemorySpreader, plus, times
 
 __all__ = ["TileSpreader", "spread_tiles"]
 
@@ -131,12 +131,12 @@ class TileSpreader:
         if dtype is None:
             return []  # never run
         if name == "store":
-            return self._store(node, shape, dtype)
+            return MemorySpreader(self, shape).store(node, dtype)
         if target is None:
             return []
         match name:
             case "load":
-                return self._write(target, self._load(target, node, shape))
+                return self._write(target, MemorySpreader(self, shape).load(target, node))
             case "each":
                 return self._write(target, self._each(target, node.args[0], shape))
             case "of":
@@ -188,17 +188,19 @@ class TileSpreader:
         `index` is the number of the element, `slot` its number among the thread's own, `place` its
         place in its group.
         """
-        turn, place, index = (self.names.make(stem) for stem in ("round", "place", "index"))
-        number = _sum(_product(load(turn), layout.threads), load(self.thread))
-        whole = _sum(_product(number, layout.group), load(place))
-        slot = _sum(_product(load(turn), layout.group), load(place))
-        body: list[ast.stmt] = write(load(index), slot, load(place))
+        slot, place, index = (self.names.make(stem) for stem in ("slot", "place", "index"))
+        shift = layout.group.bit_length() - 1
+        turn = ast.BinOp(load(slot), ast.RShift(), ast.Constant(shift))
+        number = plus(times(turn, layout.threads), load(self.thread))
+        whole = plus(times(number, layout.group), load(place))
+        body: list[ast.stmt] = write(load(index), load(slot), load(place))
         if not layout.is_even:
             test = ast.Compare(load(index), [ast.Lt()], [ast.Constant(layout.count)])
             body = [ast.If(test, body, [])]
-        body = [assign(index, whole), *body]
-        inner = self.unrolled(place, layout.group, body)
-        return [self.unrolled(turn, layout.rounds, [inner])]
+        within = ast.BinOp(load(slot), ast.BitAnd(), ast.Constant(layout.group - 1))
+        # One loop, not two: LLVM forgets that the outer one is to be unrolled.
+        body = [assign(place, within), assign(index, whole), *body]
+        return [self.unrolled(slot, layout.rounds * layout.group, body)]
 
     def unrolled(self, name: str, count: int, body: list[ast.stmt]) -> ast.stmt:
         """Return a loop that LLVM unrolls."""
@@ -211,109 +213,6 @@ class TileSpreader:
             return [self.set(target, where, self.element(node, shape, index, slot))]
 
         return self.slots(self.plan.layout(shape), write)
-
-    # -- memory -----------------------------------------------------------------------------------
-
-    def _load(self, target: str, node: ast.Call, shape: Shape) -> list[ast.stmt]:
-        array, other, *at = node.args
-        name, before, starts = self._array(array, at)
-        dtype = self.plan.variables[target].dtype
-        rest = self.names.make("other")
-        before.append(assign(rest, call(f"kd_as_{dtype}", other)))
-        layout = self.plan.layout(shape)
-
-        def write(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
-            where = index if target in self.shared else slot
-            test, element = self._place(name, starts, shape, index)
-            taken = self.set(target, where, element)
-            return [ast.If(test, [taken], [self.set(target, copy_tree(where), load(rest))])]
-
-        guarded = self.slots(layout, write)
-        if len(shape) > 1 or layout.group == 1 or target in self.shared:
-            return [*before, *guarded]
-
-        def transfer(turn: str, first: ast.expr) -> list[ast.stmt]:
-            slot = _product(load(turn), layout.group)
-            moved = call(f"kd_transfer_{layout.group}", load(target), slot, load(name), first)
-            return [ast.Expr(moved)]
-
-        return [*before, self._wide(name, starts[0], layout, transfer, guarded)]
-
-    def _store(self, node: ast.Call, shape: Shape, dtype: str) -> list[ast.stmt]:
-        array, *at, value = node.args
-        name, before, starts = self._array(array, at)
-        layout = self.plan.layout(shape)
-
-        def write(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
-            test, where = self._place(name, starts, shape, index)
-            where.ctx = ast.Store()
-            element = self.element(value, shape, index, slot)
-            return [ast.If(test, [ast.Assign([where], element)], [])]
-
-        guarded = self.slots(layout, write)
-        if len(shape) > 1 or layout.group == 1:
-            return [*before, *guarded]
-        group = self.names.make("group")
-        self.array(group, "local", layout.group, dtype)
-
-        def transfer(turn: str, first: ast.expr) -> list[ast.stmt]:
-            lane, index = self.names.make("lane"), self.names.make("index")
-            slot = _sum(_product(load(turn), layout.group), load(lane))
-            number = _sum(_product(load(turn), layout.threads), load(self.thread))
-            whole = _sum(_product(number, layout.group), load(lane))
-            element = self.element(value, shape, load(index), slot)
-            body = [assign(index, whole), self.set(group, load(lane), element)]
-            moved = call(f"kd_transfer_{layout.group}", load(name), first, load(group))
-            moved.args.append(ast.Constant(0))
-            return [self.unrolled(lane, layout.group, body), ast.Expr(moved)]
-
-        return [*before, self._wide(name, starts[0], layout, transfer, guarded)]
-
-    def _wide(
-        self, array: str, start: str, layout: Layout, transfer: Any, guarded: list[ast.stmt]
-    ) -> ast.stmt:
-        """Return a test whether groups can be accessed by wide instructions, with both ways."""
-        turn, first = self.names.make("round"), self.names.make("first")
-        number = _sum(_product(load(turn), layout.threads), load(self.thread))
-        place = _sum(load(start), _product(number, layout.group))
-        wide = self.unrolled(
-            turn, layout.rounds, [assign(first, place), *transfer(turn, load(first))]
-        )
-        count, group = ast.Constant(layout.count), ast.Constant(layout.group)
-        test = call("kd_is_wide", load(array), load(start), count, group)
-        return ast.If(test, [wide], guarded)
-
-    def _array(
-        self, array: ast.expr, at: Sequence[ast.expr]
-    ) -> tuple[str, list[ast.stmt], list[str]]:
-        """Name an array, and the first index along each of its axes."""
-        name = self.names.make("array")
-        starts = [self.names.make("start") for _ in at]
-        before: list[ast.stmt] = [assign(name, array)]
-        before += [
-            assign(s, call("kd_as_int64", place)) for s, place in zip(starts, at, strict=True)
-        ]
-        return name, before, starts
-
-    def _place(
-        self, array: str, starts: list[str], shape: Shape, index: ast.expr
-    ) -> tuple[ast.expr, ast.Subscript]:
-        """Return the element of an array for a number, and the test whether it is there."""
-        parts = [index]
-        if len(shape) > 1:
-            columns = ast.Constant(shape[1])
-            parts = [ast.BinOp(index, op, columns) for op in (ast.FloorDiv(), ast.Mod())]
-        places = [_sum(load(s), part) for s, part in zip(starts, parts, strict=True)]
-        tests: list[ast.expr] = []
-        for axis, place in enumerate(places):
-            extent = ast.Subscript(
-                ast.Attribute(load(array), "shape", ast.Load()), ast.Constant(axis), ast.Load()
-            )
-            tests.append(ast.Compare(ast.Constant(0), [ast.LtE()], [place]))
-            tests.append(ast.Compare(copy_tree(place), [ast.Lt()], [extent]))
-        indices: list[ast.expr] = [call("kd_unsigned", copy_tree(place)) for place in places]
-        whole = indices[0] if len(indices) == 1 else ast.Tuple(indices, ast.Load())
-        return ast.BoolOp(ast.And(), tests), ast.Subscript(load(array), whole, ast.Load())
 
     # -- declarations -----------------------------------------------------------------------------
 
@@ -338,14 +237,6 @@ class TileSpreader:
         if height > 1 or depth > 1:
             row: ast.expr = self.use("threadIdx.y")
             if depth > 1:
-                row = _sum(_product(self.use("threadIdx.z"), height), row)
-            index = _sum(_product(row, width), index)
+                row = plus(times(self.use("threadIdx.z"), height), row)
+            index = plus(times(row, width), index)
         return index
-
-
-def _sum(one: ast.expr, two: ast.expr) -> ast.expr:
-    return ast.BinOp(one, ast.Add(), two)
-
-
-def _product(one: ast.expr, factor: int) -> ast.expr:
-    return one if factor == 1 else ast.BinOp(one, ast.Mult(), ast.Constant(factor))

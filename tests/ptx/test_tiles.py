@@ -1,0 +1,96 @@
+"""What operations on tiles become: registers, wide accesses, a bound of the block."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.contract import ArrayPromises, Promises
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.ptxas import assemble
+from tests.ptx.helpers import body_of, compile_ptx
+
+WIDTH = 4096
+WIDE = 32768
+ROWS = "float32[:,::1], float32[:,::1]"
+NORM = "float32[:,::1], float32[::1], float32[::1], float32[:,::1], float32"
+
+
+def softmax(x, out):
+    row = kd.blockIdx.x
+    v = kd.tile.load(x[row], 0, WIDTH, other=-math.inf)
+    e = math.exp(v - v.max())
+    kd.tile.store(out[row], 0, e / e.sum())
+
+
+def wide_softmax(x, out):
+    row = kd.blockIdx.x
+    v = kd.tile.load(x[row], 0, WIDE, other=-math.inf)
+    e = math.exp(v - v.max())
+    kd.tile.store(out[row], 0, e / e.sum())
+
+
+def affine(v, i, scale, weight, bias):
+    return v * scale * weight[i] + bias[i]
+
+
+def layer_norm(x, weight, bias, out, eps):
+    row = kd.blockIdx.x
+    v = kd.tile.load(x[row], 0, WIDE)
+    d = v - v.mean()
+    scale = np.float32(1) / math.sqrt((d * d).mean() + eps)
+    kd.tile.store(out[row], 0, d, affine, scale, weight, bias)
+
+
+def _compiled(function, signature, threads, arrays=0) -> CudaArtifact:
+    promises = Promises((ArrayPromises(16),) * arrays, is_disjoint=arrays > 0)
+    return compile_ptx(function, signature, "sm_90", block=(threads, 1, 1), promises=promises)
+
+
+@pytest.mark.parametrize(("function", "threads"), [(softmax, 128), (wide_softmax, 1024)])
+def test_elements_stay_in_registers_that_the_block_has(function, threads) -> None:
+    text = _compiled(function, ROWS, threads, 2).ptx
+    assert f".maxntid {threads}" in text
+    ((_, resources),) = assemble(text, "sm_90").resources.items()
+    assert resources.local_bytes == resources.spill_bytes == 0
+    assert resources.registers * threads <= 65536
+
+
+def test_a_promised_row_is_read_once_by_wide_instructions_that_need_no_order() -> None:
+    aligned = body_of(_compiled(softmax, ROWS, 256, 2))
+    assert aligned.count("ld.global.nc.v4.b32") == aligned.count("st.global.v4.b32") == 4
+    assert "ld.global.v" not in aligned
+    unknown = body_of(_compiled(softmax, ROWS, 256))
+    assert unknown.count("ld.global.v4.b32") == 4  # if the address turns out to allow it
+    assert "ld.global.nc" not in unknown
+
+
+def test_what_a_stored_element_is_combined_with_is_read_by_wide_instructions() -> None:
+    text = _compiled(layer_norm, NORM, 1024, 4).ptx
+    assert text.count("ld.global.nc.v4.b32") == 3 * WIDE // 4096
+    ((_, resources),) = assemble(text, "sm_90").resources.items()
+    assert resources.local_bytes == resources.spill_bytes == 0
+
+
+def test_bounds_of_the_user_stay() -> None:
+    artifact = compile_ptx(softmax, ROWS, "sm_90", block=(128, 1, 1), launch_bounds=(512, 2))
+    assert ".maxntid 512" in artifact.ptx
+    assert ".minnctapersm 2" in artifact.ptx
+
+
+def copied(x, out):
+    i = kd.grid(1)
+    out[i] = x[i]
+
+
+def test_an_array_that_is_written_by_another_name_is_not_only_read() -> None:
+    both = (ArrayPromises(16), ArrayPromises(16, same_as=0))
+    for arrays, is_cached in (((ArrayPromises(16),) * 2, True), (both, False)):
+        promises = Promises(arrays, is_disjoint=True)
+        artifact = compile_ptx(copied, "float32[::1], float32[::1]", "sm_90", promises=promises)
+        (pointer,) = re.findall(r"define[^\n]*?\((.*?)%x\.data,", artifact.text("llvm"))
+        assert ("readonly" in pointer) is is_cached
