@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         threadfence_block as threadfence_block,
         threadfence_system as threadfence_system,
     )
+    from kerneldsl.language.intrinsics.chains import chain as chain
     from kerneldsl.language.intrinsics.groups import block as block, warp as warp
     from kerneldsl.language.intrinsics.lanes import (
         activemask as activemask,
@@ -284,6 +285,7 @@ _MODULES = {
         "syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp threadfence "
         "threadfence_block threadfence_system"
     ),
+    "kerneldsl.language.intrinsics.chains": "chain",
     "kerneldsl.language.intrinsics.groups": "block warp",
     "kerneldsl.language.intrinsics.lanes": (
         "activemask all_sync any_sync ballot_sync eq_sync lanemask_lt match_all_sync "

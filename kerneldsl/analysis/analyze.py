@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from kerneldsl.analysis.chains import check_chains
 from kerneldsl.analysis.effects import array_effects, augmented_values
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.tile_shapes import uses_tiles
@@ -29,7 +30,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     of a tuple of arrays has not the shape of what another index takes.
 
     Raises `UnsupportedConstructError` where a device function with a barrier is called in a place
-    that is only sometimes evaluated.
+    that is only sometimes evaluated, and where a block may not do its part of a chain once.
     """
     uses = [use for reached in unit.reachable() for use in reached.uses.values()]
     uses_block = any(use.intrinsic.effect & BLOCK_LEVEL for use in uses) or any(
@@ -43,6 +44,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     if has_barrier:
         flat = inline_block_functions(unit)
         problems, overlapping = barrier_problems(flat, tuple_parameters(unit, kinds))
+        check_chains(flat, tuple_parameters(unit, kinds))
     read, written = array_effects(unit)
     return KernelTraits(
         uses_block=uses_block,

@@ -31,7 +31,7 @@ from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Effect, Scope, Typing
+from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Scope, Typing
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["COUNTING_FUNCTIONS", "ExpressionRules"]
@@ -284,12 +284,14 @@ class ExpressionRules(ABC):
 
     def intrinsic(self, use: IntrinsicUse, node: ast.Call, values: list[Value]) -> Value:
         intrinsic, control = use.intrinsic, self.control
+        if self.scope is Scope.GRID:  # a block that has returned is waited for, too
+            control = join(control, self.left)
         if control is not None and intrinsic.synchronizes(self.scope):
             known = self.barriers.get(node)
             if known is None or known.level < control.level:
                 self.barriers[node] = control
-        if intrinsic.typing is Typing.TILE and intrinsic.is_barrier and intrinsic.name != "tile.of":
-            self.check_tile(node, values)
+        if intrinsic.is_of_block and self.scope is Scope.BLOCK:
+            self.check_of_block(intrinsic, node, values)
         if intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
             return Value(form=Form.ARRAY)  # every thread has its own local array, under one name
         form = values[0].form if intrinsic.typing is Typing.VALUE else Form.NUMBERS
@@ -305,14 +307,15 @@ class ExpressionRules(ABC):
         what = f"`{self.text(node)}` {meaning}"
         return Value(Divergence(level, what, self.unit.locate(node)), form=form)
 
-    def check_tile(self, node: ast.Call, values: list[Value]) -> None:
-        """Note a tile operation that is given what surely varies, or that some threads have left.
+    def check_of_block(self, intrinsic: Intrinsic, node: ast.Call, values: list[Value]) -> None:
+        """Note what surely is given what varies though it is done as one, or what some have left.
 
-        Both are told as a barrier that diverges: threads would work on different tiles.
+        Both are told as a barrier that diverges: threads would work on different tiles, or parts.
         """
         fact = join(self.left, *(value.worst for value in values))
         if fact is not None and fact.level is Uniformity.VARYING and node not in self.barriers:
-            what = f"a tile operation needs the same in every thread of the block: {fact.text}"
+            name = "a tile operation" if intrinsic.typing is Typing.TILE else repr(intrinsic)
+            what = f"{name} needs the same in every thread of the block: {fact.text}"
             self.barriers[node] = self.because(fact, what, node)
 
     def method(

@@ -1,4 +1,4 @@
-"""Type calls of what threads of a warp or a block compute together."""
+"""Type calls of what threads of a warp or a block compute together, and of chains of blocks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _scan(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]
         result = value
         _check_dtype(intrinsic, value)
         _check_operation(intrinsic, operation, value)
-    for name, given in zip(intrinsic.parameters[2:], rest, strict=True):
+    names = intrinsic.parameters[len(intrinsic.parameters) - len(rest) :]
+    for name, given in zip(names, rest, strict=True):
         if given == types.none and operation != types.none:
             raise errors.TypingError(
                 f"{intrinsic!r}: give {name}, which the first thread gets; of an operation it is "
@@ -93,11 +94,39 @@ def _extreme(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, A
     return value(value)
 
 
+def _chain_next(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    (state,) = args
+    _check_state(intrinsic, state)
+    return types.int64(state)
+
+
+def _chain(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    state, part, *scanned = args
+    _check_state(intrinsic, state)
+    check_integer(intrinsic, "part", part)
+    typed = _scan(intrinsic, tuple(scanned), static)
+    return typed.return_type(state, types.int64, *typed.args)
+
+
+def _check_state(intrinsic: Intrinsic, state: Any) -> None:
+    is_words = (
+        isinstance(state, types.Array)
+        and (state.ndim, state.layout) == (1, "C")
+        and state.dtype in (types.int64, types.uint64)
+        and state.mutable
+    )
+    if not is_words:
+        raise errors.TypingError(
+            f"{intrinsic!r}: state must be a contiguous array of int64 or uint64 with one axis, "
+            f"and is {state}"
+        )
+
+
 def _check_dtype(intrinsic: Intrinsic, value: Any) -> None:
     if str(value) not in intrinsic.dtypes:
+        name = "value" if "value" in intrinsic.parameters else intrinsic.parameters[0]
         raise errors.TypingError(
-            f"{intrinsic!r}: {intrinsic.parameters[0]} must be one of "
-            f"{', '.join(intrinsic.dtypes)}, and is {value}"
+            f"{intrinsic!r}: {name} must be one of {', '.join(intrinsic.dtypes)}, and is {value}"
         )
 
 
@@ -108,4 +137,6 @@ GROUP_RULES = {
     Typing.EXCHANGE: _exchange,
     Typing.SORT: _sort,
     Typing.EXTREME: _extreme,
+    Typing.CHAIN_NEXT: _chain_next,
+    Typing.CHAIN: _chain,
 }

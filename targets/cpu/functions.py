@@ -28,7 +28,7 @@ from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from targets.cpu.exchanges import combine_name, post_name
 from targets.cpu.ids import BlockSpace, Space, replace_ids
-from targets.cpu.intrinsics.table import LOWERINGS, Atomic, Exchange, Operation, Stored
+from targets.cpu.intrinsics.table import LOWERINGS, Atomic, Exchange, Operation, Stored, Together
 from targets.cpu.prepare import FAULT, prepare_function
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.syntax import BUILTINS
@@ -148,6 +148,13 @@ class Binder:
                 namespace[post_name(node.func.id)] = exchange.post
                 namespace[combine_name(node.func.id)] = exchange.combine
                 namespace[node.func.id] = exchange.take
+            case Together() as together:
+                function = _function_given(node.func.id, unit)
+                given = self.operation(function) if function is not None else None
+                namespace[node.func.id] = together.calling(given)
+                record = load(FAULT) if self.spec.options.debug else ast.Constant(0)
+                blocks = ast.parse("kd_gx * kd_gy * kd_gz", mode="eval").body
+                node.args = [place_at(blocks, node), place_at(record, node), *node.args]
             case Stored():
                 offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
                 shape, dtype = use.static["shape"], use.static["dtype"]

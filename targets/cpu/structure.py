@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Collection
 
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
@@ -26,9 +27,10 @@ from kerneldsl.frontend.syntax import assign, load, store
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from targets.cpu.block_variables import BlockVariables, assigned_value
 from targets.cpu.exchanges import Room
-from targets.cpu.intrinsics.table import LOWERINGS, Cut, Exchange
+from targets.cpu.intrinsics.table import LOWERINGS, Cut, Exchange, Together
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.purity import PureValues, negate
+from targets.cpu.statements import without_definitions, writes_memory
 from targets.cpu.tiles import TileWriter, rename_variables
 
 __all__ = ["Structure"]
@@ -70,7 +72,7 @@ class Structure:
 
     def run(self, body: list[ast.stmt]) -> list[Item]:
         """Return the items of the whole kernel."""
-        body = _without_definitions(body, self.pure)
+        body = without_definitions(body, self.pure)
         if not any(self.variables.cuts(node, leaves_loop=False) for node in body):
             # One item: whatever is assigned is assigned within the loops over threads.
             self.variables.block_names.clear()
@@ -254,7 +256,7 @@ class Structure:
         if names & (loaded_names(pending) | assigned_names(pending)):
             return False
         loads = any(isinstance(n, ast.Subscript) for n in ast.walk(assigned_value(node)))
-        return not loads or not any(map(_writes_memory, pending))
+        return not loads or not any(map(writes_memory, pending))
 
     def cut(self, node: ast.stmt, guards: tuple[ast.expr, ...]) -> list[Item]:
         """Cut one statement that has to be taken apart into items."""
@@ -286,18 +288,41 @@ class Structure:
         own = self.tiles.of_thread(target, call)
         if own is not None:
             return [self.threads([place_at(own, call)], guards)]
+        items, fetched = self.fetch(call, guards, self.tiles.plan.variables)
+        statements = self.tiles.write(target, fetched)
+        return [*items, *(Once(place_at(each, call)) for each in statements)]
+
+    def fetch(
+        self, call: ast.Call, guards: tuple[ast.expr, ...], known: Collection[str] = ()
+    ) -> tuple[list[Item], ast.Call]:
+        """Return a call that the block can make, but for `known` variables, and what goes before.
+
+        All threads agree on what the call is given. What lives in them, each writes to a variable.
+        """
         items: list[Item] = []
         renamed: dict[str, ast.Name] = {}
         for name in sorted(loaded_names(call.args)):
-            if name in self.tiles.plan.variables or self.variables.evaluable(load(name)):
+            if name in known or self.variables.evaluable(load(name)):
                 continue
-            # All threads agree on it, and it lives in them: each writes it to one variable.
             renamed[name] = load(self.names.make(name))
             self.variables.block_names.add(renamed[name].id)
             fetch = place_at(assign(renamed[name].id, load(name)), call)
             items.append(self.threads([fetch], guards))
-        statements = self.tiles.write(target, rename_variables(call, renamed))
-        return [*items, *(Once(place_at(each, call)) for each in statements)]
+        return items, rename_variables(call, renamed)
+
+    def cut_together(
+        self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]
+    ) -> list[Item]:
+        """Return the items of what the block does once, for all of its threads."""
+        items, fetched = self.fetch(call, guards)
+        if target in self.variables.block_names:
+            return [*items, Once(place_at(assign(target, fetched), call))]
+        result = self.names.make("result")
+        self.variables.block_names.add(result)
+        items.append(Once(place_at(assign(result, fetched), call)))
+        if target is not None:
+            items.append(self.threads([place_at(assign(target, load(result)), call)], guards))
+        return items
 
     def cut_vote(
         self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]
@@ -306,6 +331,8 @@ class Structure:
         if is_tile_use(use):
             return self.cut_tile(target, call, guards)
         lowering = LOWERINGS[use.intrinsic.name]
+        if isinstance(lowering, Together):
+            return self.cut_together(target, call, guards)
         assert isinstance(lowering, Cut)
         form = lowering.form
         if form is None:
@@ -429,30 +456,3 @@ class Structure:
         start = place_at(assign(name, ast.Constant(default)), value)
         fetch = place_at(assign(name, chosen), value)
         return [Once(start), self.threads([fetch], guards)], place_at(load(name), value)
-
-
-def _without_definitions(body: list[ast.stmt], pure: PureValues) -> list[ast.stmt]:
-    """Drop the definitions of pure variables, which are computed wherever they are needed."""
-    kept: list[ast.stmt] = []
-    for node in body:
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
-            and node.targets[0].id in pure.definitions
-        ):
-            continue
-        if isinstance(node, ast.If | ast.For | ast.While):
-            empty = place_at(ast.Pass(), node)
-            node.body = _without_definitions(node.body, pure) or [empty]
-            node.orelse = _without_definitions(node.orelse, pure)
-        kept.append(node)
-    return kept
-
-
-def _writes_memory(node: ast.stmt) -> bool:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Store):
-            return True
-        if isinstance(inner, ast.Call):
-            return True  # an atomic, or a function that may write
-    return False

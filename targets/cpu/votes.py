@@ -13,7 +13,7 @@ from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.unit import FunctionUnit
-from targets.cpu.intrinsics.table import LOWERINGS, Exchange
+from targets.cpu.intrinsics.table import LOWERINGS, Exchange, Together
 
 __all__ = ["isolate_barriers"]
 
@@ -52,10 +52,10 @@ class _Isolation(CallHoister):
         return place_at(load(name), node)
 
     def name_arguments(self, call: ast.Call, before: list[ast.stmt]) -> None:
-        """Evaluate what an exchange is given, once and in order."""
+        """Evaluate what an exchange or the block is given, once and in order."""
         use = self.unit.use_of(call)
         assert use is not None
-        if isinstance(LOWERINGS[use.intrinsic.name], Exchange):
+        if isinstance(LOWERINGS[use.intrinsic.name], Exchange | Together):
             call.args = [
                 arg if isinstance(arg, ast.Name | ast.Constant) else self.save(arg, before)
                 for arg in call.args

@@ -67,4 +67,6 @@ def test_every_atomic_case_is_of_its_dtype() -> None:
     for case in CASES:
         if case.dtype is not None:
             held = {k.dtype for k in case.kinds if isinstance(k, ArrayKind)}
+            if case.name.startswith("chains."):
+                held -= {"int64", "uint64"} - {case.dtype}  # of the state
             assert held == {case.dtype}, case.name

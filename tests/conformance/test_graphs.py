@@ -56,6 +56,35 @@ def test_a_recording_runs_when_it_is_launched_and_only_then(
         np.testing.assert_array_equal(back, 3 * factor * values)
 
 
+@kd.kernel
+def sums_before(x, out, state):
+    part = kd.chain.next(state)
+    before = kd.chain.before(state, part, x[part])
+    if kd.threadIdx.x == 0:
+        out[part] = before
+
+
+def test_a_chain_needs_no_new_state_when_a_graph_runs_again(
+    computing: str, rng: np.random.Generator
+) -> None:
+    blocks = 1100
+    host = kd.pinned_empty(blocks, np.int64)
+    x, out = kd.zeros(blocks, np.int64), kd.zeros(blocks, np.int64)
+    state = kd.zeros(3 * blocks, np.uint64)
+    stream = kd.Stream()
+    with stream.capture() as graph:
+        x.copy_from_host(host, blocking=False)
+        sums_before[blocks, 64](x, out, state)
+        sums_before[blocks, 64](out, x, state)
+    for _ in range(3):
+        host[:] = rng.integers(-99, 99, blocks)
+        graph.launch()
+        kd.synchronize()
+        once = np.cumsum(host) - host
+        np.testing.assert_array_equal(out.copy_to_host(), once)
+        np.testing.assert_array_equal(x.copy_to_host(), np.cumsum(once) - once)
+
+
 def test_the_null_target_takes_recorded_launches_when_they_are_launched() -> None:
     from targets import null
 

@@ -13,7 +13,15 @@ import numpy as np
 
 from tests.support.warps import WARP_SIZE
 
-__all__ = ["GROUPS", "GROUP_WORDS", "of_group"]
+__all__ = [
+    "GROUPS",
+    "GROUP_WORDS",
+    "added_as",
+    "of_group",
+    "of_one_type",
+    "rounded",
+    "tree",
+]
 
 #: The groups by name.
 GROUPS = ("warp", "block")
@@ -22,7 +30,7 @@ _Combine = Callable[[Any, Any], Any]
 _Values = Mapping[int, Any]
 
 
-def _added_as(value: Any) -> Any:
+def added_as(value: Any) -> Any:
     """A number as sums take it."""
     number = np.asarray(value)
     if number.dtype.kind == "b" or (number.dtype.kind == "i" and number.dtype.itemsize < 4):
@@ -34,7 +42,7 @@ def _added_as(value: Any) -> Any:
     return number.dtype.type(value)
 
 
-def _rounded(value: Any, like: Any) -> Any:
+def rounded(value: Any, like: Any) -> Any:
     """A sum in the type of what was added."""
     dtype = np.asarray(like).dtype
     return dtype.type(value) if dtype.itemsize == 2 and dtype.kind not in "iu" else value
@@ -64,7 +72,7 @@ def _smaller(a: Any, b: Any) -> Any:
     return min(a, b)
 
 
-def _tree(values: _Values, combine: _Combine) -> Any:
+def tree(values: _Values, combine: _Combine) -> Any:
     """All values of a warp: neighbours first, then neighbouring pairs, and so on."""
     level = dict(values)
     while set(level) != {0}:
@@ -98,7 +106,7 @@ def _warps(values: _Values) -> dict[int, dict[int, Any]]:
 
 
 def _reduce(values: _Values, combine: _Combine) -> Any:
-    totals = [_tree(warp, combine) for warp in _warps(values).values()]
+    totals = [tree(warp, combine) for warp in _warps(values).values()]
     result = totals[0]
     for total in totals[1:]:
         result = combine(result, total)
@@ -117,8 +125,8 @@ def _scan(values: _Values, combine: _Combine) -> dict[int, Any]:
 
 
 def _sum(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-    total = _reduce({i: _added_as(args[0]) for i, args in given.items()}, _add)
-    return {i: _rounded(total, args[0]) for i, args in given.items()}
+    total = _reduce({i: added_as(args[0]) for i, args in given.items()}, _add)
+    return {i: rounded(total, args[0]) for i, args in given.items()}
 
 
 def _extreme(combine: _Combine) -> Callable[[Mapping[int, tuple[Any, ...]]], dict[int, Any]]:
@@ -130,11 +138,11 @@ def _extreme(combine: _Combine) -> Callable[[Mapping[int, tuple[Any, ...]]], dic
 
 def _reduced(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
     operation = next(iter(given.values()))[1]
-    total = _reduce({i: args[0] for i, args in given.items()}, _of_one_type(operation))
+    total = _reduce({i: args[0] for i, args in given.items()}, of_one_type(operation))
     return dict.fromkeys(given, total)
 
 
-def _of_one_type(operation: _Combine) -> _Combine:
+def of_one_type(operation: _Combine) -> _Combine:
     """An operation whose result has the type of its operands."""
 
     def combine(a: Any, b: Any) -> Any:
@@ -147,14 +155,14 @@ def _scan_with(given: Mapping[int, tuple[Any, ...]]) -> tuple[dict[int, Any], _C
     """Each value with all before it, not rounded yet, and what combines them."""
     operation = next(iter(given.values()))[1]
     if operation is None:
-        return _scan({i: _added_as(args[0]) for i, args in given.items()}, _add), _add
-    combine = _of_one_type(operation)
+        return _scan({i: added_as(args[0]) for i, args in given.items()}, _add), _add
+    combine = of_one_type(operation)
     return _scan({i: args[0] for i, args in given.items()}, combine), combine
 
 
 def _inclusive(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
     scanned, _ = _scan_with(given)
-    return {i: _rounded(value, given[i][0]) for i, value in scanned.items()}
+    return {i: rounded(value, given[i][0]) for i, value in scanned.items()}
 
 
 def _exclusive(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
@@ -165,11 +173,11 @@ def _exclusive(given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
         x, _, initial = given[number]
         kind = type(scanned[number])
         if initial is not None:
-            initial = kind(_rounded(initial, x))
+            initial = kind(rounded(initial, x))
             answer = initial if before is None else combine(initial, before)
         else:
             answer = kind(0) if before is None else before
-        answers[number] = _rounded(answer, x)
+        answers[number] = rounded(answer, x)
         before = scanned[number]
     return answers
 

@@ -47,7 +47,7 @@ class _Language:
         self.const = types.SimpleNamespace(array_like=lambda array: array)
         self.local = types.SimpleNamespace(array=lambda *args: self.turn.thread.local_array(*args))
 
-        for group in GROUPS:
+        for group in (*GROUPS, "chain"):
             setattr(self, group, _Group(self, group))
 
     def _shared_array(self, shape: Any, dtype: Any) -> Any:
@@ -71,7 +71,7 @@ class _Language:
 
 
 class _Group:
-    """Stands in for ``kd.warp`` or ``kd.block``."""
+    """Stands in for ``kd.warp``, ``kd.block`` or ``kd.chain``."""
 
     def __init__(self, language: _Language, group: str) -> None:
         self._language = language
@@ -169,7 +169,7 @@ def _rebind(function: Callable[..., Any], language: _Language, done: dict[int, A
 
     code = function.__code__
     names = _names_in(code)
-    language.can_wait |= not names.isdisjoint({*STOPS, *GROUPS})
+    language.can_wait |= not names.isdisjoint({*STOPS, *GROUPS, "chain"})
     scope = {k: replace(v) if k in names else v for k, v in function.__globals__.items()}
     cells = tuple(types.CellType(replace(c.cell_contents)) for c in function.__closure__ or ())
     made = types.FunctionType(code, scope, function.__name__, function.__defaults__, cells)

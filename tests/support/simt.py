@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tests.support.arrays import poisoned
+from tests.support.chains import CHAIN_WORDS, Chains
 from tests.support.groups import GROUP_WORDS, of_group
 from tests.support.scalars import SCALARS
 from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
@@ -24,6 +25,7 @@ BARRIERS = frozenset(
     (
         *("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or"),
         *(f"block.{word}" for word in GROUP_WORDS),
+        *(f"chain.{word}" for word in CHAIN_WORDS),
     )
 )
 #: What the lanes of a warp meet at that reach it together.
@@ -199,6 +201,8 @@ class Launch:
         self.grid_dim, self.block_dim = _index(grid), _index(block)
         self.shared_bytes = shared_bytes
         self._is_reversed = is_reversed
+        x, y, z = map(int, self.grid_dim)
+        self._chains = Chains(x * y * z)
 
     def run(self, start: Callable[[Thread], Body]) -> None:
         """Run the code that `start` gives for each thread.
@@ -236,7 +240,7 @@ class Launch:
                     stops[number] = threads[number].send(ready[number])
                 except StopIteration:
                     continue
-            ready = _met_in_warps(stops) or _met_together(stops) or _met(stops)
+            ready = _met_in_warps(stops) or _met_together(stops) or _met(stops, self._chains)
 
 
 def _met_in_warps(stops: dict[int, Stop]) -> dict[int, Any]:
@@ -271,13 +275,15 @@ def _met_together(stops: dict[int, Stop]) -> dict[int, Any]:
     return answers
 
 
-def _met(stops: dict[int, Stop]) -> dict[int, Any]:
+def _met(stops: dict[int, Stop], chains: Chains) -> dict[int, Any]:
     """The answer of the barrier at which all threads are that live."""
     places = {place for place, _ in stops.values()}
     if len(places) > 1 or any(place[0] in _OF_WARPS for place in places):
         raise DivergentBarrierError(f"threads wait at {places}")
     if places:
         group, _, word = next(iter(places))[0].partition(".")
+        if group == "chain":
+            return dict.fromkeys(stops, chains.answer(word, stops[min(stops)][1]))
         if group == "block":
             return of_group(word, {number: given for number, (_, given) in stops.items()})
     votes = [bool(given[0]) for _, given in stops.values() if given]

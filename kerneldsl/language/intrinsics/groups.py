@@ -28,13 +28,13 @@ GROUP_WORDS_BYTES = 1024 * 4
 _WITH_WORDS = ("exchange", "sort")
 
 #: dtypes that have an order; floating-point numbers of 8 bits are for storage alone.
-_ORDERED = tuple(
+ORDERED = tuple(
     row.name
     for row in ELEMENT_TYPES.values()
     if row.is_integer or (row.is_float and row.nbytes > 1)
 )
 #: dtypes that can be added; a truth value counts as 0 or 1.
-_ADDED = ("bool", *_ORDERED, *(row.name for row in ELEMENT_TYPES.values() if row.is_complex))
+_ADDED = ("bool", *ORDERED, *(row.name for row in ELEMENT_TYPES.values() if row.is_complex))
 
 
 def _members(scope: Scope) -> dict[str, Intrinsic]:
@@ -72,7 +72,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     declare("sum", f"The sum of `x` over {threads}.", Typing.SUM, ("x",), scope, _ADDED)
     for name, size in (("max", "largest"), ("min", "smallest")):
         summary = f"The {size} `x` of {threads}; a NaN yields to a number."
-        declare(name, summary, Typing.EXTREME, ("x",), scope, _ORDERED)
+        declare(name, summary, Typing.EXTREME, ("x",), scope, ORDERED)
     for name, summary, typing in (
         ("any", f"Whether the predicate of any of {threads} is not zero.", Typing.TRUTH),
         ("all", f"Whether the predicate of every one of {threads} is not zero.", Typing.TRUTH),
@@ -130,7 +130,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
         Typing.SORT,
         ("keys", "values"),
         Scope.THREAD,
-        _ORDERED,
+        ORDERED,
         {"values": None},
     )
     return members

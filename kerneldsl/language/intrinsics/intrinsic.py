@@ -103,6 +103,10 @@ class Typing(enum.Enum):
     REDUCE = "(x, op) -> type of x"
     """`x` is a number; the function `op` is called with two of that type, and what it returns is
     converted to it."""
+    CHAIN_NEXT = "(state) -> int64"
+    """`state` is an array of 64-bit integers, of one dimension and contiguous."""
+    CHAIN = "(state, part, value, op, …) -> type of value, or 32 bits"
+    """`state` as in CHAIN_NEXT, `part` is converted to int64; the others are as in SCAN."""
     EXCHANGE = "(x, source) -> type of x"
     """`x` is a number, and `source` is converted to int32."""
     SORT = "(keys, values) -> type of keys, or a tuple of both types"
@@ -207,6 +211,13 @@ class Intrinsic:
     def synchronizes(self, scope: Scope) -> bool:
         """Return whether it is a barrier that every thread of a scope must reach."""
         return self.is_barrier and self.scope >= scope
+
+    @property
+    def is_of_block(self) -> bool:
+        """True if the threads of a block do it as one, so that all are given the same."""
+        if self.typing is Typing.TILE:
+            return self.is_barrier and self.name != "tile.of"
+        return self.typing in (Typing.CHAIN_NEXT, Typing.CHAIN)
 
     @property
     def is_index(self) -> bool:

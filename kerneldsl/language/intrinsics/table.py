@@ -8,6 +8,7 @@ from __future__ import annotations
 from kerneldsl.language.intrinsics import (
     atomics,
     barriers,
+    chains,
     groups,
     lanes,
     memory,
@@ -19,7 +20,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
 __all__ = ["INTRINSICS"]
 
-_KINDS = (places, barriers, lanes, groups, values, memory, atomics, tiles)
+_KINDS = (places, barriers, lanes, groups, chains, values, memory, atomics, tiles)
 
 
 def _table() -> dict[str, Intrinsic]:

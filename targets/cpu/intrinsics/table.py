@@ -1,8 +1,9 @@
 """Every intrinsic of the language with the way in which the CPU target performs it.
 
 An id is an expression over the loop variables. At a barrier the kernel is cut, and at an exchange
-between the lanes of a warp or the threads of a block too. An array lies in the storage of the
-block. All else is an operation that generated code calls.
+between the lanes of a warp or the threads of a block too. What the threads of a block do together
+is done once. An array lies in the storage of the block. All else is an operation that generated
+code calls.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kerneldsl.lowering.calls import Emitter
 from targets.cpu.ids import EXPRESSIONS, Expression
 from targets.cpu.intrinsics import warp, warp_values
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
+from targets.cpu.intrinsics.chains import chain_operation
 from targets.cpu.intrinsics.groups.table import GROUPS
 from targets.cpu.intrinsics.operations import operation
 from targets.cpu.intrinsics.warp import Exchange
@@ -34,6 +36,7 @@ __all__ = [
     "Lowering",
     "Operation",
     "Stored",
+    "Together",
 ]
 
 
@@ -91,7 +94,22 @@ class Elements:
     """An operation on tiles, which becomes loops over elements (:mod:`targets.cpu.tiles`)."""
 
 
-Lowering: TypeAlias = Id | Cut | Exchange | Stored | Atomic | Operation | Elements
+@dataclass(frozen=True)
+class Together:
+    """What a block does once, for all of its threads."""
+
+    #: The intrinsic's name.
+    name: str
+
+    def calling(self, function: Any = None) -> Callable[..., Any]:
+        """Return what generated code calls: ``(blocks, fault record, *arguments)``.
+
+        A function that the intrinsic is given is left out of the arguments.
+        """
+        return chain_operation(self.name, function)
+
+
+Lowering: TypeAlias = Id | Cut | Exchange | Stored | Atomic | Operation | Elements | Together
 
 #: Name of each intrinsic to its lowering.
 LOWERINGS: dict[str, Lowering] = {
@@ -107,6 +125,7 @@ LOWERINGS: dict[str, Lowering] = {
     "block.all": Cut("all"),
     "block.any": Cut("any"),
     **GROUPS,
+    **{name: Together(name) for name in INTRINSICS if name.startswith("chain.")},
     "threadfence": Operation(fence),
     "threadfence_block": Operation(fence),
     "threadfence_system": Operation(fence),

@@ -10,7 +10,7 @@ from kerneldsl.lowering.calls import Emitter
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.typing_rules import typing_rule
-from targets.cuda.intrinsics import atomics, ids, memory, synchronize, tiles, values, warp
+from targets.cuda.intrinsics import atomics, chains, ids, memory, synchronize, tiles, values, warp
 from targets.cuda.intrinsics.groups import table as groups
 
 __all__ = ["EMITTERS", "bind"]
@@ -22,6 +22,7 @@ EMITTERS: dict[str, Emitter] = {
     **synchronize.EMITTERS,
     **warp.EMITTERS,
     **groups.EMITTERS,
+    **chains.EMITTERS,
     **memory.EMITTERS,
     **atomics.EMITTERS,
     **scalars.EMITTERS,

@@ -62,11 +62,12 @@ class Block:
         #: Index of this thread, and of its warp.
         self.thread = thread
         self.warp_index = builder.lshr(thread, _i32(5))
-        self._threads = builder.trunc(builder.mul(builder.mul(width, height), depth), _i32)
+        #: Threads of the block.
+        self.threads = builder.trunc(builder.mul(builder.mul(width, height), depth), _i32)
         living = call_nvvm(
             builder, "barrier.cta.red.popc.aligned.all", _i32, [_i32(0), ir.Constant(_i1, 1)]
         )
-        self._has_returned = builder.icmp_unsigned("!=", living, self._threads)
+        self._has_returned = builder.icmp_unsigned("!=", living, self.threads)
         #: The lanes of this warp that have not returned.
         self.warp = Warp(builder)
 
@@ -89,7 +90,7 @@ class Block:
         with builder.if_then(is_giver):
             builder.store(value, self._slot(self.warp_index))
         barrier(builder)
-        warps = builder.lshr(builder.add(self._threads, _i32(WARP_SIZE - 1)), _i32(5))
+        warps = builder.lshr(builder.add(self.threads, _i32(WARP_SIZE - 1)), _i32(5))
         every = builder.lshr(_i32(0xFFFFFFFF), builder.sub(_i32(WARP_SIZE), warps))
         result = cgutils.alloca_once_value(builder, every)
         with builder.if_then(self._has_returned):

@@ -1,0 +1,78 @@
+"""Check that every block of a launch takes its part of a chain, and says what it has, once.
+
+A block that does not is waited for by those that follow it, and for ever.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from typing import NoReturn
+
+from kerneldsl.analysis.uniformity import analyze_uniformity
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.intrinsic import Scope, Typing
+
+__all__ = ["check_chains"]
+
+
+def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
+    """Refuse chains that not every block of a launch goes through once.
+
+    Functions of the unit that have a barrier are inlined; `tuples` are the parameters that are
+    tuples of arrays.
+
+    Raises `UnsupportedConstructError` for an operation of a chain that stands in a loop or under a
+    condition, or that names a state a second time.
+    """
+    if not any(_is_chain(unit, name) for name in unit.uses):
+        return
+    seen: set[tuple[str, str]] = set()
+    for call, in_loop in _calls(unit, unit.tree, in_loop=False):
+        use = unit.use_of(call)
+        assert use is not None
+        name, state = use.intrinsic.name, ast.unparse(call.args[0])
+        if in_loop:
+            _fail(unit, call, f"kd.{name} is in a loop", "Call it once, outside of the loop")
+        if (name, state) in seen:
+            what = f"kd.{name} is called a second time with the state {state}"
+            _fail(unit, call, what, "Give it a state of its own, or combine both values by an op")
+        seen.add((name, state))
+    for problem in analyze_uniformity(unit, tuples=tuples, scope=Scope.GRID).problems:
+        raise UnsupportedConstructError(
+            "an operation of kd.chain may not be reached by every thread of the launch: "
+            f"{problem.what}",
+            where=problem.where,
+            limit="Blocks wait for those before them, for ever if one of these does not reach it",
+            remedy="Let all of them reach it, a block that has nothing to add with a value that "
+            "changes nothing; a condition may stand around it that arguments alone decide",
+            chain=problem.chain,
+        )
+
+
+def _is_chain(unit: FunctionUnit, name: str) -> bool:
+    return unit.uses[name].intrinsic.typing in (Typing.CHAIN_NEXT, Typing.CHAIN)
+
+
+def _calls(unit: FunctionUnit, node: ast.AST, *, in_loop: bool) -> Iterator[tuple[ast.Call, bool]]:
+    """Yield operations of chains in their order, and whether they stand in a loop."""
+    for child in ast.iter_child_nodes(node):
+        repeats = in_loop or isinstance(child, ast.For | ast.While)
+        yield from _calls(unit, child, in_loop=repeats)
+        if (
+            isinstance(child, ast.Call)
+            and isinstance(child.func, ast.Name)
+            and child.func.id in unit.uses
+            and _is_chain(unit, child.func.id)
+        ):
+            yield child, in_loop
+
+
+def _fail(unit: FunctionUnit, call: ast.Call, what: str, remedy: str) -> NoReturn:
+    raise UnsupportedConstructError(
+        what,
+        where=unit.locate(call),
+        limit="Each block of a launch takes one part of a chain, and says once what it has",
+        remedy=remedy,
+    )

@@ -1,0 +1,121 @@
+"""Chains of blocks: a block takes the next part, and finds what is before it, once for its threads.
+
+Workers run their blocks one after the other, and a block takes its part when it runs. So whoever
+waits for a part waits for a block that another worker is running, or has run: under any threading
+layer, and with any number of workers, none waits for what has not begun. A worker that waits gives
+its processor to others.
+
+A block that fails in debug mode publishes nothing; the launch raises, and nobody waits any longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import typeof, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.chains import Nodes, SequentialLookBack, State, take_part
+from kerneldsl.lowering.loops import loop_while
+from kerneldsl.lowering.typing_rules import typing_rule
+from targets.cpu.signals import IS_SUPPORTED
+
+__all__ = ["chain_operation"]
+
+_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+
+_ORDER = "monotonic"
+#: How often a worker looks before it gives its processor to others.
+_LOOKS = 64
+
+
+class _LookBack(SequentialLookBack):
+    """The look-back of a worker; `record` is the address of the fault record, 0 without one."""
+
+    def __init__(self, name: str, call: Call, nodes: Nodes, blocks: Any, record: Any) -> None:
+        super().__init__(name, call, nodes, blocks)
+        self._record = record
+
+    def wait(self, node: ir.Value) -> ir.Value:
+        builder = self.builder
+        is_there, value = self.nodes.look(node)
+        goes_on = cgutils.alloca_once_value(builder, builder.not_(is_there))
+        found = cgutils.alloca_once_value(builder, value)
+        looks = cgutils.alloca_once_value(builder, _I32(0))
+        with loop_while(builder, lambda: builder.load(goes_on)):
+            is_there, value = self.nodes.look(node)
+            builder.store(value, found)
+            builder.store(builder.not_(is_there), goes_on)
+            count = builder.add(builder.load(looks), _I32(1))
+            builder.store(count, looks)
+            is_long = builder.icmp_unsigned("==", builder.urem(count, _I32(_LOOKS)), _I32(0))
+            with builder.if_then(is_long, likely=False):
+                if IS_SUPPORTED:
+                    kind = ir.FunctionType(_I32, [])
+                    give = cgutils.get_or_insert_function(builder.module, kind, "sched_yield")
+                    builder.call(give, [])
+                with builder.if_then(self._has_failed()):
+                    builder.store(_I1(0), goes_on)
+        return builder.load(found)
+
+    def _has_failed(self) -> ir.Value:
+        """Return whether a block of the launch has failed."""
+        builder = self.builder
+        has_record = builder.icmp_unsigned("!=", self._record, _I64(0))
+        result = cgutils.alloca_once_value(builder, _I1(0))
+        with builder.if_then(has_record):
+            place = builder.inttoptr(self._record, _I32.as_pointer())
+            claimed = builder.load_atomic(place, _ORDER, 4)
+            builder.store(builder.icmp_unsigned("!=", claimed, _I32(0)), result)
+        return builder.load(result)
+
+
+def _next(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
+    return take_part(State.of(call, _ORDER))
+
+
+def _before(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
+    state = State.of(call, _ORDER)
+    kind = call.context.get_value_type(call.signature.return_type)
+    nodes = Nodes(state, kind, state.launch())
+    return _LookBack("chain.before", call, nodes, blocks, record).run()
+
+
+_EMITTERS = {"chain.next": _next, "chain.before": _before}
+
+
+def chain_operation(name: str, function: Any = None) -> Callable[..., Any]:
+    """Make what generated code calls once a block.
+
+    The call has the launch's blocks and the address of the fault record, or 0, before the
+    intrinsic's arguments. A `function` that the intrinsic is given is no argument of the calls:
+    what Numba remembers of them would outlive it.
+    """
+    row = INTRINSICS[name]
+    rule, emit = typing_rule(row), _EMITTERS[name]
+    place = row.parameters.index("op") if function is not None else 0
+
+    @intrinsic
+    def call(typingctx: Any, blocks: Any, record: Any, *args: Any) -> Any:
+        if function is not None:
+            args = (*args[:place], typeof(function), *args[place:])
+        typed = rule(args, {})
+        passed = typed.args
+        if function is not None:
+            passed = (*passed[:place], *passed[place + 1 :])
+
+        def generate(context: Any, builder: Any, packed: Any, values: Any) -> Any:
+            members = tuple(cgutils.unpack_tuple(builder, values[2], len(passed)))
+            if function is not None:
+                members = (*members[:place], context.get_dummy_value(), *members[place:])
+            return emit(Call(context, builder, typed, members, {}), values[0], values[1])
+
+        signature = typed.return_type(types.int64, types.int64, types.StarArgTuple(passed))
+        return signature, generate
+
+    return call  # type: ignore[no-any-return]
