@@ -96,7 +96,7 @@ class Elements:
 
 @dataclass(frozen=True)
 class Together:
-    """What a block does once, for all of its threads."""
+    """An operation that a block does once, for all of its threads."""
 
     #: The intrinsic's name.
     name: str
