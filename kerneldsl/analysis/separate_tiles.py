@@ -21,21 +21,12 @@ from typing import Any
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.library_names import outside_value
-from kerneldsl.analysis.tile_shapes import (
-    OF_BLOCK,
-    REDUCTIONS,
-    Shape,
-    TileShapes,
-    is_tile_use,
-    result_shape,
-    uses_tiles,
-)
-from kerneldsl.frontend.fresh_names import FreshNames
-from kerneldsl.frontend.statics import dtype_name
-from kerneldsl.frontend.syntax import assign, load
-from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.analysis.tile_refusals import dtype_of, has_tiles, refuse_conditional, refuse_tile
+from kerneldsl.analysis.tile_shapes import OF_BLOCK, REDUCTIONS, Shape, TileShapes, uses_tiles
+from kerneldsl.analysis.tile_uses import TileUses
+from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from kerneldsl.language.intrinsics.tiles import element_words, tile
 
 __all__ = ["separate_tiles"]
 
@@ -85,15 +76,14 @@ class _Separator:
     def __init__(self, unit: FunctionUnit, shapes: TileShapes) -> None:
         self.unit = unit
         self.shapes = shapes
-        self.names = FreshNames.for_unit(unit)
-        self.uses = {name: use for name, use in unit.uses.items() if not is_tile_use(use)}
+        self.made = TileUses(unit, shapes)
 
     def run(self) -> FunctionUnit:
         # The tree is read as it is, since shapes are found by the names of uses; it is the copy
         # that changes, statement by statement.
         tree = copy.deepcopy(self.unit.tree)
         tree.body = self.block(tree.body)
-        return replace(self.unit, tree=tree, uses=self.uses)
+        return replace(self.unit, tree=tree, uses=self.made.uses)
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -153,19 +143,21 @@ class _Separator:
             )
         places = self.places(given["at"], shape, before)
         array = self.array(given["array"], before)
-        return self.use("store", call, [array, *places, self.element(value, before)], shape=shape)
+        return self.made.use(
+            "store", call, [array, *places, self.element(value, before)], shape=shape
+        )
 
     # -- numbers ----------------------------------------------------------------------------------
 
     def number(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Move tile operations out of an expression that gives no tile."""
-        if not self.has_tiles(node):
+        if not has_tiles(self.shapes, node):
             return node
         if self.shapes.of(node) is not None:
-            self.refuse_tile(node)
+            refuse_tile(self.shapes, node)
         if self.shapes.operation(node) is not None:
-            return self.saved(self.operation(node, before), before)
-        self.refuse_conditional(node)
+            return self.made.saved(self.operation(node, before), before)
+        refuse_conditional(self.shapes, node)
         for name, value in ast.iter_fields(node):
             if isinstance(value, ast.expr):
                 setattr(node, name, self.number(value, before))
@@ -177,42 +169,6 @@ class _Separator:
                         item.value = self.number(item.value, before)
         return node
 
-    def has_tiles(self, node: ast.expr) -> bool:
-        return any(
-            self.shapes.operation(inner) is not None
-            or (isinstance(inner, ast.Name) and inner.id in self.shapes.variables)
-            for inner in ast.walk(node)
-        )
-
-    def refuse_tile(self, node: ast.expr) -> None:
-        """Raise: a tile stands where a number has to."""
-        self.shapes.fail(
-            node,
-            f"{ast.unparse(node)} is a tile, and a number is needed here",
-            "Reduce it, as in t.sum() or t.any(), or take the thread's own element, t.own",
-            limit="Tiles can be computed with, stored, reduced, and given to device functions",
-        )
-
-    def refuse_conditional(self, node: ast.expr) -> None:
-        """Raise where a tile operation stands behind ``and``, ``or``, or in a conditional."""
-        match node:
-            case ast.BoolOp():
-                conditional = node.values[1:]
-            case ast.IfExp():
-                conditional = [node.body, node.orelse]
-            case ast.Compare():
-                conditional = node.comparators[1:]
-            case _:
-                return
-        for part in conditional:
-            if self.has_tiles(part):
-                self.shapes.fail(
-                    part,
-                    f"{ast.unparse(part)} is evaluated conditionally, and works on a tile",
-                    "Assign its result to a variable in a statement of its own",
-                    limit="Every thread of the block has to reach a tile operation",
-                )
-
     # -- tiles ------------------------------------------------------------------------------------
 
     def tile(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
@@ -221,7 +177,7 @@ class _Separator:
         if operation in ("load", "of", "cumsum", "sort", *REDUCTIONS):
             return self.operation(node, before)
         shape = self.shapes.of(node)  # asked now: the node is rewritten
-        return self.use("each", node, [self.element(node, before)], shape=shape)
+        return self.made.use("each", node, [self.element(node, before)], shape=shape)
 
     def operation(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return an operation that is no expression of elements."""
@@ -236,10 +192,10 @@ class _Separator:
             static: dict[str, Any] = {"shape": shape}
             if given["dtype"] is not None:
                 static["dtype"] = given["dtype"]
-            return self.use("load", node, [array, other, *places], **static)
+            return self.made.use("load", node, [array, other, *places], **static)
         if name == "of":
             value = self.number(given["value"], before)
-            return self.use("of", node, [value], shape=OF_BLOCK)
+            return self.made.use("of", node, [value], shape=OF_BLOCK)
         if name == "store":
             self.shapes.fail(
                 node, "kd.tile.store(…) gives nothing", "Write it as a statement of its own"
@@ -261,24 +217,24 @@ class _Separator:
             )
         if name == "own":
             if not (isinstance(value, ast.Name) and value.id in self.shapes.variables):
-                value = self.saved(self.tile(value, before), before)
-            return self.use("own", node, [value], shape=shape_of_tile)
+                value = self.made.saved(self.tile(value, before), before)
+            return self.made.use("own", node, [value], shape=shape_of_tile)
         static = {"shape": shape_of_tile}
         if name in REDUCTIONS:
             axis = given["axis"]
             static["axis"] = axis if axis is None else axis % len(shape_of_tile)
-        return self.use(name, node, [self.element(value, before)], **static)
+        return self.made.use(name, node, [self.element(value, before)], **static)
 
     def element(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return an expression for one element of a tile, or for a number."""
         operation = self.shapes.operation(node)
         if operation == "index":
-            return self.use("index", node, [], axis=self.shapes.arguments(node)["axis"])
+            return self.made.use("index", node, [], axis=self.shapes.arguments(node)["axis"])
         if self.shapes.of(node) is None:
             return self.plain(node, before)
         match node:
             case ast.Name():
-                return self.use("element", node, [node], shape=self.shapes.of(node))
+                return self.made.use("element", node, [node], shape=self.shapes.of(node))
             case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 self.shapes.fail(
                     node,
@@ -294,8 +250,8 @@ class _Separator:
         if operation in ("zeros", "full", "arange", "astype", "map"):
             return self.of_each(operation, node, before)
         if operation is not None:
-            name = self.saved(self.operation(node, before), before)
-            return self.use("element", node, [name], shape=self.shapes.of(name))
+            name = self.made.saved(self.operation(node, before), before)
+            return self.made.use("element", node, [name], shape=self.shapes.of(name))
         return self.parts(node, before)
 
     def of_each(self, operation: str, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
@@ -308,26 +264,13 @@ class _Separator:
             value = self.plain(given["value"], before)
         elif operation == "arange":
             rank = len(given["shape"])
-            value = self.use("index", node, [], axis=rank - 1)
+            value = self.made.use("index", node, [], axis=rank - 1)
         elif operation == "astype":
             value = self.element(given["tile"], before)
         dtype = given["dtype"]
         if isinstance(dtype, ast.expr):
-            dtype = self.dtype(dtype)
-        return value if dtype is None else self.use("cast", node, [value], dtype=dtype)
-
-    def dtype(self, node: ast.expr) -> str:
-        """Return the dtype that an expression names."""
-        name = dtype_name(outside_value(node, self.unit.namespace))
-        if isinstance(node, ast.Name) and node.id in self.unit.constants:
-            name = dtype_name(self.unit.constants[node.id].value)
-        if name is None:
-            self.shapes.fail(
-                node,
-                f"{ast.unparse(node)} is not a dtype that is known when the kernel is compiled",
-                "Name the dtype, as kd.float32",
-            )
-        return name
+            dtype = dtype_of(self.shapes, dtype)
+        return value if dtype is None else self.made.use("cast", node, [value], dtype=dtype)
 
     def parts(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return an operator or a call, whose parts are elements or numbers."""
@@ -336,7 +279,9 @@ class _Separator:
             if use is not None and (
                 use.intrinsic.effect or use.intrinsic.scope is not Scope.THREAD
             ):
-                self.refuse_tile(next(a for a in node.args if self.shapes.of(a) is not None))
+                refuse_tile(
+                    self.shapes, next(a for a in node.args if self.shapes.of(a) is not None)
+                )
             node.args = [self.element(argument, before) for argument in node.args]
             for keyword in node.keywords:
                 keyword.value = self.element(keyword.value, before)
@@ -355,7 +300,7 @@ class _Separator:
         is_plain = isinstance(inner, ast.Name | ast.Constant)
         if is_plain or outside_value(node, self.unit.namespace) is not None:
             return node
-        return self.saved(node, before)
+        return self.made.saved(node, before)
 
     def array(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         return node if isinstance(node, ast.Name) else self.number(node, before)
@@ -379,30 +324,3 @@ class _Separator:
                 "Give one index for each axis; of an array of more axes take a part: a[i]",
             )
         return [self.plain(each, before) for each in found]
-
-    # -- names ------------------------------------------------------------------------------------
-
-    def use(self, name: str, node: ast.expr, arguments: list[ast.expr], **static: Any) -> ast.expr:
-        """Return the call of an intrinsic in the place of a node."""
-        members = element_words if name in ("each", "element", "index", "cast") else tile
-        intrinsic = getattr(members, name)
-        reserved = self.names.make(intrinsic.symbol)
-        self.uses[reserved] = IntrinsicUse(intrinsic, static)
-        return place_at(ast.Call(load(reserved), arguments, []), node)
-
-    def saved(self, value: ast.expr, before: list[ast.stmt]) -> ast.Name:
-        """Assign a value to a new variable, so that it is evaluated now."""
-        name = self.names.make("tile" if self._gives_tile(value) else "number")
-        shape = self._gives_tile(value)
-        if shape is not None:
-            self.shapes.variables[name] = shape
-        before.append(place_at(assign(name, value), value))
-        return place_at(load(name), value)
-
-    def _gives_tile(self, value: ast.expr) -> Shape | None:
-        if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name)):
-            return None
-        use = self.uses.get(value.func.id)
-        if use is None or not is_tile_use(use):
-            return None
-        return result_shape(use)

@@ -1,0 +1,67 @@
+"""Refuse expressions in which tiles stand where they have no meaning."""
+
+from __future__ import annotations
+
+import ast
+from typing import NoReturn
+
+from kerneldsl.analysis.library_names import outside_value
+from kerneldsl.analysis.tile_shapes import TileShapes
+from kerneldsl.frontend.statics import dtype_name
+
+__all__ = ["dtype_of", "has_tiles", "refuse_conditional", "refuse_tile"]
+
+
+def has_tiles(shapes: TileShapes, node: ast.expr) -> bool:
+    """Return whether an expression works on tiles anywhere."""
+    return any(
+        shapes.operation(inner) is not None
+        or (isinstance(inner, ast.Name) and inner.id in shapes.variables)
+        for inner in ast.walk(node)
+    )
+
+
+def refuse_tile(shapes: TileShapes, node: ast.expr) -> NoReturn:
+    """Raise: a tile stands where a number has to."""
+    shapes.fail(
+        node,
+        f"{ast.unparse(node)} is a tile, and a number is needed here",
+        "Reduce it, as in t.sum() or t.any(), or take the thread's own element, t.own",
+        limit="Tiles can be computed with, stored, reduced, and given to device functions",
+    )
+
+
+def refuse_conditional(shapes: TileShapes, node: ast.expr) -> None:
+    """Raise where a tile operation stands behind ``and``, ``or``, or in a conditional."""
+    match node:
+        case ast.BoolOp():
+            conditional = node.values[1:]
+        case ast.IfExp():
+            conditional = [node.body, node.orelse]
+        case ast.Compare():
+            conditional = node.comparators[1:]
+        case _:
+            return
+    for part in conditional:
+        if has_tiles(shapes, part):
+            shapes.fail(
+                part,
+                f"{ast.unparse(part)} is evaluated conditionally, and works on a tile",
+                "Assign its result to a variable in a statement of its own",
+                limit="Every thread of the block has to reach a tile operation",
+            )
+
+
+def dtype_of(shapes: TileShapes, node: ast.expr) -> str:
+    """Return the dtype that an expression names; raise where it names none."""
+    unit = shapes.unit
+    name = dtype_name(outside_value(node, unit.namespace))
+    if isinstance(node, ast.Name) and node.id in unit.constants:
+        name = dtype_name(unit.constants[node.id].value)
+    if name is None:
+        shapes.fail(
+            node,
+            f"{ast.unparse(node)} is not a dtype that is known when the kernel is compiled",
+            "Name the dtype, as kd.float32",
+        )
+    return name
