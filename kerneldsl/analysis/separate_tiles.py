@@ -174,7 +174,7 @@ class _Separator:
     def tile(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return the operation that gives a tile."""
         operation = self.shapes.operation(node)
-        if operation in ("load", "of", "cumsum", "sort", *REDUCTIONS):
+        if operation in ("load", "of", "cumsum", *REDUCTIONS):
             return self.operation(node, before)
         shape = self.shapes.of(node)  # asked now: the node is rewritten
         return self.made.use("each", node, [self.element(node, before)], shape=shape)
@@ -208,7 +208,7 @@ class _Separator:
                 f"{ast.unparse(value)} is no tile",
                 "Make a tile of the numbers of all threads: kd.tile.of(…)",
             )
-        if name in ("cumsum", "sort", "own") and len(shape_of_tile) > 1:
+        if name == "own" and len(shape_of_tile) > 1:
             self.shapes.fail(
                 node,
                 f"{ast.unparse(node)}: the tile has the shape {shape_of_tile}",
@@ -220,9 +220,13 @@ class _Separator:
                 value = self.made.saved(self.tile(value, before), before)
             return self.made.use("own", node, [value], shape=shape_of_tile)
         static = {"shape": shape_of_tile}
-        if name in REDUCTIONS:
+        if name in REDUCTIONS or name == "cumsum":
             axis = given["axis"]
             static["axis"] = axis if axis is None else axis % len(shape_of_tile)
+        if name == "cumsum":
+            static["exclusive"] = bool(given["exclusive"])
+            if len(shape_of_tile) == 1:
+                static["axis"] = None
         return self.made.use(name, node, [self.element(value, before)], **static)
 
     def element(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:

@@ -7,6 +7,7 @@ for each thread of the block, whose size is known when the kernel is compiled fo
 from __future__ import annotations
 
 import ast
+import math
 from typing import Any, NoReturn, TypeAlias
 
 from kerneldsl.analysis.bindings import bindings
@@ -36,8 +37,11 @@ REDUCTIONS = frozenset({"sum", "max", "min", "mean", "any", "all"})
 _CREATIONS = frozenset({"load", "zeros", "full", "arange"})
 #: What keeps the shape of its argument.
 _SAME = frozenset({"astype", "each", "element", "map"})
-#: The operations that are methods too, with their parameters behind the tile.
-_METHODS = {name: getattr(tile, name).parameters[1:] for name in (*REDUCTIONS, "astype")}
+#: The operations that are methods too.
+_METHODS = {name: getattr(tile, name) for name in (*REDUCTIONS, "astype", "cumsum")}
+
+#: Parameters of methods that are constants, with what one may write for them.
+_CONSTANTS = {"axis": "0 or 1", "exclusive": "True or False"}
 
 
 def is_tile_use(use: IntrinsicUse | None) -> bool:
@@ -74,9 +78,15 @@ def result_shape(use: IntrinsicUse) -> Shape | None:
     if name in ("own", "store", "element", "index", "cast"):
         return None
     shape: Shape = use.static["shape"]
-    if name not in REDUCTIONS:
+    if name not in REDUCTIONS and name != "cumsum":
         return shape
-    axis = use.static["axis"]
+    return _along(name, shape, use.static["axis"])
+
+
+def _along(name: str, shape: Shape, axis: int | None) -> Shape | None:
+    """Return the shape of what an operation gives along an axis, or of all elements."""
+    if name == "cumsum":
+        return (math.prod(shape),) if axis is None else shape
     return None if axis is None else tuple(1 if i == axis else n for i, n in enumerate(shape))
 
 
@@ -139,15 +149,17 @@ class TileShapes:
         assert isinstance(node, ast.Call)
         assert isinstance(node.func, ast.Attribute)
         name = node.func.attr
-        given: dict[str, Any] = {"tile": node.func.value, "axis": None}
-        given.update(zip(_METHODS[name], node.args, strict=False))
+        parameters = _METHODS[name].parameters[1:]
+        given: dict[str, Any] = {"tile": node.func.value, **_METHODS[name].defaults}
+        given.update(zip(parameters, node.args, strict=False))
         given.update({k.arg: k.value for k in node.keywords if k.arg})
-        unknown = [p for p in given if p not in ("tile", "axis", *_METHODS[name])]
-        if len(node.args) > len(_METHODS[name]) or unknown:
-            signature = f"t.{name}({', '.join(_METHODS[name])})"
+        unknown = [p for p in given if p not in ("tile", *parameters)]
+        if len(node.args) > len(parameters) or unknown:
+            signature = f"t.{name}({', '.join(parameters)})"
             self.fail(node, f"{ast.unparse(node)} does not fit", f"Call it as {signature}")
-        if isinstance(given["axis"], ast.expr):
-            given["axis"] = self._constant(given["axis"])
+        for parameter, example in _CONSTANTS.items():
+            if isinstance(given.get(parameter), ast.expr):
+                given[parameter] = self._constant(given[parameter], parameter, example)
         return given
 
     def of(self, node: ast.expr) -> Shape | None:
@@ -198,7 +210,7 @@ class TileShapes:
             return shape_of_tile
         axis = given["axis"]
         if axis is None:
-            return None
+            return _along(operation, shape_of_tile, None)
         rank = len(shape_of_tile)
         if not isinstance(axis, int) or not -rank <= axis < rank:
             self.fail(
@@ -208,7 +220,7 @@ class TileShapes:
                 limit=f"The tile has the shape {shape_of_tile}",
                 value=axis,
             )
-        return tuple(1 if i == axis % rank else n for i, n in enumerate(shape_of_tile))
+        return _along(operation, shape_of_tile, axis % rank)
 
     def _is_library(self, node: ast.Call) -> bool:
         """Return whether an attribute that is called is a function of a module."""
@@ -217,7 +229,7 @@ class TileShapes:
             owner = owner.value
         return isinstance(owner, ast.Name) and owner.id in self.unit.namespace
 
-    def _constant(self, node: ast.expr) -> object:
+    def _constant(self, node: ast.expr, parameter: str, example: str) -> object:
         match node:
             case ast.Constant(value=value):
                 return value
@@ -227,8 +239,8 @@ class TileShapes:
                 return -value
         self.fail(
             node,
-            f"axis is {ast.unparse(node)}, which is not a constant",
-            "Write 0 or 1, or capture it from a global or a closure",
+            f"{parameter} is {ast.unparse(node)}, which is not a constant",
+            f"Write {example}, or capture it from a global or a closure",
             limit="It must be known when the kernel is compiled",
         )
 

@@ -48,6 +48,8 @@ def identity_of(fold: str, dtype: str) -> Any:
     """Return the number, as Python's, that changes no other one when they are combined."""
     row = ELEMENT_TYPES[dtype]
     if fold == "sum":
+        if row.is_complex:
+            return complex(-0.0, -0.0)
         return -0.0 if row.is_float else 0
     if fold in ("any", "all"):
         return fold == "all"

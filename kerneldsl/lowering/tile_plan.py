@@ -5,6 +5,13 @@ the block: threads take groups of :attr:`Layout.group` neighbours in turn. Each 
 elements place by place of the group, the places in a binary tree in which neighbours meet first,
 and threads meet as in ``kd.block.sum``. Every target keeps that order, so sums have the same bits
 wherever elements have.
+
+Sums up to each element are made in *segments*: what the threads of a warp take at a time. In a
+segment each thread adds its neighbours one after the other, and what it has then meets that of the
+others as in ``kd.warp.inclusive_scan``. An element's sum is what all segments before its own sum up
+to, one after the other, plus what the threads before its own do, plus that of its thread. Along
+axis 1 a segment is as many neighbours of a row as a warp has lanes; along axis 0 rows are added
+one after the other.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import errors, types
 
-from kerneldsl.analysis.tile_shapes import REDUCTIONS, Shape, result_shape
+from kerneldsl.analysis.tile_shapes import Shape, result_shape
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.lowering.types import element_type
@@ -113,11 +113,7 @@ def _fold(result: Callable[[Any], Any]) -> Any:
         given = result(value)
         if given is None:
             raise errors.TypingError(f"{intrinsic!r}: elements cannot be {value}")
-        name = intrinsic.name.partition(".")[2]
-        if name in REDUCTIONS:
-            shape = result_shape(IntrinsicUse(intrinsic, dict(static)))
-        else:
-            shape = static["shape"]
+        shape = result_shape(IntrinsicUse(intrinsic, dict(static)))
         return given(value) if shape is None else NumbaTile(shape, given)(value)
 
     return rule
@@ -168,5 +164,4 @@ _RULES = {
     "any": _fold(_truth_type),
     "all": _fold(_truth_type),
     "cumsum": _fold(_sum_type),
-    "sort": _fold(_ordered_type),
 }

@@ -21,6 +21,7 @@ from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_plan import TilePlan
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.tile_folds import FoldWriter
+from targets.cpu.tile_scans import ScanWriter
 
 __all__ = ["TileWriter"]
 
@@ -84,6 +85,12 @@ class TileWriter:
             fold = FoldWriter(self, FOLD_OF[name], dtype)
             return fold.write(
                 target, node.args[0], shape, use.static["axis"], is_mean=name == "mean"
+            )
+        if name == "cumsum":
+            scan = ScanWriter(self, dtype)
+            static = use.static
+            return scan.write(
+                target, node.args[0], shape, static["axis"], exclusive=static["exclusive"]
             )
         raise NotImplementedError(name)
 
@@ -231,9 +238,10 @@ class TileWriter:
 def tile_operations(plan: TilePlan) -> dict[str, Any]:
     """Return what the statements of a kernel's tile operations call, by name."""
     from kerneldsl.lowering.types import element_type
-    from targets.cpu.intrinsics.tiles import FOLDS
+    from targets.cpu.intrinsics.tiles import FOLDS, scan_lanes
 
     found: dict[str, Any] = {f"kd_fold_{name}": operation for name, operation in FOLDS.items()}
+    found["kd_scan_lanes"] = scan_lanes
     for name, row in ELEMENT_TYPES.items():
         if name in plan.all_dtypes or (row.package == "numpy" and not row.is_narrow):
             found[f"kd_as_{name}"] = bool if name == "bool" else element_type(name)

@@ -17,9 +17,12 @@ __all__ = [
     "GROUPS",
     "GROUP_WORDS",
     "added_as",
+    "greatest",
+    "least",
     "of_group",
     "of_one_type",
     "rounded",
+    "scan_of_warp",
     "tree",
 ]
 
@@ -52,7 +55,7 @@ def _add(a: Any, b: Any) -> Any:
     return a + b
 
 
-def _larger(a: Any, b: Any) -> Any:
+def greatest(a: Any, b: Any) -> Any:
     if a != a:
         return b
     if b != b:
@@ -62,7 +65,7 @@ def _larger(a: Any, b: Any) -> Any:
     return max(a, b)
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def least(a: Any, b: Any) -> Any:
     if a != a:
         return b
     if b != b:
@@ -85,13 +88,13 @@ def tree(values: _Values, combine: _Combine) -> Any:
     return level[0]
 
 
-def _scan_of_warp(values: _Values, combine: _Combine, width: int = WARP_SIZE) -> dict[int, Any]:
+def scan_of_warp(values: _Values, combine: _Combine, width: int = WARP_SIZE) -> dict[int, Any]:
     """Each value with all before it: what an upper half has, behind all of the lower half."""
     if width == 1:
         return dict(values)
     half = width // 2
-    low = _scan_of_warp({i: v for i, v in values.items() if i < half}, combine, half)
-    high = _scan_of_warp({i - half: v for i, v in values.items() if i >= half}, combine, half)
+    low = scan_of_warp({i: v for i, v in values.items() if i < half}, combine, half)
+    high = scan_of_warp({i - half: v for i, v in values.items() if i >= half}, combine, half)
     if low:
         last = low[max(low)]
         high = {i: combine(last, v) for i, v in high.items()}
@@ -116,7 +119,7 @@ def _reduce(values: _Values, combine: _Combine) -> Any:
 def _scan(values: _Values, combine: _Combine) -> dict[int, Any]:
     result: dict[int, Any] = {}
     for number, warp in _warps(values).items():
-        scanned = _scan_of_warp(warp, combine)
+        scanned = scan_of_warp(warp, combine)
         if result:
             last = result[max(result)]
             scanned = {lane: combine(last, value) for lane, value in scanned.items()}
@@ -212,8 +215,8 @@ def _truths(given: Mapping[int, tuple[Any, ...]]) -> list[bool]:
 #: Each operation: from the arguments of who takes part, to what each of them gets.
 _WORDS: dict[str, Callable[[Mapping[int, tuple[Any, ...]]], dict[int, Any]]] = {
     "sum": _sum,
-    "max": _extreme(_larger),
-    "min": _extreme(_smaller),
+    "max": _extreme(greatest),
+    "min": _extreme(least),
     "any": lambda given: dict.fromkeys(given, any(_truths(given))),
     "all": lambda given: dict.fromkeys(given, all(_truths(given))),
     "count": lambda given: dict.fromkeys(given, np.int32(sum(_truths(given)))),

@@ -23,7 +23,7 @@ from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.support.groups import GROUPS
 from tests.support.simt import STOPS, Launch, Stop, Thread
 
-__all__ = ["python_function", "simulate", "simulate_forall", "unit_of"]
+__all__ = ["Language", "PausingThread", "python_function", "simulate", "simulate_forall", "unit_of"]
 
 
 def python_function(decorated: Any) -> Callable[..., Any]:
@@ -37,11 +37,11 @@ def unit_of(kernel: Any) -> FunctionUnit:
     return make_unit(getattr(kernel, "__wrapped__", kernel), constants=constants)
 
 
-class _Language:
+class Language:
     """Stands in for the ``kd`` of a kernel: that of the thread whose turn it is."""
 
     def __init__(self) -> None:
-        self.turn: _Call | _Pausing
+        self.turn: _Call | PausingThread
         self.can_wait = False
         self.shared = types.SimpleNamespace(array=self._shared_array)
         self.const = types.SimpleNamespace(array_like=lambda array: array)
@@ -58,7 +58,7 @@ class _Language:
         self._wait("syncwarp", (mask,))
 
     def _wait(self, name: str, args: tuple[Any, ...]) -> Any:
-        assert isinstance(self.turn, _Pausing), f"no code of the kernel has the name {name}"
+        assert isinstance(self.turn, PausingThread), f"no code of the kernel has the name {name}"
         frame = sys._getframe(2)
         return self.turn.wait(((name, frame.f_code, frame.f_lineno, _lines_to(frame)), args))
 
@@ -73,7 +73,7 @@ class _Language:
 class _Group:
     """Stands in for ``kd.warp``, ``kd.block`` or ``kd.chain``."""
 
-    def __init__(self, language: _Language, group: str) -> None:
+    def __init__(self, language: Language, group: str) -> None:
         self._language = language
         self._group = group
 
@@ -100,7 +100,7 @@ def _lines_to(frame: types.FrameType | None) -> tuple[int, ...]:
 class _Call:
     """A thread that waits for no other."""
 
-    def __init__(self, thread: Thread, language: _Language, body: Callable[[], Any]) -> None:
+    def __init__(self, thread: Thread, language: Language, body: Callable[[], Any]) -> None:
         self.thread = thread
         self._language = language
         self._body = body
@@ -111,10 +111,10 @@ class _Call:
         raise StopIteration
 
 
-class _Pausing:
+class PausingThread:
     """A thread that a Python thread of its own runs, which waits for its turn."""
 
-    def __init__(self, thread: Thread, language: _Language, body: Callable[[], Any]) -> None:
+    def __init__(self, thread: Thread, language: Language, body: Callable[[], Any]) -> None:
         self.thread = thread
         self._language = language
         self._turn, self._pause = threading.Semaphore(0), threading.Semaphore(0)
@@ -152,7 +152,7 @@ class _Pausing:
         return self._answer
 
 
-def _rebind(function: Callable[..., Any], language: _Language, done: dict[int, Any]) -> Any:
+def _rebind(function: Callable[..., Any], language: Language, done: dict[int, Any]) -> Any:
     """Return the function with our `language` for its ``kd``, its device functions likewise."""
 
     def replace(value: Any) -> Any:
@@ -189,9 +189,9 @@ def _device_function(x):  # type: ignore[no-untyped-def]
 
 
 def _run(kernel: Any, launch: Launch, args: tuple[Any, ...]) -> None:
-    language = _Language()
+    language = Language()
     body = _rebind(python_function(kernel), language, {})
-    kind = _Pausing if language.can_wait else _Call
+    kind = PausingThread if language.can_wait else _Call
     constants = getattr(kernel, "_constant_values", None) or {}
     launch.run(lambda thread: kind(thread, language, lambda: body(*args, **constants)))
 

@@ -1,4 +1,4 @@
-"""Oracles of reductions of tiles, which combine elements in the documented order."""
+"""Oracles of reductions and scans of tiles, which combine elements in the documented order."""
 
 from __future__ import annotations
 
@@ -7,9 +7,34 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["fold", "fold_row"]
+from tests.support.arrays import random_array
+from tests.support.groups import scan_of_warp
+
+__all__ = ["TILE_BLOCKS", "fold", "fold_row", "scan", "scan_row", "special_values", "summed"]
 
 _WARP = 32
+#: Blocks with whole warps, with a partial one, and with less than one.
+TILE_BLOCKS = (128, 100, 7)
+
+
+def special_values(rng: np.random.Generator, count: int, dtype: str) -> np.ndarray:
+    """Small numbers, NaN, infinities and -0 among floats."""
+    array = random_array(rng, count, "float32" if dtype == "bfloat16" else dtype).astype(dtype)
+    if np.dtype(dtype).kind == "f" or dtype == "bfloat16":
+        places = rng.permutation(count)[:4]
+        array[places[: len(array[places])]] = np.array([np.nan, -0.0, 0.0, np.inf], dtype)[
+            : len(places)
+        ]
+    return array
+
+
+def summed(dtype: np.dtype) -> Any:
+    """The dtype in which elements are added."""
+    if dtype.kind in "bi":
+        return np.int64
+    if dtype.kind == "u":
+        return np.uint64
+    return np.float32 if dtype.itemsize < 4 else dtype
 
 
 def _group(count: int, threads: int) -> int:
@@ -50,3 +75,48 @@ def fold_row(row: np.ndarray, combine: Callable[[Any, Any], Any]) -> Any:
         for lane, value in enumerate(row[start : start + lanes]):
             found[lane] = combine(found[lane], value)
     return _pairs(found, combine)
+
+
+def scan(tile: np.ndarray, threads: int, *, exclusive: bool = False) -> np.ndarray:
+    """Sums up to each element of a tile, counted along its last axis first."""
+    flat = tile.reshape(-1)
+    group = _group(flat.size, threads)
+    places = threads * group
+    starts = [
+        (first, min(first + _WARP * group, round_ + places, flat.size))
+        for round_ in range(0, flat.size, places)
+        for first in range(round_, min(round_ + places, flat.size), _WARP * group)
+    ]
+    return _scan_segments(flat, starts, group, exclusive=exclusive)
+
+
+def scan_row(row: np.ndarray, *, exclusive: bool = False) -> np.ndarray:
+    """Sums up to each element of a row, by as many neighbours as a warp has lanes."""
+    starts = [(first, min(first + _WARP, row.size)) for first in range(0, row.size, _WARP)]
+    return _scan_segments(row, starts, 1, exclusive=exclusive)
+
+
+def _scan_segments(
+    flat: np.ndarray, segments: list[tuple[int, int]], group: int, *, exclusive: bool
+) -> np.ndarray:
+    out = np.empty_like(flat)
+    carry: Any = None
+    for start, end in segments:
+        own = [list(np.add.accumulate(flat[i : i + group])) for i in range(start, end, group)]
+        sums = scan_of_warp({i: each[-1] for i, each in enumerate(own)}, lambda a, b: a + b)
+        for lane, each in enumerate(own):
+            parts = [part for part in (carry, sums.get(lane - 1)) if part is not None]
+            before = parts[0] if parts else None
+            if len(parts) == 2:
+                before = parts[0] + parts[1]
+            given = (
+                [before if before is not None else flat.dtype.type(0), *each] if exclusive else each
+            )
+            for place in range(group):
+                value = given[place]
+                if before is not None and not (exclusive and place == 0):
+                    value = before + value
+                out[start + lane * group + place] = value
+        last = sums[len(own) - 1]
+        carry = last if carry is None else carry + last
+    return out

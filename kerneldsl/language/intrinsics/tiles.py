@@ -114,6 +114,14 @@ tile = IntrinsicGroup(
         "mean": _reduction("mean", "The mean: of integers as float64."),
         "any": _reduction("any", "Whether any element is not zero."),
         "all": _reduction("all", "Whether no element is zero."),
+        "cumsum": _collective(
+            "cumsum",
+            "For each element the sum of those up to it, or, if `exclusive`, of those before it, "
+            "of dtypes as in `sum`. With `axis` along that one; without it a tile of one axis.",
+            *("tile", "axis", "exclusive"),
+            static=("axis", "exclusive"),
+            defaults={"axis": None, "exclusive": False},
+        ),
         "map": _collective(
             "map",
             "A function of numbers, called for each element with what follows; written "

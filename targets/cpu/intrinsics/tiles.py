@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
+from numba import types
 from numba.extending import intrinsic
 
+from kerneldsl.lowering.groups import Combination, combination_of
+from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.lowering.tile_folds import COMBINATIONS, Combine
+from targets.cpu.ids import WARP_SIZE
+from targets.cpu.intrinsics.groups.combine import scan_vector
+from targets.cpu.intrinsics.groups.room import I64, WIDTHS
 
-__all__ = ["FOLDS"]
+__all__ = ["FOLDS", "scan_lanes"]
 
 
 def _operation(combine: Combine) -> Callable[..., Any]:
@@ -30,3 +37,35 @@ def _operation(combine: Combine) -> Callable[..., Any]:
 FOLDS: dict[str, Callable[..., Any]] = {
     name: _operation(combine) for name, combine in COMBINATIONS.items()
 }
+
+
+@intrinsic
+def scan_lanes(typingctx: Any, sums: Any) -> Any:
+    """Add to each of as many elements as a warp has lanes, from place 1 on, those before it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = combination_of("sum", context, sums.dtype)
+        data = make_array(sums)(context, builder, args[0]).data
+        first = builder.gep(data, [I64(1)])
+        if found.is_vectorizable:
+            place = builder.bitcast(first, ir.VectorType(found.value_type, WARP_SIZE).as_pointer())
+            scan_vector(builder, found, place, builder.load(place, align=1))
+        else:
+            _scan_each(builder, found, first)
+        return context.get_dummy_value()
+
+    return types.none(sums), generate
+
+
+def _scan_each(builder: ir.IRBuilder, found: Combination, first: ir.Value) -> None:
+    """Scan as a vector is scanned, element by element."""
+    places = [builder.gep(first, [I64(lane)]) for lane in range(WARP_SIZE)]
+    model = found.context.data_model_manager[found.kind]
+    values = [model.load_from_data_pointer(builder, place) for place in places]
+    for width in WIDTHS:
+        for lane in range(WARP_SIZE):
+            if lane & width:
+                before = values[lane & -2 * width | width - 1]
+                values[lane] = found.combine(builder, before, values[lane])
+    for place, value in zip(places, values, strict=True):
+        builder.store(model.as_data(builder, value), place)

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.analysis.tile_shapes import Shape
 from kerneldsl.frontend.syntax import assign, call, load, store
-from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.tile_folds import identity_of
+from targets.cuda.compile.tile_lanes import WARP_SIZE, WIDTHS, Lanes
 
 if TYPE_CHECKING:
     from targets.cuda.compile.spread_tiles import TileSpreader
 
 __all__ = ["FoldSpreader"]
-
-_WARP = 32
 
 
 class FoldSpreader:
@@ -111,20 +109,16 @@ class FoldSpreader:
     def _block(self, total: str) -> list[ast.stmt]:
         """Combine a value of each thread, and give all of them the result."""
         spreader, threads = self.spreader, self.spreader.plan.threads
-        out: list[ast.stmt] = []
-        lane, warp = spreader.names.make("lane"), spreader.names.make("warp")
-        thread = load(spreader.thread)
-        out.append(assign(lane, ast.BinOp(thread, ast.Mod(), ast.Constant(_WARP))))
-        out.append(assign(warp, ast.BinOp(thread, ast.FloorDiv(), ast.Constant(_WARP))))
-        out += self._warp(total, load(lane), load(warp))
-        warps = -(-threads // _WARP)
+        lanes = Lanes(spreader)
+        out = [*lanes.before, *self._warp(total, lanes)]
+        warps = -(-threads // WARP_SIZE)
         if warps == 1:
-            mask = ast.Constant((1 << threads) - 1 if threads < _WARP else 0xFFFFFFFF)
-            return [*out, assign(total, self._exchanged("shfl_sync", mask, total, ast.Constant(0)))]
+            first = lanes.exchanged("shfl_sync", total, ast.Constant(0), self.dtype)
+            return [*out, assign(total, first)]
         room = spreader.names.make("room")
         spreader.array(room, "shared", warps, self.dtype)
-        is_first = ast.Compare(load(lane), [ast.Eq()], [ast.Constant(0)])
-        out.append(ast.If(is_first, [spreader.set(room, load(warp), load(total))], []))
+        is_first = ast.Compare(lanes.lane, [ast.Eq()], [ast.Constant(0)])
+        out.append(ast.If(is_first, [spreader.set(room, lanes.warp, load(total))], []))
         out.append(spreader.wait())
         out.append(assign(total, spreader.at(room, ast.Constant(0))))
         at = spreader.names.make("at")
@@ -135,46 +129,24 @@ class FoldSpreader:
             out.append(spreader.wait())  # nobody writes the next result while another one reads
         return out
 
-    def _warp(self, total: str, lane: ast.expr, warp: ast.expr) -> list[ast.stmt]:
+    def _warp(self, total: str, lanes: Lanes) -> list[ast.stmt]:
         """Combine a value of each lane of a warp; the first lane has the result then."""
-        spreader, threads = self.spreader, self.spreader.plan.threads
-        rest = threads % _WARP
+        spreader = self.spreader
         out: list[ast.stmt] = []
-        mask: ast.expr = ast.Constant(0xFFFFFFFF)
-        count: ast.expr | None = None
-        if rest:
-            name, lanes = spreader.names.make("mask"), spreader.names.make("lanes")
-            is_last = ast.Compare(warp, [ast.Eq()], [ast.Constant(threads // _WARP)])
-            partial = ast.Constant((1 << rest) - 1)
-            out.append(assign(name, ast.IfExp(is_last, partial, mask)))
-            out.append(assign(lanes, ast.IfExp(is_last, ast.Constant(rest), ast.Constant(_WARP))))
-            mask, count = load(name), load(lanes)
         other = spreader.names.make("other")
-        for step in (1, 2, 4, 8, 16):
-            if step >= threads:
+        for width in WIDTHS:
+            if width >= spreader.plan.threads:
                 break
-            distance = ast.Constant(step)
-            out.append(assign(other, self._exchanged("shfl_down_sync", mask, total, distance)))
+            distance = ast.Constant(width)
+            exchanged = lanes.exchanged("shfl_down_sync", total, distance, self.dtype)
+            out.append(assign(other, exchanged))
             met: ast.expr = self.combined(load(total), load(other))
-            if count is not None:
-                has_other = ast.Compare(ast.BinOp(lane, ast.Add(), distance), [ast.Lt()], [count])
+            if lanes.rest:
+                source = ast.BinOp(lanes.lane, ast.Add(), distance)
+                has_other = ast.Compare(source, [ast.Lt()], [lanes.count])
                 met = ast.IfExp(has_other, met, load(total))
             out.append(assign(total, met))
         return out
-
-    def _exchanged(self, word: str, mask: ast.expr, value: str, lane: ast.expr) -> ast.expr:
-        """Return another lane's value, of any dtype."""
-        row = ELEMENT_TYPES[self.dtype]
-        whole: ast.expr = load(value)
-        if row.is_complex:
-            parts = [
-                self.spreader.use(word, mask, ast.Attribute(whole, part, ast.Load()), lane)
-                for part in ("real", "imag")
-            ]
-            return call(f"kd_as_{self.dtype}", call("kd_complex", *parts))
-        if row.is_narrow:
-            whole = call("kd_as_float32", whole)
-        return call(f"kd_as_{self.dtype}", self.spreader.use(word, mask, whole, lane))
 
     # -- along an axis ----------------------------------------------------------------------------
 
@@ -226,7 +198,7 @@ class FoldSpreader:
         """Combine a row: as many accumulators as a warp has lanes, then neighbours."""
         spreader = self.spreader
         _, columns = shape
-        lanes = min(_WARP, columns)
+        lanes = min(WARP_SIZE, columns)
         own, at, turn = (spreader.names.make(stem) for stem in ("own", "at", "round"))
         spreader.array(own, "local", lanes, self.dtype)
         start = ast.BinOp(load(line), ast.Mult(), ast.Constant(columns))

@@ -25,6 +25,7 @@ from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_plan import Layout, TilePlan, plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cuda.compile.fold_tiles import FoldSpreader
+from targets.cuda.compile.scan_tiles import ScanSpreader
 from targets.cuda.compile.tile_memory import MemorySpreader, plus, times
 
 __all__ = ["TileSpreader", "spread_tiles"]
@@ -153,6 +154,9 @@ class TileSpreader:
             return spreader.write(
                 target, node.args[0], shape, use.static["axis"], is_mean=name == "mean"
             )
+        if name == "cumsum":
+            scan = ScanSpreader(self, dtype, exclusive=use.static["exclusive"])
+            return scan.write(target, node.args[0], shape, use.static["axis"])
         raise NotImplementedError(name)
 
     def _write(self, target: str, statements: list[ast.stmt]) -> list[ast.stmt]:

@@ -11,24 +11,10 @@ import numpy as np
 import kerneldsl as kd
 from tests.support.arrays import HOST_DTYPES, poisoned, random_array
 from tests.support.cases import CaseList
-from tests.support.tiles import fold, fold_row
+from tests.support.tiles import TILE_BLOCKS, fold, fold_row, special_values, summed
 
 _LIST = CaseList("tiles")
 CASES = _LIST.cases
-
-#: Blocks with whole warps, with a partial one, and with less than one.
-_BLOCKS = (128, 100, 7)
-
-
-def _values(rng: np.random.Generator, count: int, dtype: str) -> np.ndarray:
-    """Small numbers, NaN, infinities and -0 among floats."""
-    array = random_array(rng, count, "float32" if dtype == "bfloat16" else dtype).astype(dtype)
-    if np.dtype(dtype).kind == "f" or dtype == "bfloat16":
-        places = rng.permutation(count)[:4]
-        array[places[: len(array[places])]] = np.array([np.nan, -0.0, 0.0, np.inf], dtype)[
-            : len(places)
-        ]
-    return array
 
 
 # -- memory ---------------------------------------------------------------------------------------
@@ -73,7 +59,7 @@ def _add_copies(dtype: str, width: int, block: int, n: int, m: int, at: int, to:
 for _dtype in HOST_DTYPES:
     _add_copies(_dtype, 256, 64, 900, 1000, 0, 0)
     _add_copies(_dtype, 130, 32, 700, 650, -3, 5)
-for _block in _BLOCKS:
+for _block in TILE_BLOCKS:
     _add_copies("float32", 512, _block, 2048, 2048, 0, 0)
     _add_copies("float32", 400, _block, 1999, 1990, 1, -1)
     _add_copies("int8", 512, _block, 2048, 2049, 0, 1)
@@ -96,7 +82,7 @@ def _windowed(x: np.ndarray, y: np.ndarray, row: int, column: int) -> dict[int, 
 
 
 for _row, _column in ((0, 0), (-2, 20), (7, -5), (30, 0)):
-    for _block in _BLOCKS:
+    for _block in TILE_BLOCKS:
         _LIST.add(
             f"window.{_row}.{_block}",
             _window,
@@ -168,7 +154,7 @@ def _computed(x: np.ndarray, y: np.ndarray, table: np.ndarray, scale: Any) -> di
     return {1: y}
 
 
-for _block in _BLOCKS:
+for _block in TILE_BLOCKS:
     for _scale in (np.float32(3), np.float32(-1)):
         _LIST.add(
             f"elements.{_block}.{int(_scale)}",
@@ -205,7 +191,7 @@ def _without_mean(block: int) -> Any:
     return expected
 
 
-for _block in _BLOCKS:
+for _block in TILE_BLOCKS:
     _LIST.add(
         f"own.{_block}",
         _own_of_block,
@@ -257,18 +243,9 @@ def _reducing(name: str, width: int) -> Any:
     return kernels[name]
 
 
-def _summed(dtype: np.dtype) -> Any:
-    """The dtype in which elements are added."""
-    if dtype.kind in "bi":
-        return np.int64
-    if dtype.kind == "u":
-        return np.uint64
-    return np.float32 if dtype.itemsize < 4 else dtype
-
-
 @np.errstate(all="ignore")
 def _reduced(name: str, tile: np.ndarray, threads: int, by: Any = fold) -> Any:
-    wide = _summed(tile.dtype)
+    wide = summed(tile.dtype)
     if name in ("any", "all"):
         return getattr(np, name)(tile != 0)
     if name == "mean":
@@ -298,7 +275,7 @@ def _extreme(name: str) -> Any:
 def _add_reduction(name: str, dtype: str, width: int, block: int) -> None:
     def make(rng: np.random.Generator) -> tuple[Any, ...]:
         kind = np.dtype(dtype)
-        rows = np.stack([_values(rng, width, dtype) for _ in range(5)])
+        rows = np.stack([special_values(rng, width, dtype) for _ in range(5)])
         rows[4] = np.zeros(width, kind)  # all of it nothing
         if kind.kind == "f" and name in ("max", "min"):
             rows[3] = np.array(np.nan, kind)
@@ -328,7 +305,7 @@ for _dtype in HOST_DTYPES:
         if _name in ("max", "min") and (_kind == "c" or _dtype == "bool"):
             continue
         _add_reduction(_name, _dtype, 300, 64)
-for _block in _BLOCKS:
+for _block in TILE_BLOCKS:
     for _width in (5, 1024, 1000):
         for _name in ("sum", "max", "any"):
             _add_reduction(_name, "float32", _width, _block)
@@ -358,7 +335,7 @@ def _along_axes(block: int) -> Any:
     return expected
 
 
-for _block in (*_BLOCKS, 32):
+for _block in (*TILE_BLOCKS, 32):
     _LIST.add(
         f"axes.{_block}",
         _axes,
@@ -406,7 +383,7 @@ def _softmaxed(x: np.ndarray, out: np.ndarray) -> dict[int, np.ndarray]:
     return {1: e / e.sum(1, keepdims=True)}
 
 
-for _block in _BLOCKS:
+for _block in TILE_BLOCKS:
     for _columns in (100, 300):
         _LIST.add(
             f"softmax.{_block}.{_columns}",

@@ -67,6 +67,28 @@ def do_not_fit(x):
     kd.tile.store(x, 0, kd.tile.load(x, 0, 64) + kd.tile.load(x, 0, 32))
 
 
+SIZES = (8, 4)
+
+
+def other_axis(x):
+    t = kd.tile.zeros(SIZES, kd.float32).cumsum(axis=2)
+    kd.tile.store(x, (0, 0), t)
+
+
+def axis_of_a_launch(x, n):
+    kd.tile.store(x, (0, 0), kd.tile.zeros(SIZES, kd.float32).cumsum(n))
+
+
+def exclusive_of_a_launch(x, n):
+    kd.tile.store(x, 0, kd.tile.zeros(8, kd.float32).cumsum(exclusive=n))
+
+
+def all_of_two_axes(x):
+    t = kd.tile.zeros(SIZES, kd.float32)
+    t = t.cumsum()
+    kd.tile.store(x, 0, t)
+
+
 def truth(x):
     t = kd.tile.load(x, 0, 64)
     if t > 3:
@@ -75,7 +97,15 @@ def truth(x):
 
 @pytest.mark.parametrize(
     ("function", "message"),
-    [(two_shapes, "holds tiles of shapes"), (do_not_fit, "do not fit"), (truth, "is a tile")],
+    [
+        (two_shapes, "holds tiles of shapes"),
+        (do_not_fit, "do not fit"),
+        (other_axis, "axis 2 does not exist"),
+        (axis_of_a_launch, "axis is n, which is not a constant"),
+        (exclusive_of_a_launch, "exclusive is n, which is not a constant"),
+        (all_of_two_axes, r"tiles of shapes \(8, 4\) and \(32,\)"),
+        (truth, "is a tile"),
+    ],
 )
 def test_what_has_no_meaning(function: Any, message: str) -> None:
     with pytest.raises(kd.UnsupportedConstructError, match=message):

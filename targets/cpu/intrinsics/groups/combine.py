@@ -25,7 +25,7 @@ from targets.cpu.intrinsics.groups.room import (
     last_of,
 )
 
-__all__ = ["reduce_values", "scan_before", "scan_values"]
+__all__ = ["reduce_values", "scan_before", "scan_values", "scan_vector"]
 
 
 def reduce_values(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
@@ -170,7 +170,7 @@ def scan_values(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
         present = room.present(loop.index)
         first = builder.gep(values, [builder.mul(loop.index, I64(WARP_SIZE))])
         with builder.if_then(is_any(builder, present)):
-            _of_warp(builder, found, present, first, _scan_vector, _scan_tree)
+            _of_warp(builder, found, present, first, scan_vector, _scan_tree)
             if scope is Scope.BLOCK:
                 with builder.if_then(before.is_begun):
                     _behind(builder, found, before.value, first, present)
@@ -191,9 +191,10 @@ def _behind(
         builder.store(found.combine(builder, before, builder.load(place)), place)
 
 
-def _scan_vector(
+def scan_vector(
     builder: ir.IRBuilder, found: Combination, place: ir.Value, vector: ir.Value
 ) -> None:
+    """Combine each value of a vector with those before it, and store them at a place."""
     for width in WIDTHS:
         # Lanes of an upper half meet the last of the lower half, which has all before them.
         sources = [lane & -2 * width | width - 1 for lane in range(WARP_SIZE)]

@@ -1,0 +1,30 @@
+"""Tiles as the CUDA target spreads them over threads, run on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conformance.kernels import tile_scans, tiles
+from tests.ptx.helpers import specialize
+from tests.support.cases import Case, copy_arguments
+from tests.support.extent import sample
+from tests.support.spread_tiles import simulate_spread
+
+#: Those whose arithmetic NumPy types as Numba does.
+_WORDS = ("window", "copy", "sum", "max", "min", "any", "all")
+_CASES = [
+    *(case for case in tiles.CASES if case.name.split(".")[1] in _WORDS),
+    *tile_scans.CASES,
+]
+
+
+@pytest.mark.parametrize("case", sample(_CASES, 12), ids=lambda case: case.name)
+def test_spread_tiles_hold_the_same_elements(case: Case) -> None:
+    args = case.arguments(np.random.default_rng(3))
+    expected = case.expect(args)
+    after = copy_arguments(args)
+    block = case.block_dim
+    specialization = specialize(case.kernel, case.kinds, case.mode, block=block)
+    simulate_spread(specialization, case.grid, after)
+    case.compare("cuda", after, expected)
