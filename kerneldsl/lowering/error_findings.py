@@ -1,0 +1,364 @@
+"""Causes of compilation errors, read off Numba's text and told in plain words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import ArrayKind, Kind
+from kerneldsl.language.reserved import RESERVED_PREFIX
+from kerneldsl.lowering.mixed_floats import find_mixture
+from kerneldsl.lowering.node_tests import (
+    Matches,
+    conditions,
+    has_float_index,
+    has_indices,
+    is_attribute,
+    is_call_of,
+    is_name,
+    is_operation,
+    is_read_element,
+    is_stored_element,
+    is_subscript,
+    is_unpacked,
+    needs_memory,
+)
+from kerneldsl.lowering.numba_text import arguments_of, last_name, plain
+
+__all__ = ["Finding", "find_cause"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Cause of a compilation error, in plain words, and the node it is about.
+
+    Where nothing matches, it is the one expression that `may_match`; of several it is none.
+    """
+
+    what: str
+    remedy: str
+    matches: Matches
+    may_match: Matches | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A pattern of Numba's text, and what it means; *tell* gets the pattern's groups."""
+
+    pattern: re.Pattern[str]
+    tell: Callable[..., Finding]
+
+
+def find_cause(text: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Finding | None:
+    """Return what the text of an error of Numba's means; ``None`` where no rule knows.
+
+    `kinds` are those of the kernel's arguments.
+    """
+    condition = _ARRAY_AS_CONDITION.search(text)
+    if condition is not None:
+        return _explain_condition(condition[1], unit, kinds)
+    for rule in _RULES:
+        match = rule.pattern.search(text)
+        if match is not None:
+            return rule.tell(*match.groups())
+    return _explain_mixture(unit, kinds) if _NO_COMMON_TYPE.search(text) else None
+
+
+def _explain_intrinsic(name: str, text: str) -> Finding:
+    """Return what a typing rule of ours says of an argument."""
+    start = f"{RESERVED_PREFIX}{name.replace('.', '_')}_"
+
+    def is_call(node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and getattr(node.func, "id", "").startswith(start)
+
+    return Finding(
+        f"kd.{name}: {text.rstrip('.')}", "Convert the argument to a type that it takes", is_call
+    )
+
+
+def _explain_memory() -> Finding:
+    return Finding(
+        "an expression over whole arrays needs memory for its result, which a kernel cannot "
+        "allocate",
+        "Assign it to a row, o[i] = … or t[:] = … of a kd.local.array, or write a loop over the "
+        "elements",
+        needs_memory,
+        lambda node: isinstance(node, ast.BinOp | ast.UnaryOp),
+    )
+
+
+def _explain_attribute(name: str, owner: str) -> Finding:
+    what = f"a value of type {plain(owner)} has no attribute {name!r}"
+    return Finding(what, "Check the spelling and the argument's type", is_attribute(name))
+
+
+def _explain_module_attribute(name: str, owner: str) -> Finding:
+    return Finding(
+        f"{owner}.{name} is not available in a kernel",
+        "Write it with operations on single elements, or do it outside the kernel",
+        is_attribute(name),
+    )
+
+
+def _explain_undefined(name: str) -> Finding:
+    return Finding(
+        f"the variable {name} is not defined here", f"Assign {name} first", is_name(name)
+    )
+
+
+def _explain_index_type(index: str) -> Finding:
+    return Finding(
+        f"an array is indexed by a value of type {plain(index)}",
+        "Index by an integer: // divides integers, int(…) makes one of a float",
+        has_float_index,
+        is_subscript,
+    )
+
+
+def _explain_index_count(array: str, count: str) -> Finding:
+    return Finding(
+        f"an array of type {plain(array)} is indexed with {count} indices",
+        "Use one index for each axis, or pass an array of that rank",
+        has_indices(int(count)),
+        is_subscript,
+    )
+
+
+def _explain_unify(one: str, other: str, name: str) -> Finding:
+    variable = name.partition(".")[0].lstrip("$")
+    if name.startswith(("$", "phi")) or re.fullmatch(r"phi\d+(\.\d+)?", variable):
+        first, second = sorted((plain(one), plain(other)))  # versions of Python differ in order
+        return Finding(
+            f"a conditional expression is {first} on one path and {second} on another",
+            "Give it values of one type, or write if and else",
+            lambda node: isinstance(node, ast.IfExp | ast.BoolOp),
+        )
+    return Finding(
+        f"the variable {variable} is {plain(one)} on one path and {plain(other)} on another",
+        f"Give {variable} values of one type, or use two variables",
+        is_name(variable),
+    )
+
+
+def _explain_mixture(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Finding:
+    mixture = find_mixture(unit, kinds)
+    what = "a value is a float of 16 bits on one path and an integer on another"
+    if mixture is not None:
+        of = (
+            f"variable {mixture.node.id}"
+            if isinstance(mixture.node, ast.Name)
+            else "conditional expression"
+        )
+        what = f"the {of} is {mixture.narrow} on one path and {mixture.other} on another"
+    return Finding(
+        f"{what}, and no type holds both",
+        "Convert each to one type, as in np.float32(value)",
+        lambda node: mixture is not None and node is mixture.node,
+    )
+
+
+def _explain_condition(array: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Finding:
+    """Return the finding of an array that stands where a condition does, for it has no truth."""
+    arrays = {
+        name
+        for name, kind in zip(unit.parameters, kinds, strict=False)
+        if isinstance(kind, ArrayKind)
+    }
+    asked = {
+        id(node): node
+        for reached in unit.reachable()
+        for node in conditions(reached.tree)
+        if isinstance(node, ast.Name)
+    }
+    return Finding(
+        f"an array, {plain(array)}, is used as a condition",
+        "Write the condition of an element, as in x[i] != 0, or of the size, as in x.size > 0",
+        lambda node: id(node) in asked and asked[id(node)].id in arrays,
+        lambda node: id(node) in asked,
+    )
+
+
+#: What Python's names of types of objects stand for.
+_PYTHONS_OWN = {"type": "a class", "builtin_function_or_method": "a function of Python's"}
+
+
+def _explain_unknown_object(kind: str) -> Finding:
+    name = last_name(kind)
+    what = _PYTHONS_OWN.get(name, f"an object of type {name}")
+    return Finding(
+        f"{what} is used that has no meaning in a kernel",
+        "Use numbers, arrays and tuples of them; do the rest outside the kernel",
+        lambda node: False,
+    )
+
+
+def _explain_return(types: str) -> Finding:
+    return Finding(
+        f"a device function returns values of different types, {plain(types)}",
+        "Return one type on every path",
+        lambda node: False,
+    )
+
+
+def _explain_binding(signature: str) -> Finding:
+    return Finding(
+        f"the arguments of a call do not match the parameters {signature}",
+        "Give each parameter one argument",
+        lambda node: isinstance(node, ast.Call),
+    )
+
+
+def _explain_loop(looped: str) -> Finding:
+    found = plain(looped)
+    if found.startswith("tuple("):
+        return Finding(
+            f"a for runs over values of several types, {found}",
+            "Give them one type, as in (1.0, 2.5), or loop over range(n) and choose by if",
+            lambda node: False,
+            lambda node: isinstance(node, ast.Tuple),
+        )
+    return Finding(
+        f"a for runs over {found}",
+        "Loop over range(n), a tuple or an array",
+        lambda node: False,
+    )
+
+
+def _explain_unpacking(value: str) -> Finding:
+    return Finding(
+        f"one value, {plain(value)}, is unpacked into several names",
+        "Assign it to one name; kd.grid(1) gives one index, kd.grid(2) two and kd.grid(3) three",
+        is_unpacked,
+    )
+
+
+def _explain_unpacked_count(wanted: str, found: str) -> Finding:
+    return Finding(
+        f"{found} values are unpacked into {wanted} names",
+        "Give each value a name; kd.grid(1) gives one index, kd.grid(2) two and kd.grid(3) three",
+        is_unpacked,
+    )
+
+
+_OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "neg": "-", "invert": "~", "iadd": "+=",
+    "isub": "-=", "imul": "*=", "itruediv": "/=", "ifloordiv": "//=",
+}  # fmt: skip
+
+
+_MAKERS = frozenset(
+    f"{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")
+) | {"arange", "array", "copy", "linspace"}
+#: Numba's names of methods of arrays.
+_REDUCTIONS = {"npy_max": "max", "npy_min": "min"}
+
+
+def _explain_no_implementation(function: str, arguments: str) -> Finding:
+    name, types = last_name(function), ", ".join(arguments_of(arguments))
+    if name in ("getitem", "static_getitem"):
+        return Finding(
+            f"unsupported index type in an expression: {types} (value, index)",
+            "Index arrays by integers, and tuples by constants",
+            is_subscript,
+        )
+    if name == "setitem" and arguments.lstrip("(").startswith("readonly "):
+        return Finding(
+            "cannot assign to an element of a captured array, which is a constant",
+            "Pass the array as an argument",
+            is_subscript,
+        )
+    if name == "setitem" and arguments.endswith("Unknown"):
+        return Finding(
+            "what is stored contains a variable that is not assigned yet",
+            "Assign the variable first, on every path",
+            lambda node: False,
+        )
+    stored = re.fullmatch(r".*, (array\(\w+, \dd, \w\))\)?", arguments)
+    if name == "setitem" and stored is not None:
+        return Finding(
+            f"an array, {plain(stored[1])}, is stored in one element",
+            "Use one index for each axis of the array that is read, or loop over its elements",
+            lambda node: False,
+            is_read_element,
+        )
+    if name == "setitem":
+        array, _, value = arguments_of(arguments)
+        return Finding(
+            f"a value of type {value} is stored in an element of {array}",
+            "Store a number: it is converted to the type of the elements",
+            is_stored_element,
+        )
+    if name in _MAKERS:
+        return Finding(
+            f"np.{name} allocates memory, which a kernel cannot",
+            "Write kd.local.array(shape, dtype), whose shape is a constant, and fill it in a loop; "
+            "or make the array before the launch, and pass it",
+            is_call_of(name),
+        )
+    if name in _REDUCTIONS:
+        called = _REDUCTIONS[name]
+        return Finding(
+            f"arrays have no {called}() in a kernel",
+            "Write a loop over the elements",
+            is_attribute(called),
+        )
+    if name in _OPERATORS:
+        operands = " and ".join(arguments_of(arguments))
+        return Finding(
+            f"in a kernel, the operator {_OPERATORS[name]} does not take {operands}",
+            "Work element by element"
+            if "array(" in arguments
+            else "Convert the operands to numbers that it takes",
+            is_operation,
+        )
+    return Finding(
+        f"in a kernel, {name} cannot be called with ({types})",
+        "Write a loop over the elements"
+        if "array(" in arguments
+        else f"Call {name} with scalars that it takes, or write it out",
+        is_call_of(name),
+    )
+
+
+#: NumPy's text where no type holds two, and Numba's name of a type that NumPy has and it lacks.
+_NO_COMMON_TYPE = re.compile(r"do not have a common DType|^\W*b?float16\W*$", re.MULTILINE)
+
+_ARRAY_AS_CONDITION = re.compile(
+    r"No implementation of function Function\(<class 'bool'>\) found for signature:"
+    r".*?>>> bool\((?:readonly )?(array\(.+?\))\)\s*\n",
+    re.DOTALL,
+)
+
+_RULES: tuple[_Rule, ...] = tuple(
+    _Rule(re.compile(pattern, re.DOTALL), tell)
+    for pattern, tell in (
+        (r"TypingError: kerneldsl\.([\w.]+): ([^\n]*)", _explain_intrinsic),
+        (r"NRT required but not enabled|_ol_array_allocate|array_allocate", _explain_memory),
+        (
+            r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'",
+            _explain_module_attribute,
+        ),
+        (r"Unknown attribute '(\w+)' of type (.+?)\n", _explain_attribute),
+        (r"NameError: name '(\w+)' is not defined", _explain_undefined),
+        (r"[Vv]ariable '(\w+)(?:\.\d+)?' (?:is not defined|referenced before)", _explain_undefined),
+        (r"Invalid use of getiter with parameters \((.+?)\)\n", _explain_loop),
+        (r"failed to unpack (.+?)(?:\n|$)", _explain_unpacking),
+        (r"wrong tuple length for .*?expected (\d+), got (\d+)", _explain_unpacked_count),
+        (r"Unsupported array index type (.+?) in ", _explain_index_type),
+        (r"cannot index (array\(.+?\)) with (\d+) indices", _explain_index_count),
+        (r"Cannot unify (.+?) and (.+?) for '([^']+)'", _explain_unify),
+        (r"Cannot determine Numba type of <class '([^']+)'>", _explain_unknown_object),
+        (r"Can't unify return type from the following types: (.+?)\n", _explain_return),
+        (r"Cannot bind '.+?' to signature '(.+?)'", _explain_binding),
+        (
+            r"No implementation of function (?:Function|type)\((.+?)\) found for signature:"
+            r".*?>>> [\w.<>\-]+\((.*?)\)\s*\n",
+            _explain_no_implementation,
+        ),
+    )
+)
