@@ -165,6 +165,15 @@ if TYPE_CHECKING:
         selp as selp,
         uniform as uniform,
     )
+    from kerneldsl.language.intrinsics.views import packed as packed, unpack as unpack
+    from kerneldsl.language.packed_numbers import (
+        PackedNumbers as PackedNumbers,
+        int2 as int2,
+        int4 as int4,
+        ternary as ternary,
+        uint2 as uint2,
+        uint4 as uint4,
+    )
     from kerneldsl.launch.timing import Timing as Timing
     from kerneldsl.memory.arrays import DeviceArray as DeviceArray
     from kerneldsl.memory.copies import (
@@ -301,6 +310,8 @@ _MODULES = {
         "bitcast brev byte_perm cbrt clz dot4 ffs fma funnelshift_l funnelshift_lc funnelshift_r "
         "funnelshift_rc mulhi nanosleep popc rsqrt selp uniform"
     ),
+    "kerneldsl.language.intrinsics.views": "packed unpack",
+    "kerneldsl.language.packed_numbers": "PackedNumbers int2 int4 ternary uint2 uint4",
     "kerneldsl.launch.timing": "Timing",
     "kerneldsl.memory.arrays": "DeviceArray",
     "kerneldsl.memory.copies": "can_access_peer copy enable_peer_access",

@@ -30,7 +30,7 @@ from kerneldsl.analysis.library_names import name_of_function, outside_value
 from kerneldsl.analysis.tuple_indices import TupleIndices, Tuples, longest, substitute
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect, Typing
+from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
 from kerneldsl.language.kinds import Kind
 
 __all__ = [
@@ -227,7 +227,7 @@ class Aliases(ABC):
             if use.intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
                 assert isinstance(node.func, ast.Name)
                 return {(root_of_array(node.func.id, use), 0, _NO_TUPLES)}
-            return self._alias_of(node.args[0]) if use.intrinsic.typing is Typing.VALUE else set()
+            return self._alias_of(node.args[0]) if use.intrinsic.is_view else set()
         summary = self.summary_of(node)
         if summary is not None:
             found: set[Alias] = set()

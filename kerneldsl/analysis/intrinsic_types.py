@@ -6,6 +6,7 @@ from kerneldsl.analysis.known_values import Elements, Value
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 
 __all__ = ["value_of_intrinsic"]
 
@@ -41,6 +42,11 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
             return first
         case Typing.CHOICE:
             return arguments[1]
+        case Typing.PACKED if isinstance(first, Elements):
+            return Elements(PACKED_NUMBERS[use.static["numbers"]].dtype, first.ndim)
+        case Typing.UNPACK:
+            numbers = PACKED_NUMBERS[use.static["numbers"]]
+            return ("uint32" if numbers.dtype == "uint8" else "int32",) * (8 // numbers.bits)
         case Typing.CAST:
             return str(use.static["dtype"])
         case Typing.BIT_POSITION | Typing.WORDS | Typing.LANE_MASK:

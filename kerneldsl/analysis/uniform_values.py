@@ -294,7 +294,9 @@ class ExpressionRules(ABC):
             self.check_of_block(intrinsic, node, values)
         if intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
             return Value(form=Form.ARRAY)  # every thread has its own local array, under one name
-        form = values[0].form if intrinsic.typing is Typing.VALUE else Form.NUMBERS
+        form = values[0].form if intrinsic.is_view else Form.NUMBERS
+        if intrinsic.is_view and form is Form.ARRAY and intrinsic.uniform_in is None:
+            return values[0]
         if intrinsic.uniform_in is None:
             return Value(self._contents_of_all(node, values), form=form)
         if intrinsic.uniform_in >= self.scope:

@@ -14,6 +14,7 @@ from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
 
 __all__ = ["StaticEvaluator", "dtype_name"]
 
@@ -86,6 +87,8 @@ class StaticEvaluator:
             return self._shape(intrinsic, node, value)
         if parameter == "axis":
             return value
+        if parameter == "numbers":
+            return self._numbers(intrinsic, node, value)
         name = dtype_name(value)
         if name is None:
             self._reporter.fail(
@@ -106,6 +109,16 @@ class StaticEvaluator:
                 value=value,
             )
         return int(value)
+
+    def _numbers(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> str:
+        if not isinstance(value, PackedNumbers):
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: {safe_repr(value)} is no kind of packed numbers",
+                f"Write {' or '.join(f'kd.{name}' for name in PACKED_NUMBERS)}",
+                value=value,
+            )
+        return value.name
 
     def _shape(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> tuple[int, ...]:
         shape = value if isinstance(value, tuple) else (value,)

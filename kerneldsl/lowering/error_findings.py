@@ -68,14 +68,15 @@ def find_cause(text: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Findin
 
 
 def _explain_intrinsic(name: str, text: str) -> Finding:
-    """Return what a typing rule of ours says of an argument."""
+    """Return what a typing rule of ours says of an argument; a second sentence is the remedy."""
     start = f"{RESERVED_PREFIX}{name.replace('.', '_')}_"
 
     def is_call(node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and getattr(node.func, "id", "").startswith(start)
 
+    what, _, remedy = text.rstrip(".").partition(". ")
     return Finding(
-        f"kd.{name}: {text.rstrip('.')}", "Convert the argument to a type that it takes", is_call
+        f"kd.{name}: {what}", remedy or "Convert the argument to a type that it takes", is_call
     )
 
 

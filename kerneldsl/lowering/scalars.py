@@ -15,9 +15,10 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
 from kerneldsl.lowering.calls import Call, Emitter
 
-__all__ = ["EMITTERS", "byte_dot", "call_llvm"]
+__all__ = ["EMITTERS", "byte_dot", "call_llvm", "with_signs"]
 
 _I1, _I32 = ir.IntType(1), ir.IntType(32)
 
@@ -30,6 +31,10 @@ def call_llvm(builder: ir.IRBuilder, name: str, result: ir.Type, args: list[ir.V
 
 def _same(call: Call) -> ir.Value:
     return call.args[0]
+
+
+def _packed(call: Call) -> ir.Value:
+    return cgutils.pack_struct(call.builder, [call.args[0]])
 
 
 def _nothing(call: Call) -> ir.Value:
@@ -125,6 +130,42 @@ def _dot(call: Call) -> ir.Value:
     return byte_dot(call.builder, call.args, (first.signed, second.signed))
 
 
+def _unpacked_bytes(
+    builder: ir.IRBuilder, word: ir.Value, numbers: PackedNumbers
+) -> list[ir.Value]:
+    """Return the numbers in a word of 32 bits, four to a word, as bytes with their signs."""
+    parts = []
+    bits = 4 * numbers.bits  # of a part
+    for part in range(8 // numbers.bits):
+        found = builder.and_(builder.lshr(word, _I32(bits * part)), _I32((1 << bits) - 1))
+        # The upper half of the numbers goes to the upper half of the word, and so on.
+        for step in (16, 8):
+            moved = builder.shl(found, _I32(step - step * numbers.bits // 8))
+            low = (1 << (step * numbers.bits // 8)) - 1
+            mask = sum(low << at for at in range(0, 32, step))
+            found = builder.and_(builder.or_(found, moved), _I32(mask))
+        parts.append(with_signs(builder, found, numbers))
+    return parts
+
+
+def with_signs(builder: ir.IRBuilder, codes: ir.Value, numbers: PackedNumbers) -> ir.Value:
+    """Return the values of four numbers whose bits are the lowest of a word's bytes."""
+    if numbers.smallest == 0:
+        return codes
+    bias = _I32(0x01010101 * -numbers.smallest)
+    # The highest bit of each byte keeps what is borrowed within it.
+    high = _I32(0x80808080)
+    if numbers.is_twos_complement:
+        codes = builder.xor(codes, bias)
+    return builder.xor(builder.sub(builder.or_(codes, high), bias), high)
+
+
+def _unpack(call: Call) -> ir.Value:
+    numbers = PACKED_NUMBERS[call.static["numbers"]]
+    parts = _unpacked_bytes(call.builder, call.args[0], numbers)
+    return call.context.make_tuple(call.builder, call.signature.return_type, parts)
+
+
 def _fused(call: Call) -> ir.Value:
     return call.builder.fma(*call.args)
 
@@ -173,6 +214,8 @@ EMITTERS: dict[str, Emitter] = {
     "funnelshift_rc": partial(_funnel_shift, "r", True),
     "mulhi": _upper_product,
     "dot4": _dot,
+    "unpack": _unpack,
+    "packed": _packed,
     "fma": _fused,
     "rsqrt": _reciprocal_root,
     "cbrt": _cube_root,

@@ -9,11 +9,13 @@ from numba import errors, types
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.lowering.group_rules import GROUP_RULES
+from kerneldsl.lowering.index_rules import check_index
+from kerneldsl.lowering.packed_views import packed_rule
 from kerneldsl.lowering.tile_types import tile_rule
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer
 
-__all__ = ["check_index", "typing_rule"]
+__all__ = ["typing_rule"]
 
 
 def typing_rule(intrinsic: Intrinsic) -> Any:
@@ -146,21 +148,6 @@ def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, An
     return array.dtype(array, index, *[array.dtype for _ in values])
 
 
-def check_index(what: str, array: Any, index: Any) -> Any:
-    """Return the type of an index that fits an array, or raise ``TypingError``."""
-    parts = tuple(index.types) if isinstance(index, types.BaseTuple) else (index,)
-    plain = tuple(types.unliteral(part) for part in parts)
-    if not all(isinstance(part, types.Integer) for part in plain):
-        raise errors.TypingError(
-            f"{what}: the index must be an integer or a tuple of integers, and is {index}"
-        )
-    if len(plain) != array.ndim:
-        raise errors.TypingError(
-            f"{what}: the array has {array.ndim} dimensions, and the index {len(plain)}"
-        )
-    return types.Tuple(plain) if isinstance(index, types.BaseTuple) else plain[0]
-
-
 _RULES = {
     Typing.INDEX: _index,
     Typing.INDEX_TUPLE: _index_tuple,
@@ -178,6 +165,7 @@ _RULES = {
     Typing.ATOMIC: _atomic,
     Typing.ATOMIC_CAS: _atomic,
     Typing.TRUTH: _truth,
+    Typing.PACKED: packed_rule,
     **GROUP_RULES,
     **VALUE_RULES,
 }

@@ -8,6 +8,7 @@ from typing import Any
 from numba import errors, types
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from kerneldsl.lowering.types import element_type
 
 __all__ = ["VALUE_RULES", "check_integer"]
@@ -97,6 +98,17 @@ def _cast(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]
     return result(value)
 
 
+def _unpack(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    (word,), numbers = args, PACKED_NUMBERS[static["numbers"]]
+    if word not in (types.int32, types.uint32):
+        raise errors.TypingError(
+            f"{intrinsic!r}: word must be int32 or uint32, and is {word}; take words of 32 bits by "
+            "array.view(np.uint32) outside the kernel"
+        )
+    part = types.uint32 if numbers.dtype == "uint8" else types.int32
+    return types.UniTuple(part, 8 // numbers.bits)(word)
+
+
 def _value(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return args[0](args[0])
 
@@ -112,5 +124,6 @@ VALUE_RULES: dict[Typing, Callable[[Intrinsic, tuple[Any, ...], Mapping[str, Any
     Typing.FLOATS: _floats,
     Typing.CHOICE: _choice,
     Typing.CAST: _cast,
+    Typing.UNPACK: _unpack,
     Typing.VALUE: _value,
 }

@@ -20,6 +20,7 @@ from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from tests.support.groups import GROUPS
 from tests.support.simt import STOPS, Launch, Stop, Thread
 
@@ -35,6 +36,10 @@ def unit_of(kernel: Any) -> FunctionUnit:
     """Return the normal form of a kernel with its compile-time parameters, or of a function."""
     constants = getattr(kernel, "_constant_values", None)
     return make_unit(getattr(kernel, "__wrapped__", kernel), constants=constants)
+
+
+#: Names of kd that mean the same outside of a kernel.
+_SAME_OUTSIDE = {*DTYPE_NAMES, *PACKED_NUMBERS, "random"}
 
 
 class Language:
@@ -65,7 +70,7 @@ class Language:
     def __getattr__(self, name: str) -> Any:
         if name in STOPS:
             return lambda *args: self._wait(name, args)
-        if name in DTYPE_NAMES or name == "random":  # which mean the same outside of a kernel
+        if name in _SAME_OUTSIDE:
             return getattr(kd, name)
         return getattr(self.turn.thread, name)
 

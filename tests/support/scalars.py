@@ -159,6 +159,46 @@ def bitcast(value: Any, dtype: Any) -> Any:
     return np.asarray(value).reshape(1).view(dtype)[0]
 
 
+class packed:
+    """The numbers of an array, one after the other of each word, as the words are now."""
+
+    def __init__(self, words: Any, numbers: Any) -> None:
+        self._words, self._numbers = words, numbers
+        self._per_word = 8 * words.itemsize // numbers.bits
+        self.shape = (*words.shape[:-1], words.shape[-1] * self._per_word)
+        self.ndim, self.size = words.ndim, words.size * self._per_word
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        *rest, last = index if isinstance(index, tuple) else (index,)
+        last = last + self.shape[-1] if last < 0 else last
+        word = self._words[(*rest, last // self._per_word)]
+        return _numbers(word, self._numbers)[last % self._per_word]
+
+
+def unpack(word: Any, numbers: Any) -> Any:
+    values = _numbers(word, numbers)
+    kind = np.uint32 if numbers.smallest == 0 else np.int32
+    return tuple(values.view(kind))
+
+
+def _numbers(words: Any, numbers: Any) -> Any:
+    """Return the numbers of each word, along another axis."""
+    width = 8 * np.asarray(words).itemsize
+    found = np.empty((*np.shape(words), width // numbers.bits), numbers.dtype)
+    for place in np.ndindex(np.shape(words)):
+        text = format(int(np.asarray(words)[place]) & ((1 << width) - 1), f"0{width}b")
+        codes = [int(text[at : at + numbers.bits], 2) for at in range(0, width, numbers.bits)]
+        for number, code in enumerate(reversed(codes)):
+            if numbers.name == "ternary":
+                found[(*place, number)] = code - 1
+            else:
+                found[(*place, number)] = code - (1 << numbers.bits) * (code > numbers.largest)
+    return found
+
+
 def nanosleep(ns: Any) -> None:
     """Let no time pass."""
 
@@ -173,5 +213,6 @@ SCALARS = {
     for function in (
         *(popc, clz, ffs, brev, byte_perm, mulhi, dot4, fma, rsqrt, cbrt, selp, bitcast),
         *(funnelshift_l, funnelshift_lc, funnelshift_r, funnelshift_rc, nanosleep, uniform),
+        *(packed, unpack),
     )
 }

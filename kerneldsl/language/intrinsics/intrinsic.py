@@ -152,6 +152,10 @@ class Typing(enum.Enum):
     """The front end puts the argument, which is captured, in the place of the call."""
     VALUE = "(value) -> same type"
     """Passes its argument on."""
+    PACKED = "(words, numbers) -> array of the numbers"
+    """`words` is an array of integers, and the constant `numbers` a name of `PACKED_NUMBERS`."""
+    UNPACK = "(word, numbers) -> tuple of int32 or uint32"
+    """`word` is an int32 or uint32, `numbers` as in PACKED."""
     TILE = "of tiles and numbers"
     """Each by a rule of its own, in :mod:`kerneldsl.lowering.tile_types`."""
 
@@ -218,6 +222,11 @@ class Intrinsic:
         if self.typing is Typing.TILE:
             return self.is_barrier and self.name != "tile.of"
         return self.typing in (Typing.CHAIN_NEXT, Typing.CHAIN)
+
+    @property
+    def is_view(self) -> bool:
+        """True if its result is its first argument, or another way to look at that memory."""
+        return self.typing in (Typing.VALUE, Typing.PACKED)
 
     @property
     def is_index(self) -> bool:

@@ -15,12 +15,13 @@ from kerneldsl.language.intrinsics import (
     places,
     tiles,
     values,
+    views,
 )
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
 __all__ = ["INTRINSICS"]
 
-_KINDS = (places, barriers, lanes, groups, chains, values, memory, atomics, tiles)
+_KINDS = (places, barriers, lanes, groups, chains, values, memory, views, atomics, tiles)
 
 
 def _table() -> dict[str, Intrinsic]:

@@ -1,9 +1,15 @@
-"""Numba's own way to declare operators for a new type of number."""
+"""Numba's own way to declare operators and attributes of a new type."""
 
 from __future__ import annotations
 
 from numba.core.typeconv import Conversion
 from numba.core.typing.npydecl import supported_ufuncs
-from numba.core.typing.templates import AbstractTemplate, builtin_registry
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, builtin_registry
 
-__all__ = ["AbstractTemplate", "Conversion", "builtin_registry", "supported_ufuncs"]
+__all__ = [
+    "AbstractTemplate",
+    "AttributeTemplate",
+    "Conversion",
+    "builtin_registry",
+    "supported_ufuncs",
+]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.scalars import with_signs
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
@@ -22,7 +24,7 @@ def _permute_bytes(call: Call) -> ir.Value:
     low, high, selector = call.args
     # The fourth bit of a number would repeat the byte's sign.
     numbers = call.builder.and_(selector, _I32(0x7777))
-    return call_nvvm(call.builder, "prmt", _I32, [low, high, numbers])
+    return _permuted(call.builder, low, high, numbers)
 
 
 def _reciprocal_root(call: Call) -> ir.Value:
@@ -37,6 +39,48 @@ def _dot(call: Call) -> ir.Value:
     return call_by_architecture(call.builder, f"dot4_{signs}", _I32, call.args)
 
 
+def _unpack(call: Call) -> ir.Value:
+    """Look numbers of 2 bits up in a table of four bytes, by instructions that permute bytes.
+
+    A selector has 4 bits for each byte of the result, so the numbers with even places are looked up
+    first, then those with odd ones; of 4 bits they are bytes at once. Another permutation puts
+    them into their order.
+    """
+    builder, numbers = call.builder, PACKED_NUMBERS[call.static["numbers"]]
+    (word,) = call.args
+    if numbers.bits == 4:
+        halves = [builder.and_(each, _I32(0x0F0F0F0F)) for each in _shifted(builder, word, 4)]
+        groups = [tuple(with_signs(builder, each, numbers) for each in halves)]
+    else:
+        codes = range(4)
+        values = [
+            (code ^ 2) - 2 if numbers.is_twos_complement and numbers.smallest else code
+            for code in codes
+        ]
+        if not numbers.is_twos_complement:
+            values = [code + numbers.smallest for code in codes]
+        table = _I32(int.from_bytes(bytes(value & 0xFF for value in values), "little"))
+        selectors = [builder.and_(each, _I32(0x33333333)) for each in _shifted(builder, word, 2)]
+        groups = []
+        for half in (0, 16):
+            parts = [builder.lshr(each, _I32(half)) for each in selectors] if half else selectors
+            groups.append(tuple(_permuted(builder, table, _I32(0), each) for each in parts))
+    parts = [
+        _permuted(builder, even, odd, _I32(order))
+        for even, odd in groups
+        for order in (0x5140, 0x7362)
+    ]
+    return call.context.make_tuple(builder, call.signature.return_type, parts)
+
+
+def _shifted(builder: ir.IRBuilder, word: ir.Value, bits: int) -> tuple[ir.Value, ir.Value]:
+    return word, builder.lshr(word, _I32(bits))
+
+
+def _permuted(builder: ir.IRBuilder, low: ir.Value, high: ir.Value, selector: ir.Value) -> ir.Value:
+    return call_nvvm(builder, "prmt", _I32, [low, high, selector])
+
+
 def _sleep(call: Call) -> ir.Value:
     call_by_architecture(call.builder, "nanosleep", ir.VoidType(), call.args)
     return call.context.get_dummy_value()
@@ -46,5 +90,6 @@ EMITTERS: dict[str, Emitter] = {
     "byte_perm": _permute_bytes,
     "dot4": _dot,
     "rsqrt": _reciprocal_root,
+    "unpack": _unpack,
     "nanosleep": _sleep,
 }

@@ -26,6 +26,7 @@ from tests.conformance.kernels import (
     mathematics,
     memory,
     narrow_floats,
+    packed,
     random_numbers,
     records,
     rows,
@@ -76,6 +77,7 @@ CASES: list[Case] = [
     *guards.CASES,
     *random_numbers.CASES,
     *records.CASES,
+    *packed.CASES,
 ]
 
 
