@@ -32,7 +32,7 @@ def test_generated_programs(part: int, record_property: Callable[[str, object], 
     print(f"{SEED_VARIABLE}={first - part * count}")
     # Every part has programs of its own; the null target runs those of one.
     targets = ["cpu", "null"] if part == 0 or not IS_QUICK else ["cpu"]
-    report = run_programs(first, count, targets=targets, share=0.1 if IS_QUICK else 0.2, workers=1)
+    report = run_programs(first, count, targets=targets, share=0.04 if IS_QUICK else 0.2, workers=1)
     record_property(COUNTS_PROPERTY, {"programs": report.programs, **report.features})
     assert report.programs == count
     assert not report.failures, "\n".join(map(str, report.failures))

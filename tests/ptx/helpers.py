@@ -32,6 +32,7 @@ from tests.support.python_kernels import unit_of
 __all__ = [
     "ARCH_PARAMETERS",
     "ASSEMBLED_ARCHS",
+    "QUICK_ARCHS",
     "assemble_together",
     "body_of",
     "compile_ptx",
@@ -45,9 +46,9 @@ ARCHS = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_90", "sm_90a", "sm_100", "sm_12
 #: Those that the ptxas of CUDA 13 still assembles for.
 ASSEMBLED_ARCHS = ARCHS[2:]
 #: Those of a quick run: the oldest and the newest that are assembled, and one between.
-_QUICK_ARCHS = ("sm_75", "sm_90", "sm_120")
+QUICK_ARCHS = ("sm_75", "sm_90", "sm_120")
 #: All of them, for ``parametrize``.
-ARCH_PARAMETERS = full_beyond(ARCHS, _QUICK_ARCHS)
+ARCH_PARAMETERS = full_beyond(ARCHS, QUICK_ARCHS)
 
 
 def specialize(
