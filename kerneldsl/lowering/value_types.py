@@ -48,7 +48,7 @@ def value_type(found: Any) -> Type:
             return _scalar(plain)
         case types.Array() if _is_element(plain.dtype):
             return ArrayKind(str(plain.dtype), plain.ndim, plain.layout)
-        case types.BaseTuple() if not isinstance(plain, types.BaseNamedTuple):
+        case types.BaseTuple():
             return TupleType(tuple(value_type(element) for element in plain.types))
         case NumbaTile():
             return TileType(plain.shape, str(plain.dtype))
