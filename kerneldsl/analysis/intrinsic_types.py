@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kerneldsl.analysis.known_values import Elements, Value
+from kerneldsl.analysis.tile_values import value_of_tile_operation
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
@@ -19,12 +20,24 @@ def _float_of(arguments: tuple[Value, ...]) -> Value:
     return "float32" if all(row.is_float and row.nbytes <= 4 for row in rows) else "float64"
 
 
+def _sum_of(value: Value) -> Value:
+    """Return the type in which values of the threads of a group are added."""
+    if not isinstance(value, str):
+        return None
+    row = ELEMENT_TYPES[value]
+    if row.nbytes >= 4 or row.is_float:
+        return value
+    return "uint32" if row.is_unsigned else "int32"
+
+
 def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
     """Return what is known of an intrinsic's result."""
     first = arguments[0] if arguments else None
     match use.intrinsic.typing:
-        case Typing.INDEX:
+        case Typing.INDEX | Typing.CHAIN_NEXT:
             return "int64"
+        case Typing.TILE:
+            return value_of_tile_operation(use, arguments)
         case Typing.INDEX_TUPLE:
             count = use.static["ndim"]
             return "int64" if count == 1 else ("int64",) * count
@@ -59,13 +72,17 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
             return _float_of(arguments)
         case Typing.REDUCE | Typing.EXCHANGE:
             return first
-        case Typing.SUM | Typing.SCAN if isinstance(first, str):
-            row = ELEMENT_TYPES[first]
-            if row.nbytes >= 4 or row.is_float:
+        case Typing.SORT:
+            if len(arguments) == 1:
                 return first
-            if use.intrinsic.typing is Typing.SCAN:
-                return None  # of an operation they stay as they are, and are widened without one
-            return "uint32" if row.is_unsigned else "int32"
+            return None if None in arguments else arguments  # values may be None
+        case Typing.SUM:
+            return _sum_of(first)
+        case Typing.SCAN | Typing.CHAIN:
+            value = arguments[2] if use.intrinsic.typing is Typing.CHAIN else first
+            if _sum_of(value) == value:
+                return value
+            return None  # of an operation they stay as they are, and are widened without one
         case Typing.SHUFFLE | Typing.REDUCTION | Typing.INTEGER_REDUCTION:
             value = arguments[1]
             if not isinstance(value, str):
