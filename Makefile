@@ -146,6 +146,10 @@ bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/res
 	@$(BIN)/python benchmarks/cpu.py --json $(BENCH)
 	@$(BIN)/python benchmarks/start.py --json $(BENCH:cpu.json=start-cpu.json)
 
+.PHONY: bench-tiles
+bench-tiles: $(VENV)/.stamp ## tiles and groups on the CPU against NumPy and hand-written Numba
+	@$(BIN)/python benchmarks/tiles.py --device cpu --json $(BENCH:cpu.json=tiles-cpu.json)
+
 # On a machine with a GPU: .ci/gpu says what each part is. OUT, COMMIT, GPU_PYTHON, GPU_WORKERS and
 # GPU_TESTS are handed on.
 export OUT COMMIT GPU_PYTHON GPU_WORKERS GPU_TESTS

@@ -44,13 +44,13 @@ if not hasattr(np, "row_stack"):
 
 import numba
 import torch
+from device_time import device_seconds, in_turns, measure_copy, spread
 from machine import describe_gpu_machine
 from numba import cuda
 
 import kerneldsl as kd
 
 _ROOT = Path(__file__).resolve().parents[1]
-_SPIN_CYCLES = 4_000_000  # about 2 ms: longer than queueing the launches of a sample takes
 
 AXPY = """
 def {name}(a, x, y, out):
@@ -117,44 +117,12 @@ def make_pair(template: str, serial: int, **values: Any) -> tuple[Any, Any]:
 # ------------------------------------------------------------------------- measuring
 
 
-def device_seconds(launch: Callable[[], None], count: int) -> float:
-    """Return seconds on the device that one of `count` launches takes, all queued beforehand."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda._sleep(_SPIN_CYCLES)
-    start.record()
-    for _ in range(count):
-        launch()
-    end.record()
-    end.synchronize()
-    return float(start.elapsed_time(end)) * 1e-3 / count
-
-
 def interleaved(
     ours: Callable[[], None], theirs: Callable[[], None], pairs: int, count: int
 ) -> tuple[list[float], list[float]]:
     """Return samples of both sides, taken in turns; who goes first changes from pair to pair."""
-    samples: tuple[list[float], list[float]] = ([], [])
-    for launch in (ours, theirs):
-        launch()
-    torch.cuda.synchronize()
-    for pair in range(pairs):
-        for side in (0, 1) if pair % 2 == 0 else (1, 0):
-            samples[side].append(device_seconds((ours, theirs)[side], count))
-    return samples
-
-
-def spread(samples: list[float]) -> dict[str, float]:
-    """Return the median and quartiles."""
-    low, middle, high = statistics.quantiles(samples, n=4)
-    return {"median_s": middle, "q1_s": low, "q3_s": high, "samples": len(samples)}
-
-
-def measure_copy(pairs: int) -> float:
-    """Return the bandwidth of torch's copy, read and written bytes, in GB/s."""
-    source = torch.rand(1 << 28, device="cuda")
-    target = torch.empty_like(source)
-    samples = [device_seconds(lambda: target.copy_(source), 4) for _ in range(pairs + 2)][2:]
-    return 2 * source.nbytes / statistics.median(samples) / 1e9
+    samples = in_turns({"ours": ours, "theirs": theirs}, pairs, count)
+    return samples["ours"], samples["theirs"]
 
 
 def measure_axpy(report: Report, exponents: range, pairs: int) -> None:

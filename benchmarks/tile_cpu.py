@@ -1,0 +1,190 @@
+"""The cases of ``tiles.py`` on a CPU, against NumPy and Numba's ``prange`` as people write it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numba
+import numpy as np
+import tile_kernels as ours
+from numba import prange
+from tile_case import Case, Prepared
+
+__all__ = ["cases", "in_turns", "measure_copy"]
+
+WIDTHS = (1024, 4096, 32768)
+_ELEMENTS = 1 << 24
+_EPS = np.float32(1e-5)
+
+
+def in_turns(
+    launches: Mapping[str, Callable[[], object]], rounds: int, count: int
+) -> dict[str, list[float]]:
+    """Return samples of each launch; in every other round they go in the reverse order."""
+    samples: dict[str, list[float]] = {name: [] for name in launches}
+    for turn in range(-1, rounds):
+        for name in launches if turn % 2 == 0 else reversed(launches):
+            started = time.perf_counter()
+            for _ in range(count):
+                launches[name]()
+            if turn >= 0:  # the first warms up
+                samples[name].append((time.perf_counter() - started) / count)
+    return samples
+
+
+def measure_copy(rounds: int) -> float:
+    """Return the bandwidth of a copy by all threads, read and written bytes, in GB/s."""
+    x = np.ones(_ELEMENTS, np.float32)
+    out = np.zeros_like(x)
+    samples = in_turns({"copy": lambda: _copy(x, out)}, rounds, 1)["copy"]
+    return 2 * x.nbytes / statistics.median(samples) / 1e9
+
+
+def cases() -> Iterator[Case]:
+    """Return the cases."""
+    for width in WIDTHS:
+        yield Case(f"softmax {width}", lambda w=width: _softmax(w))
+    for width in WIDTHS:
+        yield Case(f"layer norm {width}", lambda w=width: _layer_norm(w))
+    yield Case("ternary 4096 x 4096", lambda: _ternary(4096, 4096))
+
+
+def _error_to(reference: Any) -> Callable[[Any], float]:
+    scale = np.abs(reference).max()
+    return lambda result: float(np.abs(np.asarray(result, np.float64) - reference).max() / scale)
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+def _softmax(width: int) -> Prepared:
+    rows = _ELEMENTS // width
+    x = np.random.default_rng().standard_normal((rows, width), np.float32)
+    out = {name: np.full_like(x, np.nan) for name in ("ours", "NumPy", "prange")}
+    launch = ours.softmax.member(width=width)[rows, ours.SOFTMAX_BLOCKS[width]]
+
+    def by_numpy() -> None:
+        e = np.exp(x - x.max(1, keepdims=True), out=out["NumPy"])
+        e /= e.sum(1, keepdims=True)
+
+    wide = np.exp(x.astype(np.float64))
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: launch(x, out["ours"]),
+        "NumPy": by_numpy,
+        "prange": lambda: _softmax_prange(x, out["prange"]),
+    }
+    error = _error_to(wide / wide.sum(1, keepdims=True))
+    return Prepared(launches, out, error, 2e-6, 2 * x.nbytes, count=1)
+
+
+def _layer_norm(width: int) -> Prepared:
+    rows = _ELEMENTS // width
+    rng = np.random.default_rng()
+    x = rng.standard_normal((rows, width), np.float32) * np.float32(2) + np.float32(1)
+    weight, bias = (rng.standard_normal(width, np.float32) for _ in range(2))
+    out = {name: np.full_like(x, np.nan) for name in ("ours", "NumPy", "prange")}
+    launch = ours.layer_norm.member(width=width)[rows, ours.NORM_BLOCKS[width]]
+
+    def by_numpy() -> None:
+        d = np.subtract(x, x.mean(1, keepdims=True), out=out["NumPy"])
+        scale = 1 / np.sqrt((d * d).mean(1, keepdims=True) + _EPS)
+        d *= scale
+        d *= weight
+        d += bias
+
+    wide = x.astype(np.float64)
+    wide -= wide.mean(1, keepdims=True)
+    reference = wide / np.sqrt((wide * wide).mean(1, keepdims=True) + float(_EPS)) * weight + bias
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: launch(x, weight, bias, out["ours"], _EPS),
+        "NumPy": by_numpy,
+        "prange": lambda: _layer_norm_prange(x, weight, bias, out["prange"], _EPS),
+    }
+    return Prepared(launches, out, _error_to(reference), 2e-5, 2 * x.nbytes, count=1)
+
+
+# -- ternary weights ------------------------------------------------------------------------------
+
+
+def _ternary(rows: int, columns: int) -> Prepared:
+    rng = np.random.default_rng()
+    dense = rng.integers(-1, 2, (rows, columns), np.int8)
+    a = rng.integers(-127, 128, columns, np.int8)
+    codes = (dense + 1).astype(np.uint8).reshape(rows, columns // 16, 4, 4)
+    shifts = np.array([0, 2, 4, 6], np.uint8)
+    packed = (codes << shifts[:, None]).sum(2, dtype=np.uint8)
+    words = np.ascontiguousarray(packed).reshape(rows, columns // 4).view(np.uint32)
+    a_sum, scale = np.int32(a.sum(dtype=np.int32)), np.float32(0.25)
+    out = {name: np.full(rows, np.nan, np.float32) for name in ("ours", "NumPy", "prange")}
+    launch = ours.ternary_product[rows // 4, 128]
+    real, real_a = dense.astype(np.float32), a.astype(np.float32)
+
+    def by_numpy() -> None:
+        np.matmul(real, real_a, out=out["NumPy"])
+        out["NumPy"] *= scale
+
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: launch(words, a.view(np.int32), a_sum, scale, out["ours"]),
+        "NumPy, float32": by_numpy,
+        "prange": lambda: _ternary_prange(words, a, a_sum, scale, out["prange"]),
+    }
+    out["NumPy, float32"] = out["NumPy"]
+    error = _error_to((dense.astype(np.float64) @ a.astype(np.float64)) * 0.25)
+    return Prepared(launches, out, error, 1e-6, 0, count=4)
+
+
+# -- what an experienced user of Numba writes -----------------------------------------------------
+
+
+@numba.njit(parallel=True)
+def _copy(x, out):
+    for i in prange(x.size):
+        out[i] = x[i]
+
+
+@numba.njit(parallel=True, fastmath=True)
+def _softmax_prange(x, out):
+    for i in prange(x.shape[0]):
+        top = np.float32(-np.inf)
+        for j in range(x.shape[1]):
+            top = max(top, x[i, j])
+        total = np.float32(0)
+        for j in range(x.shape[1]):
+            out[i, j] = math.exp(x[i, j] - top)
+            total += out[i, j]
+        factor = np.float32(1) / total
+        for j in range(x.shape[1]):
+            out[i, j] *= factor
+
+
+@numba.njit(parallel=True, fastmath=True)
+def _layer_norm_prange(x, weight, bias, out, eps):
+    for i in prange(x.shape[0]):
+        mean = np.float32(0)
+        for j in range(x.shape[1]):
+            mean += x[i, j]
+        mean /= np.float32(x.shape[1])
+        variance = np.float32(0)
+        for j in range(x.shape[1]):
+            d = x[i, j] - mean
+            variance += d * d
+        scale = np.float32(1) / np.sqrt(variance / np.float32(x.shape[1]) + eps)
+        for j in range(x.shape[1]):
+            out[i, j] = (x[i, j] - mean) * scale * weight[j] + bias[j]
+
+
+@numba.njit(parallel=True)
+def _ternary_prange(words, a, a_sum, scale, y):
+    for i in prange(words.shape[0]):
+        dot = np.int32(0)
+        for j in range(words.shape[1]):
+            word = words[i, j]
+            for k in range(16):
+                g, b = k // 4, k % 4
+                code = np.int32(word >> np.uint32(8 * b + 2 * g) & np.uint32(3))
+                dot += code * np.int32(a[16 * j + k])
+        y[i] = scale * np.float32(dot - a_sum)
