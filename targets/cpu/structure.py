@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
@@ -289,8 +289,27 @@ class Structure:
         if own is not None:
             return [self.threads([place_at(own, call)], guards)]
         items, fetched = self.fetch(call, guards, self.tiles.plan.variables)
-        statements = self.tiles.write(target, fetched)
-        return [*items, *(Once(place_at(each, call)) for each in statements)]
+        tiles = self.tiles
+        return [*items, *self.given(target, call, guards, lambda name: tiles.write(name, fetched))]
+
+    def given(
+        self,
+        target: str | None,
+        call: ast.Call,
+        guards: tuple[ast.expr, ...],
+        write: Callable[[str | None], list[ast.stmt]],
+    ) -> list[Item]:
+        """Return the items of what the block does once for a variable, which threads may have.
+
+        `write` gives the statements that assign a result of the block to a name.
+        """
+        tiles = self.tiles.plan.variables if self.tiles is not None else {}
+        if target is None or target in self.variables.block_names or target in tiles:
+            return [Once(place_at(each, call)) for each in write(target)]
+        result = self.names.make("result")
+        self.variables.block_names.add(result)
+        items: list[Item] = [Once(place_at(each, call)) for each in write(result)]
+        return [*items, self.threads([place_at(assign(target, load(result)), call)], guards)]
 
     def fetch(
         self, call: ast.Call, guards: tuple[ast.expr, ...], known: Collection[str] = ()
@@ -315,14 +334,11 @@ class Structure:
     ) -> list[Item]:
         """Return the items of what the block does once, for all of its threads."""
         items, fetched = self.fetch(call, guards)
-        if target in self.variables.block_names:
-            return [*items, Once(place_at(assign(target, fetched), call))]
-        result = self.names.make("result")
-        self.variables.block_names.add(result)
-        items.append(Once(place_at(assign(result, fetched), call)))
-        if target is not None:
-            items.append(self.threads([place_at(assign(target, load(result)), call)], guards))
-        return items
+
+        def write(name: str | None) -> list[ast.stmt]:
+            return [assign(name or self.names.make("result"), fetched)]
+
+        return [*items, *self.given(target, call, guards, write)]
 
     def cut_vote(
         self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]

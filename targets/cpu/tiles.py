@@ -165,7 +165,7 @@ class TileWriter:
         ]
         names = [self.names.make("at") for _ in shape]
         starts = [self.names.make("first") for _ in shape]
-        before += [assign(start, place) for start, place in zip(starts, at, strict=True)]
+        before += [assign(s, call("kd_place", each)) for s, each in zip(starts, at, strict=True)]
         linear = _linear(shape, [load(n) for n in names])
         index = [_sum(load(s), load(n)) for s, n in zip(starts, names, strict=True)]
         filled = [self.set(target, linear, load(rest))]
@@ -179,7 +179,7 @@ class TileWriter:
         names = [self.names.make("at") for _ in shape]
         starts = [self.names.make("first") for _ in shape]
         before: list[ast.stmt] = [assign(name, array)]
-        before += [assign(start, place) for start, place in zip(starts, at, strict=True)]
+        before += [assign(s, call("kd_place", each)) for s, each in zip(starts, at, strict=True)]
         index = [_sum(load(s), load(n)) for s, n in zip(starts, names, strict=True)]
         place = _element_of(name, index)
         place.ctx = ast.Store()
@@ -238,10 +238,11 @@ class TileWriter:
 def tile_operations(plan: TilePlan) -> dict[str, Any]:
     """Return what the statements of a kernel's tile operations call, by name."""
     from kerneldsl.lowering.types import element_type
-    from targets.cpu.intrinsics.tiles import FOLDS, scan_lanes
+    from targets.cpu.intrinsics.tiles import FOLDS, scan_lanes, tile_place_of
 
     found: dict[str, Any] = {f"kd_fold_{name}": operation for name, operation in FOLDS.items()}
     found["kd_scan_lanes"] = scan_lanes
+    found["kd_place"] = tile_place_of
     for name, row in ELEMENT_TYPES.items():
         if name in plan.all_dtypes or (row.package == "numpy" and not row.is_narrow):
             found[f"kd_as_{name}"] = bool if name == "bool" else element_type(name)

@@ -20,15 +20,30 @@ from tests.fuzz.shared_idioms import (
     vote,
 )
 from tests.fuzz.thread_idioms import statements
+from tests.fuzz.tile_idioms import call_tile_functions, tile
 
-__all__ = ["together"]
+__all__ = ["together", "use_levels"]
 
 
 def together(body: Body, count: int, depth: int) -> None:
     """Write so many idioms; `depth` bounds how deeply blocks stand in each other."""
     for _ in range(count):
-        idiom = body.expressions.choose(_FLAT if depth <= 0 else _FLAT + _NESTED)
-        idiom(body, depth)
+        level = body.expressions.choose((None, None, *sorted(body.levels)))
+        if depth > 0 and body.expressions.chance(2):
+            found = _NESTED + ([warp_loop] * 5 if "lanes" in body.levels else [])
+        else:
+            found = _FLAT if level is None else _LEVELS[level]
+        body.expressions.choose(found)(body, depth)
+
+
+def use_levels(body: Body) -> None:
+    """Write an idiom of each level that the kernel uses and has not used yet; more of tiles."""
+    for level in sorted(body.levels - body.features):
+        body.expressions.choose(_LEVELS[level])(body, 0)
+    if "tiles" in body.levels:
+        if body.expressions.chance(2):
+            tile(body, 0)
+        call_tile_functions(body)
 
 
 def _alone(body: Body, depth: int) -> None:
@@ -105,16 +120,17 @@ _FLAT: list[_Idiom] = [
         scan,
         histogram,
         retyped,
+        retyped,
+        histogram,
     ),
     *(vote, vote),
-    *(in_warp,) * 6,
     *(call_anywhere,) * 10,
-    *(group,) * 8,
     *(_alone, _alone),
 ]
+#: What is done with lanes, groups and tiles.
+_LEVELS: dict[str, list[_Idiom]] = {"lanes": [in_warp], "groups": [group], "tiles": [tile]}
 _NESTED: list[_Idiom] = [
     *(_uniform_if,) * 5,
     *(_uniform_for,) * 6,
     _uniform_while,
-    *(warp_loop,) * 5,
 ]

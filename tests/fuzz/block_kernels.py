@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import math
+import random
 
-from tests.fuzz.block_idioms import together
+from tests.fuzz.block_idioms import together, use_levels
 from tests.fuzz.body import SharedArray
 from tests.fuzz.expressions import USUAL, Expression
-from tests.fuzz.functions import barrier_functions, helpers
+from tests.fuzz.functions import barrier_functions, helpers, operations
 from tests.fuzz.kernel_parts import Kernel
 from tests.fuzz.program import Array, Program
 from tests.fuzz.thread_idioms import statements
+from tests.fuzz.tile_parts import prepare_tiles
 from tests.fuzz.typing import DTYPES
 
-__all__ = ["block_program"]
+__all__ = ["block_program", "choose_levels"]
 
 _BLOCKS = (
-    *((1,), (7,), (15,), (16,), (17,), (32,), (33,), (32,), (48,)),
-    *((4, 4), (5, 3), (8, 2), (3, 7), (16, 2), (2, 2, 2), (4, 3, 2), (2, 3, 4)),
+    *((1,), (7,), (15,), (16,), (17,), (32,), (33,), (32,), (48,), (33,), (96,), (100,), (256,)),
+    *((4, 4), (5, 3), (8, 2), (3, 7), (16, 2), (2, 2, 2), (4, 3, 2), (2, 3, 4), (11, 9)),
 )
 _GRIDS = ((1,), (1,), (2,), (2,), (3,), (2, 2), (1, 3), (2, 1, 2))
+#: Most threads of a launch, which the oracle runs one after the other.
+_THREADS = 300
+#: Part of the kernels that use lanes, groups and tiles each.
+_SHARE = 0.64
 
 
-def block_program(seed: int) -> Program:
-    """A kernel whose threads meet at barriers."""
+def block_program(seed: int, levels: frozenset[str]) -> Program:
+    """A kernel whose threads meet at barriers, and use lanes, groups and tiles where asked to."""
     made = Kernel(seed)
     rng, body = made.rng, made.body
     block, grid = rng.choice(_BLOCKS), rng.choice(_GRIDS)
     threads = math.prod(block)
-    if threads * math.prod(grid) > 100:
-        grid = (1,)
+    if threads * math.prod(grid) > _THREADS:
+        grid = (max(1, _THREADS // threads),)
     total = threads * math.prod(grid)
-    body.threads, body.coordinates = threads, ("i", "t")
+    body.threads, body.coordinates, body.levels = threads, ("i", "t"), levels
     sizes = (total, rng.choice((total, total - rng.randrange(threads))))
-    returns_first = rng.random() < 0.25
+    has_tiles = "tiles" in levels
+    returns_first = not has_tiles and rng.random() < 0.4
     if returns_first:  # nobody does, but it is there
         sizes = (total, total)
     shapes = tuple((max(1, s),) for s in sizes)
@@ -42,12 +49,16 @@ def block_program(seed: int) -> Program:
     made.expressions.values += [Expression("i", "int64"), Expression("t", "int64")] * 2
     made.tables()
     made.inputs(shapes, "i", is_inside=returns_first)
+    if has_tiles:
+        prepare_tiles(made, math.prod(grid))
     made.output(shapes)
     made.counters()
-    body.may_return = rng.random() < 0.3
+    body.may_return = not has_tiles and rng.random() < 0.5
     body.expressions.functions += helpers(
         rng, made.lines, ("kd.threadIdx.x", "kd.blockIdx.x", "kd.grid(1)")
     )
+    if "groups" in levels:
+        body.operations += operations(rng, made.lines)
     dtypes = [rng.choice(USUAL) for _ in range(rng.choice((1, 1, 1, 2)))]
     body.barrier_functions += barrier_functions(
         rng, threads, dtypes, made.lines, may_return=body.may_return
@@ -65,6 +76,7 @@ def block_program(seed: int) -> Program:
     for number, dtype in enumerate(dtypes):
         made.parameters.append(Array(f"slots{number}", dtype, shapes, "output"))
     together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 0, 0, 1, 1)))
+    use_levels(body)
     made.call_the_rest()
     if not returns_first:
         body.emit("if i < out0.size:")
@@ -73,6 +85,12 @@ def block_program(seed: int) -> Program:
     text, parameters = made.finish()
     made.features |= {"block kernel", f"{len(block)}-d"}
     return Program(seed, text, parameters, grid, block, features=frozenset(made.features))
+
+
+def choose_levels(seed: int) -> frozenset[str]:
+    """Return which of lanes, groups and tiles the kernel of a seed uses."""
+    rng = random.Random(f"levels {seed}")
+    return frozenset(each for each in ("lanes", "groups", "tiles") if rng.random() < _SHARE)
 
 
 def _ids(made: Kernel, block: tuple[int, ...], grid: tuple[int, ...]) -> None:
@@ -91,6 +109,9 @@ def _ids(made: Kernel, block: tuple[int, ...], grid: tuple[int, ...]) -> None:
     place = "kd.blockIdx.x"
     if len(grid) > 1:
         place = "(kd.blockIdx.x + kd.gridDim.x * (kd.blockIdx.y + kd.gridDim.y * kd.blockIdx.z))"
+    if body.tiles is not None:
+        body.emit(f"blk = {place}")
+        place = "blk"
     body.emit(f"i = {place} * {body.threads} + t")
 
 

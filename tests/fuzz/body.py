@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.fuzz.expressions import ArrayName, Expression, Expressions
+from tests.fuzz.tile_expressions import Tiles
 from tests.fuzz.typing import result_type
 
 __all__ = ["BarrierFunction", "Body", "SharedArray"]
@@ -70,6 +71,12 @@ class Body:
         For exchanges between the threads of a block.
     barrier_functions : list of BarrierFunction
         What may be called where the whole block is.
+    levels : frozenset of str
+        Which of ``"lanes"``, ``"groups"`` and ``"tiles"`` the kernel uses.
+    tiles : Tiles or None
+        For expressions of tiles.
+    operations : list of str
+        Functions of two numbers, for reductions and scans.
     halo : SharedArray or None
         One with a further slot on each side.
     plane : SharedArray or None
@@ -96,6 +103,9 @@ class Body:
     counters: list[ArrayName] = field(default_factory=list)
     shared: list[SharedArray] = field(default_factory=list)
     barrier_functions: list[BarrierFunction] = field(default_factory=list)
+    levels: frozenset[str] = frozenset()
+    tiles: Tiles | None = None
+    operations: list[str] = field(default_factory=list)
     halo: SharedArray | None = None
     plane: SharedArray | None = None
     plane_dim: tuple[int, int] = (1, 1)
@@ -175,12 +185,15 @@ class Body:
         self.emit(header)
         values, known = len(self.expressions.values), len(self.uniform)
         arrays = len(self.expressions.arrays)
+        tiles = self.tiles or Tiles(self.rng)
+        tile_names, numbers = len(tiles.names), len(tiles.numbers)
         start = len(self.lines)
         self.level += 1
         is_loop = header.startswith(("for ", "while "))
         self.loops += is_loop
         self.expressions.values += names
         self.uniform += uniform
+        tiles.numbers += [Expression(name, "int64") for name in uniform]
         yield
         self.loops -= is_loop
         if len(self.lines) == start:
@@ -189,6 +202,8 @@ class Body:
         del self.expressions.values[values:]
         del self.expressions.arrays[arrays:]
         del self.uniform[known:]
+        del tiles.names[tile_names:]
+        del tiles.numbers[numbers:]
 
     def integers(self) -> list[Expression]:
         """Variables of int64."""

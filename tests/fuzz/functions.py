@@ -8,7 +8,7 @@ from tests.fuzz.body import BarrierFunction
 from tests.fuzz.expressions import USUAL, Expression, Expressions, Function
 from tests.fuzz.typing import INTEGERS
 
-__all__ = ["barrier_functions", "helpers"]
+__all__ = ["barrier_functions", "helpers", "operations", "safe_argument"]
 
 
 def helpers(rng: random.Random, lines: list[str], places: tuple[str, ...]) -> list[Function]:
@@ -25,7 +25,7 @@ def helpers(rng: random.Random, lines: list[str], places: tuple[str, ...]) -> li
         name = f"h{number}"
         lines += ["@kd.func", f"def {name}(p, q):"]
         # Parameters are converted first, as a function is compiled for any types.
-        lines += [f"    a = {_safe(first, 'p')}", f"    b = {_safe(second, 'q')}"]
+        lines += [f"    a = {safe_argument(first, 'p')}", f"    b = {safe_argument(second, 'q')}"]
         if rng.randrange(3) == 0:
             lines.append(f"    lane = {rng.choice(places)}")
             expressions.values.append(Expression("lane", "int64"))
@@ -43,12 +43,29 @@ def _result(expressions: Expressions, dtypes: tuple[str, ...]) -> str:
     return ", ".join(expressions.of_type(d, 2) for d in dtypes)
 
 
-def _safe(dtype: str, name: str) -> str:
+def safe_argument(dtype: str, name: str) -> str:
     """Convert a parameter of any dtype without leaving the range of an integer."""
     if dtype in INTEGERS:
         low = "0" if dtype.startswith("u") else "-100"
         return f"np.{dtype}({name}) if {name} >= {low} and {name} < 100 else np.{dtype}(5)"
     return f"np.{dtype}({name})"
+
+
+#: What combines two values: some of them are not commutative, floats are rounded.
+_OPERATIONS = (
+    *("a * b", "a + b", "b", "a", "b if b > a else a", "a if a < b else b"),
+    "a if a != a else b",
+)
+
+
+def operations(rng: random.Random, lines: list[str]) -> list[str]:
+    """Write up to two functions that combine two values; return their names, and lambdas."""
+    made = []
+    for number in range(rng.choice((0, 1, 1, 2))):
+        lines += [*rng.choice(([], ["@kd.func"])), f"def o{number}(a, b):"]
+        lines += [f"    return {rng.choice(_OPERATIONS)}", "", ""]
+        made.append(f"o{number}")
+    return [*made, f"lambda a, b: {rng.choice(_OPERATIONS)}"]
 
 
 #: Of device functions with barriers, the usual ones more often.
@@ -203,7 +220,7 @@ def barrier_functions(
     array is not there.
     """
     maker = _Maker(rng, threads, lines)
-    for _ in range(rng.choice((0, 0, 1, 1, 1, 2))):
+    for _ in range(rng.choice((0, 1, 1, 1, 1, 2))):
         kind = rng.choice(_KINDS)
         if kind == "own_tile" and may_return:
             kind = "exchange"

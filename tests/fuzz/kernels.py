@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 
-from tests.fuzz.block_kernels import block_program
+from tests.fuzz.block_kernels import block_program, choose_levels
 from tests.fuzz.divergent_kernels import divergent_program
 from tests.fuzz.element_kernels import element_program
 from tests.fuzz.program import Program
@@ -23,7 +24,7 @@ def generate(seed: int) -> Program:
     kind = random.Random(f"kind {seed}").random()
     if kind < 0.03:
         return divergent_program(seed)
-    make = element_program if kind < 0.55 else block_program
+    make = element_program if kind < 0.45 else partial(block_program, levels=choose_levels(seed))
     drawn = [make(seed)]
     while drawn[-1].text.count("\n") > _LINES and len(drawn) < _DRAWS:
         drawn.append(replace(make(seed + (len(drawn) << 40)), seed=seed))

@@ -13,7 +13,7 @@ __all__ = ["in_warp", "warp_loop"]
 
 def in_warp(body: Body, depth: int) -> None:
     """A value of another lane, or a vote of the warp's lanes."""
-    body.features.add("warp exchange")
+    body.features |= {"lanes", "warp exchange"}
     is_first_alone = body.threads > WARP_SIZE and body.expressions.chance(4)
     if is_first_alone:  # a branch that is uniform in each warp, and not in the block
         with body.block(f"if {body.thread} < {WARP_SIZE}:"):
@@ -97,7 +97,7 @@ def warp_loop(body: Body, depth: int) -> None:
     """A loop that each warp runs as often as its own values say."""
     if body.may_return:
         return exchange(body, depth)
-    body.features.add("warp loop")
+    body.features |= {"lanes", "warp loop"}
     mask, name, counter = _live_lanes(body), body.fresh("w"), body.fresh("w")
     body.emit(f"{name} = {body.expressions.integer(1).text} % 5")
     if body.expressions.chance(2):

@@ -35,6 +35,7 @@ HOSTILE = (
         "gx",
         "types__",
     ),
+    *("tile", "number", "element", "buffer", "room", "own", "at", "load", "store", "sort"),
     *("arg", "args", "arg0", "arg_0", "ret", "retval", "data", "main", "malloc", "free", "memcpy"),
     *("range", "min", "max", "abs", "int", "float", "len", "sum", "print", "map", "id", "input"),
     *("list", "tuple", "slice", "object", "bool", "round", "pow", "divmod", "zip", "iter", "next"),

@@ -7,7 +7,9 @@ Names of the rewriting begin with ``of_`` and end with ``_``, as no name of a pr
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,9 @@ import numpy as np
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.fuzz import typing
 from tests.fuzz.static_types import TypeExpressions
+from tests.support.scalars import SCALARS
 from tests.support.simt import STOPS
+from tests.support.tile_words import TILE_METHODS
 
 __all__ = ["compile_program"]
 
@@ -42,6 +46,7 @@ _COMPARE = {
 }
 _UNARY = {ast.USub: "neg", ast.Invert: "invert"}
 _THREAD = "of_thread_"
+_MODULES = frozenset(("kd", "np", "math"))
 
 
 def _name(name: str) -> ast.Name:
@@ -53,7 +58,21 @@ def _call(name: str, *args: ast.expr) -> ast.Call:
 
 
 def _dotted(node: ast.AST) -> str:
-    return ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
+    """Return a name with its attributes; no text for attributes of other expressions."""
+    root = node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return ast.unparse(node) if isinstance(root, ast.Name) else ""
+
+
+def _tile_method(node: ast.AST) -> str | None:
+    """Return the name of the operation on tiles that a method or attribute of one is."""
+    called = isinstance(node, ast.Call)
+    found = node.func if isinstance(node, ast.Call) else node
+    if not isinstance(found, ast.Attribute) or _dotted(found).partition(".")[0] in _MODULES:
+        return None
+    is_method = found.attr in TILE_METHODS if called else found.attr == "own"
+    return found.attr if is_method else None
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -161,11 +180,14 @@ class _Rewriter(ast.NodeTransformer):
         return _call("joined", chosen, yes, no)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if _tile_method(node):
+            return self._stop("tile.own", node, [self.visit(node.value)])
         name = _dotted(node)
         if name.startswith("kd."):
             return ast.parse(f"{_THREAD}.{name[3:]}", mode="eval").body
         value = ast.Attribute(self.visit(node.value), node.attr, ast.Load())
-        return _call("constant", value) if node.attr in ("size", "shape") else value
+        is_number = node.attr in ("size", "shape") or name.startswith("math.")
+        return _call("constant", value) if is_number else value
 
     def visit_For(self, node: ast.For) -> ast.For:
         node.iter = _call("iterate", self.visit(node.iter))
@@ -173,21 +195,26 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        method = _tile_method(node)
+        if method:
+            assert isinstance(node.func, ast.Attribute)
+            return self._of_group(f"tile.{method}", node, [node.func.value, *node.args])
         name = _dotted(node.func)
         first, _, rest = name.partition(".")
         if name in ("kd.shared.array", "kd.local.array"):
             return self._array(node, rest)
         if first in ("np", "kd") and rest in typing.DTYPES:
             return _call("cast", self.visit(node.args[0]), ast.Constant(rest))
+        if first == "kd" and rest.partition(".")[0] in ("warp", "block", "tile"):
+            return self._of_group(rest, node, node.args)
         args = [self.visit(a) for a in node.args]
         if first == "kd" and rest in STOPS:
-            place = ast.Constant((rest, self._function, (node.lineno, node.col_offset)))
-            if rest.startswith(("warp.", "block.")):
-                args += [ast.Constant(None)] * (len(INTRINSICS[rest].parameters) - len(args))
-            return ast.Yield(ast.Tuple([place, ast.Tuple(args, ast.Load())], ast.Load()))
+            return self._stop(rest, node, args)
         if name.startswith("kd.atomic."):
             array, *index, value = args
             args = [array, *index, _call("stored", self.visit(node.args[0]), value)]
+        if rest in SCALARS:
+            return _call("each", self.visit(node.func), *args)
         if first == "kd":
             return ast.Call(self.visit(node.func), args, [])
         if name in self._functions:
@@ -207,12 +234,54 @@ class _Rewriter(ast.NodeTransformer):
             return ast.Call(node.func, args, [])
         raise NotImplementedError(name)
 
+    def _stop(self, name: str, node: ast.expr, args: list[ast.expr]) -> ast.expr:
+        """Wait for other threads at a place in the program."""
+        place = ast.Constant((name, self._function, (node.lineno, node.col_offset)))
+        return ast.Yield(ast.Tuple([place, ast.Tuple(args, ast.Load())], ast.Load()))
+
+    def _of_group(self, name: str, node: ast.Call, given: list[ast.expr]) -> ast.expr:
+        """A word of a group or of tiles: its arguments in order, dtypes as text."""
+        row = INTRINSICS[name]
+        args = [self._argument(each) for each in given]
+        named = {each.arg: self._argument(each.value) for each in node.keywords}
+        for parameter in row.parameters[len(args) :]:
+            default = row.defaults.get(parameter)
+            args.append(named.get(parameter, _constant(default)))
+        return self._stop(name, node, args)
+
+    def _argument(self, node: ast.expr) -> ast.expr:
+        name = _dotted(node)
+        module, _, dtype = name.partition(".")
+        if module in ("np", "kd") and dtype in typing.DTYPES:
+            return ast.Constant(dtype)
+        if name in self._functions:
+            return _call("partial", _name(name), _name(_THREAD))
+        return self.visit(node)  # type: ignore[no-any-return]
+
     def _array(self, node: ast.Call, kind: str) -> ast.expr:
         dtype = ast.Constant(_dotted(node.args[1]).partition(".")[2])
         maker = ast.Attribute(_name(_THREAD), kind.replace(".", "_"), ast.Load())
         site = ast.Constant((self._function, node.lineno, node.col_offset))
         sites = [site] if kind == "shared.array" else []
         return ast.Call(maker, [*sites, self.visit(node.args[0]), dtype], [])
+
+
+def _constant(value: Any) -> ast.expr:
+    """A default; a number has the type that Numba gives it."""
+    is_number = type(value) in (int, float)
+    return _call("constant", ast.Constant(value)) if is_number else ast.Constant(value)
+
+
+def _each(function: Callable[..., Any], *args: Any) -> Any:
+    """Call what computes from numbers, of tiles for each element."""
+    tiles = np.broadcast_arrays(*(a for a in args if isinstance(a, np.ndarray)))
+    if not tiles:
+        return function(*args)
+    found = []
+    for index in np.ndindex(tiles[0].shape):
+        elements = iter([each[index] for each in tiles])
+        found.append(function(*(next(elements) if isinstance(a, np.ndarray) else a for a in args)))
+    return np.array(found).reshape(tiles[0].shape)
 
 
 def _iterate(values: Any) -> Iterator[Any]:
@@ -239,6 +308,8 @@ _HELPERS: dict[str, Any] = {
     "of_extremum_": typing.extremum,
     "of_sqrt_": typing.square_root,
     "of_iterate_": _iterate,
+    "of_each_": _each,
+    "of_partial_": functools.partial,
     "of_slice_": slice,
     "of_joined_": _joined,
     "of_stored_": _stored,
@@ -255,7 +326,7 @@ def _generators(definitions: list[ast.FunctionDef]) -> set[str]:
     barriers = {f"kd.{name}" for name in STOPS}
     for definition in definitions:
         called = {_dotted(n.func) for n in ast.walk(definition) if isinstance(n, ast.Call)}
-        if called & (found | barriers):
+        if called & (found | barriers) or any(map(_tile_method, ast.walk(definition))):
             found.add(definition.name)
     return found
 
@@ -267,7 +338,7 @@ def compile_program(text: str) -> dict[str, Any]:
     rest = [
         n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.Import | ast.ImportFrom)
     ]
-    namespace: dict[str, Any] = {"np": np}
+    namespace: dict[str, Any] = {"np": np, "math": math}
     exec(compile(ast.Module(rest, []), "<constants>", "exec"), namespace)
     namespace = {k: typing.constant(v) for k, v in namespace.items()} | _HELPERS
     functions, generators = {d.name for d in definitions}, _generators(definitions)

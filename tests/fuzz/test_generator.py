@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import math
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -36,15 +38,28 @@ _PER_THOUSAND = {
     "debug": 80,
     "divergent barrier": 15,
     "early return": 80,
+    "early return of a block": 10,
     "extreme scalar": 60,
     "guarded division": 60,
     "group": 100,
+    "groups": 300,
     "halo tile": 10,
+    "lanes": 300,
     "load at an edge": 40,
     "more than ten calls": 10,
+    "operation of a group": 30,
     "atomic in an expression": 6,
     "ring buffer": 30,
+    "sort with values": 6,
     "stencil": 30,
+    "tile along an axis": 15,
+    "tile function": 60,
+    "tile in a branch": 25,
+    "tile in a loop": 35,
+    "tile of a shared array": 15,
+    "tile of threads": 30,
+    "tile stored by a function": 30,
+    "tiles": 300,
     "tuple target": 50,
     "tuple target around a barrier": 4,
     "variable of two types": 40,
@@ -72,6 +87,35 @@ def test_programs_hold_what_codes_hold() -> None:
     counts = Counter(f for seed in range(1000) for f in generate(seed).features)
     few = {f: counts[f] for f, least in _PER_THOUSAND.items() if counts[f] < least}
     assert not few
+
+
+#: Words of each level, as a program writes them.
+_WORDS = {
+    "lanes": r"kd\.\w+_sync\(|kd\.lanemask_lt\(",
+    "groups": r"kd\.(warp|block)\.\w+\(",
+    "tiles": r"kd\.tile\.\w+\(",
+}
+
+
+def test_lanes_groups_and_tiles_stand_in_a_third_of_the_programs() -> None:
+    """Of each level at least one word is there, so that the kernels mix them."""
+    programs = [generate(seed) for seed in range(300)]
+    for level, words in _WORDS.items():
+        found = [bool(re.search(words, program.text)) for program in programs]
+        assert found == [level in program.features for program in programs], level
+        assert sum(found) >= len(programs) / 3, level
+    mixed = [p for p in programs if _WORDS.keys() <= p.features]
+    assert len(mixed) >= len(programs) / 10
+
+
+def test_blocks_are_of_odd_sizes() -> None:
+    """One thread, less than a warp, partial warps, many warps; one block and several."""
+    programs = [p for p in map(generate, range(600)) if "tiles" in p.features]
+    sizes = {math.prod(p.block) for p in programs if p.block}
+    assert sizes >= {1, 7, 33, 96, 100, 256}
+    assert {math.prod(p.grid) > 1 for p in programs if p.grid} == {True, False}
+    arrays = [a for p in programs for a in p.parameters if isinstance(a, Array)]
+    assert any(0 in shape for array in arrays for shape in array.shapes)
 
 
 def test_threads_may_run_in_any_order() -> None:

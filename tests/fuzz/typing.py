@@ -1,4 +1,7 @@
-"""Types of operations, asked of Numba itself, and their values, computed with NumPy scalars."""
+"""Types of operations, asked of Numba itself, and their values, computed with NumPy.
+
+What is said of scalars is done to tiles, which are arrays, element by element.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+
+from tests.support.conversions import UndefinedConversionError, cast
 
 __all__ = [
     "DTYPES",
@@ -129,27 +134,6 @@ def constant(value: Any) -> Any:
     return np.float64(value) if type(value) is float else value
 
 
-class UndefinedConversionError(Exception):
-    """A float was converted to an integer type that does not hold it, which each machine does
-    in its own way."""
-
-
-def cast(value: Any, dtype: str) -> Any:
-    """Convert as C does: integers wrap, floats round to nearest.
-
-    Raises
-    ------
-    UndefinedConversionError
-        For a NaN, or a float that the integer type does not hold.
-    """
-    found = value if isinstance(value, np.generic) else np.asarray(value)[()]
-    if found.dtype.kind == "f" and dtype in INTEGERS:
-        limits = np.iinfo(dtype)
-        if not (np.isfinite(found) and limits.min <= int(found) <= limits.max):
-            raise UndefinedConversionError(f"{found!r} to {dtype}")
-    return found.astype(dtype)
-
-
 def _arithmetic(op: str, left: str, right: str) -> Callable[[Any, Any], Any]:
     arguments, result = _signature(op, left, right)
     function = _OPERATORS[op]
@@ -173,6 +157,8 @@ def binary(op: str, left: Any, right: Any) -> Any:
     Numba computes in the type of the result; only a true division of integers converts each
     operand to its own argument type before that.
     """
+    if type(left) is np.ndarray or type(right) is np.ndarray:
+        return _arithmetic(op, dtype_of(left), dtype_of(right))(left, right)
     key = (op, type(left), type(right))
     function = _found.get(key)
     if function is None:
@@ -180,12 +166,13 @@ def binary(op: str, left: Any, right: Any) -> Any:
     return function(left, right)
 
 
-def compare(op: str, left: Any, right: Any) -> bool:
+def compare(op: str, left: Any, right: Any) -> Any:
     """Comparison of two NumPy scalars in the types that Numba converts them to."""
-    if type(left) is type(right):
+    if type(left) is type(right) is not np.ndarray:
         return bool(_OPERATORS[op](left, right))
     (first, second), _ = _signature(op, dtype_of(left), dtype_of(right))
-    return bool(_UFUNCS[op](cast(left, first), cast(right, second)))
+    found = _UFUNCS[op](cast(left, first), cast(right, second))
+    return found if type(found) is np.ndarray else bool(found)
 
 
 def unary(op: str, value: Any) -> Any:
@@ -198,6 +185,9 @@ def extremum(op: str, left: Any, right: Any) -> Any:
     """``min`` and ``max`` of two numbers."""
     _, result = _signature(op, dtype_of(left), dtype_of(right))
     left, right = cast(left, result), cast(right, result)
+    if type(left) is np.ndarray or type(right) is np.ndarray:
+        is_right = right < left if op == "min" else right > left
+        return np.where(is_right, right, left)
     return _OPERATORS[op](left, right)
 
 

@@ -16,6 +16,7 @@ from tests.support.arrays import poisoned
 from tests.support.chains import CHAIN_WORDS, Chains
 from tests.support.groups import GROUP_WORDS, of_group
 from tests.support.scalars import SCALARS
+from tests.support.tile_words import TILE_WORDS, of_tile
 from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
 
 __all__ = ["BARRIERS", "STOPS", "Body", "DivergentBarrierError", "Launch", "Stop", "Thread"]
@@ -26,6 +27,7 @@ BARRIERS = frozenset(
         *("syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or"),
         *(f"block.{word}" for word in GROUP_WORDS),
         *(f"chain.{word}" for word in CHAIN_WORDS),
+        *(f"tile.{word}" for word in TILE_WORDS),
     )
 )
 #: What the lanes of a warp meet at that reach it together.
@@ -240,7 +242,11 @@ class Launch:
                     stops[number] = threads[number].send(ready[number])
                 except StopIteration:
                     continue
-            ready = _met_in_warps(stops) or _met_together(stops) or _met(stops, self._chains)
+            ready = (
+                _met_in_warps(stops)
+                or _met_together(stops)
+                or _met(stops, len(threads), self._chains)
+            )
 
 
 def _met_in_warps(stops: dict[int, Stop]) -> dict[int, Any]:
@@ -275,8 +281,8 @@ def _met_together(stops: dict[int, Stop]) -> dict[int, Any]:
     return answers
 
 
-def _met(stops: dict[int, Stop], chains: Chains) -> dict[int, Any]:
-    """The answer of the barrier at which all threads are that live."""
+def _met(stops: dict[int, Stop], threads: int, chains: Chains) -> dict[int, Any]:
+    """The answer of the barrier at which all threads are that live, of the block's `threads`."""
     places = {place for place, _ in stops.values()}
     if len(places) > 1 or any(place[0] in _OF_WARPS for place in places):
         raise DivergentBarrierError(f"threads wait at {places}")
@@ -286,6 +292,10 @@ def _met(stops: dict[int, Stop], chains: Chains) -> dict[int, Any]:
             return dict.fromkeys(stops, chains.answer(word, stops[min(stops)][1]))
         if group == "block":
             return of_group(word, {number: given for number, (_, given) in stops.items()})
+        if group == "tile":
+            if len(stops) < threads:
+                raise DivergentBarrierError(f"{threads - len(stops)} threads never reach {places}")
+            return of_tile(word, {number: given for number, (_, given) in stops.items()})
     votes = [bool(given[0]) for _, given in stops.values() if given]
     answers = {"count": sum(votes), "and": all(votes), "or": any(votes)}
     return {

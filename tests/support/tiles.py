@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,16 @@ import numpy as np
 from tests.support.arrays import random_array
 from tests.support.groups import scan_of_warp
 
-__all__ = ["TILE_BLOCKS", "fold", "fold_row", "scan", "scan_row", "special_values", "summed"]
+__all__ = [
+    "TILE_BLOCKS",
+    "fold",
+    "fold_row",
+    "reduced",
+    "scan",
+    "scan_row",
+    "special_values",
+    "summed",
+]
 
 _WARP = 32
 #: Blocks with whole warps, with a partial one, and with less than one.
@@ -120,3 +130,45 @@ def _scan_segments(
         last = sums[len(own) - 1]
         carry = last if carry is None else carry + last
     return out
+
+
+def _extreme(name: str) -> Any:
+    """The larger or smaller of two: a NaN yields to a number, and -0 is below 0."""
+
+    def choose(a: Any, b: Any) -> Any:
+        if a != a or b != b:
+            return b if a != a else a
+        if a == b:
+            one, two = (a, b) if math.copysign(1, a) < math.copysign(1, b) else (b, a)
+        else:
+            one, two = (a, b) if a < b else (b, a)
+        return two if name == "max" else one
+
+    return choose
+
+
+@np.errstate(all="ignore")
+def reduced(name: str, tile: np.ndarray, threads: int, by: Any = fold) -> Any:
+    """Return what a tile is reduced to, a number.
+
+    Parameters
+    ----------
+    name : str
+        The reduction.
+    tile : ndarray
+        The elements.
+    threads : int
+        Threads of the block.
+    by : callable
+        Combines all elements: given them, `threads` and how two become one.
+    """
+    wide = summed(tile.dtype)
+    if name in ("any", "all"):
+        return getattr(np, name)(tile != 0)
+    if name == "mean":
+        real = tile.astype(np.float64) if wide in (np.int64, np.uint64) else tile.astype(wide)
+        total = by(real, threads, lambda a, b: a + b)
+        return total / real.real.dtype.type(tile.size)
+    if name == "sum":
+        return by(tile.astype(wide), threads, lambda a, b: a + b)
+    return by(tile, threads, _extreme(name))

@@ -12,11 +12,12 @@ from numba.extending import intrinsic
 from kerneldsl.lowering.groups import Combination, combination_of
 from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.lowering.tile_folds import COMBINATIONS, Combine
+from kerneldsl.lowering.tile_places import tile_place
 from targets.cpu.ids import WARP_SIZE
 from targets.cpu.intrinsics.groups.combine import scan_vector
 from targets.cpu.intrinsics.groups.room import I64, WIDTHS
 
-__all__ = ["FOLDS", "scan_lanes"]
+__all__ = ["FOLDS", "scan_lanes", "tile_place_of"]
 
 
 def _operation(combine: Combine) -> Callable[..., Any]:
@@ -69,3 +70,14 @@ def _scan_each(builder: ir.IRBuilder, found: Combination, first: ir.Value) -> No
                 values[lane] = found.combine(builder, before, values[lane])
     for place, value in zip(places, values, strict=True):
         builder.store(model.as_data(builder, value), place)
+
+
+@intrinsic
+def tile_place_of(typingctx: Any, at: Any) -> Any:
+    """Return the index of a tile's first element as an int64 that arithmetic does not wrap."""
+    kind = types.unliteral(at)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return tile_place(builder, kind, *args)
+
+    return types.int64(kind), generate

@@ -112,9 +112,7 @@ class MemorySpreader:
         name = self.names.make("array")
         starts = [self.names.make("start") for _ in at]
         before: list[ast.stmt] = [assign(name, array)]
-        before += [
-            assign(s, call("kd_as_int64", place)) for s, place in zip(starts, at, strict=True)
-        ]
+        before += [assign(s, call("kd_place", place)) for s, place in zip(starts, at, strict=True)]
         return name, before, starts
 
     def _place(

@@ -16,6 +16,7 @@ from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
 from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.tile_folds import COMBINATIONS, Combine
+from kerneldsl.lowering.tile_places import tile_place
 from kerneldsl.lowering.tile_plan import TilePlan
 from kerneldsl.lowering.types import element_type
 
@@ -50,6 +51,14 @@ def _unroll_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
 def _unroll(call: Call) -> ir.Value:
     mark_loop(call.builder, FULLY_UNROLLED)
     return call.context.get_dummy_value()
+
+
+def _place_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    return types.int64(types.unliteral(args[0]))
+
+
+def _place(call: Call) -> ir.Value:
+    return tile_place(call.builder, call.signature.args[0], call.args[0])
 
 
 def _wide_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -137,6 +146,7 @@ def _lanes(kind: ir.Type) -> ir.Type:
 _COMBINING = {f"kd_fold_{name}": _combination(name, each) for name, each in COMBINATIONS.items()}
 _UNROLL = BoundIntrinsic("tile.unroll", _unroll_rule, _unroll, {})
 _IS_WIDE = BoundIntrinsic("tile.is_wide", _wide_rule, _is_wide, {})
+_PLACE = BoundIntrinsic("tile.place", _place_rule, _place, {})
 _TRANSFERS = {
     f"kd_transfer_{group}": BoundIntrinsic(
         "tile.transfer", _transfer_rule, _transfer, {"group": group}
@@ -164,6 +174,7 @@ def tile_operations(plan: TilePlan) -> dict[str, Any]:
         **_TRANSFERS,
         "kd_unroll": _UNROLL,
         "kd_is_wide": _IS_WIDE,
+        "kd_place": _PLACE,
     }
     for name, row in ELEMENT_TYPES.items():
         if name in plan.all_dtypes or (row.package == "numpy" and not row.is_narrow):

@@ -11,7 +11,7 @@ import numpy as np
 import kerneldsl as kd
 from tests.support.arrays import HOST_DTYPES, poisoned, random_array
 from tests.support.cases import CaseList
-from tests.support.tiles import TILE_BLOCKS, fold, fold_row, special_values, summed
+from tests.support.tiles import TILE_BLOCKS, fold, fold_row, reduced, special_values
 
 _LIST = CaseList("tiles")
 CASES = _LIST.cases
@@ -243,35 +243,6 @@ def _reducing(name: str, width: int) -> Any:
     return kernels[name]
 
 
-@np.errstate(all="ignore")
-def _reduced(name: str, tile: np.ndarray, threads: int, by: Any = fold) -> Any:
-    wide = summed(tile.dtype)
-    if name in ("any", "all"):
-        return getattr(np, name)(tile != 0)
-    if name == "mean":
-        real = tile.astype(np.float64) if wide in (np.int64, np.uint64) else tile.astype(wide)
-        total = by(real, threads, lambda a, b: a + b)
-        return total / real.real.dtype.type(tile.size)
-    if name == "sum":
-        return by(tile.astype(wide), threads, lambda a, b: a + b)
-    return by(tile, threads, _extreme(name))
-
-
-def _extreme(name: str) -> Any:
-    """The larger or smaller of two: a NaN yields to a number, and -0 is below 0."""
-
-    def choose(a: Any, b: Any) -> Any:
-        if a != a or b != b:
-            return b if a != a else a
-        if a == b:
-            one, two = (a, b) if math.copysign(1, a) < math.copysign(1, b) else (b, a)
-        else:
-            one, two = (a, b) if a < b else (b, a)
-        return two if name == "max" else one
-
-    return choose
-
-
 def _add_reduction(name: str, dtype: str, width: int, block: int) -> None:
     def make(rng: np.random.Generator) -> tuple[Any, ...]:
         kind = np.dtype(dtype)
@@ -282,11 +253,11 @@ def _add_reduction(name: str, dtype: str, width: int, block: int) -> None:
             rows[2] = np.where(np.arange(width) % 3 == 0, -0.0, 0.0).astype(kind)
         if kind.kind in "iu" and name in ("sum", "mean"):
             rows //= np.array(4, kind)
-        given = _reduced(name, rows[0], block)
+        given = reduced(name, rows[0], block)
         return rows, poisoned(5, np.asarray(given).dtype)
 
     def expected(rows: np.ndarray, out: np.ndarray) -> dict[int, np.ndarray]:
-        return {1: np.array([_reduced(name, row, block) for row in rows], out.dtype)}
+        return {1: np.array([reduced(name, row, block) for row in rows], out.dtype)}
 
     _LIST.add(
         f"{name}.{dtype}.{width}.{block}",

@@ -1,0 +1,102 @@
+"""Tiles among the code of threads: numbers that they take, places of every integer type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from tests.support.arrays import poisoned
+from tests.support.cases import CaseList
+from tests.support.tile_words import of_tile
+
+_LIST = CaseList("tiles_and_threads")
+CASES = _LIST.cases
+
+_BLOCKS = (4, 33, 96)
+
+
+@kd.kernel
+def _number_in_a_variable_of_threads(x, out):
+    t = kd.threadIdx.x
+    v = t * 2
+    w = t
+    out[0, t] = v
+    v = kd.tile.load(x, 0, 40).sum()
+    out[1, t] = v + w
+    if x[1] > 0:
+        w = kd.tile.of(w).max()
+    out[2, t] = w
+    for k in range(3):
+        w = kd.tile.of(w + v).sum() + t + k
+        v = (kd.tile.of(w) > 0).sum()
+    out[3, t] = w
+    out[4, t] = v
+
+
+def _numbers(x: np.ndarray, out: np.ndarray) -> dict[int, np.ndarray]:
+    t = np.arange(out.shape[1])
+    out[0] = 2 * t
+    v = x[:40].sum()
+    out[1] = v + t
+    w = np.full(t.size, t.max())
+    out[2] = w
+    for k in range(3):
+        w = (w + v).sum() + t + k
+        v = (w > 0).sum()
+    out[3], out[4] = w, v
+    return {1: out}
+
+
+for _block in _BLOCKS:
+    _LIST.add(
+        f"number.{_block}",
+        _number_in_a_variable_of_threads,
+        lambda rng, block=_block: (
+            rng.integers(1, 9, 50),
+            poisoned((5, block), np.int64),
+        ),
+        block=(_block,),
+        expected=_numbers,
+    )
+
+
+@kd.kernel
+def _placed(x, out, at):
+    v = kd.tile.load(x, at, 16, other=-1)
+    kd.tile.store(out[0], 0, v)
+    kd.tile.store(out[1], at, v)
+
+
+def _moved(x: np.ndarray, out: np.ndarray, at: Any) -> dict[int, np.ndarray]:
+    (v,) = of_tile("load", {0: (x, at, 16, -1, None)}).values()
+    of_tile("store", {0: (out[0], 0, v)})
+    of_tile("store", {0: (out[1], at, v)})
+    return {1: out}
+
+
+#: Ends of the integers' ranges, beside which sums and negations wrap, and places within.
+_PLACES = {
+    "uint8": (0, 5, 255),
+    "int8": (-128, -3, 127),
+    "uint16": (21, 65535),
+    "int32": (-(2**31), 2**31 - 1, 8),
+    "uint32": (2**32 - 1, 7),
+    "int64": (-(2**63), 2**63 - 1, -(2**62), 2**63 - 16),
+    "uint64": (2**64 - 1, 2**63, 2**64 - 8, 4),
+}
+for _dtype, _ats in _PLACES.items():
+    for _at in _ats:
+        for _block in (4, 7):
+            _LIST.add(
+                f"place.{_dtype}.{_at}.{_block}",
+                _placed,
+                lambda rng, dtype=_dtype, at=_at: (
+                    rng.standard_normal(24).astype(np.float32),
+                    poisoned((2, 24), np.float32),
+                    np.dtype(dtype).type(at),
+                ),
+                block=(_block,),
+                expected=_moved,
+            )

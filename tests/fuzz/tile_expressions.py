@@ -1,0 +1,394 @@
+"""Random expressions of tiles: what their elements are computed from, with the dtypes they have.
+
+Tiles are read from arrays that only operations on tiles touch, so that these may be shorter than a
+tile, or empty.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from tests.fuzz.expressions import USUAL, Expression
+from tests.fuzz.typing import FLOATS, INTEGERS, common_type, result_type
+
+__all__ = [
+    "OF_BLOCK",
+    "Shape",
+    "TileArray",
+    "TileFunction",
+    "TileName",
+    "Tiles",
+    "extents_of",
+]
+
+Shape = tuple[int, ...]
+#: Shape of a tile with an element for each thread.
+OF_BLOCK: Shape = (0,)
+#: Comparisons of the elements of two tiles.
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+@dataclass(frozen=True)
+class TileName:
+    """A variable that holds a tile, of numbers or, with the dtype ``"bool"``, of truths."""
+
+    text: str
+    dtype: str
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class TileArray:
+    """An array that tiles are loaded from, and stored into where it has a place for the block.
+
+    `first` is the index of the block's own part along the first axis, which begins two elements
+    before it and ends two behind the largest tile.
+    """
+
+    name: str
+    dtype: str
+    ndim: int
+    first: str = ""
+
+
+@dataclass(frozen=True)
+class TileFunction:
+    """A device function with operations on tiles of a shape.
+
+    Parameters
+    ----------
+    name, kind : str
+        Its name; ``"tile"`` gives a tile for one and a whole number, ``"number"`` a number for
+        them, ``"load"`` a tile for an array and a place.
+    shape : Shape
+        Of the tile.
+    dtype, result : str
+        Of the tile or array that it is given, and of what it gives.
+    """
+
+    name: str
+    kind: str
+    shape: Shape
+    dtype: str
+    result: str
+
+
+@dataclass
+class Tiles:
+    """Makes expressions of tiles over what is in scope.
+
+    Parameters
+    ----------
+    rng : random.Random
+        Chooses.
+    shapes : tuple of Shape
+        Of the program's tiles.
+    names : list of TileName
+        Variables that hold tiles.
+    numbers : list of Expression
+        Numbers that are the same in all threads of a block.
+    inputs, outputs : list of TileArray
+        What is loaded from, and what is stored into and loaded again.
+    maps : list of Expression
+        Device functions of two numbers, with the dtype that they give.
+    functions : list of TileFunction
+        Device functions of tiles.
+    whole : tuple of str
+        Whole numbers that are the same in all threads of a block, and not below 0.
+    """
+
+    rng: random.Random
+    shapes: tuple[Shape, ...] = ()
+    names: list[TileName] = field(default_factory=list)
+    numbers: list[Expression] = field(default_factory=list)
+    inputs: list[TileArray] = field(default_factory=list)
+    outputs: list[TileArray] = field(default_factory=list)
+    #: Device function of an element, its index and a whole number, by the axes of the tile.
+    stored: dict[int, str] = field(default_factory=dict)
+    maps: list[Expression] = field(default_factory=list)
+    functions: list[TileFunction] = field(default_factory=list)
+    whole: tuple[str, ...] = ("n", "m", "kd.blockIdx.x")
+
+    def chance(self, one_in: int) -> bool:
+        """Return true once in so many times."""
+        return self.rng.randrange(one_in) == 0
+
+    # -- tiles ---------------------------------------------------------------------------------
+    def of_shape(self, shape: Shape, depth: int) -> Expression:
+        """Return an expression of a tile of numbers."""
+        if depth <= 0:
+            return self.leaf(shape)
+        make = self.rng.choice(
+            (
+                *(self._arithmetic, self._arithmetic, self._arithmetic, self._quotient),
+                *(self._integers, self._unary, self._unary, self._extremum, self._square_root),
+                *(self._conversion, self._conversion, self._map, self._map, self._intrinsic),
+                *(self._repeated, self._selected, self._function),
+            )
+        )
+        return make(shape, depth)
+
+    def of_type(self, shape: Shape, dtype: str, depth: int) -> str:
+        """Return the text of an expression, converted to `dtype` where that is defined."""
+        for _ in range(6):
+            found = self.of_shape(shape, depth)
+            if found.dtype == dtype:
+                return found.text
+            if found.dtype in INTEGERS or dtype in FLOATS:
+                return self.converted(found, dtype).text
+        return self.converted(self._created(shape, "int64"), dtype).text
+
+    def leaf(self, shape: Shape) -> Expression:
+        """Return a variable, or a tile that is made or loaded."""
+        names = [n for n in self.names if n.shape == shape and n.dtype != "bool"]
+        if names and not self.chance(3):
+            name = self.rng.choice(names)
+            return Expression(name.text, name.dtype)
+        if shape == OF_BLOCK:
+            return Expression("kd.tile.of(np.float64(t))", "float64")
+        if self.chance(3):
+            return self._created(shape, self.rng.choice(USUAL))
+        return self.loaded(shape)
+
+    def _created(self, shape: Shape, dtype: str) -> Expression:
+        if shape == OF_BLOCK:
+            return Expression(f"kd.tile.of({self.rng.choice(('np', 'kd'))}.{dtype}(t))", dtype)
+        extents = extents_of(shape)
+        number = Expression(str(self.rng.randrange(9)), "int64")
+        return self.rng.choice(
+            (
+                Expression(f"kd.tile.zeros({extents}, np.{dtype})", dtype),
+                Expression(f"kd.tile.full({extents}, {number.text}, kd.{dtype})", dtype),
+                Expression(f"kd.tile.full({extents}, np.{dtype}({number.text}))", dtype),
+                Expression(f"kd.tile.arange({extents}, dtype=kd.{dtype})", dtype),
+                Expression(f"kd.tile.arange({extents}).astype(np.{dtype})", dtype),
+            )
+        )
+
+    def loaded(self, shape: Shape) -> Expression:
+        """Return a load, in part of elements that are not there."""
+        arrays = [a for a in self.inputs + self.outputs if a.ndim == len(shape)]
+        if not arrays:
+            return self._created(shape, self.rng.choice(USUAL))
+        array = self.rng.choice(arrays)
+        return self.load(array, shape, self.place(array, shape))
+
+    def load(self, array: TileArray, shape: Shape, at: str) -> Expression:
+        """Return a load from a place."""
+        text, dtype = f"kd.tile.load({array.name}, {at}, {extents_of(shape)}", array.dtype
+        if self.chance(3):
+            others = ("-1", "7") if dtype in INTEGERS else ("-1", "0.5", "-math.inf", "-0.0")
+            text += f", {self.rng.choice(('other=', ''))}{self.rng.choice(others)}"
+        if self.chance(4):
+            wanted = self.rng.choice(USUAL if dtype in INTEGERS else FLOATS)
+            is_real = any(other in text for other in ("0.5", "inf", "-0.0"))
+            if wanted in FLOATS or not is_real:
+                text, dtype = f"{text}, dtype={self.rng.choice(('np', 'kd'))}.{wanted}", wanted
+        return Expression(f"{text})", dtype)
+
+    def place(self, array: TileArray, shape: Shape) -> str:
+        """Return a place in an array: in the block's own part, of what nobody writes anywhere."""
+        if array.first:
+            along = self.rng.choice(("", " + 1", " - 1", " + 2", " - 2"))
+            first = f"{array.first}{along}"
+        else:
+            first = self.rng.choice(
+                ("0", "n", "m", "-3", "n - 5", "-m", "lim", f"kd.blockIdx.x * {shape[0]}")
+            )
+        if len(shape) == 1:
+            return first
+        return f"({first}, {self.rng.choice(('0', '0', '1', '-2', 'n', 'm', '3 - n'))})"
+
+    # -- elements ------------------------------------------------------------------------------
+    def number(self) -> Expression:
+        """Return a number that is the same in all threads."""
+        constants = (
+            *(Expression("2", "int64"), Expression("-3", "int64"), Expression("1.5", "float64")),
+            *(Expression("np.float32(0.5)", "float32"), Expression("kd.int32(7)", "int32")),
+        )
+        return self.rng.choice((*constants, *self.numbers, *self.numbers))
+
+    def _other(self, shape: Shape, depth: int) -> Expression:
+        """A second operand: a tile, or a number."""
+        return self.number() if self.chance(3) else self.of_shape(shape, depth)
+
+    def _arithmetic(self, shape: Shape, depth: int) -> Expression:
+        left, right = self.of_shape(shape, depth - 1), self._other(shape, 0)
+        if self.chance(3):
+            left, right = right, left
+        op = self.rng.choice("+-*")
+        return Expression(
+            f"({left.text} {op} {right.text})", result_type(op, left.dtype, right.dtype)
+        )
+
+    def _quotient(self, shape: Shape, depth: int) -> Expression:
+        left, right = self.of_shape(shape, depth - 1), self._other(shape, 0)
+        return Expression(
+            f"({left.text} / {right.text})", result_type("/", left.dtype, right.dtype)
+        )
+
+    def _integer(self, shape: Shape, depth: int) -> Expression:
+        return Expression(self.of_type(shape, "int64", depth), "int64")
+
+    def _integers(self, shape: Shape, depth: int) -> Expression:
+        """Divisions by what is no zero, shifts, bits."""
+        text = self._integer(shape, depth - 1).text
+        op = self.rng.choice(("//", "%", "<<", ">>", "&", "|", "^"))
+        right = self.rng.choice(("3", "2", f"({self.rng.choice(self.whole)} + 1)"))
+        if op in "&|^":
+            right = self._integer(shape, 0).text
+        return Expression(f"({text} {op} {right})", "int64")
+
+    def _unary(self, shape: Shape, depth: int) -> Expression:
+        value = self.of_shape(shape, depth - 1)
+        if value.is_integer and self.chance(3):
+            return Expression(f"(~{value.text})", result_type("invert", value.dtype))
+        if self.chance(2):
+            return Expression(f"abs({value.text})", result_type("abs", value.dtype))
+        return Expression(f"(-{value.text})", result_type("neg", value.dtype))
+
+    def _extremum(self, shape: Shape, depth: int) -> Expression:
+        dtype = self.rng.choice(INTEGERS)
+        left = self.of_type(shape, dtype, depth - 1)
+        right = self.of_type(shape, dtype, 0) if self.chance(2) else f"np.{dtype}(5)"
+        return Expression(f"{self.rng.choice(('min', 'max'))}({left}, {right})", dtype)
+
+    def _square_root(self, shape: Shape, depth: int) -> Expression:
+        dtype = self.rng.choice(FLOATS)
+        value = self.of_type(shape, dtype, depth - 1)
+        return Expression(f"math.sqrt(abs({value}))", dtype)
+
+    def converted(self, value: Expression, dtype: str) -> Expression:
+        """Return a tile of another dtype; a float does not become an integer."""
+        if value.dtype == dtype:
+            return value
+        assert value.dtype in INTEGERS or dtype in FLOATS
+        return Expression(
+            self.rng.choice(
+                (
+                    f"{self.rng.choice(('np', 'kd'))}.{dtype}({value.text})",
+                    f"{value.text}.astype({self.rng.choice(('np', 'kd'))}.{dtype})",
+                    f"kd.tile.astype({value.text}, kd.{dtype})",
+                )
+            ),
+            dtype,
+        )
+
+    def _conversion(self, shape: Shape, depth: int) -> Expression:
+        value = self.of_shape(shape, depth - 1)
+        return self.converted(value, self.rng.choice(USUAL if value.is_integer else FLOATS))
+
+    def _map(self, shape: Shape, depth: int) -> Expression:
+        """A device function, called for each element, with a number or those of another tile."""
+        if not self.maps:
+            return self._arithmetic(shape, depth)
+        function = self.rng.choice(self.maps)
+        value, other = self.of_shape(shape, depth - 1), self._other(shape, 0)
+        return Expression(f"{value.text}.map({function.text}, {other.text})", function.dtype)
+
+    def _intrinsic(self, shape: Shape, depth: int) -> Expression:
+        """What an intrinsic computes from numbers, element by element."""
+        name = self.rng.choice(("popc", "clz", "brev", "fma", "mulhi", "ffs"))
+        if name == "fma":
+            dtype = self.rng.choice(FLOATS)
+            values = [self.of_type(shape, dtype, k) for k in (depth - 1, 0)]
+            return Expression(f"kd.fma({', '.join(values)}, np.{dtype}(0.25))", dtype)
+        dtype = self.rng.choice(("int32", "uint32", "int64", "uint64"))
+        args = [self.of_type(shape, dtype, depth - 1)]
+        result = {"ffs": "uint32", "brev": f"uint{dtype[-2:]}"}.get(name, dtype)
+        if name == "mulhi":
+            args.append(self.of_type(shape, dtype, 0))
+        return Expression(f"kd.{name}({', '.join(args)})", result)
+
+    def _repeated(self, shape: Shape, depth: int) -> Expression:
+        """A tile that is repeated along an axis, of which its extent is 1."""
+        fitting = [n for n in self.names if len(shape) == 2 and _is_line(n.shape, shape)]
+        fitting = [n for n in fitting if n.dtype != "bool"]
+        if not fitting:
+            return self._arithmetic(shape, depth)
+        line, value = self.rng.choice(fitting), self.of_shape(shape, depth - 1)
+        op = self.rng.choice("+-*")
+        return Expression(
+            f"({value.text} {op} {line.text})", result_type(op, value.dtype, line.dtype)
+        )
+
+    def _selected(self, shape: Shape, depth: int) -> Expression:
+        """One of two tiles, by a condition of the block, or elements by one of each element."""
+        names = [n for n in self.names if n.shape == shape and n.dtype != "bool"]
+        if len(names) > 1 and self.chance(2):
+            yes, no = self.rng.sample(names, 2)
+            test = f"{self.rng.choice(self.whole)} > {self.rng.randrange(3)}"
+            return Expression(
+                f"({yes.text} if {test} else {no.text})", common_type(yes.dtype, no.dtype)
+            )
+        dtype = self.rng.choice((*FLOATS, "int64"))
+        yes, no = (self.of_type(shape, dtype, k) for k in (depth - 1, 0))
+        return Expression(f"kd.selp({self.truth(shape, 0)}, {yes}, {no})", dtype)
+
+    def _function(self, shape: Shape, depth: int) -> Expression:
+        """A device function that is given a tile, and gives one."""
+        fitting = [f for f in self.functions if f.shape == shape and f.kind != "number"]
+        if not fitting:
+            return self._map(shape, depth)
+        return self.call(self.rng.choice(fitting), depth - 1)
+
+    def call(self, function: TileFunction, depth: int) -> Expression:
+        """Return a call of a function with operations on tiles."""
+        if function.kind == "load":
+            arrays = self.inputs + self.outputs
+            fitting = [
+                a for a in arrays if (a.dtype, a.ndim) == (function.dtype, len(function.shape))
+            ]
+            array = self.rng.choice(fitting)
+            args = [array.name, self.place(array, function.shape)]
+        else:
+            args = [self.of_type(function.shape, function.dtype, depth)]
+            args.append(self.rng.choice(("n", "m", "2")))
+        return Expression(f"{function.name}({', '.join(args)})", function.result)
+
+    # -- truths and numbers --------------------------------------------------------------------
+    def truth(self, shape: Shape, depth: int) -> str:
+        """Return an expression of a tile of truths."""
+        names = [n.text for n in self.names if n.shape == shape and n.dtype == "bool"]
+        if names and self.chance(3):
+            return self.rng.choice(names)
+        left, right = self.of_shape(shape, depth), self._other(shape, 0)
+        text = f"({left.text} {self.rng.choice(_COMPARISONS)} {right.text})"
+        if depth > 0 and self.chance(2):
+            text = f"({text} {self.rng.choice('&|^')} {self.truth(shape, 0)})"
+        return f"(~{text})" if self.chance(5) else text
+
+    def reduced(self, shape: Shape, depth: int, axis: int | None = None) -> Expression:
+        """Return a reduction, to a number or along an axis."""
+        given = "" if axis is None else f"axis={axis}"
+        if self.chance(4):
+            name = self.rng.choice(("any", "all", "sum"))
+            dtype = {"sum": "int64"}.get(name, "bool")
+            return Expression(f"{self.truth(shape, depth)}.{name}({given})", dtype)
+        name = self.rng.choice(("sum", "sum", "max", "min", "mean"))
+        value = self.of_shape(shape, depth)
+        text = f"{value.text}.{name}({given})"
+        if self.chance(4):
+            text = f"kd.tile.{name}({', '.join(filter(None, (value.text, given)))})"
+        return Expression(text, reduced_type(name, value.dtype))
+
+
+def reduced_type(name: str, dtype: str) -> str:
+    """Return the dtype of a reduction of numbers."""
+    if dtype in FLOATS or name in ("max", "min"):
+        return dtype
+    if name == "mean":
+        return "float64"
+    return "uint64" if dtype.startswith("u") else "int64"
+
+
+def extents_of(shape: Shape) -> str:
+    """Return a shape as it is written."""
+    return str(shape[0]) if len(shape) == 1 else str(shape)
+
+
+def _is_line(line: Shape, shape: Shape) -> bool:
+    """Whether a tile of one row or one column is repeated to a shape."""
+    fits = len(line) == 2 and all(a in (1, b) for a, b in zip(line, shape, strict=True))
+    return fits and line != shape
