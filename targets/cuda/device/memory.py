@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kerneldsl.contract import Device
     from targets.cuda.driver.driver import Driver
 
-__all__ = ["CudaBuffer", "allocate", "clear", "free"]
+__all__ = ["CudaBuffer", "allocate", "clear", "free", "whole_words"]
 
 
 class CudaBuffer(Buffer):
@@ -63,6 +63,15 @@ def _free_quietly(driver: Driver, index: int, pointer: int) -> None:
         driver.suppress(error, index)
 
 
+def whole_words(nbytes: int) -> int:
+    """Round a size up to words of 32 bits.
+
+    An atomic operation on 8 or 16 bits reads and writes the word around them, which is then inside
+    of the allocation.
+    """
+    return (nbytes + 3) & ~3
+
+
 def allocate(driver: Driver, index: int, nbytes: int) -> int:
     """Allocate device memory; 256-byte aligned, contents undefined.
 
@@ -77,7 +86,7 @@ def allocate(driver: Driver, index: int, nbytes: int) -> int:
     if nbytes == 0:
         return 0
     with driver.current(index):
-        status, pointer = driver.api.cuMemAlloc(nbytes)
+        status, pointer = driver.api.cuMemAlloc(whole_words(nbytes))
         if int(status):
             raise driver.failure(
                 status, f"allocate {nbytes} bytes on cuda:{index} ({_free_of_total(driver.api)})"

@@ -122,7 +122,9 @@ class StreamOrderedPool(PoolBackend):
                 return ready, False
         handle = _own_handle(stream)
         with driver.current(self.device.index):
-            status, pointer = driver.api.cuMemAllocFromPoolAsync(nbytes, self.handle, handle)
+            status, pointer = driver.api.cuMemAllocFromPoolAsync(
+                memory.whole_words(nbytes), self.handle, handle
+            )
         if int(status):
             doing = f"allocate {nbytes} bytes on {self.device}"
             raise driver.failure(status, doing, index=self.device.index)
@@ -284,7 +286,7 @@ class PlainPool(PoolBackend):
     def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
         driver = self._driver
         with driver.current(self.device.index):
-            status, pointer = driver.api.cuMemAlloc(nbytes)
+            status, pointer = driver.api.cuMemAlloc(memory.whole_words(nbytes))
         if int(status):
             doing = f"allocate {nbytes} bytes on {self.device}"
             raise driver.failure(status, doing, index=self.device.index)

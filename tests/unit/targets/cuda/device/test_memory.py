@@ -42,6 +42,18 @@ def test_memory_comes_from_a_pool_that_keeps_everything(driver: Driver, api: Bin
     ]
 
 
+@pytest.mark.parametrize("has_pools", [True, False])
+@pytest.mark.parametrize(("nbytes", "asked"), [(1, 4), (4, 4), (7, 8), (678, 680)])
+def test_the_word_around_every_element_is_allocated(
+    nbytes: int, asked: int, has_pools: bool, driver: Driver, api: Bindings
+) -> None:
+    """Atomics of 8 and 16 bits read and write it."""
+    make = pools.create_pool if has_pools else pools.PlainPool
+    make(driver, device()).acquire(nbytes, None)
+    name = "cuMemAllocFromPoolAsync" if has_pools else "cuMemAlloc"
+    assert [call[1] for call in api.since(name)] == [asked]
+
+
 def test_a_release_is_ordered_by_events_and_never_waits(driver: Driver, api: Bindings) -> None:
     pool = pools.create_pool(driver, device())
     pointer, _ = pool.acquire(100, stream(7))
