@@ -174,7 +174,7 @@ class _Separator:
     def tile(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return the operation that gives a tile."""
         operation = self.shapes.operation(node)
-        if operation in ("load", "of", "cumsum", *REDUCTIONS):
+        if operation in ("load", "of", "cumsum", "sort", *REDUCTIONS):
             return self.operation(node, before)
         shape = self.shapes.of(node)  # asked now: the node is rewritten
         return self.made.use("each", node, [self.element(node, before)], shape=shape)

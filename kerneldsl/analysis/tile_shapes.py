@@ -36,9 +36,9 @@ OF_BLOCK: Shape = (0,)
 REDUCTIONS = frozenset({"sum", "max", "min", "mean", "any", "all"})
 _CREATIONS = frozenset({"load", "zeros", "full", "arange"})
 #: What keeps the shape of its argument.
-_SAME = frozenset({"astype", "each", "element", "map"})
+_SAME = frozenset({"astype", "each", "element", "map", "sort"})
 #: The operations that are methods too.
-_METHODS = {name: getattr(tile, name) for name in (*REDUCTIONS, "astype", "cumsum")}
+_METHODS = {name: getattr(tile, name) for name in (*REDUCTIONS, "astype", "cumsum", "sort")}
 
 #: Parameters of methods that are constants, with what one may write for them.
 _CONSTANTS = {"axis": "0 or 1", "exclusive": "True or False"}

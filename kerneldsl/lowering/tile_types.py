@@ -164,4 +164,5 @@ _RULES = {
     "any": _fold(_truth_type),
     "all": _fold(_truth_type),
     "cumsum": _fold(_sum_type),
+    "sort": _fold(_ordered_type),
 }

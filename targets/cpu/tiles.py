@@ -22,6 +22,7 @@ from kerneldsl.lowering.tile_plan import TilePlan
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.tile_folds import FoldWriter
 from targets.cpu.tile_scans import ScanWriter
+from targets.cpu.tile_sorts import SortWriter
 
 __all__ = ["TileWriter"]
 
@@ -86,6 +87,8 @@ class TileWriter:
             return fold.write(
                 target, node.args[0], shape, use.static["axis"], is_mean=name == "mean"
             )
+        if name == "sort":
+            return SortWriter(self, shape, dtype).write(target, node.args[0])
         if name == "cumsum":
             scan = ScanWriter(self, dtype)
             static = use.static
@@ -238,11 +241,19 @@ class TileWriter:
 def tile_operations(plan: TilePlan) -> dict[str, Any]:
     """Return what the statements of a kernel's tile operations call, by name."""
     from kerneldsl.lowering.types import element_type
-    from targets.cpu.intrinsics.tiles import FOLDS, scan_lanes, tile_place_of
+    from targets.cpu.intrinsics.tiles import (
+        FOLDS,
+        SORTED_NUMBERS,
+        scan_lanes,
+        sort_key_of,
+        tile_place_of,
+    )
 
     found: dict[str, Any] = {f"kd_fold_{name}": operation for name, operation in FOLDS.items()}
     found["kd_scan_lanes"] = scan_lanes
     found["kd_place"] = tile_place_of
+    found["kd_sort_key"] = sort_key_of
+    found |= {f"kd_sort_number_{name}": each for name, each in SORTED_NUMBERS.items()}
     for name, row in ELEMENT_TYPES.items():
         if name in plan.all_dtypes or (row.package == "numpy" and not row.is_narrow):
             found[f"kd_as_{name}"] = bool if name == "bool" else element_type(name)

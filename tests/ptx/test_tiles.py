@@ -76,6 +76,29 @@ def test_what_a_stored_element_is_combined_with_is_read_by_wide_instructions() -
     assert resources.local_bytes == resources.spill_bytes == 0
 
 
+def running_sums(x, out):
+    row = kd.blockIdx.x
+    kd.tile.store(out[row], 0, kd.tile.load(x[row], 0, WIDTH).cumsum())
+
+
+def in_order(x, out):
+    row = kd.blockIdx.x
+    kd.tile.store(out[row], 0, kd.tile.load(x[row], 0, WIDTH).sort())
+
+
+@pytest.mark.parametrize(
+    ("function", "shared_bytes", "barriers"),
+    # Sums: a number for each warp and round. Sort: an integer for each element, and one for 16.
+    [(running_sums, 4 * 4 * 8, 1), (in_order, 4 * (WIDTH + WIDTH // 16), 3)],
+)
+def test_sums_and_sorts_stay_in_registers(function, shared_bytes, barriers) -> None:
+    text = _compiled(function, ROWS, 256, 2).ptx
+    assert text.count("bar.sync") == barriers  # those in the loop over phases are counted once
+    ((_, resources),) = assemble(text, "sm_90").resources.items()
+    assert resources.local_bytes == resources.spill_bytes == 0
+    assert resources.static_shared_bytes == shared_bytes
+
+
 def test_bounds_of_the_user_stay() -> None:
     artifact = compile_ptx(softmax, ROWS, "sm_90", block=(128, 1, 1), launch_bounds=(512, 2))
     assert ".maxntid 512" in artifact.ptx

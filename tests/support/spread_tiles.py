@@ -17,18 +17,27 @@ from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.lowering.build import build_function
 from targets.cuda.compile.lower import type_unit
+from targets.cuda.compile.sort_networks import merge_pairs, sort_pairs
 from targets.cuda.compile.spread_tiles import spread_tiles
 from tests.support.groups import greatest, least
 from tests.support.python_kernels import Language, PausingThread
 from tests.support.simt import STOPS, Launch
+from tests.support.tiles import sort_key, sorted_number
 
 __all__ = ["simulate_spread"]
 
 
 def simulate_spread(
-    specialization: Specialization, grid: tuple[int, ...], args: tuple[Any, ...]
+    specialization: Specialization,
+    grid: tuple[int, ...],
+    args: tuple[Any, ...],
+    *,
+    is_reversed: bool = False,
 ) -> None:
-    """Run what the CUDA target makes of a kernel with tiles on NumPy arrays, in place."""
+    """Run what the CUDA target makes of a kernel with tiles on NumPy arrays, in place.
+
+    With `is_reversed` threads run in the other order between barriers, which a race would show.
+    """
     block = specialization.block_dim
     assert block is not None
     typed = type_unit(specialization.unit, specialization.kinds)
@@ -42,7 +51,7 @@ def simulate_spread(
         **_OPERATIONS,
     }
     body = build_function(unit.tree, unit.name, names, unit.filename)
-    launch = Launch(grid, block)
+    launch = Launch(grid, block, is_reversed=is_reversed)
     launch.run(lambda thread: PausingThread(thread, language, lambda: body(*args)))
 
 
@@ -79,10 +88,16 @@ def _is_wide(array: Any, first: int, count: int, group: int) -> bool:
     return bool(is_simple and first >= 0 and first + count <= array.size)
 
 
+def _order_pairs(pairs: list[tuple[int, int]], array: Any) -> None:
+    for low, high in pairs:
+        array[low], array[high] = sorted((array[low], array[high]))
+
+
 _OPERATIONS: dict[str, Any] = {
     "kd_range": range,
     "kd_complex": complex,
     "kd_unsigned": lambda index: index,
+    "kd_place": int,
     "kd_unroll": lambda: None,
     "kd_is_wide": _is_wide,
     "kd_fold_sum": lambda a, b: a + b,
@@ -90,6 +105,14 @@ _OPERATIONS: dict[str, Any] = {
     "kd_fold_min": least,
     "kd_fold_any": lambda a, b: a or b,
     "kd_fold_all": lambda a, b: a and b,
+    "kd_sort_key": sort_key,
+    **{f"kd_sort_number_{name}": functools.partial(sorted_number, name) for name in DTYPE_NAMES},
+    **{f"kd_sort_{n}": functools.partial(_order_pairs, sort_pairs(n)) for n in (2, 4, 8, 16)},
+    **{
+        f"kd_merge_{n}_{bit}": functools.partial(_order_pairs, merge_pairs(n, bit))
+        for n in (2, 4, 8, 16)
+        for bit in range(n.bit_length() - 1)
+    },
     **{f"kd_transfer_{group}": functools.partial(_transfer, group=group) for group in (2, 4)},
     **{f"kd_as_{name}": functools.partial(_converted, name) for name in DTYPE_NAMES},
 }

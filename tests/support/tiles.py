@@ -18,6 +18,9 @@ __all__ = [
     "reduced",
     "scan",
     "scan_row",
+    "sort_key",
+    "sort_row",
+    "sorted_number",
     "special_values",
     "summed",
 ]
@@ -172,3 +175,43 @@ def reduced(name: str, tile: np.ndarray, threads: int, by: Any = fold) -> Any:
     if name == "sum":
         return by(tile.astype(wide), threads, lambda a, b: a + b)
     return by(tile, threads, _extreme(name))
+
+
+def sort_row(row: np.ndarray) -> np.ndarray:
+    """A row in rising order: -0 before 0, NaN last."""
+    return np.array(sorted(row, key=_order), row.dtype)
+
+
+def _order(value: Any) -> tuple[bool, Any, bool]:
+    if value != value:
+        return True, 0, False
+    return False, value, not np.signbit(value) if value == 0 else False
+
+
+def sort_key(value: Any) -> Any:
+    """An unsigned integer that is in that order, of 64 bits where the value has as many."""
+    kind = np.dtype(value.dtype)
+    wide = np.uint64 if kind.itemsize == 8 else np.uint32
+    if kind.kind == "u":
+        return wide(value)
+    if kind.kind == "i":
+        return wide(int(value) - int(np.iinfo(kind).min))
+    number = np.asarray(value, "f8" if kind.itemsize == 8 else "f4")
+    width = 8 * number.itemsize
+    bits, sign = int(number.view(wide)), 1 << (width - 1)
+    if number != number:
+        return wide(2 * sign - 1)
+    return wide(2 * sign - 1 - bits if bits & sign else bits | sign)
+
+
+def sorted_number(dtype: str, key: Any) -> Any:
+    """The number of such an integer."""
+    kind = np.dtype(dtype)
+    if kind.kind == "u":
+        return kind.type(key)
+    if kind.kind == "i":
+        return kind.type(int(key) + int(np.iinfo(kind).min))
+    width = 8 * key.dtype.itemsize
+    bits, sign = int(key), 1 << (width - 1)
+    bits = bits ^ sign if bits & sign else 2 * sign - 1 - bits
+    return np.asarray(bits, key.dtype).view(f"f{width // 8}").astype(kind)[()]

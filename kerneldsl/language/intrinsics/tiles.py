@@ -122,6 +122,11 @@ tile = IntrinsicGroup(
             static=("axis", "exclusive"),
             defaults={"axis": None, "exclusive": False},
         ),
+        "sort": _collective(
+            "sort",
+            "The elements in rising order, along the last axis: -0 before 0, NaN last.",
+            "tile",
+        ),
         "map": _collective(
             "map",
             "A function of numbers, called for each element with what follows; written "

@@ -9,15 +9,18 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.groups import Combination, combination_of
 from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.lowering.tile_folds import COMBINATIONS, Combine
 from kerneldsl.lowering.tile_places import tile_place
+from kerneldsl.lowering.tile_sorts import key_type, number_of, sort_key
+from kerneldsl.lowering.types import element_type
 from targets.cpu.ids import WARP_SIZE
 from targets.cpu.intrinsics.groups.combine import scan_vector
 from targets.cpu.intrinsics.groups.room import I64, WIDTHS
 
-__all__ = ["FOLDS", "scan_lanes", "tile_place_of"]
+__all__ = ["FOLDS", "SORTED_NUMBERS", "scan_lanes", "sort_key_of", "tile_place_of"]
 
 
 def _operation(combine: Combine) -> Callable[..., Any]:
@@ -81,3 +84,34 @@ def tile_place_of(typingctx: Any, at: Any) -> Any:
         return tile_place(builder, kind, *args)
 
     return types.int64(kind), generate
+
+
+@intrinsic
+def sort_key_of(typingctx: Any, value: Any) -> Any:
+    """Return the integer by which a number is sorted."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return sort_key(builder, value, args[0])
+
+    return key_type(value)(value), generate
+
+
+def _sorted_number(dtype: str) -> Callable[..., Any]:
+    kind = element_type(dtype)
+
+    @intrinsic
+    def number(typingctx: Any, key: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return number_of(context, builder, kind, args[0])
+
+        return kind(key_type(kind)), generate
+
+    return number  # type: ignore[no-any-return]
+
+
+#: dtype to what gives the number of such an integer.
+SORTED_NUMBERS: dict[str, Callable[..., Any]] = {
+    name: _sorted_number(name)
+    for name, row in ELEMENT_TYPES.items()
+    if row.is_integer or row.is_float
+}

@@ -26,6 +26,7 @@ from kerneldsl.lowering.tile_plan import Layout, TilePlan, plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cuda.compile.fold_tiles import FoldSpreader
 from targets.cuda.compile.scan_tiles import ScanSpreader
+from targets.cuda.compile.sort_tiles import SortSpreader
 from targets.cuda.compile.tile_memory import MemorySpreader, plus, times
 
 __all__ = ["TileSpreader", "spread_tiles"]
@@ -154,6 +155,8 @@ class TileSpreader:
             return spreader.write(
                 target, node.args[0], shape, use.static["axis"], is_mean=name == "mean"
             )
+        if name == "sort":
+            return SortSpreader(self, shape, dtype).write(target, node.args[0])
         if name == "cumsum":
             scan = ScanSpreader(self, dtype, exclusive=use.static["exclusive"])
             return scan.write(target, node.args[0], shape, use.static["axis"])

@@ -19,6 +19,7 @@ from kerneldsl.lowering.tile_folds import COMBINATIONS, Combine
 from kerneldsl.lowering.tile_places import tile_place
 from kerneldsl.lowering.tile_plan import TilePlan
 from kerneldsl.lowering.types import element_type
+from targets.cuda.intrinsics.tile_sorts import SORTING
 
 __all__ = ["EMITTERS", "tile_operations"]
 
@@ -175,6 +176,7 @@ def tile_operations(plan: TilePlan) -> dict[str, Any]:
         "kd_unroll": _UNROLL,
         "kd_is_wide": _IS_WIDE,
         "kd_place": _PLACE,
+        **SORTING,
     }
     for name, row in ELEMENT_TYPES.items():
         if name in plan.all_dtypes or (row.package == "numpy" and not row.is_narrow):

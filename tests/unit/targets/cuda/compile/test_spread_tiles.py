@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.conformance.kernels import tile_scans, tiles
+from tests.conformance.kernels import tile_scans, tile_sorts, tiles
 from tests.ptx.helpers import specialize
 from tests.support.cases import Case, copy_arguments
 from tests.support.extent import sample
@@ -16,6 +16,7 @@ _WORDS = ("window", "copy", "sum", "max", "min", "any", "all")
 _CASES = [
     *(case for case in tiles.CASES if case.name.split(".")[1] in _WORDS),
     *tile_scans.CASES,
+    *tile_sorts.CASES,
 ]
 
 
@@ -23,8 +24,8 @@ _CASES = [
 def test_spread_tiles_hold_the_same_elements(case: Case) -> None:
     args = case.arguments(np.random.default_rng(3))
     expected = case.expect(args)
-    after = copy_arguments(args)
-    block = case.block_dim
-    specialization = specialize(case.kernel, case.kinds, case.mode, block=block)
-    simulate_spread(specialization, case.grid, after)
-    case.compare("cuda", after, expected)
+    specialization = specialize(case.kernel, case.kinds, case.mode, block=case.block_dim)
+    for is_reversed in (False, True):
+        after = copy_arguments(args)
+        simulate_spread(specialization, case.grid, after, is_reversed=is_reversed)
+        case.compare("cuda", after, expected)
