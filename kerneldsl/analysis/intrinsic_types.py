@@ -68,6 +68,9 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
             return "uint64" if ELEMENT_TYPES[first].nbytes == 8 else "uint32"
         case Typing.DOT if None not in arguments[:2]:
             return "uint32" if arguments[:2] == ("uint32", "uint32") else "int32"
+        case Typing.DECLARED:
+            results = use.intrinsic.result_dtypes
+            return results[0] if len(results) == 1 else results
         case Typing.FLOATS:
             return _float_of(arguments)
         case Typing.REDUCE | Typing.EXCHANGE:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.language.intrinsics.intrinsic import Scope
-from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope
+from kerneldsl.language.intrinsics.table import INTRINSICS, find_intrinsic
 from kerneldsl.language.other_names import kernel_remedy
 
 __all__ = [
@@ -62,17 +62,25 @@ def foreign_name(value: Any, rest: tuple[str, ...]) -> str | None:
         found = getattr(value, rest[0], None)
         if _is_module(found) or is_numba_type(found):
             return ".".join(rest) if kernel_remedy(rest[0]) else None
-        return None if _is_users_dispatcher(found) else ".".join(rest)
+        return None if _is_users_dispatcher(found) else ".".join((*_group_of(module_name), *rest))
     if not _is_below_root(getattr(value, "__module__", None)):
         return None
     own = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    return ".".join((own, *rest)) if isinstance(own, str) else None
+    group = _group_of(value.__module__)
+    return ".".join((*group, own, *rest)) if isinstance(own, str) else None
 
 
-def foreign_intrinsic(name: str) -> str | None:
-    """Return our name of the intrinsic that means the same, or ``None``."""
-    name = _SAME_MEANING.get(name, name)
-    return name if name in INTRINSICS else None
+def _group_of(module: str) -> tuple[str, ...]:
+    """Return the group of intrinsics that a module of numba.cuda holds."""
+    return ("libdevice",) if module.endswith(".libdevice") else ()
+
+
+def foreign_intrinsic(name: str) -> Intrinsic | None:
+    """Return our intrinsic that means the same, or ``None``."""
+    try:
+        return find_intrinsic(_SAME_MEANING.get(name, name))
+    except KeyError:
+        return None
 
 
 def foreign_group(name: str) -> bool:

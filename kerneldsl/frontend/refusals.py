@@ -27,13 +27,19 @@ __all__ = [
 ]
 
 
+#: Members of a group that a message lists.
+_MOST_LISTED = 40
+
+
 def refuse_group(reporter: Reporter, node: ast.expr, path: str, group: IntrinsicGroup) -> None:
     """Say which members there are of a group that is used bare."""
     members = [m if isinstance(group, Dim3) else f"{m}(…)" for m in dir(group)]
     reporter.fail(
         node,
         f"{path} is used without naming a member",
-        f"Write {' or '.join(f'{path}.{m}' for m in members)}",
+        f"Write {' or '.join(f'{path}.{m}' for m in members)}"
+        if len(members) <= _MOST_LISTED
+        else f"Write {path}.{members[0]}, or another of the {len(members)} of dir({path})",
     )
 
 

@@ -40,7 +40,6 @@ from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
-from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.intrinsics.tiles import element_words, tile
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
@@ -309,7 +308,7 @@ class Rewriter(OutsideValues):
             ours = foreign_intrinsic(resolved.foreign)
             if ours is None:
                 refuse_foreign(self._reporter, resolved.node, resolved.foreign)
-            return INTRINSICS[ours]
+            return ours
         value = resolved.value
         if not isinstance(value, Intrinsic):
             return None

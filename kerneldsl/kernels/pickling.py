@@ -26,7 +26,7 @@ from kerneldsl.errors import SourceUnavailableError
 from kerneldsl.frontend.lambdas import is_lambda
 from kerneldsl.frontend.syntax import LAMBDA_NAME
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
-from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.intrinsics.table import find_intrinsic
 from kerneldsl.utilities.locks import ForkSafeLock
 
 __all__ = ["load_function", "reduce_function"]
@@ -267,7 +267,7 @@ def _decode(how: str, value: Any) -> Any:
     if how == "module":
         return importlib.import_module(value)
     if how == "intrinsic":
-        return INTRINSICS[value]
+        return find_intrinsic(value)
     if how == "group":
         return getattr(importlib.import_module("kerneldsl"), value)
     return value

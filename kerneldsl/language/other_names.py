@@ -51,7 +51,6 @@ _IN_KERNEL = {
     "cg": "Cooperative groups are not available; split the kernel where the grid must wait",
     "fp16": "Operators and the functions of math take float16: kd.float16(value) makes one, arrays "
     "hold them, and a NumPy or kd.float16 array is passed as it is",
-    "libdevice": "Use the functions of math and NumPy",
     "random": "Use kd.random, which has numba.cuda's generators, and others by seed and index",
 }
 

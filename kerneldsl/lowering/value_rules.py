@@ -109,6 +109,17 @@ def _unpack(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, An
     return types.UniTuple(part, 8 // numbers.bits)(word)
 
 
+def _declared(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    wanted = [element_type(dtype) for dtype in intrinsic.argument_dtypes]
+    for name, arg, kind in zip(intrinsic.parameters, args, wanted, strict=True):
+        if isinstance(kind, types.Integer):
+            check_integer(intrinsic, name, arg)
+        elif not isinstance(arg, types.Float | types.Integer | types.Boolean):
+            raise errors.TypingError(f"{intrinsic!r}: {name} must be a real number, and is {arg}")
+    results = [element_type(dtype) for dtype in intrinsic.result_dtypes]
+    return (results[0] if len(results) == 1 else types.Tuple(results))(*wanted)
+
+
 def _value(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return args[0](args[0])
 
@@ -122,6 +133,7 @@ VALUE_RULES: dict[Typing, Callable[[Intrinsic, tuple[Any, ...], Mapping[str, Any
     Typing.WIDE_INTEGERS: _wide_integers,
     Typing.DOT: _dot,
     Typing.FLOATS: _floats,
+    Typing.DECLARED: _declared,
     Typing.CHOICE: _choice,
     Typing.CAST: _cast,
     Typing.UNPACK: _unpack,

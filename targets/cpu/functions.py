@@ -11,7 +11,7 @@ import dataclasses
 import functools
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.contract import Specialization
+from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.passes.record_faults import CHECKED
@@ -28,7 +30,15 @@ from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from targets.cpu.exchanges import combine_name, post_name
 from targets.cpu.ids import BlockSpace, Space, replace_ids
-from targets.cpu.intrinsics.table import LOWERINGS, Atomic, Exchange, Operation, Stored, Together
+from targets.cpu.intrinsics.table import (
+    Atomic,
+    Exchange,
+    Operation,
+    Refused,
+    Stored,
+    Together,
+    lowering_of,
+)
 from targets.cpu.prepare import FAULT, prepare_function
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.syntax import BUILTINS
@@ -132,7 +142,7 @@ class Binder:
     ) -> None:
         """Bind one call of an intrinsic that has not become an expression or a cut."""
         assert isinstance(node.func, ast.Name)
-        match LOWERINGS[use.intrinsic.name]:
+        match lowering_of(use.intrinsic):
             case Operation() as lowering:
                 namespace[node.func.id] = lowering.function(use)
             case Atomic() as atomic:
@@ -155,6 +165,8 @@ class Binder:
                 record = load(FAULT) if self.spec.options.debug else ast.Constant(0)
                 blocks = ast.parse("kd_gx * kd_gy * kd_gz", mode="eval").body
                 node.args = [place_at(blocks, node), place_at(record, node), *node.args]
+            case Refused() as refused:
+                _refuse(unit, node, use.intrinsic, refused.reason)
             case Stored():
                 offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
                 shape, dtype = use.static["shape"], use.static["dtype"]
@@ -269,6 +281,17 @@ _COORDINATES = frozenset(
 
 
 @functools.cache
+def _refuse(unit: FunctionUnit, node: ast.Call, intrinsic: Intrinsic, reason: str) -> NoReturn:
+    """Refuse a call of what a processor does not have."""
+    raise UnsupportedConstructError(
+        f"kd.{intrinsic.name} is not available on the CPU",
+        where=unit.locate(node),
+        value=intrinsic.name,
+        limit=reason,
+        remedy=f"Write {intrinsic.instead}, or launch the kernel on a GPU",
+    )
+
+
 def _local_array(dtype: str, shape: tuple[int, ...], offset: int | None) -> Any:
     from targets.cpu.intrinsics.memory import array_maker
 

@@ -38,7 +38,7 @@ from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import Interchange
-from targets.cpu.intrinsics.table import LOWERINGS, Exchange
+from targets.cpu.intrinsics.table import Exchange, lowering_of
 from targets.cpu.items import Item
 from targets.cpu.liveness import Liveness
 from targets.cpu.prepare import FAULT, prepare_tree
@@ -242,7 +242,7 @@ class _Generator:
 
     def place_room(self) -> Room | None:
         """Reserve what threads exchange values through, where they do."""
-        lowerings = {name: LOWERINGS[use.intrinsic.name] for name, use in self.unit.uses.items()}
+        lowerings = {name: lowering_of(use.intrinsic) for name, use in self.unit.uses.items()}
         exchanging = {name: way for name, way in lowerings.items() if isinstance(way, Exchange)}
         if not exchanging:
             return None

@@ -27,7 +27,7 @@ from kerneldsl.frontend.syntax import assign, load, store
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from targets.cpu.block_variables import BlockVariables, assigned_value
 from targets.cpu.exchanges import Room
-from targets.cpu.intrinsics.table import LOWERINGS, Cut, Exchange, Together
+from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.purity import PureValues, negate
 from targets.cpu.statements import without_definitions, writes_memory
@@ -166,7 +166,7 @@ class Structure:
         """Return the call of a statement in which threads exchange values."""
         if isinstance(node, ast.Assign | ast.Expr) and isinstance(node.value, ast.Call):
             use = self.unit.use_of(node.value)
-            if use is not None and isinstance(LOWERINGS[use.intrinsic.name], Exchange):
+            if use is not None and isinstance(lowering_of(use.intrinsic), Exchange):
                 return node.value
         return None
 
@@ -177,7 +177,7 @@ class Structure:
 
         Whether it is guarded says that not all threads may take part.
         """
-        room, lowering = self.room, LOWERINGS[self._use(call).intrinsic.name]
+        room, lowering = self.room, lowering_of(self._use(call).intrinsic)
         assert room is not None
         assert isinstance(lowering, Exchange)
         posted = self.names.make("posted") if lowering.combine is not None else None
@@ -346,7 +346,7 @@ class Structure:
         use = self._use(call)
         if is_tile_use(use):
             return self.cut_tile(target, call, guards)
-        lowering = LOWERINGS[use.intrinsic.name]
+        lowering = lowering_of(use.intrinsic)
         if isinstance(lowering, Together):
             return self.cut_together(target, call, guards)
         assert isinstance(lowering, Cut)

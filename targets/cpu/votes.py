@@ -13,7 +13,7 @@ from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.unit import FunctionUnit
-from targets.cpu.intrinsics.table import LOWERINGS, Exchange, Together
+from targets.cpu.intrinsics.table import Exchange, Together, lowering_of
 
 __all__ = ["isolate_barriers"]
 
@@ -55,7 +55,7 @@ class _Isolation(CallHoister):
         """Evaluate what an exchange or the block is given, once and in order."""
         use = self.unit.use_of(call)
         assert use is not None
-        if isinstance(LOWERINGS[use.intrinsic.name], Exchange | Together):
+        if isinstance(lowering_of(use.intrinsic), Exchange | Together):
             call.args = [
                 arg if isinstance(arg, ast.Name | ast.Constant) else self.save(arg, before)
                 for arg in call.args

@@ -64,6 +64,7 @@ def test_the_page_names_no_error_that_is_gone():
     ("script", "maker", "page"),
     [
         ("generate", "with_attributes", "docs/devices.md"),
+        ("generate", "with_libdevice", "docs/libdevice.md"),
         ("generate", "with_table", "docs/language.md"),
         ("performance_table", "with_performance", "README.md"),
         ("accuracy_table", "with_accuracy", "docs/cpu-math.md"),

@@ -31,10 +31,14 @@ BARRIER_TOPICS = (
 
 @cache
 def intrinsics_of(kernel: Any) -> frozenset[str]:
-    """Names of the intrinsics that a case's kernel and its device functions call."""
+    """Names of the intrinsics that a case's kernel and its device functions call.
+
+    Functions of libdevice, which touch no memory, are left out.
+    """
     written = unit_of(kernel)  # methods of tiles are not in what is written
     units = (*written.reachable(), *separate_tiles(written).reachable())
-    return frozenset(use.intrinsic.name for unit in units for use in unit.uses.values())
+    names = (use.intrinsic.name for unit in units for use in unit.uses.values())
+    return frozenset(name for name in names if not name.startswith("libdevice."))
 
 
 def _element_count(case: Case) -> int:

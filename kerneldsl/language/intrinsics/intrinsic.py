@@ -138,6 +138,9 @@ class Typing(enum.Enum):
     converted to it."""
     FLOATS = "(value, …) -> float32 or float64"
     """All are converted to float64 if one of them is a float64 or an integer, else to float32."""
+    DECLARED = "(…) -> what the intrinsic declares"
+    """Each argument is converted to the dtype that is declared for it; integers are given where
+    integers are declared, and real numbers where floats are. Several results are a tuple."""
     CHOICE = "(condition, a, b) -> type of a and b"
     """`condition` is a boolean or integer; `a` and `b` are numbers of one type."""
     CAST = "(value, dtype) -> dtype"
@@ -192,6 +195,10 @@ class Intrinsic:
     shared_bytes : int
         Shared memory through which the threads of a block meet in it, in bytes; all such
         operations of a kernel share it.
+    argument_dtypes, result_dtypes : tuple of str
+        Of :attr:`Typing.DECLARED`: the dtype of each parameter and of each result.
+    instead : str
+        What to write for a target that has no such operation.
     """
 
     name: str
@@ -206,6 +213,9 @@ class Intrinsic:
     defaults: dict[str, Any] = field(default_factory=dict)
     functions: tuple[str, ...] = ()
     shared_bytes: int = 0
+    argument_dtypes: tuple[str, ...] = ()
+    result_dtypes: tuple[str, ...] = ()
+    instead: str = ""
 
     @property
     def is_barrier(self) -> bool:

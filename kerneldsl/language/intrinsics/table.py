@@ -19,7 +19,7 @@ from kerneldsl.language.intrinsics import (
 )
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
-__all__ = ["INTRINSICS"]
+__all__ = ["INTRINSICS", "find_intrinsic"]
 
 _KINDS = (places, barriers, lanes, groups, chains, values, memory, views, atomics, tiles)
 
@@ -38,3 +38,12 @@ def _table() -> dict[str, Intrinsic]:
 
 #: Every intrinsic by its dotted name.
 INTRINSICS: dict[str, Intrinsic] = _table()
+
+
+def find_intrinsic(name: str) -> Intrinsic:
+    """Return the intrinsic of a dotted name, of ``libdevice`` too; raises ``KeyError``."""
+    if not name.startswith("libdevice."):
+        return INTRINSICS[name]
+    from kerneldsl.language.intrinsics.libdevice import FUNCTIONS  # hundreds, and seldom used
+
+    return FUNCTIONS[name]

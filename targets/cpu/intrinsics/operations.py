@@ -9,7 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.intrinsics.table import find_intrinsic
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.typing_rules import typing_rule
 
@@ -23,7 +23,7 @@ def operation(
 
     The intrinsic's typing rule types the calls, which share the constant parameters `static`.
     """
-    rule, constants = typing_rule(INTRINSICS[name]), static or {}
+    rule, constants = typing_rule(find_intrinsic(name)), static or {}
 
     @intrinsic
     def call(typingctx: Any, *args: Any) -> Any:

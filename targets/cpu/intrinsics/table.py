@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Typing
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
@@ -35,8 +35,10 @@ __all__ = [
     "Id",
     "Lowering",
     "Operation",
+    "Refused",
     "Stored",
     "Together",
+    "lowering_of",
 ]
 
 
@@ -109,7 +111,17 @@ class Together:
         return chain_operation(self.name, function)
 
 
-Lowering: TypeAlias = Id | Cut | Exchange | Stored | Atomic | Operation | Elements | Together
+@dataclass(frozen=True)
+class Refused:
+    """An operation that a processor does not have."""
+
+    #: Why it has none.
+    reason: str
+
+
+Lowering: TypeAlias = (
+    Id | Cut | Exchange | Stored | Atomic | Operation | Elements | Together | Refused
+)
 
 #: Name of each intrinsic to its lowering.
 LOWERINGS: dict[str, Lowering] = {
@@ -135,3 +147,15 @@ LOWERINGS: dict[str, Lowering] = {
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
     **{name: Operation(emit) for name, emit in scalars.EMITTERS.items()},
 }
+
+
+def lowering_of(intrinsic: Intrinsic) -> Lowering:
+    """Return the way in which the CPU target performs an intrinsic."""
+    name = intrinsic.name
+    if not name.startswith("libdevice."):
+        return LOWERINGS[name]
+    from targets.cpu.libdevice.table import MEANINGS  # hundreds, and seldom used
+
+    if name in MEANINGS:
+        return Operation(MEANINGS[name])
+    return Refused("Compiled code of a processor rounds to nearest alone")

@@ -21,7 +21,7 @@ from typing import Any
 
 from kerneldsl.errors import LibdeviceMissingError, SourceLocation
 
-__all__ = ["cut_out", "find_libdevice", "require_libdevice"]
+__all__ = ["check_complete", "cut_out", "find_libdevice", "require_libdevice"]
 
 _NAME = "libdevice.10.bc"
 
@@ -101,6 +101,22 @@ def require_libdevice(function: str, where: SourceLocation | None) -> Path:
             remedy='Run: pip install "kerneldsl[cuda13]"',
         )
     return path
+
+
+def check_complete(module: Any, path: Path) -> None:
+    """Refuse a libdevice without a function that a module calls, as older releases are.
+
+    Raises `LibdeviceMissingError`.
+    """
+    for function in module.functions:
+        if function.is_declaration and function.name.startswith("__nv_"):
+            raise LibdeviceMissingError(
+                f"{function.name} is not in {path}",
+                value=function.name,
+                limit="A kernel is linked with the libdevice that is installed",
+                remedy='Take a newer release, as by pip install "kerneldsl[cuda13]", or another '
+                "function",
+            )
 
 
 _cuttings: dict[tuple[Path, frozenset[str]], bytes] = {}

@@ -178,6 +178,7 @@ def write_ptx(
     if linked.libdevice_functions:
         path = libdevice.require_libdevice(user_name(linked.libdevice_functions[0]), None)
         module.link_in(libdevice.cut_out(path, linked.libdevice_functions, module.data_layout))
+        libdevice.check_complete(module, path)
         for function in module.functions:
             if not function.is_declaration and function.name.startswith("__"):
                 function.linkage = "internal"

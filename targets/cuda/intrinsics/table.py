@@ -12,6 +12,7 @@ from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cuda.intrinsics import atomics, chains, ids, memory, synchronize, tiles, values, warp
 from targets.cuda.intrinsics.groups import table as groups
+from targets.cuda.intrinsics.libdevice import libdevice_emitter
 
 __all__ = ["EMITTERS", "bind"]
 
@@ -39,13 +40,14 @@ def bind(use: IntrinsicUse) -> BoundIntrinsic:
     Uses that agree in their constants share one object, so that Numba's caches stay small.
     """
     name = use.intrinsic.name
+    emitter = EMITTERS.get(name) or libdevice_emitter(name)
     if use.intrinsic.functions:  # Numba remembers the types of arguments, and these do not live on
-        return BoundIntrinsic(name, typing_rule(use.intrinsic), EMITTERS[name], use.static)
+        return BoundIntrinsic(name, typing_rule(use.intrinsic), emitter, use.static)
     key = (name, *sorted(use.static.items()))
     known = _bound.get(key)
     if known is None:
         if "dtype" in use.static:
             element_type(use.static["dtype"])  # known to Numba before inference begins
-        made = BoundIntrinsic(name, typing_rule(use.intrinsic), EMITTERS[name], use.static)
+        made = BoundIntrinsic(name, typing_rule(use.intrinsic), emitter, use.static)
         known = _bound.setdefault(key, made)
     return known

@@ -130,9 +130,9 @@ def test_types_are_numbas_own(target: str) -> None:
 
 
 def _has_no_word(found: Any) -> bool:
-    """Whether a type is one of Numba's alone; iterators of pairs and the like are."""
+    """Whether a type is Numba's alone; but for iterators of pairs and arrays of packed numbers."""
     if isinstance(found, OtherType):
-        return not found.text.startswith(("enumerate(", "zip("))
+        return not found.text.startswith(("enumerate(", "zip(", "packed("))
     return False
 
 

@@ -1,0 +1,1 @@
+"""Meanings of NVIDIA's libdevice functions on a CPU."""

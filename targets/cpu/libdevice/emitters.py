@@ -1,0 +1,93 @@
+"""Ways to write the meaning of a function into a kernel.
+
+A meaning is compiled without contraction, whatever the kernel allows: errors that it computes are
+those of the operations as they stand, and ``fadd_rn`` is never part of another operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kerneldsl.language.intrinsics.table import find_intrinsic
+from kerneldsl.lowering import scalars
+from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.numba_internals.compiling import kernel_flags
+from kerneldsl.lowering.types import element_type
+from kerneldsl.lowering.typing_rules import typing_rule
+
+__all__ = ["bits_of_half", "compiled", "half_of_bits", "intrinsic", "widened"]
+
+
+def compiled(function: Callable[..., Any]) -> Emitter:
+    """Return what writes a call of a Python function."""
+    return partial(_call_compiled, function, False)
+
+
+def widened(function: Callable[..., Any]) -> Emitter:
+    """Return what writes a call of a Python function of float64, whose results are rounded."""
+    return partial(_call_compiled, function, True)
+
+
+def intrinsic(name: str) -> Emitter:
+    """Return what writes a call of an intrinsic of the language."""
+    return partial(_call_intrinsic, name)
+
+
+def _call_compiled(function: Callable[..., Any], is_wide: bool, call: Call) -> ir.Value:
+    context, builder, declared = call.context, call.builder, call.signature
+    widen = _wide if is_wide else _own
+    given = tuple(widen(kind) for kind in declared.args)
+    signature = widen(declared.return_type)(*given)
+    args = [
+        context.cast(builder, *each) for each in zip(call.args, declared.args, given, strict=True)
+    ]
+    made = context.compile_subroutine(builder, function, signature, flags=kernel_flags())
+    value = context.call_internal(builder, made.fndesc, signature, args)
+    return context.cast(builder, value, signature.return_type, declared.return_type)
+
+
+def _own(kind: Any) -> Any:
+    return kind
+
+
+def _wide(kind: Any) -> Any:
+    """Return a type with float64 in the place of float32."""
+    if isinstance(kind, types.BaseTuple):
+        return types.Tuple([_wide(each) for each in kind.types])
+    return types.float64 if kind == types.float32 else kind
+
+
+def _call_intrinsic(name: str, call: Call) -> ir.Value:
+    context, builder, declared = call.context, call.builder, call.signature
+    signature = typing_rule(find_intrinsic(name))(declared.args, {})
+    args = tuple(
+        context.cast(builder, *each)
+        for each in zip(call.args, declared.args, signature.args, strict=True)
+    )
+    value = scalars.EMITTERS[name](Call(context, builder, signature, args, {}))
+    return context.cast(builder, value, signature.return_type, declared.return_type)
+
+
+def bits_of_half(call: Call) -> ir.Value:
+    """Write the conversion of a float32 to a float16, of which it gives the bits."""
+    half = element_type("float16")
+    value = call.context.cast(call.builder, call.args[0], call.signature.args[0], half)
+    return _bits_as(call, half, value, call.signature.return_type)
+
+
+def half_of_bits(call: Call) -> ir.Value:
+    """Write the conversion of a float16, whose bits are given, to a float32."""
+    half = element_type("float16")
+    value = _bits_as(call, call.signature.args[0], call.args[0], half)
+    return call.context.cast(call.builder, value, half, call.signature.return_type)
+
+
+def _bits_as(call: Call, given: Any, value: ir.Value, wanted: Any) -> ir.Value:
+    return scalars.EMITTERS["bitcast"](
+        Call(call.context, call.builder, wanted(given), (value,), {})
+    )
