@@ -68,6 +68,9 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
             return "uint64" if ELEMENT_TYPES[first].nbytes == 8 else "uint32"
         case Typing.DOT if None not in arguments[:2]:
             return "uint32" if arguments[:2] == ("uint32", "uint32") else "int32"
+        case Typing.INLINE:
+            given: tuple[str, ...] = use.static["out"]
+            return given[0] if len(given) == 1 else given
         case Typing.DECLARED:
             results = use.intrinsic.result_dtypes
             return results[0] if len(results) == 1 else results

@@ -21,6 +21,7 @@ from kerneldsl.frontend.captured import (
 )
 from kerneldsl.frontend.chains import draws, root_of
 from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
+from kerneldsl.frontend.inline_text import read_inline_call
 from kerneldsl.frontend.local_functions import LocalFunction
 from kerneldsl.frontend.operations import checked_operation, is_none, local_lambda
 from kerneldsl.frontend.outside_values import OutsideValues
@@ -342,6 +343,9 @@ class Rewriter(OutsideValues):
         if is_read(intrinsic):
             self._reporter.fail(node, f"{name} is a value, not a function", f"Write {name}")
         self._watch(node.func, resolved)
+        if intrinsic.typing is Typing.INLINE:
+            constants, values = read_inline_call(node, intrinsic, self._statics, self._reporter)
+            return self._use(node, intrinsic, constants, [self.visit(value) for value in values])
         if intrinsic is tile.store and len(node.args) > len(intrinsic.parameters):
             return self._store_of_each_element(node)
         parameters: tuple[str, ...] = intrinsic.parameters

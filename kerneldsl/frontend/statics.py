@@ -89,6 +89,16 @@ class StaticEvaluator:
             return value
         if parameter == "numbers":
             return self._numbers(intrinsic, node, value)
+        if parameter == "lut":
+            return self._table(intrinsic, node, value)
+        if parameter in ("text", "pure"):
+            return value
+        if parameter == "out":
+            each = value if isinstance(value, tuple) else () if value is None else (value,)
+            return tuple(self._dtype(intrinsic, node, dtype) for dtype in each)
+        return self._dtype(intrinsic, node, value)
+
+    def _dtype(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> str:
         name = dtype_name(value)
         if name is None:
             self._reporter.fail(
@@ -98,6 +108,17 @@ class StaticEvaluator:
                 value=value,
             )
         return name
+
+    def _table(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> int:
+        if not _is_integer(value) or not 0 <= value <= 255:
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: lut is {safe_repr(value)}",
+                "Combine 0xF0 for a, 0xCC for b and 0xAA for c: 0xF0 & 0xCC ^ 0xAA is a & b ^ c",
+                limit="It is the function's table of eight bits, 0 to 255",
+                value=value,
+            )
+        return int(value)
 
     def _ndim(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> int:
         if not _is_integer(value) or not 1 <= value <= 3:

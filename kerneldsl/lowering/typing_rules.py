@@ -10,6 +10,7 @@ from numba import errors, types
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.lowering.group_rules import GROUP_RULES
 from kerneldsl.lowering.index_rules import check_index
+from kerneldsl.lowering.inline_rule import inline_rule
 from kerneldsl.lowering.packed_views import packed_rule
 from kerneldsl.lowering.tile_types import tile_rule
 from kerneldsl.lowering.types import element_type
@@ -25,6 +26,8 @@ def typing_rule(intrinsic: Intrinsic) -> Any:
         plain = tuple(types.unliteral(arg) for arg in args)
         if intrinsic.typing is Typing.TILE:
             return tile_rule(intrinsic, plain, static)
+        if intrinsic.typing is Typing.INLINE:
+            return inline_rule(intrinsic, plain, static)
         expected = [p for p in intrinsic.parameters if p not in intrinsic.static]
         if len(plain) != len(expected):
             raise errors.TypingError(

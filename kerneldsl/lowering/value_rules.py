@@ -111,7 +111,8 @@ def _unpack(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, An
 
 def _declared(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     wanted = [element_type(dtype) for dtype in intrinsic.argument_dtypes]
-    for name, arg, kind in zip(intrinsic.parameters, args, wanted, strict=True):
+    names = (name for name in intrinsic.parameters if name not in intrinsic.static)
+    for name, arg, kind in zip(names, args, wanted, strict=True):
         if isinstance(kind, types.Integer):
             check_integer(intrinsic, name, arg)
         elif not isinstance(arg, types.Float | types.Integer | types.Boolean):

@@ -259,13 +259,13 @@ def _kernels():
             yield _atomic(intrinsic), f"{dtype}[::1], {dtype}[::1]"
 
 
-_KERNELS = list(_kernels())
+KERNELS = list(_kernels())
 
 
 @pytest.mark.parametrize("arch", ARCH_PARAMETERS)
 def test_every_intrinsic_on_every_dtype(arch: str) -> None:
     """In a quick run each architecture has a part of them."""
-    kernels = _KERNELS[QUICK_ARCHS.index(arch) :: len(QUICK_ARCHS)] if IS_QUICK else _KERNELS
+    kernels = KERNELS[QUICK_ARCHS.index(arch) :: len(QUICK_ARCHS)] if IS_QUICK else KERNELS
     written = [write(lower(function, signature), arch) for function, signature in kernels]
     if arch in ASSEMBLED_ARCHS:
         assert assemble_together(written, arch) == len(kernels)

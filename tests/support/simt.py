@@ -15,6 +15,7 @@ import numpy as np
 from tests.support.arrays import poisoned
 from tests.support.chains import CHAIN_WORDS, Chains
 from tests.support.groups import GROUP_WORDS, of_group
+from tests.support.ptx_words import NV
 from tests.support.scalars import SCALARS
 from tests.support.tile_words import TILE_WORDS, of_tile
 from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
@@ -122,6 +123,7 @@ class Thread:
     """What a thread sees as ``kd``, but for what it waits at."""
 
     atomic = _Atomic()
+    nv = NV
     warpsize = np.int64(WARP_SIZE)
 
     def __init__(self, launch: Launch, block: _Place, thread: _Place, shared: dict[Any, Any]):

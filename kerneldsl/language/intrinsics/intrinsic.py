@@ -141,6 +141,8 @@ class Typing(enum.Enum):
     DECLARED = "(…) -> what the intrinsic declares"
     """Each argument is converted to the dtype that is declared for it; integers are given where
     integers are declared, and real numbers where floats are. Several results are a tuple."""
+    INLINE = "(…) -> the dtypes of the constant `out`"
+    """Any number of numbers, which keep their types."""
     CHOICE = "(condition, a, b) -> type of a and b"
     """`condition` is a boolean or integer; `a` and `b` are numbers of one type."""
     CAST = "(value, dtype) -> dtype"

@@ -9,6 +9,7 @@ from kerneldsl.language.intrinsics import (
     atomics,
     barriers,
     chains,
+    expert,
     groups,
     lanes,
     memory,
@@ -21,7 +22,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
 __all__ = ["INTRINSICS", "find_intrinsic"]
 
-_KINDS = (places, barriers, lanes, groups, chains, values, memory, views, atomics, tiles)
+_KINDS = (places, barriers, lanes, groups, chains, values, memory, views, atomics, tiles, expert)
 
 
 def _table() -> dict[str, Intrinsic]:

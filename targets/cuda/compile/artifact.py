@@ -9,6 +9,7 @@ from kerneldsl.contract import Artifact, Resources, Specialization
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, PtxVersion
+from targets.cuda.compile.inline_errors import naming_inline_text
 
 if TYPE_CHECKING:
     from kerneldsl.lowering.faults import FaultTable
@@ -97,7 +98,8 @@ class CudaArtifact(Artifact):
             return super().code(form)
         from targets.cuda.compile.cubin import make_cubin
 
-        return make_cubin(self.ptx, self.arch)
+        with naming_inline_text(self.specialization, self.ptx, self.arch):
+            return make_cubin(self.ptx, self.arch)
 
     def resources(self) -> Resources:
         """Return what ptxas says the kernel takes; assembled once.
@@ -107,7 +109,7 @@ class CudaArtifact(Artifact):
         """
         from targets.cuda.compile.ptxas import assemble
 
-        with self._lock:
+        with self._lock, naming_inline_text(self.specialization, self.ptx, self.arch):
             if self._resources is None:
                 self._resources = assemble(self.ptx, self.arch).resources[self.entry_name]
             return self._resources

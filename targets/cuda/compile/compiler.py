@@ -21,6 +21,7 @@ from kerneldsl.lowering.faults import FaultTable
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.barriers import check_barriers
+from targets.cuda.compile.requirements import check_words
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def compile_kernel(
         Where it declares more static shared memory than a block can have, or a local array that is
         larger than a thread's local memory.
     CompileError
-        Where lowering fails otherwise.
+        Where a word needs a newer architecture, or lowering fails otherwise.
     ValueError
         For a mapping that the kernel cannot have.
     """
@@ -125,6 +126,7 @@ def write_kernel(
     from targets.cuda.compile import ptx
 
     specialization, name = lowered.specialization, lowered.entry_name
+    check_words(specialization, arch, ptx_version)
     unit = specialization.unit
     timings = dict(lowered.timings)
     with global_compiler_lock:

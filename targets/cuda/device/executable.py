@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
 from kerneldsl.errors import DriverError
 from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.inline_errors import naming_inline_text
 from targets.cuda.device import memory
 from targets.cuda.device.carveout import Carveout
 from targets.cuda.device.resource_limits import check_resources
@@ -57,14 +58,15 @@ class CudaExecutable(Executable):
         options = artifact.specialization.options
         retired_modules.unload_finished()
         started = time.perf_counter()
-        self._function = functions.load(
-            driver,
-            device.index,
-            artifact.ptx,
-            artifact.entry_name,
-            kernel=artifact.specialization.unit.name,
-            line_info=options.lineinfo,
-        )
+        with naming_inline_text(artifact.specialization, artifact.ptx, artifact.arch):
+            self._function = functions.load(
+                driver,
+                device.index,
+                artifact.ptx,
+                artifact.entry_name,
+                kernel=artifact.specialization.unit.name,
+                line_info=options.lineinfo,
+            )
         weakref.finalize(self, retired_modules.retire, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started
         self._resources = self._function.resources

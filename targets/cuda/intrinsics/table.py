@@ -10,7 +10,17 @@ from kerneldsl.lowering.calls import Emitter
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.typing_rules import typing_rule
-from targets.cuda.intrinsics import atomics, chains, ids, memory, synchronize, tiles, values, warp
+from targets.cuda.intrinsics import (
+    atomics,
+    chains,
+    ids,
+    inline,
+    memory,
+    synchronize,
+    tiles,
+    values,
+    warp,
+)
 from targets.cuda.intrinsics.groups import table as groups
 from targets.cuda.intrinsics.libdevice import libdevice_emitter
 
@@ -28,6 +38,7 @@ EMITTERS: dict[str, Emitter] = {
     **atomics.EMITTERS,
     **scalars.EMITTERS,
     **tiles.EMITTERS,
+    **inline.EMITTERS,
     **values.EMITTERS,  # in place of what LLVM makes of the same
 }
 

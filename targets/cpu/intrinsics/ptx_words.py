@@ -1,0 +1,132 @@
+"""Meanings of PTX's own words on a CPU.
+
+References
+----------
+PTX ISA, sections "prmt", "lop3", "bfe", "bfi" and "bfind", with their semantics as code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.extending import register_jitable
+
+from kerneldsl.lowering.calls import Call, Emitter
+from targets.cpu.libdevice.emitters import compiled
+
+__all__ = ["EMITTERS", "REFUSED"]
+
+
+def _permute(a: Any, b: Any, selector: Any) -> Any:
+    pair = np.int64(a) | (np.int64(b) << 32)
+    result = np.int64(0)
+    for byte in range(4):
+        number = (np.int64(selector) >> (4 * byte)) & 15
+        picked = (pair >> (8 * (number & 7))) & 0xFF
+        is_negative = (picked & 0x80) != 0
+        if number & 8:
+            result |= np.int64(0xFF if is_negative else 0) << (8 * byte)
+        else:
+            result |= picked << (8 * byte)
+    return result
+
+
+@register_jitable
+def _ones(count: Any) -> Any:
+    """Return a word whose lowest bits are 1."""
+    if count >= 64:
+        return ~np.uint64(0)
+    return ~(~np.uint64(0) << np.uint64(count))
+
+
+def _extract(a: Any, position: Any, length: Any) -> Any:
+    first, count = np.uint64(position) & np.uint64(255), np.uint64(length) & np.uint64(255)
+    if first >= np.uint64(64):
+        return np.uint64(0)
+    return (np.uint64(a) >> first) & _ones(count)
+
+
+def _extract_signed(a: Any, position: Any, length: Any) -> Any:
+    first, count = np.int64(position) & 255, np.int64(length) & 255
+    shifted = np.int64(a) >> np.minimum(first, 63)  # with copies of the sign above
+    if count == 0:
+        return np.int64(0)
+    unused = 64 - np.minimum(count, 64)
+    return (shifted << unused) >> unused
+
+
+def _insert(a: Any, b: Any, position: Any, length: Any) -> Any:
+    first, count = np.uint64(position) & np.uint64(255), np.uint64(length) & np.uint64(255)
+    if first >= np.uint64(64):
+        return np.uint64(b)
+    mask = _ones(count) << first
+    return (np.uint64(b) & ~mask) | ((np.uint64(a) << first) & mask)
+
+
+def _find(width: int) -> Callable[[Any], Any]:
+    """Return the search for the highest bit of a number of a width."""
+    last = width - 1
+
+    def find(a: Any) -> Any:
+        bits = np.uint64(a)
+        for position in range(last, -1, -1):
+            if (bits >> np.uint64(position)) & np.uint64(1):
+                return np.uint32(position)
+        return np.uint32(0xFFFFFFFF)
+
+    return find
+
+
+def _find_signed(width: int) -> Callable[[Any], Any]:
+    find = register_jitable(_find(width))
+
+    def find_signed(a: Any) -> Any:
+        value = np.int64(a)
+        return find(~value if value < 0 else value)
+
+    return find_signed
+
+
+def _look_up(call: Call) -> ir.Value:
+    """Write the function that a table of eight bits gives, a term for each bit that is 1."""
+    builder, (a, b, c) = call.builder, call.args
+    result: ir.Value = a.type(0)
+    for number in range(8):
+        if call.static["lut"] >> number & 1:
+            term = a.type(-1)
+            for value, weight in ((a, 4), (b, 2), (c, 1)):
+                term = builder.and_(term, value if number & weight else builder.not_(value))
+            result = builder.or_(result, term)
+    return result
+
+
+def _exact(function: Callable[[Any], Any]) -> Emitter:
+    def of(x: Any) -> Any:
+        return function(x)
+
+    return compiled(of)
+
+
+EMITTERS: dict[str, Emitter] = {
+    "nv.prmt": compiled(_permute),
+    "nv.lop3": partial(_look_up),
+    **{f"nv.bfe_u{width}": compiled(_extract) for width in (32, 64)},
+    **{f"nv.bfe_s{width}": compiled(_extract_signed) for width in (32, 64)},
+    **{f"nv.bfi_b{width}": compiled(_insert) for width in (32, 64)},
+    **{f"nv.bfind_u{width}": compiled(_find(width)) for width in (32, 64)},
+    **{f"nv.bfind_s{width}": compiled(_find_signed(width)) for width in (32, 64)},
+    "nv.ex2_approx_f32": _exact(math.exp2),
+    "nv.lg2_approx_f32": _exact(math.log2),
+    "nv.tanh_approx_f32": _exact(math.tanh),
+    "nv.rcp_approx_f32": compiled(lambda x: np.float32(1) / x),
+}
+#: Name of each word that a processor has nothing for, with the reason.
+REFUSED = {
+    "ptx": "Instructions of PTX are a GPU's",
+    **dict.fromkeys(("nv.clock64", "nv.globaltimer", "nv.smid"), "The register is one of a GPU's"),
+}

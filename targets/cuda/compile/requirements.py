@@ -1,0 +1,49 @@
+"""Words that older architectures have no instruction for, and nothing else either.
+
+Others that are newer than the oldest architecture have a sequence for those before
+(:mod:`targets.cuda.intrinsics.by_architecture`).
+
+References
+----------
+PTX ISA, "PTX ISA Notes" and "Target ISA Notes" of each instruction.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.contract import Specialization
+from kerneldsl.errors import CompileError
+from kerneldsl.utilities.formatting import format_version
+from targets.cuda.architectures import Architecture, PtxVersion
+
+__all__ = ["SINCE", "check_words"]
+
+#: Name of each word to the first compute capability and PTX version with it, and what there is
+#: before.
+SINCE: dict[str, tuple[int, PtxVersion, str]] = {
+    "nv.tanh_approx_f32": (75, (7, 0), "math.tanh(x)"),
+}
+
+
+def check_words(
+    specialization: Specialization, arch: Architecture, ptx_version: PtxVersion
+) -> None:
+    """Refuse a word that an architecture, or a version of PTX, does not have.
+
+    Raises `CompileError`, which names it.
+    """
+    for unit in specialization.unit.reachable():
+        for name, use in unit.uses.items():
+            since = SINCE.get(use.intrinsic.name)
+            if since is None:
+                continue
+            number, version, instead = since
+            if arch.number < number or ptx_version < version:
+                raise CompileError(
+                    f"kd.{use.intrinsic.name} is compiled for {arch.name}, PTX ISA "
+                    f"{format_version(ptx_version)}",
+                    where=unit.locate_use(name),
+                    value=arch.name,
+                    limit=f"It needs compute capability {number // 10}.{number % 10} and PTX ISA "
+                    f"{format_version(version)}",
+                    remedy=f"Write {instead}, or compile for a newer architecture",
+                )
