@@ -1,0 +1,75 @@
+"""Every word of the language on every architecture: it is written and assembled, or named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import zip_longest
+from typing import Any
+
+import pytest
+
+from kerneldsl.errors import CompileError, ToolMissingError
+from kerneldsl.language.intrinsics.intrinsic import Typing
+from kerneldsl.language.intrinsics.table import INTRINSICS
+from targets.cuda.architectures import ARCHITECTURES
+from targets.cuda.compile.requirements import SINCE
+from tests.conformance.kernels import CASES
+from tests.ptx import test_inline, test_intrinsics
+from tests.ptx.helpers import ASSEMBLED_ARCHS, QUICK_ARCHS, assemble_together, lower, write
+from tests.sanitizer.selection import intrinsics_of
+from tests.support.cases import Case
+from tests.support.extent import full_beyond
+
+#: All but those of which the normal form shows nothing.
+_WORDS = frozenset(name for name, row in INTRINSICS.items() if row.typing is not Typing.CONSTANT)
+
+
+def _written_here() -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    alone = [(test_inline.hyperbolic, "float32[::1]")]
+    for function, signature in (*test_intrinsics.KERNELS, *test_inline.KERNELS, *alone):
+        yield function, (function, signature), {}
+
+
+def _of_cases() -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    """Yield the first case of each topic, then the second of each, and so on."""
+    topics: dict[str, list[Case]] = {}
+    for case in CASES:
+        topics.setdefault(case.name.partition(".")[0], []).append(case)
+    for cases in zip_longest(*topics.values()):
+        for case in filter(None, cases):
+            yield case.kernel, (case.kernel, case.kinds, case.mode), {"block": case.block_dim}
+
+
+@cache
+def _kernels() -> tuple[tuple[frozenset[str], Any, Any], ...]:
+    """Kernels that have every word between them, with the words and what they are lowered for."""
+    found: list[tuple[frozenset[str], Any, Any]] = []
+    left = set(_WORDS)
+    for each in (_written_here(), _of_cases()):
+        for kernel, arguments, options in each:
+            words = intrinsics_of(kernel)
+            if words & left:
+                found.append((words, arguments, options))
+                left -= words
+            if not left:
+                return tuple(found)
+    raise AssertionError(f"in no kernel: {sorted(left)}")
+
+
+@pytest.mark.parametrize("arch", full_beyond(tuple(ARCHITECTURES), QUICK_ARCHS))
+def test_every_word_is_assembled_or_named(arch: str) -> None:
+    newer = {name for name, (number, *_) in SINCE.items() if ARCHITECTURES[arch].number < number}
+    written = []
+    for words, arguments, options in _kernels():
+        is_newer = words & newer
+        if is_newer:
+            (name,) = is_newer
+            with pytest.raises(CompileError, match=rf"kd\.{name} is compiled for {arch}\b"):
+                write(lower(*arguments, **options), arch)
+        else:
+            written.append(write(lower(*arguments, **options), arch))
+    try:
+        assert assemble_together(written, arch) == len(written)
+    except ToolMissingError:  # this ptxas does not know the architecture
+        assert arch not in ASSEMBLED_ARCHS
