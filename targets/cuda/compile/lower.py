@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numba import errors, types
@@ -107,9 +107,21 @@ def _without_tiles(specialization: Specialization) -> tuple[FunctionUnit, Mappin
     from targets.cuda.compile.spread_tiles import spread_tiles
     from targets.cuda.intrinsics.tiles import tile_operations
 
+    if not specialization.options.debug:
+        # The user's indices alone: those that are added are marked, and are many.
+        unit = _marked(unit, specialization)
     block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
     spread, plan = spread_tiles(type_unit(unit, specialization.kinds), block_dim)
     return spread, tile_operations(plan)
+
+
+def _marked(unit: FunctionUnit, specialization: Specialization) -> FunctionUnit:
+    """Return a kernel with its indices marked, and the name of the mark known to it."""
+    wraparound = specialization.options.wraparound
+    tuples = tuple_arguments(unit, specialization.kinds)[unit]
+    mark = MarkNonnegativeIndices.for_unit(unit, wraparound=wraparound, tuples=tuples)
+    namespace = {**unit.namespace, **helpers(wraparound=wraparound)}
+    return replace(unit, tree=mark(unit.tree), namespace=namespace)
 
 
 def type_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
@@ -148,6 +160,8 @@ class _FunctionBuilder:
             **guard_helper(),
             **operations,
         }
+        #: Whether the kernel had tiles, and its indices have been marked.
+        self._has_tiles = bool(operations)
         self._wants_guard = specialization.traits.uses_grid_only and not self._options.debug
         #: Whether the guard of the kernel was found; known when it has been built.
         self.has_guard = False
@@ -179,10 +193,12 @@ class _FunctionBuilder:
             tree, table = record(unit)
             self._sites.extend(table.sites)
             return tree
-        mark = MarkNonnegativeIndices.for_unit(
-            unit, wraparound=self._options.wraparound, tuples=tuples
-        )
-        tree = mark(DropExceptions()(unit.tree))
+        tree = DropExceptions()(unit.tree)
+        if not (unit is self._unit and self._has_tiles):
+            mark = MarkNonnegativeIndices.for_unit(
+                unit, wraparound=self._options.wraparound, tuples=tuples
+            )
+            tree = mark(tree)
         if self._wants_guard and unit is self._unit:
             tree, self.has_guard = MarkGuard(unit)(tree)
         return tree
