@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape, broadcast, is_tile_use
@@ -26,6 +26,7 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import TileType
+from kerneldsl.lowering.tile_folds import FOLD_OF
 
 __all__ = ["Layout", "TilePlan", "plan_tiles"]
 
@@ -81,6 +82,10 @@ class TilePlan:
     #: Reserved name of a tile operation to the dtype of its result, or of the result's elements, of
     #: a store to that of its array; an operation that is never run is not there.
     dtypes: Mapping[str, str]
+    #: Elements of each tile of one axis that is loaded or stored, to their layout.
+    moved: Mapping[int, Layout]
+    #: Combination and number of elements of each reduction of a whole tile.
+    folded: Set[tuple[str, int]]
 
     @property
     def all_dtypes(self) -> frozenset[str]:
@@ -129,7 +134,9 @@ def plan_tiles(typed: TypedUnit, threads: int) -> TilePlan:
         shape = (threads,) if tile.shape == OF_BLOCK else tile.shape
         variables[name] = TileType(shape, tile.dtype)
     dtypes: dict[str, str] = {}
-    plan = TilePlan(threads, variables, dtypes)
+    moved: dict[int, Layout] = {}
+    folded: set[tuple[str, int]] = set()
+    plan = TilePlan(threads, variables, dtypes, moved, folded)
     for node in ast.walk(unit.tree):
         use = unit.use_of(node)
         if use is None or not is_tile_use(use):
@@ -140,6 +147,12 @@ def plan_tiles(typed: TypedUnit, threads: int) -> TilePlan:
         match typed.type_of(node.args[0] if is_store else node):
             case TileType(dtype=dtype) | ScalarKind(dtype=dtype) | ArrayKind(dtype=dtype):
                 dtypes[node.func.id] = dtype
+        name, shape = use.intrinsic.name.partition(".")[2], use.static.get("shape", ())
+        if name in ("load", "store") and len(shape) == 1:
+            layout = plan.layout(shape)
+            moved[layout.count] = layout
+        if name in FOLD_OF and (use.static["axis"] is None or len(shape) == 1):
+            folded.add((FOLD_OF[name], plan.layout(shape).count))
         if use.intrinsic.is_barrier:
             _check_fit(typed, node, plan)
     return plan

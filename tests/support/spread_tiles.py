@@ -8,6 +8,7 @@ than Numba, so kernels say their types where that could be seen.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.lowering.build import build_function
+from kerneldsl.lowering.tile_plan import Layout, TilePlan
 from targets.cuda.compile.lower import type_unit
 from targets.cuda.compile.sort_networks import merge_pairs, sort_pairs
 from targets.cuda.compile.spread_tiles import spread_tiles
+from targets.cuda.compile.tile_lanes import WARP_SIZE, WIDTHS
 from tests.support.groups import greatest, least
 from tests.support.python_kernels import Language, PausingThread
 from tests.support.simt import STOPS, Launch
@@ -41,7 +44,7 @@ def simulate_spread(
     block = specialization.block_dim
     assert block is not None
     typed = type_unit(specialization.unit, specialization.kinds)
-    unit, _ = spread_tiles(typed, block)
+    unit, plan = spread_tiles(typed, block)
     language = Language()
     names = {
         **unit.namespace,
@@ -49,6 +52,8 @@ def simulate_spread(
         **{name: callee.function for name, callee in unit.callees.items()},
         **{name: _bound(name, use, language) for name, use in unit.uses.items()},
         **_OPERATIONS,
+        **_memory_operations(plan),
+        **_fold_operations(plan, language),
     }
     body = build_function(unit.tree, unit.name, names, unit.filename)
     launch = Launch(grid, block, is_reversed=is_reversed)
@@ -79,13 +84,77 @@ def _converted(dtype: str, value: Any) -> Any:
     return np.asarray(value).astype(dtype)[()]
 
 
-def _transfer(target: Any, place: Any, source: Any, start: Any, *, group: int) -> None:
-    target[place : place + group] = source[start : start + group]
+def _numbers(layout: Layout, thread: int) -> Iterator[tuple[int, int]]:
+    """A thread's slots, and the element that belongs to each."""
+    for slot in range(layout.rounds * layout.group):
+        turn, place = divmod(slot, layout.group)
+        number = (turn * layout.threads + thread) * layout.group + place
+        if number < layout.count:
+            yield slot, number
 
 
-def _is_wide(array: Any, first: int, count: int, group: int) -> bool:
+def _take(layout: Layout, target: Any, array: Any, other: Any, first: int, thread: int) -> None:
+    for slot, number in _numbers(layout, thread):
+        index = first + number
+        target[slot] = array[index] if 0 <= index < array.size else other
+
+
+def _put(layout: Layout, array: Any, source: Any, first: int, thread: int) -> None:
+    for slot, number in _numbers(layout, thread):
+        if 0 <= first + number < array.size:
+            array[first + number] = source[slot]
+
+
+def _is_wide(layout: Layout, array: Any, first: int) -> bool:
     is_simple = array.ndim == 1 and array.flags.c_contiguous
-    return bool(is_simple and first >= 0 and first + count <= array.size)
+    return bool(is_simple and first >= 0 and first + layout.count <= array.size)
+
+
+def _memory_operations(plan: TilePlan) -> dict[str, Any]:
+    words = {"take": _take, "put": _put, "is_wide": _is_wide}
+    return {
+        f"kd_{word}_{count}": functools.partial(operation, layout)
+        for count, layout in plan.moved.items()
+        for word, operation in words.items()
+    }
+
+
+def _fold_operations(plan: TilePlan, language: Language) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    threads = plan.threads
+    for fold, count in plan.folded:
+        combine = _OPERATIONS[f"kd_fold_{fold}"]
+        layout = Layout(count, threads)
+
+        def part(
+            own: Any, nothing: Any, thread: int, combine: Any = combine, layout: Any = layout
+        ) -> Any:
+            totals = [nothing] * layout.group
+            for slot, _ in _numbers(layout, thread):
+                place = slot % layout.group
+                totals[place] = combine(totals[place], own[slot])
+            while len(totals) > 1:
+                totals = [combine(a, b) for a, b in zip(totals[::2], totals[1::2], strict=True)]
+            return totals[0]
+
+        def met(value: Any, thread: int, fold: str = fold, combine: Any = combine) -> Any:
+            turn = language.turn
+            assert isinstance(turn, PausingThread)
+            lanes = min(WARP_SIZE, threads - thread // WARP_SIZE * WARP_SIZE)
+            for width in WIDTHS:
+                if width >= threads:
+                    break
+                word = ("shfl_down_sync", f"met {fold} {width}")
+                other = turn.wait((word, ((1 << lanes) - 1, value, width)))
+                if thread % WARP_SIZE + width < lanes:
+                    value = combine(value, other)
+            return value
+
+        def rest(room: Any, combine: Any = combine) -> Any:
+            return functools.reduce(combine, room[: -(-threads // WARP_SIZE)])
+
+        found |= {f"kd_part_{fold}_{count}": part, f"kd_met_{fold}": met, f"kd_rest_{fold}": rest}
+    return found
 
 
 def _order_pairs(pairs: list[tuple[int, int]], array: Any) -> None:
@@ -99,7 +168,6 @@ _OPERATIONS: dict[str, Any] = {
     "kd_unsigned": lambda index: index,
     "kd_place": int,
     "kd_unroll": lambda: None,
-    "kd_is_wide": _is_wide,
     "kd_fold_sum": lambda a, b: a + b,
     "kd_fold_max": greatest,
     "kd_fold_min": least,
@@ -113,6 +181,5 @@ _OPERATIONS: dict[str, Any] = {
         for n in (2, 4, 8, 16)
         for bit in range(n.bit_length() - 1)
     },
-    **{f"kd_transfer_{group}": functools.partial(_transfer, group=group) for group in (2, 4)},
     **{f"kd_as_{name}": functools.partial(_converted, name) for name in DTYPE_NAMES},
 }

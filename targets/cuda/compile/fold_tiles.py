@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from kerneldsl.analysis.tile_shapes import Shape
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.tile_folds import identity_of
-from targets.cuda.compile.tile_lanes import WARP_SIZE, WIDTHS, Lanes
+from kerneldsl.lowering.tile_plan import Layout
+from targets.cuda.compile.tile_lanes import WARP_SIZE, Lanes
 
 if TYPE_CHECKING:
     from targets.cuda.compile.spread_tiles import TileSpreader
@@ -82,35 +83,36 @@ class FoldSpreader:
         """Combine all elements; return the statements, and what every thread has then."""
         spreader = self.spreader
         layout = spreader.plan.layout(shape)
-        names = spreader.names
-        own = names.make("own")
-        spreader.array(own, "local", layout.group, self.dtype)
-        place = names.make("place")
-        start = spreader.unrolled(
-            place, layout.group, [spreader.set(own, load(place), self._identity())]
-        )
-
-        def write(index: ast.expr, slot: ast.expr, at: ast.expr) -> list[ast.stmt]:
-            element = self.converted(spreader.element(node, shape, index, slot))
-            return [spreader.set(own, at, self.combined(spreader.at(own, at), element))]
-
-        out = [start, *spreader.slots(layout, write)]
-        values: list[ast.expr] = [spreader.at(own, ast.Constant(i)) for i in range(layout.group)]
-        while len(values) > 1:
-            pairs = zip(values[::2], values[1::2], strict=True)
-            values = [self.combined(one, two) for one, two in pairs]
-        total = names.make("total")
-        out.append(assign(total, values[0]))
+        own, out = self._own(node, shape, layout)
+        total = spreader.names.make("total")
+        given = (load(own), self._identity(), load(spreader.thread))
+        out.append(assign(total, call(f"kd_part_{self.fold}_{layout.count}", *given)))
         if self.dtype == "bool":
             vote = "syncthreads_or" if self.fold == "any" else "syncthreads_and"
             return out, call("kd_as_bool", spreader.use(vote, load(total)))
         return [*out, *self._block(total)], load(total)
 
+    def _own(self, node: ast.expr, shape: Shape, layout: Layout) -> tuple[str, list[ast.stmt]]:
+        """Return registers that hold a thread's elements as they are combined."""
+        spreader = self.spreader
+        held = spreader.held(node, shape, self.dtype)
+        if held is not None:
+            return held, []
+        own = spreader.names.make("own")
+        spreader.array(own, "local", layout.rounds * layout.group, self.dtype)
+
+        def write(index: ast.expr, slot: ast.expr, at: ast.expr) -> list[ast.stmt]:
+            element = self.converted(spreader.element(node, shape, index, slot))
+            return [spreader.set(own, slot, element)]
+
+        return own, spreader.slots(layout, write)
+
     def _block(self, total: str) -> list[ast.stmt]:
         """Combine a value of each thread, and give all of them the result."""
         spreader, threads = self.spreader, self.spreader.plan.threads
         lanes = Lanes(spreader)
-        out = [*lanes.before, *self._warp(total, lanes)]
+        met = call(f"kd_met_{self.fold}", load(total), load(spreader.thread))
+        out = [*lanes.before, assign(total, met)]
         warps = -(-threads // WARP_SIZE)
         if warps == 1:
             first = lanes.exchanged("shfl_sync", total, ast.Constant(0), self.dtype)
@@ -120,32 +122,9 @@ class FoldSpreader:
         is_first = ast.Compare(lanes.lane, [ast.Eq()], [ast.Constant(0)])
         out.append(ast.If(is_first, [spreader.set(room, lanes.warp, load(total))], []))
         out.append(spreader.wait())
-        out.append(assign(total, spreader.at(room, ast.Constant(0))))
-        at = spreader.names.make("at")
-        index = ast.BinOp(load(at), ast.Add(), ast.Constant(1))
-        more = self.combined(load(total), spreader.at(room, index))
-        out.append(spreader.unrolled(at, warps - 1, [assign(total, more)]))
+        out.append(assign(total, call(f"kd_rest_{self.fold}", load(room))))
         if spreader.loop_depth:
             out.append(spreader.wait())  # nobody writes the next result while another one reads
-        return out
-
-    def _warp(self, total: str, lanes: Lanes) -> list[ast.stmt]:
-        """Combine a value of each lane of a warp; the first lane has the result then."""
-        spreader = self.spreader
-        out: list[ast.stmt] = []
-        other = spreader.names.make("other")
-        for width in WIDTHS:
-            if width >= spreader.plan.threads:
-                break
-            distance = ast.Constant(width)
-            exchanged = lanes.exchanged("shfl_down_sync", total, distance, self.dtype)
-            out.append(assign(other, exchanged))
-            met: ast.expr = self.combined(load(total), load(other))
-            if lanes.rest:
-                source = ast.BinOp(lanes.lane, ast.Add(), distance)
-                has_other = ast.Compare(source, [ast.Lt()], [lanes.count])
-                met = ast.IfExp(has_other, met, load(total))
-            out.append(assign(total, met))
         return out
 
     # -- along an axis ----------------------------------------------------------------------------

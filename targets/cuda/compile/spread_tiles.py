@@ -182,6 +182,18 @@ class TileSpreader:
             places = [ast.BinOp(index, op, columns) for op in (ast.FloorDiv(), ast.Mod())]
         return element_expression(node, self.unit, self.plan, shape, places, read)
 
+    def held(self, node: ast.expr, shape: Shape, dtype: str) -> str | None:
+        """Return the variable of registers that an expression is, if it is one of that tile."""
+        use = self.unit.use_of(node)
+        if use is None or use.intrinsic.name != "tile.element":
+            return None
+        assert isinstance(node, ast.Call)
+        (variable,) = node.args
+        assert isinstance(variable, ast.Name)
+        tile = self.plan.variables[variable.id]
+        is_held = variable.id not in self.shared and (tile.shape, tile.dtype) == (shape, dtype)
+        return variable.id if is_held else None
+
     def at(self, name: str, index: ast.expr) -> ast.Subscript:
         return ast.Subscript(load(name), call("kd_unsigned", index), ast.Load())
 

@@ -1,13 +1,13 @@
 """Loads and stores of tiles that are spread over threads.
 
-A thread takes a group of neighbours by one instruction where the whole tile lies within the array
-and the group's place allows it, and element by element, each tested, elsewhere.
+Tiles of one axis are moved by :mod:`targets.cuda.intrinsics.tile_memory`, others element by
+element.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kerneldsl.analysis.tile_shapes import Shape
@@ -46,6 +46,9 @@ class MemorySpreader:
         dtype = spreader.plan.variables[target].dtype
         rest = self.names.make("other")
         before.append(assign(rest, call(f"kd_as_{dtype}", other)))
+        if len(self.shape) == 1 and target not in spreader.shared:
+            given = map(load, (target, name, rest, starts[0], spreader.thread))
+            return [*before, ast.Expr(call(f"kd_take_{layout.count}", *given))]
 
         def write(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
             where = index if target in spreader.shared else slot
@@ -53,13 +56,7 @@ class MemorySpreader:
             taken = spreader.set(target, where, element)
             return [ast.If(test, [taken], [spreader.set(target, copy_tree(where), load(rest))])]
 
-        guarded = spreader.slots(layout, write)
-        if not self._may_be_wide or target in spreader.shared:
-            return [*before, *guarded]
-        turn, first, slot = self._turn(starts[0])
-        moved = call(f"kd_transfer_{layout.group}", load(target), slot, load(name), first)
-        wide = spreader.unrolled(turn, layout.rounds, [ast.Expr(moved)])
-        return [*before, ast.If(self._is_wide(name, starts[0]), [wide], guarded)]
+        return [*before, *spreader.slots(layout, write)]
 
     def store(self, node: ast.Call, dtype: str) -> list[ast.stmt]:
         """Return the statements that write elements into an array of a dtype."""
@@ -73,37 +70,35 @@ class MemorySpreader:
             element = spreader.element(value, self.shape, index, slot)
             return [ast.If(test, [ast.Assign([where], element)], [])]
 
-        guarded = spreader.slots(layout, write)
-        if not self._may_be_wide:
-            return [*before, *guarded]
-        group = self.names.make("group")
-        spreader.array(group, "local", layout.rounds * layout.group, dtype)
+        if len(self.shape) > 1:
+            return [*before, *spreader.slots(layout, write)]
+        own = spreader.held(value, self.shape, dtype)
+        computed: list[ast.stmt] = []
+        if own is None:
+            own = self.names.make("group")
+            spreader.array(own, "local", layout.rounds * layout.group, dtype)
+            computed = spreader.slots(layout, self._computing(own, value))
+        given = map(load, (name, own, starts[0], spreader.thread))
+        stored = [*computed, ast.Expr(call(f"kd_put_{layout.count}", *given))]
+        if not self._calls_function(value):
+            return [*before, *stored]
+        # It is called for elements that the array has a place for, and for no other.
+        is_wide = call(f"kd_is_wide_{layout.count}", load(name), load(starts[0]))
+        return [*before, ast.If(is_wide, stored, spreader.slots(layout, write))]
 
+    def _computing(
+        self, own: str, value: ast.expr
+    ) -> Callable[[ast.expr, ast.expr, ast.expr], list[ast.stmt]]:
         def compute(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
-            element = spreader.element(value, self.shape, index, slot)
-            return [spreader.set(group, copy_tree(slot), element)]
+            element = self.spreader.element(value, self.shape, index, slot)
+            return [self.spreader.set(own, copy_tree(slot), element)]
 
-        turn, first, slot = self._turn(starts[0])
-        moved = call(f"kd_transfer_{layout.group}", load(name), first, load(group), slot)
-        wide = spreader.unrolled(turn, layout.rounds, [ast.Expr(moved)])
-        computed = spreader.slots(layout, compute)
-        return [*before, ast.If(self._is_wide(name, starts[0]), [*computed, wide], guarded)]
+        return compute
 
-    @property
-    def _may_be_wide(self) -> bool:
-        return len(self.shape) == 1 and self.layout.group > 1
-
-    def _is_wide(self, array: str, start: str) -> ast.expr:
-        """Return the test whether groups can be accessed by wide instructions."""
-        count, group = ast.Constant(self.layout.count), ast.Constant(self.layout.group)
-        return call("kd_is_wide", load(array), load(start), count, group)
-
-    def _turn(self, start: str) -> tuple[str, ast.expr, ast.expr]:
-        """Return the variable of a loop over groups, and a group's place in memory and its slot."""
-        turn, layout = self.names.make("round"), self.layout
-        number = plus(times(load(turn), layout.threads), load(self.spreader.thread))
-        first = plus(load(start), times(number, layout.group))
-        return turn, first, times(load(turn), layout.group)
+    def _calls_function(self, value: ast.expr) -> bool:
+        """Return whether an element comes from a device function, which may do anything."""
+        unit = self.spreader.unit
+        return any(unit.callee_of(inner) is not None for inner in ast.walk(value))
 
     def _array(
         self, array: ast.expr, at: Sequence[ast.expr]

@@ -1,0 +1,273 @@
+"""Move the elements of a tile between an array and the registers of a block's threads.
+
+A thread moves a group of neighbours by one instruction where the whole tile lies within the array
+and the group's place allows it, and element by element, each tested, elsewhere.
+
+References
+----------
+CUDA C++ Programming Guide, section "Device Memory Accesses".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
+from kerneldsl.lowering.numba_internals.arrays import make_array
+from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
+from kerneldsl.lowering.tile_plan import Layout
+
+__all__ = ["memory_operations"]
+
+_i1 = ir.IntType(1)
+_i32 = ir.IntType(32)
+_i64 = ir.IntType(64)
+#: Most bytes that one instruction loads or stores.
+_MAX_BYTES = 16
+#: Types in memory that vectors are made of.
+_SCALAR = (ir.IntType, ir.FloatType, ir.DoubleType, ir.HalfType)
+
+
+class _Array:
+    """An array that a call is given."""
+
+    def __init__(self, call: Call, kind: Any, value: ir.Value) -> None:
+        self.builder, self.context, self.kind = call.builder, call.context, kind
+        fields = make_array(kind)(call.context, call.builder, value)
+        self.data = fields.data
+        self.extent = call.builder.extract_value(fields.shape, 0)
+        self.stride = call.builder.extract_value(fields.strides, 0)
+        #: Type of an element in memory.
+        self.stored = call.context.get_data_type(kind.dtype)
+        self._model = call.context.data_model_manager[kind.dtype]
+
+    @property
+    def may_be_wide(self) -> bool:
+        return self.kind.layout == "C" and isinstance(self.stored, _SCALAR)
+
+    def place(self, index: ir.Value) -> ir.Value:
+        """Return the address of an element."""
+        builder = self.builder
+        if self.kind.layout == "C":
+            return builder.gep(self.data, [index])
+        raw = builder.bitcast(self.data, ir.IntType(8).as_pointer())
+        place = builder.gep(raw, [builder.mul(index, self.stride)])
+        return builder.bitcast(place, self.stored.as_pointer())
+
+    def value_at(self, place: ir.Value) -> ir.Value:
+        """Return an element as numbers are computed with."""
+        return self._model.from_data(self.builder, self.builder.load(place))
+
+    def put_at(self, place: ir.Value, value: ir.Value) -> None:
+        self.builder.store(self._model.as_data(self.builder, value), place)
+
+    def is_wide(self, first: ir.Value, layout: Layout) -> ir.Value:
+        """Say whether a tile at an index lies within the array, and groups where they may."""
+        builder = self.builder
+        end = builder.add(first, _i64(layout.count))
+        inside = builder.and_(
+            builder.icmp_signed(">=", first, _i64(0)), builder.icmp_signed("<=", end, self.extent)
+        )
+        nbytes = layout.group * self.context.get_abi_sizeof(self.stored)
+        place = builder.ptrtoint(builder.gep(self.data, [first]), _i64)
+        rest = builder.and_(place, _i64(nbytes - 1))
+        return builder.and_(inside, builder.icmp_unsigned("==", rest, _i64(0)))
+
+
+@contextmanager
+def _unrolled(builder: ir.IRBuilder, count: int) -> Iterator[ir.Value]:
+    """Repeat what is written inside for each number below a count, in a loop that is unrolled."""
+    if count == 1:
+        yield _i64(0)
+        return
+    before = builder.block
+    body, end = (builder.append_basic_block(f"tile.{each}") for each in ("body", "end"))
+    builder.branch(body)
+    builder.position_at_end(body)
+    number = builder.phi(_i64)
+    number.add_incoming(_i64(0), before)
+    yield number
+    following = builder.add(number, _i64(1), flags=("nuw", "nsw"))
+    number.add_incoming(following, builder.block)
+    mark_loop(builder, FULLY_UNROLLED)
+    builder.cbranch(builder.icmp_unsigned("<", following, _i64(count)), body, end)
+    builder.position_at_end(end)
+
+
+def _slots(builder: ir.IRBuilder, layout: Layout, thread: ir.Value) -> Any:
+    """Repeat what is written inside for each slot of a thread, and the element that belongs there.
+
+    A slot may belong to none; what is written inside must test that.
+    """
+
+    @contextmanager
+    def loop() -> Iterator[tuple[ir.Value, ir.Value]]:
+        with _unrolled(builder, layout.rounds * layout.group) as slot:
+            turn = builder.lshr(slot, _i64(layout.group.bit_length() - 1))
+            within = builder.and_(slot, _i64(layout.group - 1))
+            yield slot, builder.add(_number(builder, layout, turn, thread), within)
+
+    return loop()
+
+
+def _number(builder: ir.IRBuilder, layout: Layout, turn: ir.Value, thread: ir.Value) -> ir.Value:
+    """Return the number of the first element that a thread has in a round."""
+    group = builder.add(builder.mul(turn, _i64(layout.threads)), thread)
+    return builder.mul(group, _i64(layout.group))
+
+
+def _take(call: Call) -> ir.Value:
+    """Load ``(target, array, other, first, thread)``: a thread's elements of a tile."""
+    builder, layout = call.builder, call.static["layout"]
+    kinds = call.signature.args
+    target = _Array(call, kinds[0], call.args[0])
+    array = _Array(call, kinds[1], call.args[1])
+    _, _, other, first, thread = call.args
+
+    def each() -> None:
+        with _slots(builder, layout, thread) as (slot, number):
+            index = builder.add(first, number)
+            place = target.place(slot)
+            with builder.if_else(_is_inside(builder, array, layout, index, number)) as (yes, no):
+                with yes:
+                    value = array.value_at(array.place(index))
+                    cast = call.context.cast(builder, value, array.kind.dtype, target.kind.dtype)
+                    target.put_at(place, cast)
+                with no:
+                    target.put_at(place, other)
+
+    _moved(call, array, target, first, thread, each, is_load=True)
+    return call.context.get_dummy_value()
+
+
+def _put(call: Call) -> ir.Value:
+    """Store ``(array, source, first, thread)``: a thread's elements of a tile."""
+    builder, layout = call.builder, call.static["layout"]
+    array = _Array(call, call.signature.args[0], call.args[0])
+    source = _Array(call, call.signature.args[1], call.args[1])
+    _, _, first, thread = call.args
+
+    def each() -> None:
+        with _slots(builder, layout, thread) as (slot, number):
+            index = builder.add(first, number)
+            with builder.if_then(_is_inside(builder, array, layout, index, number)):
+                value = source.value_at(source.place(slot))
+                cast = call.context.cast(builder, value, source.kind.dtype, array.kind.dtype)
+                array.put_at(array.place(index), cast)
+
+    _moved(call, array, source, first, thread, each, is_load=False)
+    return call.context.get_dummy_value()
+
+
+def _moved(
+    call: Call,
+    array: _Array,
+    own: _Array,
+    first: ir.Value,
+    thread: ir.Value,
+    each: Callable[[], None],
+    *,
+    is_load: bool,
+) -> None:
+    """Move all elements, group by group where that can be."""
+    builder, layout = call.builder, call.static["layout"]
+    if layout.group == 1 or not (array.may_be_wide and own.may_be_wide):
+        each()
+        return
+    with builder.if_else(array.is_wide(first, layout)) as (wide, narrow):
+        with wide, _unrolled(builder, layout.rounds) as turn:
+            index = builder.add(first, _number(builder, layout, turn, thread))
+            outside = array, index
+            inside = own, builder.mul(turn, _i64(layout.group))
+            target, source = (inside, outside) if is_load else (outside, inside)
+            _copy_group(call, *target, *source, layout.group)
+        with narrow:
+            each()
+
+
+def _is_inside(
+    builder: ir.IRBuilder, array: _Array, layout: Layout, index: ir.Value, number: ir.Value
+) -> ir.Value:
+    inside = builder.and_(
+        builder.icmp_signed(">=", index, _i64(0)), builder.icmp_signed("<", index, array.extent)
+    )
+    if layout.is_even:
+        return inside
+    return builder.and_(inside, builder.icmp_unsigned("<", number, _i64(layout.count)))
+
+
+def _copy_group(
+    call: Call, target: _Array, place: ir.Value, source: _Array, start: ir.Value, group: int
+) -> None:
+    """Copy neighbours by wide instructions."""
+    builder, context = call.builder, call.context
+    stored = [each.stored for each in (target, source)]
+    models = [context.data_model_manager[each.kind.dtype] for each in (target, source)]
+    sizes = [context.get_abi_sizeof(kind) for kind in stored]
+    lanes = [_lanes(kind) for kind in stored]
+    taken: list[ir.Value] = []
+    width = min(group, max(1, _MAX_BYTES // sizes[1]))
+    for offset in range(0, group, width):
+        at = builder.gep(source.data, [builder.add(start, _i64(offset))])
+        vector = ir.VectorType(lanes[1], width)
+        loaded = builder.load(builder.bitcast(at, vector.as_pointer()))
+        loaded.align = width * sizes[1]
+        taken += [builder.extract_element(loaded, _i32(i)) for i in range(width)]
+    values = []
+    for value in taken:
+        given = models[1].from_data(builder, builder.bitcast(value, stored[1]))
+        cast = context.cast(builder, given, source.kind.dtype, target.kind.dtype)
+        values.append(builder.bitcast(models[0].as_data(builder, cast), lanes[0]))
+    width = min(group, max(1, _MAX_BYTES // sizes[0]))
+    for offset in range(0, group, width):
+        vector = ir.VectorType(lanes[0], width)
+        whole: ir.Value = ir.Constant(vector, ir.Undefined)
+        for i in range(width):
+            whole = builder.insert_element(whole, values[offset + i], _i32(i))
+        at = builder.gep(target.data, [builder.add(place, _i64(offset))])
+        saved = builder.store(whole, builder.bitcast(at, vector.as_pointer()))
+        saved.align = width * sizes[0]
+
+
+def _lanes(kind: ir.Type) -> ir.Type:
+    """Return the type of a vector's elements for a type in memory."""
+    return ir.IntType(16) if isinstance(kind, ir.HalfType) else kind
+
+
+def _is_wide(call: Call) -> ir.Value:
+    """Say whether ``(array, first)`` can be accessed in groups of neighbours."""
+    array, layout = _Array(call, call.signature.args[0], call.args[0]), call.static["layout"]
+    return array.is_wide(call.args[1], layout) if array.may_be_wide else _i1(0)
+
+
+def _take_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    return types.none(args[0], args[1], args[0].dtype, types.int64, types.int64)
+
+
+def _put_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    return types.none(args[0], args[1], types.int64, types.int64)
+
+
+def _wide_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    return types.boolean(args[0], types.int64)
+
+
+def memory_operations(layouts: Mapping[int, Layout]) -> dict[str, BoundIntrinsic]:
+    """Return what statements call, by name; layouts are those of tiles, by their elements."""
+    found = {}
+    for count, layout in layouts.items():
+        for word, rule, emit in (
+            ("take", _take_rule, _take),
+            ("put", _put_rule, _put),
+            ("is_wide", _wide_rule, _is_wide),
+        ):
+            found[f"kd_{word}_{count}"] = BoundIntrinsic(
+                f"tile.{word}", rule, emit, {"layout": layout}
+            )
+    return found
