@@ -18,6 +18,7 @@ __all__ = ["cases", "in_turns", "measure_copy"]
 
 WIDTHS = (1024, 4096, 32768)
 _ELEMENTS = 1 << 24
+_SEGMENT = 4096
 _EPS = np.float32(1e-5)
 
 
@@ -50,6 +51,10 @@ def cases() -> Iterator[Case]:
         yield Case(f"softmax {width}", lambda w=width: _softmax(w))
     for width in WIDTHS:
         yield Case(f"layer norm {width}", lambda w=width: _layer_norm(w))
+    yield Case("cumulative sum 2^24", lambda: _cumulative_sum(_ELEMENTS))
+    for dtype in (np.float32, np.int32):
+        name = f"sort of 4096 {np.dtype(dtype)}"
+        yield Case(name, lambda d=dtype: _segment_sort(1 << 22, d))
     yield Case("ternary 4096 x 4096", lambda: _ternary(4096, 4096))
 
 
@@ -87,7 +92,7 @@ def _layer_norm(width: int) -> Prepared:
     x = rng.standard_normal((rows, width), np.float32) * np.float32(2) + np.float32(1)
     weight, bias = (rng.standard_normal(width, np.float32) for _ in range(2))
     out = {name: np.full_like(x, np.nan) for name in ("ours", "NumPy", "prange")}
-    launch = ours.layer_norm.member(width=width)[rows, ours.NORM_BLOCKS[width]]
+    launch = ours.layer_norm.member(width=width, early=False)[rows, ours.NORM_BLOCKS[width][0]]
 
     def by_numpy() -> None:
         d = np.subtract(x, x.mean(1, keepdims=True), out=out["NumPy"])
@@ -107,6 +112,40 @@ def _layer_norm(width: int) -> Prepared:
     return Prepared(launches, out, _error_to(reference), 2e-5, 2 * x.nbytes, count=1)
 
 
+# -- scans and sorts ------------------------------------------------------------------------------
+
+
+def _cumulative_sum(n: int) -> Prepared:
+    x = np.random.default_rng().standard_normal(n, np.float32)
+    out = {name: np.full_like(x, np.nan) for name in ("ours", "NumPy", "prange")}
+    block, part = ours.SCAN_BLOCK
+    state = np.zeros(3 * (n // part), np.uint64)
+    launch = ours.cumulative_sum.member(part=part)[n // part, block]
+    sums = np.empty(n // part, np.float32)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: launch(x, out["ours"], state),
+        "NumPy": lambda: np.cumsum(x, out=out["NumPy"]),
+        "prange": lambda: _cumulative_sum_prange(x, out["prange"], sums),
+    }
+    # NumPy adds one element after the other, so that its error grows with their number.
+    error = _error_to(np.cumsum(x, dtype=np.float64))
+    return Prepared(launches, out, error, 1e-2, 2 * x.nbytes, count=1)
+
+
+def _segment_sort(n: int, dtype: Any) -> Prepared:
+    x = np.random.default_rng().standard_normal((n // _SEGMENT, _SEGMENT), np.float32)
+    if dtype is np.int32:
+        x = (x * np.float32(1 << 28)).astype(dtype)
+    out = {name: np.full_like(x, -1) for name in ("ours", "prange")}
+    launch = ours.segment_sort.member(width=_SEGMENT)[len(x), ours.SORT_BLOCK]
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: launch(x, out["ours"]),
+        "NumPy": lambda: np.sort(x, 1),
+        "prange": lambda: _segment_sort_prange(x, out["prange"]),
+    }
+    return Prepared(launches, out, _error_to(np.sort(x, 1).astype(np.float64)), 0.0, 0, count=1)
+
+
 # -- ternary weights ------------------------------------------------------------------------------
 
 
@@ -114,13 +153,14 @@ def _ternary(rows: int, columns: int) -> Prepared:
     rng = np.random.default_rng()
     dense = rng.integers(-1, 2, (rows, columns), np.int8)
     a = rng.integers(-127, 128, columns, np.int8)
-    codes = (dense + 1).astype(np.uint8).reshape(rows, columns // 16, 4, 4)
+    codes = (dense + 1).astype(np.uint8).reshape(rows, 4, columns // 16, 4)
     shifts = np.array([0, 2, 4, 6], np.uint8)
-    packed = (codes << shifts[:, None]).sum(2, dtype=np.uint8)
+    packed = (codes << shifts[:, None, None]).sum(1, dtype=np.uint8)
     words = np.ascontiguousarray(packed).reshape(rows, columns // 4).view(np.uint32)
     a_sum, scale = np.int32(a.sum(dtype=np.int32)), np.float32(0.25)
     out = {name: np.full(rows, np.nan, np.float32) for name in ("ours", "NumPy", "prange")}
-    launch = ours.ternary_product[rows // 4, 128]
+    launch = ours.ternary_product.member(words=columns // 16)[rows // 8, 128]
+    quads = a.view(np.int32).reshape(4, -1)
     real, real_a = dense.astype(np.float32), a.astype(np.float32)
 
     def by_numpy() -> None:
@@ -128,7 +168,7 @@ def _ternary(rows: int, columns: int) -> Prepared:
         out["NumPy"] *= scale
 
     launches: dict[str, Callable[[], Any]] = {
-        "ours": lambda: launch(words, a.view(np.int32), a_sum, scale, out["ours"]),
+        "ours": lambda: launch(words, quads, a_sum, scale, out["ours"]),
         "NumPy, float32": by_numpy,
         "prange": lambda: _ternary_prange(words, a, a_sum, scale, out["prange"]),
     }
@@ -178,13 +218,35 @@ def _layer_norm_prange(x, weight, bias, out, eps):
 
 
 @numba.njit(parallel=True)
+def _cumulative_sum_prange(x, out, sums):
+    size = x.size // sums.size
+    for p in prange(sums.size):
+        total = np.float32(0)
+        for i in range(p * size, (p + 1) * size):
+            total += x[i]
+            out[i] = total
+        sums[p] = total
+    before = np.float32(0)
+    for p in range(sums.size):
+        before, sums[p] = before + sums[p], before
+    for p in prange(sums.size):
+        for i in range(p * size, (p + 1) * size):
+            out[i] += sums[p]
+
+
+@numba.njit(parallel=True)
+def _segment_sort_prange(x, out):
+    for i in prange(x.shape[0]):
+        out[i] = np.sort(x[i])
+
+
+@numba.njit(parallel=True)
 def _ternary_prange(words, a, a_sum, scale, y):
     for i in prange(words.shape[0]):
         dot = np.int32(0)
-        for j in range(words.shape[1]):
-            word = words[i, j]
-            for k in range(16):
-                g, b = k // 4, k % 4
-                code = np.int32(word >> np.uint32(8 * b + 2 * g) & np.uint32(3))
-                dot += code * np.int32(a[16 * j + k])
+        for g in range(4):
+            for b in range(4):
+                for j in range(words.shape[1]):
+                    code = np.int32(words[i, j] >> np.uint32(8 * b + 2 * g) & np.uint32(3))
+                    dot += code * np.int32(a[4 * (g * words.shape[1] + j) + b])
         y[i] = scale * np.float32(dot - a_sum)

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 import kerneldsl as kd
 
-__all__ = ["NORM_BLOCKS", "SOFTMAX_BLOCKS", "layer_norm", "softmax", "ternary_product"]
+__all__ = [
+    "NORM_BLOCKS",
+    "SCAN_BLOCK",
+    "SOFTMAX_BLOCKS",
+    "SORT_BLOCK",
+    "cumulative_sum",
+    "layer_norm",
+    "segment_sort",
+    "softmax",
+    "ternary_product",
+]
 
 
 #: Width of a row to the threads that hold it, the best that were found on an H200.
-SOFTMAX_BLOCKS = {1024: 128, 2048: 256, 4096: 256, 8192: 512, 16384: 512, 32768: 1024}
-NORM_BLOCKS = {1024: 128, 2048: 256, 4096: 256, 8192: 512, 16384: 256, 32768: 1024}
+SOFTMAX_BLOCKS = {1024: 32, 2048: 256, 4096: 256, 8192: 512, 16384: 512, 32768: 1024}
+#: The same, and whether weights are loaded before the row is reduced, which takes registers.
+NORM_BLOCKS = {
+    1024: (128, True),
+    2048: (256, True),
+    4096: (128, True),
+    8192: (512, True),
+    16384: (256, False),
+    32768: (1024, False),
+}
+#: Threads of a block of the scan, and elements of its part.
+SCAN_BLOCK = (256, 8192)
+#: Threads of a block that sorts 4096 elements.
+SORT_BLOCK = 256
+_CODES = np.uint32(0x03030303)
 
 
 @kd.kernel
@@ -29,30 +54,51 @@ def _affine(v, i, scale, weight, bias):
 
 
 @kd.kernel
-def layer_norm(x, weight, bias, out, eps, *, width):
+def layer_norm(x, weight, bias, out, eps, *, width, early):
     """Give each row mean 0 and variance 1, then scale and shift it; (rows, width) float32."""
     row = kd.blockIdx.x
     v = kd.tile.load(x[row], 0, width)
     d = v - v.mean()
     scale = kd.float32(1) / math.sqrt((d * d).mean() + eps)
-    kd.tile.store(out[row], 0, d, _affine, scale, weight, bias)
+    if early:
+        w = kd.tile.load(weight, 0, width)
+        kd.tile.store(out[row], 0, d * scale * w + kd.tile.load(bias, 0, width))
+    else:
+        kd.tile.store(out[row], 0, d, _affine, scale, weight, bias)
+
+
+@kd.kernel(launch_bounds=(SCAN_BLOCK[0], 4))
+def cumulative_sum(x, out, state, *, part):
+    """Add up to each element, (n,) float32; a block looks back for the sum of earlier parts."""
+    number = kd.chain.next(state)
+    v = kd.tile.load(x, number * part, part)
+    before = kd.chain.before(state, number, v.sum())
+    kd.tile.store(out, number * part, v.cumsum() + before)
 
 
 @kd.kernel
-def ternary_product(w, a, a_sum, scale, y):
-    """Multiply ternary weights with int8 numbers: y = scale * (W @ a), a warp for each row.
+def segment_sort(x, out, *, width):
+    """Sort each row, (rows, width); a block holds a row."""
+    row = kd.blockIdx.x
+    kd.tile.store(out[row], 0, kd.tile.load(x[row], 0, width).sort())
 
-    `w` is uint32 (rows, columns / 16): two bits a weight, 0, 1, 2 for -1, 0, 1, of which
-    ``4 * g + b`` begins at bit ``8 * b + 2 * g`` of a word. `a` is int32 (columns / 4,), four
-    numbers each; `a_sum` is their sum.
+
+@kd.kernel
+def ternary_product(w, a, a_sum, scale, y, *, words):
+    """Multiply ternary weights with int8 numbers: y = scale * (W @ a), a warp for two rows.
+
+    `a` is int32 (4, words), four numbers each, and `a_sum` their sum. `w` is uint32 (rows, words),
+    a multiple of 32 words: two bits a weight, 0, 1, 2 for -1, 0, 1. Word ``[row, j]`` has from bit
+    ``8 * b + 2 * g`` on the weight of byte `b` of ``a[g, j]``.
     """
-    lane, row = kd.threadIdx.x % 32, kd.grid(1) // 32
-    if row < w.shape[0]:
-        dot = kd.int32(0)
-        for j in range(lane, w.shape[1], 32):
-            for g in range(4):
-                codes = kd.uint32(w[row, j] >> kd.uint32(2 * g) & kd.uint32(0x03030303))
-                dot = kd.dot4(codes, a[4 * j + g], dot)
-        dot = kd.warp.sum(dot)
-        if lane == 0:
-            y[row] = scale * kd.float32(dot - a_sum)
+    lane, row = kd.threadIdx.x % 32, kd.grid(1) // 32 * 2
+    one, two = kd.int32(0), kd.int32(0)
+    for k in range(words // 32):
+        j = 32 * k + lane
+        codes, more = w[row, j], w[row + 1, j]
+        for g in range(4):
+            one = kd.dot4(kd.uint32(codes >> kd.uint32(2 * g) & _CODES), a[g, j], one)
+            two = kd.dot4(kd.uint32(more >> kd.uint32(2 * g) & _CODES), a[g, j], two)
+    one, two = kd.warp.sum(one), kd.warp.sum(two)
+    if lane < 2:
+        y[row + lane] = scale * kd.float32((one if lane == 0 else two) - a_sum)
