@@ -7,15 +7,14 @@ Names of the rewriting begin with ``of_`` and end with ``_``, as no name of a pr
 from __future__ import annotations
 
 import ast
-import functools
 import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.fuzz import typing
+from tests.fuzz.operations import HELPERS
 from tests.fuzz.static_types import TypeExpressions
 from tests.support.scalars import SCALARS
 from tests.support.simt import STOPS
@@ -83,8 +82,13 @@ class _Rewriter(ast.NodeTransformer):
         self._functions = functions
         self._generators = generators
         self._temporaries = 0
+        #: Names that the function binds, which may be those of other functions.
+        self._local: set[str] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        stored = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+        self._local = {n.id for n in stored if isinstance(n.ctx, ast.Store)}
+        self._local |= {each.arg for each in node.args.args}
         node.decorator_list = []
         node.args.args.insert(0, ast.arg(_THREAD))
         node.body = [made for s in node.body for made in self._statements(s)]
@@ -254,7 +258,7 @@ class _Rewriter(ast.NodeTransformer):
         module, _, dtype = name.partition(".")
         if module in ("np", "kd") and dtype in typing.DTYPES:
             return ast.Constant(dtype)
-        if name in self._functions:
+        if name in self._functions - self._local:
             return _call("partial", _name(name), _name(_THREAD))
         return self.visit(node)  # type: ignore[no-any-return]
 
@@ -270,54 +274,6 @@ def _constant(value: Any) -> ast.expr:
     """A default; a number has the type that Numba gives it."""
     is_number = type(value) in (int, float)
     return _call("constant", ast.Constant(value)) if is_number else ast.Constant(value)
-
-
-def _each(function: Callable[..., Any], *args: Any) -> Any:
-    """Call what computes from numbers, of tiles for each element."""
-    tiles = np.broadcast_arrays(*(a for a in args if isinstance(a, np.ndarray)))
-    if not tiles:
-        return function(*args)
-    found = []
-    for index in np.ndindex(tiles[0].shape):
-        elements = iter([each[index] for each in tiles])
-        found.append(function(*(next(elements) if isinstance(a, np.ndarray) else a for a in args)))
-    return np.array(found).reshape(tiles[0].shape)
-
-
-def _iterate(values: Any) -> Iterator[Any]:
-    return map(typing.constant, values)
-
-
-def _joined(value: Any, first: str, second: str) -> Any:
-    if first == second:
-        return value
-    return typing.cast(value, typing.common_type(first, second))
-
-
-def _stored(array: Any, value: Any) -> Any:
-    return typing.cast(value, array.dtype.name)
-
-
-_HELPERS: dict[str, Any] = {
-    "of_constant_": typing.constant,
-    "of_cast_": typing.cast,
-    "of_conversion_": typing.conversion,
-    "of_binary_": typing.binary,
-    "of_unary_": typing.unary,
-    "of_compare_": typing.compare,
-    "of_extremum_": typing.extremum,
-    "of_sqrt_": typing.square_root,
-    "of_iterate_": _iterate,
-    "of_each_": _each,
-    "of_partial_": functools.partial,
-    "of_slice_": slice,
-    "of_joined_": _joined,
-    "of_stored_": _stored,
-    "of_dtype_": typing.dtype_of,
-    "of_result_": typing.result_type,
-    "of_common_": typing.common_type,
-    "of_element_": lambda array: array.dtype.name,
-}
 
 
 def _generators(definitions: list[ast.FunctionDef]) -> set[str]:
@@ -340,7 +296,7 @@ def compile_program(text: str) -> dict[str, Any]:
     ]
     namespace: dict[str, Any] = {"np": np, "math": math}
     exec(compile(ast.Module(rest, []), "<constants>", "exec"), namespace)
-    namespace = {k: typing.constant(v) for k, v in namespace.items()} | _HELPERS
+    namespace = {k: typing.constant(v) for k, v in namespace.items()} | HELPERS
     functions, generators = {d.name for d in definitions}, _generators(definitions)
     body: list[ast.stmt] = [_Rewriter(d.name, functions, generators).visit(d) for d in definitions]
     module = ast.fix_missing_locations(ast.Module(body, []))

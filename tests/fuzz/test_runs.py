@@ -72,3 +72,18 @@ def test_kinds_of_outcomes() -> None:
     accepted = Program(0, _ADD.format("="), _OUT, (1,), (4,), is_divergent=True)
     (outcome,) = _outcomes(accepted, _ADD.format("="))
     assert (outcome.kind, outcome.detail) == ("mismatch", "the divergent barrier was accepted")
+
+
+def test_programs_are_compiled_for_an_architecture() -> None:
+    """Without a GPU: ptxas accepts what is right, and what is refused is an outcome."""
+    program = Program(0, _ADD.format("="), _OUT, (1,), (4,))
+    (outcome,) = check_program(program, ["sm_90"], share=0)
+    assert (outcome.target, outcome.kind) == ("sm_90", "right")
+    refused = Program(0, _ADD.format("= [2][0] +"), _OUT, (1,), (4,))
+    (outcome,) = check_program(refused, ["sm_90"], share=0)
+    assert outcome.kind == "refused"
+    forall = Program(
+        0, _ADD.format("=").replace("threadIdx.x", "grid(1)"), _OUT, extents=((4,), (4,))
+    )
+    (outcome,) = check_program(forall, ["sm_90"], share=0)
+    assert outcome.kind == "right"

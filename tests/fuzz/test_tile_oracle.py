@@ -93,6 +93,16 @@ def test_a_sum_has_the_documented_order() -> None:
     assert _run("out[0] = kd.tile.load(x, 0, 9).sum()", np.zeros(1), x=x) == [total]
 
 
+def test_sums_up_to_an_element() -> None:
+    body = "kd.tile.store(out, 0, kd.tile.load(x, 0, 6).cumsum())"
+    assert _run(body, np.zeros(6)) == [0, 1, 3, 6, 10, 15]
+    body = "kd.tile.store(out, 0, kd.tile.arange(4).cumsum(exclusive=True))"
+    assert _run(body, np.zeros(4)) == [0, 0, 1, 3]
+    body = "v = kd.tile.arange((2, 3)).cumsum({})\nkd.tile.store(out, 0, kd.tile.full(1, v.max()))"
+    assert _run(body.format("axis=0"), np.zeros(1)) == [4]
+    assert _run(body.format("1, exclusive=True"), np.zeros(1)) == [1]
+
+
 def test_a_thread_gives_an_element_and_takes_its_own() -> None:
     body = "v = kd.tile.of(t * t)\nout[t] = (v - v.max()).own"
     assert _run(body, np.zeros(4, int)) == [-9, -8, -5, 0]

@@ -10,68 +10,20 @@ import random
 from dataclasses import dataclass, field
 
 from tests.fuzz.expressions import USUAL, Expression
+from tests.fuzz.tile_names import (
+    OF_BLOCK,
+    Shape,
+    TileArray,
+    TileFunction,
+    TileName,
+    extents_of,
+)
 from tests.fuzz.typing import FLOATS, INTEGERS, common_type, result_type
 
-__all__ = [
-    "OF_BLOCK",
-    "Shape",
-    "TileArray",
-    "TileFunction",
-    "TileName",
-    "Tiles",
-    "extents_of",
-]
+__all__ = ["Tiles"]
 
-Shape = tuple[int, ...]
-#: Shape of a tile with an element for each thread.
-OF_BLOCK: Shape = (0,)
 #: Comparisons of the elements of two tiles.
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-
-
-@dataclass(frozen=True)
-class TileName:
-    """A variable that holds a tile, of numbers or, with the dtype ``"bool"``, of truths."""
-
-    text: str
-    dtype: str
-    shape: Shape
-
-
-@dataclass(frozen=True)
-class TileArray:
-    """An array that tiles are loaded from, and stored into where it has a place for the block.
-
-    `first` is the index of the block's own part along the first axis, which begins two elements
-    before it and ends two behind the largest tile.
-    """
-
-    name: str
-    dtype: str
-    ndim: int
-    first: str = ""
-
-
-@dataclass(frozen=True)
-class TileFunction:
-    """A device function with operations on tiles of a shape.
-
-    Parameters
-    ----------
-    name, kind : str
-        Its name; ``"tile"`` gives a tile for one and a whole number, ``"number"`` a number for
-        them, ``"load"`` a tile for an array and a place.
-    shape : Shape
-        Of the tile.
-    dtype, result : str
-        Of the tile or array that it is given, and of what it gives.
-    """
-
-    name: str
-    kind: str
-    shape: Shape
-    dtype: str
-    result: str
 
 
 @dataclass
@@ -124,7 +76,7 @@ class Tiles:
                 *(self._arithmetic, self._arithmetic, self._arithmetic, self._quotient),
                 *(self._integers, self._unary, self._unary, self._extremum, self._square_root),
                 *(self._conversion, self._conversion, self._map, self._map, self._intrinsic),
-                *(self._repeated, self._selected, self._function),
+                *(self._repeated, self._selected, self._function, self._scanned),
             )
         )
         return make(shape, depth)
@@ -326,6 +278,16 @@ class Tiles:
         yes, no = (self.of_type(shape, dtype, k) for k in (depth - 1, 0))
         return Expression(f"kd.selp({self.truth(shape, 0)}, {yes}, {no})", dtype)
 
+    def _scanned(self, shape: Shape, depth: int) -> Expression:
+        """Sums up to each element, or before it, along an axis where there are two."""
+        value = self.of_shape(shape, depth - 1)
+        given = [] if len(shape) == 1 else [self.rng.choice(("axis=0", "axis=1", "0", "-1"))]
+        if self.chance(3):
+            given.append(f"exclusive={self.rng.choice((True, False))}")
+        return Expression(
+            f"{value.text}.cumsum({', '.join(given)})", reduced_type("sum", value.dtype)
+        )
+
     def _function(self, shape: Shape, depth: int) -> Expression:
         """A device function that is given a tile, and gives one."""
         fitting = [f for f in self.functions if f.shape == shape and f.kind != "number"]
@@ -381,11 +343,6 @@ def reduced_type(name: str, dtype: str) -> str:
     if name == "mean":
         return "float64"
     return "uint64" if dtype.startswith("u") else "int64"
-
-
-def extents_of(shape: Shape) -> str:
-    """Return a shape as it is written."""
-    return str(shape[0]) if len(shape) == 1 else str(shape)
 
 
 def _is_line(line: Shape, shape: Shape) -> bool:

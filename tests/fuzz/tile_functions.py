@@ -6,7 +6,8 @@ import random
 
 from tests.fuzz.expressions import USUAL, Expression, Expressions
 from tests.fuzz.functions import safe_argument
-from tests.fuzz.tile_expressions import Shape, TileFunction, TileName, Tiles
+from tests.fuzz.tile_expressions import Tiles
+from tests.fuzz.tile_names import Shape, TileFunction, TileName
 from tests.fuzz.typing import FLOATS, INTEGERS
 
 __all__ = ["element_functions", "stored_function", "tile_functions"]

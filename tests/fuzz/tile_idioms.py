@@ -10,7 +10,8 @@ from collections.abc import Callable
 from tests.fuzz.body import Body
 from tests.fuzz.expressions import Expression
 from tests.fuzz.thread_idioms import statements
-from tests.fuzz.tile_expressions import OF_BLOCK, Shape, TileName, Tiles, extents_of
+from tests.fuzz.tile_expressions import Tiles
+from tests.fuzz.tile_names import OF_BLOCK, Shape, TileName, extents_of
 from tests.fuzz.typing import DTYPES, FLOATS, INTEGERS, result_type
 
 __all__ = ["call_tile_functions", "tile"]

@@ -7,8 +7,9 @@ import random
 from tests.fuzz.expressions import USUAL, Expression
 from tests.fuzz.kernel_parts import Kernel
 from tests.fuzz.program import DATA_SETS, Array, Scalar
-from tests.fuzz.tile_expressions import OF_BLOCK, Shape, TileArray, Tiles
+from tests.fuzz.tile_expressions import Tiles
 from tests.fuzz.tile_functions import element_functions, stored_function, tile_functions
+from tests.fuzz.tile_names import OF_BLOCK, Shape, TileArray
 
 __all__ = ["prepare_tiles"]
 

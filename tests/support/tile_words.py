@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.conversions import cast
-from tests.support.tiles import fold, fold_row, reduced
+from tests.support.tiles import fold, fold_row, reduced, scan, scan_row, summed
 
 __all__ = ["TILE_METHODS", "TILE_WORDS", "VaryingArgumentError", "of_tile"]
 
@@ -102,6 +102,18 @@ def _across(row: np.ndarray, threads: int, combine: Callable[..., Any]) -> Any:
     return fold_row(row, combine)
 
 
+def _cumsum(tile: np.ndarray, axis: Any, exclusive: Any, threads: int) -> np.ndarray:
+    wide = tile.astype(summed(tile.dtype))
+    if axis is None:
+        return scan(wide, threads, exclusive=bool(exclusive))
+    if int(axis) % 2:
+        return np.stack([scan_row(row, exclusive=bool(exclusive)) for row in wide])
+    total = np.add.accumulate(wide, axis=0)
+    if exclusive:
+        total = np.concatenate([np.zeros_like(wide[:1]), total[:-1]])
+    return total
+
+
 _ONCE: dict[str, Callable[..., Any]] = {
     "load": _load,
     "store": _store,
@@ -112,8 +124,8 @@ _ONCE: dict[str, Callable[..., Any]] = {
     "map": _map,
 }
 #: Operations on tiles, and those that are methods too.
-TILE_WORDS = frozenset((*_ONCE, *_REDUCTIONS, "of", "own"))
-TILE_METHODS = frozenset((*_REDUCTIONS, "astype", "map"))
+TILE_WORDS = frozenset((*_ONCE, *_REDUCTIONS, "cumsum", "of", "own"))
+TILE_METHODS = frozenset((*_REDUCTIONS, "astype", "cumsum", "map"))
 
 
 def _identity(value: Any) -> Any:
@@ -152,4 +164,6 @@ def of_tile(word: str, given: _Threads) -> dict[int, Any]:
     with np.errstate(all="ignore"):
         if word in _REDUCTIONS:
             return dict.fromkeys(numbers, _reduce(word, *first, threads=len(numbers)))
+        if word == "cumsum":
+            return dict.fromkeys(numbers, _cumsum(*first, threads=len(numbers)))
         return dict.fromkeys(numbers, _ONCE[word](*first))

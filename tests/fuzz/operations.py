@@ -1,0 +1,61 @@
+"""What a rewritten program calls in the place of Python's operations, by name."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz import typing
+
+__all__ = ["HELPERS"]
+
+
+def _each(function: Callable[..., Any], *args: Any) -> Any:
+    """Call what computes from numbers, of tiles for each element."""
+    tiles = np.broadcast_arrays(*(a for a in args if isinstance(a, np.ndarray)))
+    if not tiles:
+        return function(*args)
+    found = []
+    for index in np.ndindex(tiles[0].shape):
+        elements = iter([each[index] for each in tiles])
+        found.append(function(*(next(elements) if isinstance(a, np.ndarray) else a for a in args)))
+    return np.array(found).reshape(tiles[0].shape)
+
+
+def _iterate(values: Any) -> Iterator[Any]:
+    return map(typing.constant, values)
+
+
+def _joined(value: Any, first: str, second: str) -> Any:
+    if first == second:
+        return value
+    return typing.cast(value, typing.common_type(first, second))
+
+
+def _stored(array: Any, value: Any) -> Any:
+    return typing.cast(value, array.dtype.name)
+
+
+HELPERS: dict[str, Any] = {
+    "of_constant_": typing.constant,
+    "of_cast_": typing.cast,
+    "of_conversion_": typing.conversion,
+    "of_binary_": typing.binary,
+    "of_unary_": typing.unary,
+    "of_compare_": typing.compare,
+    "of_extremum_": typing.extremum,
+    "of_sqrt_": typing.square_root,
+    "of_iterate_": _iterate,
+    "of_each_": _each,
+    "of_partial_": functools.partial,
+    "of_slice_": slice,
+    "of_joined_": _joined,
+    "of_stored_": _stored,
+    "of_dtype_": typing.dtype_of,
+    "of_result_": typing.result_type,
+    "of_common_": typing.common_type,
+    "of_element_": lambda array: array.dtype.name,
+}
