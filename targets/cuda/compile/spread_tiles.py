@@ -28,6 +28,7 @@ from targets.cuda.compile.fold_tiles import FoldSpreader
 from targets.cuda.compile.scan_tiles import ScanSpreader
 from targets.cuda.compile.sort_tiles import SortSpreader
 from targets.cuda.compile.tile_memory import MemorySpreader, plus, times
+from targets.cuda.compile.tile_order import order_tiles
 
 __all__ = ["TileSpreader", "spread_tiles"]
 
@@ -62,6 +63,7 @@ class TileSpreader:
         self.thread = self.names.make("thread")
         #: Variables that lie in shared memory.
         self.shared = self._find_shared()
+        self.order = order_tiles(unit)
         self.loop_depth = 0
 
     def run(self) -> FunctionUnit:
@@ -133,12 +135,13 @@ class TileSpreader:
         if dtype is None:
             return []  # never run
         if name == "store":
-            return MemorySpreader(self, shape).store(node, dtype)
+            return self._in_order(node.func.id, MemorySpreader(self, shape).store(node, dtype))
         if target is None:
             return []
         match name:
             case "load":
-                return self._write(target, MemorySpreader(self, shape).load(target, node))
+                loaded = self._write(target, MemorySpreader(self, shape).load(target, node))
+                return self._in_order(node.func.id, loaded)
             case "each":
                 return self._write(target, self._each(target, node.args[0], shape))
             case "of":
@@ -167,6 +170,11 @@ class TileSpreader:
         if target not in self.shared:
             return statements
         return [self.wait(), *statements, self.wait()]
+
+    def _in_order(self, name: str, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Let threads wait around an access of memory that other statements access."""
+        before = [self.wait()] if name in self.order.before else []
+        return [*before, *statements, *([self.wait()] if name in self.order.after else [])]
 
     # -- elements ---------------------------------------------------------------------------------
 

@@ -100,3 +100,43 @@ for _dtype, _ats in _PLACES.items():
                 block=(_block,),
                 expected=_moved,
             )
+
+
+@kd.kernel
+def _in_order(x, y, out):
+    t = kd.threadIdx.x
+    count = kd.blockDim.x
+    kd.tile.store(y, 0, kd.tile.load(x, 0, 40))
+    kd.tile.store(y, 0, kd.tile.load(y, 1, 39))
+    kd.tile.store(y, 3, kd.tile.load(y, 0, 16) + 1)
+    out[0, t] = y[count - 1 - t]
+    s = kd.shared.array(100, np.int64)
+    s[count - 1 - t] = t
+    v = kd.tile.load(s, 1, 3)
+    s[count - 1 - t] = v.sum()
+    kd.tile.store(s, 0, kd.tile.of(s[count - 1 - t] + t))
+    out[1, t] = s[count - 1 - t]
+
+
+def _ordered(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> dict[int, np.ndarray]:
+    count = out.shape[1]
+    y[:40] = x[:40]
+    y[:39] = y[1:40].copy()
+    y[3:19] = y[:16].copy() + 1
+    out[0] = y[:count][::-1]
+    out[1] = (np.arange(count)[::-1][1:4].sum() + np.arange(count))[::-1]
+    return {1: y, 2: out}
+
+
+for _block in _BLOCKS:
+    _LIST.add(
+        f"order.{_block}",
+        _in_order,
+        lambda rng, block=_block: (
+            rng.integers(-99, 99, 100),
+            rng.integers(-99, 99, 100),
+            poisoned((2, block), np.int64),
+        ),
+        block=(_block,),
+        expected=_ordered,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.conformance.kernels import tile_scans, tile_sorts, tiles
+from tests.conformance.kernels import tile_scans, tile_sorts, tiles, tiles_and_threads
 from tests.ptx.helpers import specialize
 from tests.support.cases import Case, copy_arguments
 from tests.support.extent import sample
@@ -17,6 +17,7 @@ _CASES = [
     *(case for case in tiles.CASES if case.name.split(".")[1] in _WORDS),
     *tile_scans.CASES,
     *tile_sorts.CASES,
+    *tiles_and_threads.CASES,
 ]
 
 

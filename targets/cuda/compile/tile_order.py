@@ -1,0 +1,58 @@
+"""Find the loads and stores of tiles around which the threads of a block have to wait.
+
+A kernel means what it does when the block does one operation after the other. Its threads access
+elements of their own, each at its own pace: where other statements access the same memory, and one
+of both writes, a thread may come to an element before the one whose access goes before.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from kerneldsl.analysis.aliases import is_own
+from kerneldsl.analysis.effects import Accesses
+from kerneldsl.analysis.tile_shapes import is_tile_use
+from kerneldsl.frontend.unit import FunctionUnit
+
+__all__ = ["TileOrder", "order_tiles"]
+
+
+@dataclass(frozen=True)
+class TileOrder:
+    """Loads and stores by the reserved names that they call.
+
+    Parameters
+    ----------
+    before : frozenset of str
+        Threads wait before these.
+    after : frozenset of str
+        And behind these, whose memory code of one thread accesses too.
+    """
+
+    before: frozenset[str]
+    after: frozenset[str]
+
+
+def order_tiles(unit: FunctionUnit) -> TileOrder:
+    """Return where threads wait, in a kernel whose tile operations are separated.
+
+    Arguments are taken for different memory. One store alone does not wait, though it may stand in
+    a loop.
+    """
+    accesses = Accesses(unit)
+    every = [(node, *accesses.of(node)) for node in ast.walk(unit.tree)]
+    every = [(node, read, written) for node, read, written in every if read or written]
+    before, after = set(), set()
+    for node, read, written in every:
+        if not (isinstance(node, ast.Call) and is_tile_use(unit.use_of(node))):
+            continue
+        assert isinstance(node.func, ast.Name)
+        inside = set(ast.walk(node))
+        for other, other_read, other_written in every:
+            met = (written & (other_read | other_written)) | (read & other_written)
+            if other not in inside and not all(map(is_own, met)):
+                before.add(node.func.id)
+                if not is_tile_use(unit.use_of(other)):
+                    after.add(node.func.id)
+    return TileOrder(frozenset(before), frozenset(after))
