@@ -167,7 +167,30 @@ if TYPE_CHECKING:
         selp as selp,
         uniform as uniform,
     )
-    from kerneldsl.language.intrinsics.views import packed as packed, unpack as unpack
+    from kerneldsl.language.intrinsics.vectors import (
+        float32x2 as float32x2,
+        float32x4 as float32x4,
+        float64x2 as float64x2,
+        int8x2 as int8x2,
+        int8x4 as int8x4,
+        int16x2 as int16x2,
+        int16x4 as int16x4,
+        int32x2 as int32x2,
+        int32x4 as int32x4,
+        int64x2 as int64x2,
+        uint8x2 as uint8x2,
+        uint8x4 as uint8x4,
+        uint16x2 as uint16x2,
+        uint16x4 as uint16x4,
+        uint32x2 as uint32x2,
+        uint32x4 as uint32x4,
+        uint64x2 as uint64x2,
+    )
+    from kerneldsl.language.intrinsics.views import (
+        packed as packed,
+        unpack as unpack,
+        view as view,
+    )
     from kerneldsl.language.packed_numbers import (
         PackedNumbers as PackedNumbers,
         int2 as int2,
@@ -314,7 +337,11 @@ _MODULES = {
         "bitcast brev byte_perm cbrt clz dot4 ffs fma funnelshift_l funnelshift_lc funnelshift_r "
         "funnelshift_rc mulhi nanosleep popc rsqrt selp uniform"
     ),
-    "kerneldsl.language.intrinsics.views": "packed unpack",
+    "kerneldsl.language.intrinsics.vectors": (
+        "float32x2 float32x4 float64x2 int8x2 int8x4 int16x2 int16x4 int32x2 int32x4 int64x2 "
+        "uint8x2 uint8x4 uint16x2 uint16x4 uint32x2 uint32x4 uint64x2"
+    ),
+    "kerneldsl.language.intrinsics.views": "packed unpack view",
     "kerneldsl.language.packed_numbers": "PackedNumbers int2 int4 ternary uint2 uint4",
     "kerneldsl.launch.timing": "Timing",
     "kerneldsl.memory.arrays": "DeviceArray",

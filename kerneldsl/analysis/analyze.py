@@ -13,7 +13,7 @@ from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
 from kerneldsl.analysis.uniformity import barrier_problems
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect
+from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect, Typing
 from kerneldsl.language.kinds import Kind, TupleKind, array_kinds
 
 __all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes", "tuple_parameters"]
@@ -61,6 +61,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
         barrier_problems=problems,
         barrier_problems_if_overlapping=overlapping,
         uses_tiles=uses_tiles(unit),
+        views_vectors=any(use.intrinsic.typing is Typing.VIEW for use in uses),
     )
 
 

@@ -60,6 +60,10 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
         case Typing.UNPACK:
             numbers = PACKED_NUMBERS[use.static["numbers"]]
             return ("uint32" if numbers.dtype == "uint8" else "int32",) * (8 // numbers.bits)
+        case Typing.VECTOR:
+            return use.intrinsic.name
+        case Typing.VIEW if isinstance(first, Elements):
+            return Elements(use.static["dtype"], first.ndim)
         case Typing.CAST:
             return str(use.static["dtype"])
         case Typing.BIT_POSITION | Typing.WORDS | Typing.LANE_MASK:

@@ -54,3 +54,5 @@ class KernelTraits:
     barrier_problems_if_overlapping: tuple[BarrierProblem, ...]
     #: It works on tiles, whose elements are spread over the threads of a block of known size.
     uses_tiles: bool = False
+    #: It views arrays as vectors, of which it accesses several elements at once.
+    views_vectors: bool = False

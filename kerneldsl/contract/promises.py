@@ -100,7 +100,7 @@ class Promises:
             self.is_narrow or not other.is_narrow
         )
 
-    def for_mapping(self, mapping: ElementMapping, *, uses_tiles: bool = False) -> Promises:
+    def for_mapping(self, mapping: ElementMapping, *, is_wide: bool = False) -> Promises:
         """Return what code with a mapping makes use of, so that it exists in few forms.
 
         Alignment serves accesses of several elements alone. A thread that works on one element
@@ -110,27 +110,29 @@ class Promises:
         ----------
         mapping : ElementMapping
             Of the code.
-        uses_tiles : bool
-            Of the kernel: its threads access several elements at once whatever the mapping.
+        is_wide : bool
+            Whether the kernel's threads access several elements at once whatever the mapping.
         """
         if mapping.vector > 1:
             return self
         if not mapping.is_one_each:
-            arrays = tuple(replace(each, alignment=1) for each in self.arrays)
+            arrays = tuple(
+                replace(each, alignment=_widest(each) if is_wide else 1) for each in self.arrays
+            )
             return replace(self, arrays=arrays)
         units = tuple(
-            ArrayPromises(
-                # The widest or none, so that few forms of the code exist.
-                MAX_ALIGNMENT if uses_tiles and each.alignment == MAX_ALIGNMENT else 1,
-                each.unit_axis,
-            )
-            for each in self.arrays
+            ArrayPromises(_widest(each) if is_wide else 1, each.unit_axis) for each in self.arrays
         )
         return Promises(
             units if any(each != _NOTHING for each in units) else (),
             self.is_disjoint and all(each.same_as is None for each in self.arrays),
             self.is_narrow,
         )
+
+
+def _widest(array: ArrayPromises) -> int:
+    """Return the largest alignment or none, so that few forms of the code exist."""
+    return MAX_ALIGNMENT if array.alignment == MAX_ALIGNMENT else 1
 
 
 def is_narrow(extent: tuple[int, ...], shapes: Iterable[tuple[int, ...]]) -> bool:

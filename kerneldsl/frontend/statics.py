@@ -274,4 +274,4 @@ def dtype_name(value: object) -> str | None:
             return None
     else:
         name = str(getattr(value, "name", ""))
-    return name if name in DTYPE_NAMES else None
+    return name if name in ELEMENT_TYPES else None

@@ -39,6 +39,7 @@ __all__ = [
     "element_name",
     "names_of",
     "numpy_dtype",
+    "vector_names",
 ]
 
 
@@ -51,6 +52,8 @@ class ElementKind(enum.Enum):
     FLOAT = "f"
     COMPLEX = "c"
     RECORD = "V"
+    #: Which NumPy has none of.
+    VECTOR = "vector"
 
 
 #: Kinds of numbers that a call such as ``np.int8(x)`` converts to.
@@ -100,7 +103,7 @@ class ElementType:
     package : str
         The package that has NumPy's dtype of it.
     fields : tuple of Field
-        Of a record, its fields.
+        Of a record or vector, what it is made of.
     is_aligned : bool
         Whether each part of an element lies at a multiple of that part's alignment.
     """
@@ -148,6 +151,16 @@ class ElementType:
     def is_record(self) -> bool:
         """True if it is a record of fields."""
         return self.kind is ElementKind.RECORD
+
+    @property
+    def is_vector(self) -> bool:
+        """True if it is a vector of two or four numbers, its fields."""
+        return self.kind is ElementKind.VECTOR
+
+    @property
+    def is_number(self) -> bool:
+        """True if it is one number, or a bool."""
+        return not self.fields
 
     @property
     def is_double(self) -> bool:
@@ -201,18 +214,18 @@ def _rows() -> tuple[ElementType, ...]:
 
 
 class _Table(dict[str, ElementType]):
-    """The rows, and those of records, which are made when they are asked for and not listed."""
+    """The rows, and those of records and vectors, which are made when asked for and not listed."""
 
     def __contains__(self, name: object) -> bool:
-        if not is_record_name(name):
-            return super().__contains__(name)
+        if super().__contains__(name):
+            return True
         try:
-            return bool(self[str(name)])
+            return isinstance(name, str) and bool(self[name])
         except KeyError:
             return False
 
     def __missing__(self, name: str) -> ElementType:
-        return _record_row(name)
+        return _record_row(name) if is_record_name(name) else _vector_row(name)
 
 
 @cache
@@ -233,6 +246,45 @@ def _record_row(name: str) -> ElementType:
         fields=layout.fields,
         is_aligned=layout.is_aligned,
     )
+
+
+#: What vectors are made of, and the most bytes of one: what one instruction loads or stores.
+_VECTOR_ITEMS = (
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float32", "float64"),
+)
+_MAX_VECTOR_BYTES = 16
+
+
+@cache
+def _vector_row(name: str) -> ElementType:
+    item, _, count = name.partition("x")
+    if item not in _VECTOR_ITEMS or count not in ("2", "4"):
+        raise KeyError(name)
+    row = ELEMENT_TYPES[item]
+    nbytes = row.nbytes * int(count)
+    if nbytes > _MAX_VECTOR_BYTES:
+        raise KeyError(name)
+    return ElementType(
+        name,
+        ElementKind.VECTOR,
+        nbytes,
+        nbytes,
+        typestr="",
+        struct_code="",
+        dlpack_code=-1,
+        llvm=f"{{{', '.join([row.llvm] * int(count))}}}",
+        arithmetic=name,
+        fields=tuple(
+            Field(p, item, (), k * row.nbytes) for k, p in enumerate("xyzw"[: int(count)])
+        ),
+    )
+
+
+def vector_names() -> tuple[str, ...]:
+    """Return the names of all vector types, such as ``"float32x4"``."""
+    names = (f"{item}x{count}" for item in _VECTOR_ITEMS for count in (2, 4))
+    return tuple(name for name in names if name in ELEMENT_TYPES)
 
 
 #: Every element type by its name; those of records are found too, but are not among the keys.

@@ -89,5 +89,5 @@ def kernel_remedy(name: str) -> str | None:
     first = name.partition(".")[0]
     known = _IN_KERNEL.get(name) or _IN_KERNEL.get(first)
     if known is None and _VECTOR_TYPE.fullmatch(first):
-        return "Use a tuple of numbers, or an array with one more axis"
+        return "Use kd.float32x4 or another vector of two or four numbers, or a tuple of numbers"
     return known

@@ -59,7 +59,7 @@ def result_of_operator(op: str, left: str, right: str) -> str | None:
     ('int64', 'bool')
     """
     rule = _OPERATORS.get(op)
-    return None if rule is None else rule(left, right)
+    return None if rule is None or not _are_numbers(left, right) else rule(left, right)
 
 
 def result_of_unary(op: str, operand: str) -> str | None:
@@ -74,7 +74,7 @@ def result_of_unary(op: str, operand: str) -> str | None:
         return "bool"
     if _is_whole(operand):
         return ELEMENT_TYPES[operand].arithmetic
-    return None if op == "~" else operand
+    return None if op == "~" or not _are_numbers(operand) else operand
 
 
 def result_of_function(name: str, arguments: Sequence[str]) -> str | None:
@@ -99,6 +99,7 @@ def result_of_function(name: str, arguments: Sequence[str]) -> str | None:
         return last if len(arguments) == 1 else None
     count, rule = _FUNCTIONS.get(name, (0, None))
     is_fitting = len(arguments) == count or (count == _TWO_OR_MORE and len(arguments) > 1)
+    is_fitting = is_fitting and _are_numbers(*arguments)
     return rule(*arguments) if rule is not None and is_fitting else None
 
 
@@ -147,12 +148,19 @@ def _unified_pair(one: str, two: str) -> str | None:
     if one == two:
         return one
     pair = {one, two}
+    if not _are_numbers(*pair):
+        return None
     if any(ELEMENT_TYPES[name].is_narrow for name in pair) and any(map(_is_whole, pair)):
         return None  # it differs between orders, and for some there is none
     return str(np.result_type(*(numpy_dtype(_computed_in(name)) for name in pair)))
 
 
 # ------------------------------------------------------------------------------------- the rules
+
+
+def _are_numbers(*names: str) -> bool:
+    """Return whether types are numbers, and no records or vectors of them."""
+    return all(ELEMENT_TYPES[name].is_number for name in names)
 
 
 def _is_whole(name: str) -> bool:

@@ -54,7 +54,7 @@ def useful_promises(request: Request, mapping: ElementMapping) -> Promises:
     promises, traits = request.promises, request.state.traits
     if promises is NO_PROMISES:
         return promises
-    return promises.for_mapping(mapping, uses_tiles=traits.uses_tiles)
+    return promises.for_mapping(mapping, is_wide=traits.uses_tiles or traits.views_vectors)
 
 
 def make_specialization(

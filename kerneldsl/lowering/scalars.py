@@ -16,6 +16,7 @@ from numba import types
 from numba.core import cgutils
 
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
+from kerneldsl.lowering import vectors
 from kerneldsl.lowering.calls import Call, Emitter
 
 __all__ = ["EMITTERS", "byte_dot", "call_llvm", "with_signs"]
@@ -203,6 +204,7 @@ def _bit_cast(call: Call) -> ir.Value:
 
 
 EMITTERS: dict[str, Emitter] = {
+    **vectors.EMITTERS,
     "popc": _population_count,
     "clz": _leading_zeros,
     "ffs": _first_set,

@@ -32,10 +32,18 @@ def _record(row: ElementType) -> types.Type:
     return record_type(row, element_type)
 
 
+def _vector(row: ElementType) -> types.Type:
+    from kerneldsl.lowering.vectors import vector_type
+
+    return vector_type(row, element_type)
+
+
 def _maker(row: ElementType) -> Callable[[ElementType], types.Type]:
     """Return what makes the Numba type of an element type: one for each kind of them."""
     if row.is_record:
         return _record
+    if row.is_vector:
+        return _vector
     return _narrow_float if row.is_narrow else _own
 
 

@@ -15,6 +15,7 @@ from kerneldsl.lowering.packed_views import packed_rule
 from kerneldsl.lowering.tile_types import tile_rule
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer
+from kerneldsl.lowering.vectors import vector_rule, view_rule
 
 __all__ = ["typing_rule"]
 
@@ -169,6 +170,8 @@ _RULES = {
     Typing.ATOMIC_CAS: _atomic,
     Typing.TRUTH: _truth,
     Typing.PACKED: packed_rule,
+    Typing.VECTOR: vector_rule,
+    Typing.VIEW: view_rule,
     **GROUP_RULES,
     **VALUE_RULES,
 }

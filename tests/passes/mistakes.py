@@ -187,7 +187,7 @@ k[1, 8](x, 8)
     "np_arange": _element("t = np.arange(4); out[i] = t[0]"),
     "a_float_index_in_a_variable": _element("p = i / 2; out[i] = x[p]"),
     "an_array_as_grid": _SCALE + "scale[out, 32](2.0, x, out)",
-    "numba_cuda_vector": _element("v = cuda.float32x2(1.0, 2.0); out[i] = v.x", before=_CUDA),
+    "numba_cuda_vector": _element("v = cuda.float32x3(1.0, 2.0, 3.0); out[i] = v.x", before=_CUDA),
     "numba_cuda_xoroshiro": _element(
         "out[i] = xoroshiro128p_uniform_float32(x, i)",
         before="from numba.cuda.random import xoroshiro128p_uniform_float32",

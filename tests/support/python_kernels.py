@@ -19,10 +19,12 @@ import kerneldsl as kd
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from tests.support.groups import GROUPS
 from tests.support.simt import STOPS, Launch, Stop, Thread
+from tests.support.vectors import VECTORS
 
 __all__ = ["Language", "PausingThread", "python_function", "simulate", "simulate_forall", "unit_of"]
 
@@ -163,6 +165,8 @@ def _rebind(function: Callable[..., Any], language: Language, done: dict[int, An
     def replace(value: Any) -> Any:
         if value is kd:
             return language
+        if isinstance(value, Intrinsic):  # a dtype of vectors
+            return VECTORS[value.name]
         inner = python_function(value) if isinstance(value, type(_device_function)) else value
         if isinstance(inner, types.FunctionType) and inner is not function:
             if (inner.__module__ or "").partition(".")[0] in ("numpy", "math"):

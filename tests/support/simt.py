@@ -18,6 +18,7 @@ from tests.support.groups import GROUP_WORDS, of_group
 from tests.support.ptx_words import NV
 from tests.support.scalars import SCALARS
 from tests.support.tile_words import TILE_WORDS, of_tile
+from tests.support.vectors import VECTORS, VectorMaker, view
 from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
 
 __all__ = ["BARRIERS", "STOPS", "Body", "DivergentBarrierError", "Launch", "Stop", "Thread"]
@@ -71,6 +72,10 @@ def _index(given: int | tuple[int, ...]) -> _Index:
 def _places(dim: _Index) -> Iterator[_Place]:
     for z, y, x in itertools.product(*(range(int(n)) for n in reversed(dim))):
         yield x, y, z
+
+
+#: What computes from one thread's values, or looks at an array.
+_WORDS = {**SCALARS, **VECTORS, "view": view}
 
 
 class _Atomic:
@@ -173,7 +178,7 @@ class Thread:
     def __getattr__(self, name: str) -> Any:
         """Return what computes from one thread's values alone."""
         try:
-            return SCALARS[name]
+            return _WORDS[name]
         except KeyError:
             raise AttributeError(name) from None
 
@@ -222,8 +227,10 @@ class Launch:
                 threads = [Thread(self, block, t, shared) for t in _places(self.block_dim)]
                 self._run_block({thread.linear: start(thread) for thread in threads})
 
-    def undefined(self, shape: Any, dtype: Any) -> np.ndarray:
+    def undefined(self, shape: Any, dtype: Any) -> Any:
         """Return an array with the contents of none; others where the order is reversed."""
+        if isinstance(dtype, VectorMaker):
+            return dtype.undefined(shape)
         array = poisoned(shape, dtype)
         if self._is_reversed:
             array[...] = 1

@@ -161,6 +161,10 @@ class Typing(enum.Enum):
     """`words` is an array of integers, and the constant `numbers` a name of `PACKED_NUMBERS`."""
     UNPACK = "(word, numbers) -> tuple of int32 or uint32"
     """`word` is an int32 or uint32, `numbers` as in PACKED."""
+    VECTOR = "(x, y, …) -> vector"
+    """The name is a vector's; each number is converted to the type of its numbers."""
+    VIEW = "(array, dtype) -> array of vectors"
+    """`array` has layout "C", and elements of the type that the constant `dtype` is made of."""
     TILE = "of tiles and numbers"
     """Each by a rule of its own, in :mod:`kerneldsl.lowering.tile_types`."""
 
@@ -238,7 +242,7 @@ class Intrinsic:
     @property
     def is_view(self) -> bool:
         """True if its result is its first argument, or another way to look at that memory."""
-        return self.typing in (Typing.VALUE, Typing.PACKED)
+        return self.typing in (Typing.VALUE, Typing.PACKED, Typing.VIEW)
 
     @property
     def is_index(self) -> bool:

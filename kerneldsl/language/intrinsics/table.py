@@ -16,13 +16,17 @@ from kerneldsl.language.intrinsics import (
     places,
     tiles,
     values,
+    vectors,
     views,
 )
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
 __all__ = ["INTRINSICS", "find_intrinsic"]
 
-_KINDS = (places, barriers, lanes, groups, chains, values, memory, views, atomics, tiles, expert)
+_KINDS = (
+    *(places, barriers, lanes, groups, chains, values, memory, vectors, views, atomics, tiles),
+    expert,
+)
 
 
 def _table() -> dict[str, Intrinsic]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 
-__all__ = ["packed", "unpack"]
+__all__ = ["packed", "unpack", "view"]
 
 
 packed = Intrinsic(
@@ -23,4 +23,12 @@ unpack = Intrinsic(
     Typing.UNPACK,
     ("word", "numbers"),
     static=("numbers",),
+)
+view = Intrinsic(
+    "view",
+    "A contiguous array's elements along its last axis as vectors of a dtype such as "
+    "kd.float32x4, in the same memory; what remains at the end of a row is in none.",
+    Typing.VIEW,
+    ("array", "dtype"),
+    static=("dtype",),
 )

@@ -70,6 +70,7 @@ class ParameterReader:
         self._context = context
         self._builder = builder
         self._promises = specialization.promises
+        self._is_wide = specialization.traits.views_vectors
         self._numbers = count()
         #: Numbers of the arrays that are only read, by that name or another.
         self._only_read = _only_read(specialization)
@@ -95,7 +96,7 @@ class ParameterReader:
             array = self._array(kind)
             data = builder.addrspacecast(array.pointer, array.pointer.type.pointee.as_pointer())
             if array.alignment > 1:
-                assume_aligned(builder, data, array.alignment)
+                self._assume_aligned(data, array.alignment)
             return array_value(
                 context, builder, numba_type, data, array.shape, strides=array.strides
             )
@@ -110,6 +111,19 @@ class ParameterReader:
             for element, element_type in zip(kind.elements, numba_type.types, strict=True)
         ]
         return context.make_tuple(builder, numba_type, members)
+
+    def _assume_aligned(self, data: ir.Value, alignment: int) -> None:
+        """Let LLVM count on the alignment of an array, also where vectors of it are read.
+
+        It drops an assumption of an address alone when it moves the address to a branch, such as
+        behind the test of an index; of a comparison it does not.
+        """
+        builder = self._builder
+        if not self._is_wide:
+            assume_aligned(builder, data, alignment)
+            return
+        low = builder.and_(builder.ptrtoint(data, _i64), _i64(alignment - 1))
+        assume(builder, builder.icmp_unsigned("==", low, _i64(0)))
 
     def _array(self, kind: ArrayKind) -> _Array:
         number = next(self._numbers)

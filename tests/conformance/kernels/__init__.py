@@ -39,6 +39,7 @@ from tests.conformance.kernels import (
     tiles,
     tiles_and_threads,
     values,
+    vectors,
     warp_loops,
     warps,
 )
@@ -86,6 +87,7 @@ CASES: list[Case] = [
     *random_numbers.CASES,
     *records.CASES,
     *packed.CASES,
+    *vectors.CASES,
 ]
 
 

@@ -193,7 +193,7 @@ def test_tiles_are_told_of_the_widest_alignment_alone() -> None:
     kinds = parse_signature("f4[::1], f4[::1], f4[::1]")
     found = _promises(kinds, [_BASE, 96, _BASE + 400, 96, _BASE + 808, 96], (), written={2})
     assert [each.alignment for each in found.arrays] == [16, 16, 8]
-    kept = found.for_mapping(ONE_EACH, uses_tiles=True)
+    kept = found.for_mapping(ONE_EACH, is_wide=True)
     assert [each.alignment for each in kept.arrays] == [16, 16, 1]
     assert kept.is_disjoint
     assert found.cover(kept)

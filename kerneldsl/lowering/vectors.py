@@ -1,0 +1,277 @@
+"""Vectors for Numba: two or four numbers as one value, and arrays that are looked at as such.
+
+A vector is a structure of its numbers, so that on a CPU LLVM vectorizes loops over vectors as any
+other. Where the address of an array is known to be aligned, LLVM makes one access of memory of the
+accesses to a vector's numbers; where it is not, they stay apart, and are right at any address.
+
+Importing this module registers vectors with Numba, for every target.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+from numba import errors, types
+from numba.core import cgutils
+from numba.extending import (
+    lower_builtin,
+    lower_getattr,
+    lower_getattr_generic,
+    models,
+    register_model,
+)
+
+from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType, vector_names
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.numba_internals.arrays import array_value, make_array
+from kerneldsl.lowering.numba_internals.operators import (
+    AbstractTemplate,
+    AttributeTemplate,
+    builtin_registry,
+)
+from kerneldsl.lowering.types import element_type
+
+__all__ = ["EMITTERS", "VectorType", "vector_rule", "vector_type", "view_rule"]
+
+_I64 = ir.IntType(64)
+_Operation = Callable[..., Any]
+
+
+class VectorType(types.Type):
+    """A vector; `item` is the type of its numbers, `fields` are their names."""
+
+    def __init__(self, row: ElementType, item: types.Type) -> None:
+        self.item = item
+        self.fields = tuple(field.name for field in row.fields)
+        self.bitwidth = 8 * row.nbytes
+        super().__init__(name=row.name)
+
+
+@cache
+def vector_type(row: ElementType, item_type: Callable[[str], types.Type]) -> VectorType:
+    """Return the Numba type of the element type of a vector, of numbers whose type is given."""
+    return VectorType(row, item_type(row.fields[0].dtype))
+
+
+@register_model(VectorType)
+class _VectorModel(models.StructModel):
+    """A structure of the numbers."""
+
+    def __init__(self, manager: Any, kind: VectorType) -> None:
+        super().__init__(manager, kind, [(name, kind.item) for name in kind.fields])
+
+
+# --------------------------------------------------------------------------- making and viewing
+
+
+def vector_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    """Type a call such as ``kd.float32x4(x, y, z, w)``."""
+    kind = element_type(intrinsic.name)
+    for name, arg in zip(intrinsic.parameters, args, strict=True):
+        if not _is_real(arg):
+            raise errors.TypingError(f"{intrinsic!r}: {name} must be a real number, and is {arg}")
+    return kind(*[kind.item for _ in args])
+
+
+def _is_real(kind: Any) -> bool:
+    return isinstance(kind, types.Integer | types.Float | types.Boolean)
+
+
+def view_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    """Type a call of ``kd.view``."""
+    (array,), row = args, ELEMENT_TYPES[static["dtype"]]
+    if not row.is_vector:
+        raise errors.TypingError(
+            f"{intrinsic!r}: dtype must be a vector's, as kd.float32x4, and is {row.name}. View an "
+            "array with another dtype outside the kernel, array.view(dtype)"
+        )
+    item = row.fields[0].dtype
+    if not isinstance(array, types.Array) or not array.ndim or str(array.dtype) != item:
+        raise errors.TypingError(
+            f"{intrinsic!r}: a view as {row.name} needs an array of {item} with one axis or more, "
+            f"and array is {array}"
+        )
+    if array.layout != "C":
+        raise errors.TypingError(
+            f"{intrinsic!r}: a view as {row.name} needs numbers side by side along the last axis, "
+            f"an array of layout C, and array is {array}. Pass np.ascontiguousarray(array), or "
+            "take its elements one by one"
+        )
+    # The rows of more than one axis may have numbers at their ends that are in no vector.
+    layout = "C" if array.ndim == 1 else "A"
+    kind = element_type(row.name)
+    return types.Array(kind, array.ndim, layout, readonly=not array.mutable)(array)
+
+
+def _make(call: Call) -> ir.Value:
+    return cgutils.pack_struct(call.builder, call.args)
+
+
+def _view(call: Call) -> ir.Value:
+    builder, context = call.builder, call.context
+    source, result = call.signature.args[0], call.signature.return_type
+    array = make_array(source)(context, builder, call.args[0])
+    *rows, last = cgutils.unpack_tuple(builder, array.shape, count=source.ndim)
+    shape = [*rows, builder.lshr(last, last.type(len(result.dtype.fields).bit_length() - 1))]
+    strides = None
+    if source.ndim > 1:
+        *outer, _ = cgutils.unpack_tuple(builder, array.strides, count=source.ndim)
+        strides = [*outer, _I64(result.dtype.bitwidth // 8)]
+    return array_value(context, builder, result, array.data, shape, strides=strides)
+
+
+#: Of the language's operations on vectors.
+EMITTERS: dict[str, Emitter] = {"view": _view, **dict.fromkeys(vector_names(), _make)}
+
+
+# --------------------------------------------------------------------------- parts
+
+
+@builtin_registry.register_attr
+class _Attributes(AttributeTemplate):
+    key = VectorType
+
+    def resolve_shape(self, vector: VectorType) -> Any:
+        """Return the type of the number of parts, as that of an array's extents."""
+        return types.UniTuple(types.intp, 1)
+
+    def generic_resolve(self, vector: VectorType, name: str) -> Any:
+        """Return the type of a part."""
+        return vector.item if name in vector.fields else None
+
+
+@lower_getattr(VectorType, "shape")
+def _shape(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
+    shape = types.UniTuple(types.intp, 1)
+    return context.make_tuple(builder, shape, [_I64(len(kind.fields))])
+
+
+@lower_getattr_generic(VectorType)
+def _part(context: Any, builder: ir.IRBuilder, kind: Any, value: Any, name: str) -> Any:
+    return builder.extract_value(value, kind.fields.index(name))
+
+
+@builtin_registry.register_global(len)
+class _Length(AbstractTemplate):
+    key = len
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Return the signature of the number of parts."""
+        return types.intp(*args) if isinstance(args[0], VectorType) else None
+
+
+@lower_builtin(len, VectorType)
+def _length(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
+    return _I64(len(sig.args[0].fields))
+
+
+@builtin_registry.register_global(operator.getitem)
+class _Part(AbstractTemplate):
+    key = operator.getitem
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Return the signature of taking a part by its number."""
+        vector, index = args
+        if not isinstance(vector, VectorType) or not isinstance(index, types.Integer):
+            return None
+        return vector.item(vector, types.intp)
+
+
+@lower_builtin(operator.getitem, VectorType, types.Integer)
+def _getitem(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
+    """Select a part; a number from the end counts from there."""
+    vector, index = args
+    count = len(sig.args[0].fields)
+    place = builder.and_(index, _I64(count - 1))
+    found = builder.extract_value(vector, 0)
+    for number in range(1, count):
+        is_it = builder.icmp_unsigned("==", place, _I64(number))
+        found = builder.select(is_it, builder.extract_value(vector, number), found)
+    return found
+
+
+# --------------------------------------------------------------------------- operators
+
+_NAMES = [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and_",
+    "or_",
+    "xor",
+    "lshift",
+    "rshift",
+]
+#: Operators, those in place too, with what they do to each part.
+_BINARY: dict[_Operation, _Operation] = {
+    getattr(operator, spelled): getattr(operator, name)
+    for name in _NAMES
+    for spelled in (name, f"i{name.rstrip('_')}")
+}
+_UNARY: tuple[_Operation, ...] = (operator.neg, operator.pos, operator.invert, abs)
+
+
+class _EachPart(AbstractTemplate):
+    """Types an operation on vectors as that on their parts; it gives a vector of the same type."""
+
+    part: _Operation
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Return the signature where an argument is a vector."""
+        vectors = [arg for arg in args if isinstance(arg, VectorType)]
+        if kws or not vectors or any(vector != vectors[0] for vector in vectors):
+            return None
+        if not all(isinstance(arg, VectorType) or _is_real(arg) for arg in args):
+            return None
+        vector = vectors[0]
+        if self.part is operator.truediv and isinstance(vector.item, types.Integer):
+            return None
+        found = self.context.resolve_function_type(self.part, (vector.item,) * len(args), {})
+        if found is None or not _is_real(found.return_type):
+            return None
+        return vector(*[arg if isinstance(arg, VectorType) else vector.item for arg in args])
+
+
+def _declare(operation: _Operation, part: _Operation, operands: int) -> None:
+    members = {"key": operation, "part": staticmethod(part)}
+    template = type(f"Vector({operation.__name__})", (_EachPart,), members)
+    builtin_registry.register_global(operation)(template)
+
+    def perform(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = sig.return_type
+        found = context.typing_context.resolve_function_type(part, (vector.item,) * operands, {})
+        compute = context.get_function(part, found)
+        parts = []
+        for number in range(len(vector.fields)):
+            given = [
+                builder.extract_value(arg, number) if isinstance(kind, VectorType) else arg
+                for kind, arg in zip(sig.args, args, strict=True)
+            ]
+            given = [
+                context.cast(builder, value, vector.item, wide)
+                for value, wide in zip(given, found.args, strict=True)
+            ]
+            result = compute(builder, given)
+            parts.append(context.cast(builder, result, found.return_type, vector.item))
+        return cgutils.pack_struct(builder, parts)
+
+    if operands == 1:
+        lower_builtin(operation, VectorType)(perform)
+        return
+    for kinds in ((VectorType, VectorType), (VectorType, types.Any), (types.Any, VectorType)):
+        lower_builtin(operation, *kinds)(perform)
+
+
+for _operation, _of_parts in _BINARY.items():
+    _declare(_operation, _of_parts, 2)
+for _operation in _UNARY:
+    _declare(_operation, _operation, 1)
