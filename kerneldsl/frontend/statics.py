@@ -13,7 +13,7 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
-from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
 
 __all__ = ["StaticEvaluator", "dtype_name"]
@@ -100,10 +100,11 @@ class StaticEvaluator:
 
     def _dtype(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> str:
         name = dtype_name(value)
-        if name is None:
+        takes_vectors = intrinsic.typing in (Typing.ARRAY, Typing.VIEW)
+        if name is None or (ELEMENT_TYPES[name].is_vector and not takes_vectors):
             self._reporter.fail(
                 node,
-                f"kd.{intrinsic.name}: {safe_repr(value)} is not a dtype that kernels support",
+                f"kd.{intrinsic.name}: {safe_repr(value)} is not a dtype that it supports",
                 f"Use one of {', '.join(DTYPE_NAMES)}, as np.float32 or kd.float32",
                 value=value,
             )

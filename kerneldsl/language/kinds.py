@@ -86,11 +86,23 @@ class ArrayKind:
 
 @dataclass(frozen=True, slots=True)
 class TupleKind:
-    """A tuple, flattened into its elements when it is passed."""
+    """A tuple, flattened into its elements when it is passed.
+
+    Parameters
+    ----------
+    elements : tuple of Kind
+        Kinds of its elements.
+    names : tuple of str
+        Of a named tuple, what its elements are called; else empty.
+    """
 
     elements: tuple[Kind, ...]
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if self.names:
+            pairs = zip(self.names, self.elements, strict=True)
+            return f"{{{', '.join(f'{name}: {kind}' for name, kind in pairs)}}}"
         inner = ", ".join(str(e) for e in self.elements)
         return f"({inner},)" if len(self.elements) == 1 else f"({inner})"
 

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Field", "RecordLayout", "is_record_name", "layout_of_name", "record_name"]
 
-#: What may be the type of a field: all but floats of fewer bits than they are computed with.
+#: What may be the type of a field.
 _FIELD_TYPES = frozenset(
     {
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float8_e4m3fn", "float8_e5m2", "float16", "bfloat16"),
         *("float32", "float64", "complex64", "complex128"),
     }
 )

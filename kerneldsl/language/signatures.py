@@ -32,7 +32,8 @@ def parse_signature(text: str) -> tuple[Kind, ...]:
     Parameters
     ----------
     text : str
-        Such as ``"float32, float32[::1], (int32, int64)"`` or ``"void(float32, float32[:])"``.
+        Such as ``"float32, float32[::1], (int32, int64)"`` or ``"void(float32, float32[:])"``; a
+        named tuple is ``"{scale: float32, x: float32[:]}"``.
 
     Returns
     -------
@@ -55,6 +56,8 @@ def parse_signature(text: str) -> tuple[Kind, ...]:
     '(int32, float64)'
     >>> [str(kind) for kind in parse_signature("void(double, UniTuple(int32, 2))")]
     ['float64', '(int32, int32)']
+    >>> parse_signature("{scale: f8, n: i4}")[0].names
+    ('scale', 'n')
     """
     return _Text(text).read()
 
@@ -105,6 +108,11 @@ class _Text:
 
         if isinstance(node, ast.Tuple):
             return TupleKind(tuple(map(self.kind, node.elts)))
+        if isinstance(node, ast.Dict) and node.keys:
+            names = tuple(_name_of(key) if key is not None else None for key in node.keys)
+            if None not in names:
+                kinds = tuple(map(self.kind, node.values))
+                return TupleKind(kinds, tuple(name for name in names if name))
         if isinstance(node, ast.Subscript):
             return self.array(node)
         if (call := _call_of(node)) is not None:

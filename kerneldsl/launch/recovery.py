@@ -230,7 +230,8 @@ class FailedLaunch:
 
         def replace(arg: Any, kind: Kind) -> Any:
             if isinstance(kind, TupleKind):
-                return tuple(replace(a, k) for a, k in zip(arg, kind.elements, strict=True))
+                members = (replace(a, k) for a, k in zip(arg, kind.elements, strict=True))
+                return arg._make(members) if kind.names else tuple(members)
             return mirrors.get(next(arrays), arg) if isinstance(kind, ArrayKind) else arg
 
         return tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kerneldsl.analysis.members import number_members
 from kerneldsl.analysis.rows.expand import expand_rows
 from kerneldsl.contract import (
     NO_PROMISES,
@@ -83,7 +84,7 @@ def make_specialization(
     traits = state.traits_if_overlapping if is_overlapping else state.traits
     if traits.has_barrier and any(isinstance(kind, TupleKind) for kind in kinds):
         traits = state.traits_for_tuples(kinds, is_overlapping=is_overlapping)
-    unit = expand_rows(state.unit, kinds)
+    unit = expand_rows(number_members(state.unit, kinds), kinds)
     return Specialization(
         unit,
         traits,

@@ -159,8 +159,9 @@ class KernelState:
         known = self._known_traits.get((kinds, is_overlapping))
         if known is None:
             from kerneldsl.analysis.analyze import analyze
+            from kerneldsl.analysis.members import number_members
 
-            found = analyze(self.unit, kinds)
+            found = analyze(number_members(self.unit, kinds), kinds)
             problems = found.barrier_problems
             if is_overlapping:
                 problems = found.barrier_problems_if_overlapping

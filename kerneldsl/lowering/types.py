@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 from numba import types
 
@@ -77,7 +80,14 @@ def numba_type(kind: Kind) -> types.Type:
     if isinstance(kind, ArrayKind):
         element = element_type(kind.dtype)
         return types.Array(element, kind.ndim, kind.layout, aligned=kind.element.is_aligned)
-    return types.Tuple([numba_type(element) for element in kind.elements])
+    elements = [numba_type(element) for element in kind.elements]
+    return types.BaseTuple.from_types(elements, _named(kind.names) if kind.names else None)
+
+
+@cache
+def _named(names: tuple[str, ...]) -> type[tuple[Any, ...]]:
+    """Return a class of named tuples for Numba's type, by which it knows the members' names."""
+    return namedtuple("named", names)
 
 
 def numba_types(kinds: tuple[Kind, ...]) -> tuple[types.Type, ...]:

@@ -15,7 +15,7 @@ from kerneldsl.lowering.packed_views import packed_rule
 from kerneldsl.lowering.tile_types import tile_rule
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer
-from kerneldsl.lowering.vectors import vector_rule, view_rule
+from kerneldsl.lowering.vector_rules import vector_rule, view_rule
 
 __all__ = ["typing_rule"]
 

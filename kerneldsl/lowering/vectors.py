@@ -10,12 +10,12 @@ Importing this module registers vectors with Numba, for every target.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import errors, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import (
     lower_builtin,
@@ -25,18 +25,14 @@ from numba.extending import (
     register_model,
 )
 
-from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType, vector_names
-from kerneldsl.language.intrinsics.intrinsic import Intrinsic
-from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.numba_internals.arrays import array_value, make_array
+from kerneldsl.language.element_types import ElementType
 from kerneldsl.lowering.numba_internals.operators import (
     AbstractTemplate,
     AttributeTemplate,
     builtin_registry,
 )
-from kerneldsl.lowering.types import element_type
 
-__all__ = ["EMITTERS", "VectorType", "vector_rule", "vector_type", "view_rule"]
+__all__ = ["VectorType", "is_real", "vector_type"]
 
 _I64 = ir.IntType(64)
 _Operation = Callable[..., Any]
@@ -66,67 +62,9 @@ class _VectorModel(models.StructModel):
         super().__init__(manager, kind, [(name, kind.item) for name in kind.fields])
 
 
-# --------------------------------------------------------------------------- making and viewing
-
-
-def vector_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    """Type a call such as ``kd.float32x4(x, y, z, w)``."""
-    kind = element_type(intrinsic.name)
-    for name, arg in zip(intrinsic.parameters, args, strict=True):
-        if not _is_real(arg):
-            raise errors.TypingError(f"{intrinsic!r}: {name} must be a real number, and is {arg}")
-    return kind(*[kind.item for _ in args])
-
-
-def _is_real(kind: Any) -> bool:
+def is_real(kind: Any) -> bool:
+    """Return whether a type is a real number's, or a bool's."""
     return isinstance(kind, types.Integer | types.Float | types.Boolean)
-
-
-def view_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    """Type a call of ``kd.view``."""
-    (array,), row = args, ELEMENT_TYPES[static["dtype"]]
-    if not row.is_vector:
-        raise errors.TypingError(
-            f"{intrinsic!r}: dtype must be a vector's, as kd.float32x4, and is {row.name}. View an "
-            "array with another dtype outside the kernel, array.view(dtype)"
-        )
-    item = row.fields[0].dtype
-    if not isinstance(array, types.Array) or not array.ndim or str(array.dtype) != item:
-        raise errors.TypingError(
-            f"{intrinsic!r}: a view as {row.name} needs an array of {item} with one axis or more, "
-            f"and array is {array}"
-        )
-    if array.layout != "C":
-        raise errors.TypingError(
-            f"{intrinsic!r}: a view as {row.name} needs numbers side by side along the last axis, "
-            f"an array of layout C, and array is {array}. Pass np.ascontiguousarray(array), or "
-            "take its elements one by one"
-        )
-    # The rows of more than one axis may have numbers at their ends that are in no vector.
-    layout = "C" if array.ndim == 1 else "A"
-    kind = element_type(row.name)
-    return types.Array(kind, array.ndim, layout, readonly=not array.mutable)(array)
-
-
-def _make(call: Call) -> ir.Value:
-    return cgutils.pack_struct(call.builder, call.args)
-
-
-def _view(call: Call) -> ir.Value:
-    builder, context = call.builder, call.context
-    source, result = call.signature.args[0], call.signature.return_type
-    array = make_array(source)(context, builder, call.args[0])
-    *rows, last = cgutils.unpack_tuple(builder, array.shape, count=source.ndim)
-    shape = [*rows, builder.lshr(last, last.type(len(result.dtype.fields).bit_length() - 1))]
-    strides = None
-    if source.ndim > 1:
-        *outer, _ = cgutils.unpack_tuple(builder, array.strides, count=source.ndim)
-        strides = [*outer, _I64(result.dtype.bitwidth // 8)]
-    return array_value(context, builder, result, array.data, shape, strides=strides)
-
-
-#: Of the language's operations on vectors.
-EMITTERS: dict[str, Emitter] = {"view": _view, **dict.fromkeys(vector_names(), _make)}
 
 
 # --------------------------------------------------------------------------- parts
@@ -230,13 +168,13 @@ class _EachPart(AbstractTemplate):
         vectors = [arg for arg in args if isinstance(arg, VectorType)]
         if kws or not vectors or any(vector != vectors[0] for vector in vectors):
             return None
-        if not all(isinstance(arg, VectorType) or _is_real(arg) for arg in args):
+        if not all(isinstance(arg, VectorType) or is_real(arg) for arg in args):
             return None
         vector = vectors[0]
         if self.part is operator.truediv and isinstance(vector.item, types.Integer):
             return None
         found = self.context.resolve_function_type(self.part, (vector.item,) * len(args), {})
-        if found is None or not _is_real(found.return_type):
+        if found is None or not is_real(found.return_type):
             return None
         return vector(*[arg if isinstance(arg, VectorType) else vector.item for arg in args])
 

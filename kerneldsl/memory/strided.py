@@ -113,6 +113,7 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
         if known is not None:
             return known
     is_name = isinstance(dtype, str) and dtype in ELEMENT_TYPES
+    is_name = is_name and not ELEMENT_TYPES[dtype].is_vector  # of which NumPy has no dtype
     found: np.dtype[Any] = numpy_dtype(dtype) if is_name else read_dtype(dtype)
     if found in _KNOWN_DTYPES:
         return found

@@ -181,7 +181,7 @@ def kind_of(value: Any) -> Kind:
         assert name is not None
         return ArrayKind(name, value.ndim, layout)  # type: ignore[arg-type]
     if isinstance(value, tuple):
-        return TupleKind(tuple(kind_of(v) for v in value))
+        return TupleKind(tuple(kind_of(v) for v in value), getattr(value, "_fields", ()))
     if isinstance(value, np.generic):
         return ScalarKind(str(value.dtype))
     names = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}

@@ -93,23 +93,35 @@ def _numpy_scalar_reader(dtype: str) -> Reader:
 # --------------------------------------------------------------------------- tuples
 
 
-_tuple_codes: dict[tuple[int, ...], int] = {}
+#: The names of the members, and the codes of their kinds, to the tuple's.
+_tuple_codes: dict[tuple[Any, ...], int] = {}
 
 
 def _read_tuple(value: tuple[Any, ...], binding: Binding) -> int:
+    return _read_members(value, (), binding)
+
+
+def _read_members(value: tuple[Any, ...], names: tuple[str, ...], binding: Binding) -> int:
     codes = []
     for i, element in enumerate(value):
         try:
             reader = READERS.get(element.__class__) or find_reader(element)
             codes.append(reader(element, binding))
         except Refused as refused:
-            refused.path = f"[{i}]{refused.path}"
+            refused.path = f".{names[i]}{refused.path}" if names else f"[{i}]{refused.path}"
             raise
-    key = tuple(codes)
+    key = (names, *codes)
     code = _tuple_codes.get(key)
     if code is None:
-        code = _tuple_codes[key] = code_of(TupleKind(kinds_of(key)))
+        code = _tuple_codes[key] = code_of(TupleKind(kinds_of(tuple(codes)), names))
     return code
+
+
+def _named_tuple_reader(names: tuple[str, ...]) -> Reader:
+    def read(value: tuple[Any, ...], binding: Binding) -> int:
+        return _read_members(value, names, binding)
+
+    return read
 
 
 # --------------------------------------------------------------------------- finding a reader
@@ -142,6 +154,8 @@ def _reader_of_type(kind: type) -> Reader | None:
         dtype = np.dtype(kind)
         is_own = dtype.type is kind and dtype.name in ELEMENT_TYPES
         return _numpy_scalar_reader(dtype.name) if is_own else None
+    if issubclass(kind, tuple) and (names := getattr(kind, "_fields", ())):
+        return _named_tuple_reader(names)
     if issubclass(kind, int):
         return _read_int
     if issubclass(kind, float):
@@ -154,7 +168,7 @@ def _reader_of_type(kind: type) -> Reader | None:
 def _unknown(value: Any) -> Refused:
     name = type(value).__qualname__
     what = ("None" if value is None else f"a {name}") + " cannot be passed to a kernel"
-    limit = "Kernels take NumPy and device arrays, numbers, and tuples of those"
+    limit = "Kernels take NumPy and device arrays, numbers, and tuples of those, named ones too"
     if isinstance(value, np.ma.MaskedArray):
         return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
     if isinstance(value, tuple):
@@ -164,6 +178,12 @@ def _unknown(value: Any) -> Refused:
             f"a record of dtype {value.dtype} cannot be passed to a kernel",
             limit="Kernels take arrays of records",
             remedy="Pass an array of one record, or the fields that are needed",
+        )
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return Refused(
+            f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",
+            limit="Kernels know no units of time",
+            remedy="Pass value.view(np.int64), and arrays likewise",
         )
     if isinstance(value, np.generic):
         return Refused(

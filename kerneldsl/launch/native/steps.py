@@ -87,11 +87,12 @@ class StepMaker:
 
     def _step(self, value: Any, found: Kind, wanted: Kind, is_written: bool) -> Step | None:
         first = self._next
-        if isinstance(found, TupleKind) and isinstance(wanted, TupleKind) and type(value) is tuple:
+        # A named tuple has the layout of a tuple.
+        if isinstance(found, TupleKind) and isinstance(wanted, TupleKind):
             everything = range(len(value)) if is_written else ()
             elements = self.steps(value, found.elements, wanted.elements, everything)
             offset = self._parameters[first].offset if self._next > first else 0
-            return None if elements is None else TupleStep(tuple, offset, tuple(elements))
+            return None if elements is None else TupleStep(type(value), offset, tuple(elements))
         self._next += parameter_count(wanted)
         offset = self._parameters[first].offset
         if isinstance(found, ScalarKind) and isinstance(wanted, ScalarKind):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
 import kerneldsl as kd
@@ -117,6 +119,64 @@ def _tuple_of_arrays(rng):
 
 
 _list.add("tuple_of_arrays", tuple_of_arrays, _tuple_of_arrays, extent=(20,))
+
+
+_Limits = namedtuple("_Limits", ["low", "high"])
+_Pair = namedtuple("_Pair", ["low", "high", "arrays", "limits", "steps"])
+
+
+@kd.func
+def clamped(value, limits):
+    return min(max(value, limits.low), limits.high)
+
+
+@kd.kernel
+def named_tuple(pair, out):
+    i = kd.grid(1)
+    if i < pair.arrays[0].size:
+        value = clamped(pair.arrays[0][i] * pair.steps[1], pair.limits)
+        out[i] = value + pair.arrays[1][i, 0] - pair.limits.high * pair[0] + len(pair)
+
+
+@kd.kernel
+def named_arrays(data, out):
+    i = kd.grid(1)
+    low, high = data.low, data.high
+    for k in range(low.size):
+        out[i] += low[k] * high[i, k]
+
+
+@kd.kernel
+def named_barrier(limits, out):
+    """A loop around a barrier, whose end is a member."""
+    t = kd.threadIdx.x
+    cells = kd.shared.array(32, np.int64)
+    cells[t] = t
+    for k in range(limits.high):
+        kd.syncthreads()
+        other = cells[(t + k) % 32]
+        kd.syncthreads()
+        cells[t] += other * limits.low
+    out[t] = cells[t]
+
+
+def _named_tuple(rng):
+    arrays = rng.integers(-9, 9, 20), rng.integers(-9, 9, (20, 2))
+    pair = _Pair(3, 2.5, arrays, _Limits(np.int32(-8), np.int64(7)), (1, 2))
+    return pair, poisoned(20, np.int64)
+
+
+_list.add("named_tuple", named_tuple, _named_tuple, extent=(20,))
+_list.add(
+    "named_arrays",
+    named_arrays,
+    lambda rng: (
+        _Limits(rng.integers(-9, 9, 5), rng.integers(-9, 9, (20, 5))),
+        rng.integers(0, 9, 20),
+    ),
+    extent=(20,),
+)
+_list.add("named_barrier", named_barrier, lambda rng: (_Limits(3, 4), poisoned(32, np.int64)))
 
 
 @kd.kernel

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import kerneldsl as kd
-from tests.support.arrays import poisoned
+from kerneldsl.language.element_types import numpy_dtype
+from tests.support.arrays import HOST_DTYPES, poisoned
 from tests.support.cases import CaseList
 
 __all__ = ["CASES"]
@@ -25,6 +26,11 @@ _FIELDS = [
     ("y", np.int32),
 ]
 ALIGNED, PACKED = np.dtype(_FIELDS, align=True), np.dtype(_FIELDS)
+_NARROW_FIELDS = [("n", np.int8), ("h", np.float16), ("many", np.float16, (3,)), ("x", np.float32)]
+_NARROW = {"aligned": np.dtype(_NARROW_FIELDS, align=True), "packed": np.dtype(_NARROW_FIELDS)}
+if "bfloat16" in HOST_DTYPES:
+    _more = [*_NARROW_FIELDS, ("b", numpy_dtype("bfloat16")), ("e", numpy_dtype("float8_e5m2"))]
+    _NARROW |= {"aligned_more": np.dtype(_more, align=True), "packed_more": np.dtype(_more)}
 #: Fields out of order, with gaps.
 SPARSE = np.dtype(
     {
@@ -41,8 +47,8 @@ def _records(rng, dtype, shape=_SIZE):
     records = np.zeros(shape, dtype)
     for name in dtype.names:
         field = records[name]
-        if field.dtype.kind in "fc":
-            field[...] = rng.standard_normal(field.shape)
+        if field.dtype.kind in "fcV":
+            field[...] = rng.standard_normal(field.shape).astype(field.dtype)
         else:
             field[...] = rng.integers(0, 2 if field.dtype.kind == "b" else 100, field.shape)
     return records
@@ -174,6 +180,42 @@ for _label, _dtype in _DTYPES.items():
     _list.add(f"transposed_{_label}", transposed, _matrices(_dtype), grid=(1, 1), block=(8, 16))
     _list.add(f"forall_{_label}", element, _and(_dtype, np.float32), extent=(_SIZE,))
 _list.add("forall_sparse", element, _and(SPARSE, np.float32), extent=(_SIZE,))
+
+
+@kd.kernel(contract=False)
+def narrow(a, out):
+    i = kd.grid(1)
+    if i < a.size:
+        out[i] = kd.float32(a[i].h) + kd.float32(a["many"][i, 1]) * a[i].x
+        a[i].h = a[i].h * kd.float16(2) + a[i].many[2]
+        a[i].many[0] = kd.float16(a[i].n)
+
+
+def _narrow(a, out):
+    total = a["h"].astype(np.float32) + a["many"][:, 1].astype(np.float32) * a["x"]
+    a["h"] = a["h"] * np.float16(2) + a["many"][:, 2]
+    a["many"][:, 0] = a["n"]
+    return {0: a, 1: total}
+
+
+@kd.kernel
+def narrower(a):
+    i = kd.grid(1)
+    if i < a.size:
+        a[i].b = kd.float32(a[i].e) * a[i].x
+        a["e"][i] = kd.float32(a[i].h)
+
+
+def _narrower(a):
+    a["b"] = (a["e"].astype(np.float32) * a["x"]).astype(a["b"].dtype)
+    a["e"] = a["h"].astype(np.float32).astype(a["e"].dtype)
+    return {0: a}
+
+
+for _label, _dtype in _NARROW.items():
+    _list.add(f"narrow_{_label}", narrow, _and(_dtype, np.float32), grid=(3,), expected=_narrow)
+    if "more" in _label:
+        _list.add(f"narrower_{_label}", narrower, _and(_dtype), grid=(3,), expected=_narrower)
 
 
 def _reversing(dtype):

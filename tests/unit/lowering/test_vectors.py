@@ -167,3 +167,19 @@ def test_a_vector_takes_as_many_numbers_as_it_has() -> None:
 
     with pytest.raises(kd.UnsupportedConstructError, match="float32x4"):
         kd.kernel(kernel).ptx("float32[::1]", arch="sm_90")
+
+
+def test_there_are_no_vectors_outside_of_kernels() -> None:
+    for dtype in ("float32x4", kd.float32x4):
+        with pytest.raises(kd.ArgumentTypeError, match="is no dtype"):
+            kd.zeros(3, dtype)
+    with pytest.raises(kd.OutsideKernelError):
+        kd.float32x4(1, 2, 3, 4)
+
+
+def test_tiles_are_not_made_of_vectors() -> None:
+    def kernel(out):
+        kd.tile.store(out, 0, kd.tile.zeros(32, kd.float32x4))
+
+    with pytest.raises(kd.UnsupportedConstructError, match=r"tile\.zeros.*is not a dtype"):
+        kd.kernel(kernel).ptx("float32[::1]", arch="sm_90")
