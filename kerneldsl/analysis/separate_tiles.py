@@ -94,11 +94,13 @@ class _Separator:
         """Return what one statement becomes."""
         before: list[ast.stmt] = []
         match node:
-            case ast.Assign(targets=[ast.Name()]):
-                node.value = self.value(node.value, before)
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                value = self.value(node.value, before)
+                node.value = self.made.in_new_tile(name, value, before)
             case ast.AugAssign(target=ast.Name(id=name)) if name in self.shapes.variables:
                 sum_ = ast.BinOp(place_at(load(name), node), node.op, node.value)
                 value = self.value(ast.copy_location(sum_, node), before)
+                value = self.made.in_new_tile(name, value, before)
                 return [*before, ast.copy_location(ast.Assign([node.target], value), node)]
             case ast.Expr(value=ast.Call() as call) if self.shapes.operation(call) == "store":
                 node.value = self.store(call, before)
@@ -251,12 +253,22 @@ class _Separator:
                     f"{ast.unparse(node)} is a chain of comparisons of tiles",
                     "Compare twice, and combine with &: (a < t) & (t < b)",
                 )
+        if operation == "transpose":
+            return self.transposed(node, before)
         if operation in ("zeros", "full", "arange", "astype", "map"):
             return self.of_each(operation, node, before)
         if operation is not None:
             name = self.made.saved(self.operation(node, before), before)
             return self.made.use("element", node, [name], shape=self.shapes.of(name))
         return self.parts(node, before)
+
+    def transposed(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return the element of a tile with the axes exchanged."""
+        tile = self.shapes.arguments(node)["tile"]
+        if not (isinstance(tile, ast.Name) and tile.id in self.shapes.variables):
+            tile = self.made.saved(self.tile(tile, before), before)
+        shape = self.shapes.variables[tile.id]
+        return self.made.use("element", node, [tile], shape=shape, transposed=len(shape) > 1)
 
     def of_each(self, operation: str, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return the element of what gives one element after the other."""

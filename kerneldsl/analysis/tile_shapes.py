@@ -40,6 +40,8 @@ _SAME = frozenset({"astype", "each", "element", "map", "sort"})
 #: The operations that are methods too.
 _METHODS = {name: getattr(tile, name) for name in (*REDUCTIONS, "astype", "cumsum", "sort")}
 
+#: The operations that are attributes too.
+_ATTRIBUTES = {"own": "own", "T": "transpose"}
 #: Parameters of methods that are constants, with what one may write for them.
 _CONSTANTS = {"axis": "0 or 1", "exclusive": "True or False"}
 
@@ -133,8 +135,8 @@ class TileShapes:
         match node:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _METHODS:
                 return name if self.of(owner) is not None else None
-            case ast.Attribute(value=owner, attr="own"):
-                return "own" if self.of(owner) is not None else None
+            case ast.Attribute(value=owner, attr=name) if name in _ATTRIBUTES:
+                return _ATTRIBUTES[name] if self.of(owner) is not None else None
         return None
 
     def arguments(self, node: ast.expr) -> dict[str, Any]:
@@ -208,6 +210,8 @@ class TileShapes:
         shape_of_tile = self.of(given["tile" if "tile" in given else "value"])
         if operation in _SAME or shape_of_tile is None:
             return shape_of_tile
+        if operation == "transpose":
+            return shape_of_tile[::-1]
         axis = given["axis"]
         if axis is None:
             return _along(operation, shape_of_tile, None)

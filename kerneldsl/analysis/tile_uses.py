@@ -52,6 +52,31 @@ class TileUses:
         before.append(place_at(assign(name, value), value))
         return place_at(load(name), value)
 
+    def in_new_tile(self, name: str, value: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return an operation whose result a variable takes, which may be read transposed in it.
+
+        The result is computed in another variable then: no element is written that is yet to be
+        read.
+        """
+        uses = [
+            (node, self.uses.get(node.func.id))
+            for node in ast.walk(value)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        ]
+        is_moved = any(
+            use is not None
+            and use.static.get("transposed")
+            and isinstance(node.args[0], ast.Name)
+            and node.args[0].id == name
+            for node, use in uses
+        )
+        if not is_moved:
+            return value
+        computed = self.saved(value, before)
+        shape = self._shapes.variables[computed.id]
+        element = self.use("element", value, [computed], shape=shape)
+        return self.use("each", value, [element], shape=shape)
+
     def _shape_given(self, value: ast.expr) -> Shape | None:
         """Return the shape of the tile that a call gives; ``None`` where it gives none."""
         if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name)):

@@ -72,7 +72,9 @@ class _Elements(ast.NodeTransformer):
             case "tile.element":
                 (variable,) = node.args
                 assert isinstance(variable, ast.Name)
-                return self.read(variable.id, self._index(self.plan.variables[variable.id].shape))
+                shape = self.plan.variables[variable.id].shape
+                is_transposed = use.static.get("transposed", False)
+                return self.read(variable.id, self._index(shape, is_transposed))
             case "tile.index":
                 axis: int = use.static["axis"]
                 return copy_tree(self.places[axis])
@@ -80,10 +82,11 @@ class _Elements(ast.NodeTransformer):
                 return call(f"kd_as_{use.static['dtype']}", *node.args)
         raise AssertionError(use.intrinsic.name)
 
-    def _index(self, shape: Shape) -> ast.expr:
+    def _index(self, shape: Shape, is_transposed: bool) -> ast.expr:
         """Return the number of the element of a tile that is repeated where its extent is 1."""
         index: ast.expr | None = None
-        for extent, place in zip(shape, self.places[-len(shape) :], strict=True):
+        places = self.places[-len(shape) :]
+        for extent, place in zip(shape, places[::-1] if is_transposed else places, strict=True):
             if extent == 1:
                 continue
             part = copy_tree(place)

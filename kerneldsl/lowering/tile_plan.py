@@ -24,11 +24,12 @@ from dataclasses import dataclass
 from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape, broadcast, is_tile_use
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import TileType
 from kerneldsl.lowering.tile_folds import FOLD_OF
 
-__all__ = ["Layout", "TilePlan", "plan_tiles"]
+__all__ = ["Layout", "TilePlan", "plan_tiles", "transposed_reads"]
 
 #: Most neighbours that one thread takes at a time: 16 bytes of float32.
 _MAX_GROUP = 4
@@ -164,9 +165,11 @@ def _check_fit(typed: TypedUnit, node: ast.Call, plan: TilePlan) -> None:
     use = unit.use_of(node)
     assert use is not None
     shapes = [plan.shape(use.static["shape"])]
+    transposed = transposed_reads(unit, node)
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and inner.id in plan.variables:
-            shapes.append(plan.variables[inner.id].shape)
+            shape = plan.variables[inner.id].shape
+            shapes.append(shape[::-1] if inner in transposed else shape)
     name = use.intrinsic.name
     try:
         fits = broadcast(*shapes) == shapes[0] and (name != "tile.own" or shapes[0] == shapes[-1])
@@ -182,6 +185,17 @@ def _check_fit(typed: TypedUnit, node: ast.Call, plan: TilePlan) -> None:
             limit="kd.tile.of(…) and t.own take a tile with one element for each thread",
             remedy="Launch blocks of as many threads as the tile has elements",
         )
+
+
+def transposed_reads(unit: FunctionUnit, node: ast.AST) -> set[ast.AST]:
+    """Return the names in an expression of variables whose axes are exchanged there."""
+    found: set[ast.AST] = set()
+    for inner in ast.walk(node):
+        use = unit.use_of(inner)
+        if use is not None and is_tile_use(use) and use.static.get("transposed"):
+            assert isinstance(inner, ast.Call)
+            found.add(inner.args[0])
+    return found
 
 
 def _first_store(tree: ast.AST, name: str) -> ast.AST:

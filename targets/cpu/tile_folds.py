@@ -67,7 +67,7 @@ class FoldWriter:
             assert isinstance(node, ast.Call)
             assert isinstance(node.args[0], ast.Name)
             name = node.args[0].id
-            if plan.variables[name].shape == shape:
+            if plan.variables[name].shape == shape and not use.static.get("transposed"):
                 return [], name
         if len(shape) == 1:
             return [], node

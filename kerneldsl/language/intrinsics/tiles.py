@@ -127,6 +127,11 @@ tile = IntrinsicGroup(
             "The elements in rising order, along the last axis: -0 before 0, NaN last.",
             "tile",
         ),
+        "transpose": _collective(
+            "transpose",
+            "A tile of two axes with the axes exchanged; written `t.T` too.",
+            "tile",
+        ),
         "map": _collective(
             "map",
             "A function of numbers, called for each element with what follows; written "

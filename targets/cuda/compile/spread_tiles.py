@@ -22,7 +22,7 @@ from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.tile_elements import element_expression
 from kerneldsl.lowering.tile_folds import FOLD_OF
-from kerneldsl.lowering.tile_plan import Layout, TilePlan, plan_tiles
+from kerneldsl.lowering.tile_plan import Layout, TilePlan, plan_tiles, transposed_reads
 from kerneldsl.lowering.trees import copy_tree
 from targets.cuda.compile.fold_tiles import FoldSpreader
 from targets.cuda.compile.scan_tiles import ScanSpreader
@@ -61,6 +61,9 @@ class TileSpreader:
         #: Statements that stand in front of all others: the declarations of arrays.
         self.head: list[ast.stmt] = []
         self.thread = self.names.make("thread")
+        #: Variables that are read with their axes exchanged, to how many columns they have. Each
+        #: row begins in another bank of shared memory than the one before it.
+        self.padded = self._find_padded()
         #: Variables that lie in shared memory.
         self.shared = self._find_shared()
         self.order = order_tiles(unit)
@@ -70,7 +73,8 @@ class TileSpreader:
         tree = copy_tree(self.unit.tree)
         for name, tile in self.plan.variables.items():
             if name in self.shared:
-                self.array(name, "shared", math.prod(tile.shape), tile.dtype)
+                padding = tile.shape[0] if name in self.padded else 0
+                self.array(name, "shared", math.prod(tile.shape) + padding, tile.dtype)
             else:
                 layout = self.plan.layout(tile.shape)
                 self.array(name, "local", layout.rounds * layout.group, tile.dtype)
@@ -80,9 +84,14 @@ class TileSpreader:
         # Parts may stand in several places by now, and passes change nodes.
         return replace(self.unit, tree=copy_tree(tree), uses=self.uses)
 
+    def _find_padded(self) -> dict[str, int]:
+        found = transposed_reads(self.unit, self.unit.tree)
+        names = {each.id for each in found if isinstance(each, ast.Name)}
+        return {name: self.plan.variables[name].shape[1] for name in names}
+
     def _find_shared(self) -> frozenset[str]:
         """Return the variables whose elements other threads than their owners read."""
-        found = set()
+        found = set(self.padded)
         for node in ast.walk(self.unit.tree):
             use = self.unit.use_of(node)
             if use is None or not is_tile_use(use) or not use.intrinsic.is_barrier:
@@ -203,11 +212,19 @@ class TileSpreader:
         return variable.id if is_held else None
 
     def at(self, name: str, index: ast.expr) -> ast.Subscript:
-        return ast.Subscript(load(name), call("kd_unsigned", index), ast.Load())
+        return ast.Subscript(load(name), call("kd_unsigned", self._place(name, index)), ast.Load())
 
     def set(self, name: str, index: ast.expr, value: ast.expr) -> ast.stmt:
+        index = self._place(name, index)
         place = ast.Subscript(load(name), call("kd_unsigned", index), ast.Store())
         return ast.Assign([place], value)
+
+    def _place(self, name: str, index: ast.expr) -> ast.expr:
+        """Return where an element with a number is in an array."""
+        columns = self.padded.get(name)
+        if columns is None:
+            return index
+        return plus(index, ast.BinOp(index, ast.FloorDiv(), ast.Constant(columns)))
 
     def slots(self, layout: Layout, write: Any) -> list[ast.stmt]:
         """Return the loops over a thread's elements; `write(index, slot, place)` gives their body.

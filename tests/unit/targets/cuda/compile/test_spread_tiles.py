@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.conformance.kernels import tile_scans, tile_sorts, tiles, tiles_and_threads
+from tests.conformance.kernels import (
+    tile_scans,
+    tile_sorts,
+    tile_transposes,
+    tiles,
+    tiles_and_threads,
+)
 from tests.ptx.helpers import specialize
 from tests.support.cases import Case, copy_arguments
 from tests.support.extent import sample
@@ -18,6 +24,7 @@ _CASES = [
     *tile_scans.CASES,
     *tile_sorts.CASES,
     *tiles_and_threads.CASES,
+    *tile_transposes.CASES,
 ]
 
 
