@@ -16,6 +16,7 @@ from kerneldsl.analysis.tile_shapes import Shape
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.tile_folds import identity_of
 from kerneldsl.lowering.tile_plan import Layout
+from targets.cuda.compile.fold_axes import AxisFold
 from targets.cuda.compile.tile_lanes import WARP_SIZE, Lanes
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ class FoldSpreader:
         if axis is None:
             out, total = self._whole(node, shape)
             count = math.prod(shape)
-            return [*out, assign(target, self._mean(total, count) if is_mean else total)]
+            return [*out, assign(target, self.mean(total, count) if is_mean else total)]
         if len(shape) == 1:
             out, total = self._whole(node, shape)
-            result = self._mean(total, shape[0]) if is_mean else total
+            result = self.mean(total, shape[0]) if is_mean else total
             written = self.spreader.set(target, ast.Constant(0), result)
             return [*out, self.spreader.wait(), written, self.spreader.wait()]
-        return self._along(target, node, shape, axis, is_mean=is_mean)
+        return AxisFold(self, shape, axis, is_mean=is_mean).write(target, node)
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -68,11 +69,13 @@ class FoldSpreader:
     def combined(self, one: ast.expr, two: ast.expr) -> ast.expr:
         return call(f"kd_fold_{self.fold}", one, two)
 
-    def _identity(self) -> ast.expr:
+    def identity(self) -> ast.expr:
+        """Return what changes nothing that it is combined with."""
         identity = ast.Constant(identity_of(self.fold, self.dtype))
         return call(f"kd_as_{self.dtype}", identity)
 
-    def _mean(self, total: ast.expr, count: int) -> ast.expr:
+    def mean(self, total: ast.expr, count: int) -> ast.expr:
+        """Return a sum divided by how many elements it is of."""
         real = {"complex64": "float32", "complex128": "float64"}.get(self.dtype, self.dtype)
         divisor = call(f"kd_as_{real}", ast.Constant(count))
         return call(f"kd_as_{self.dtype}", ast.BinOp(total, ast.Div(), divisor))
@@ -85,7 +88,7 @@ class FoldSpreader:
         layout = spreader.plan.layout(shape)
         own, out = self._own(node, shape, layout)
         total = spreader.names.make("total")
-        given = (load(own), self._identity(), load(spreader.thread))
+        given = (load(own), self.identity(), load(spreader.thread))
         out.append(assign(total, call(f"kd_part_{self.fold}_{layout.count}", *given)))
         if self.dtype == "bool":
             vote = "syncthreads_or" if self.fold == "any" else "syncthreads_and"
@@ -126,90 +129,3 @@ class FoldSpreader:
         if spreader.loop_depth:
             out.append(spreader.wait())  # nobody writes the next result while another one reads
         return out
-
-    # -- along an axis ----------------------------------------------------------------------------
-
-    def _along(
-        self, target: str, node: ast.expr, shape: Shape, axis: int, *, is_mean: bool
-    ) -> list[ast.stmt]:
-        """Combine along an axis, through shared memory."""
-        spreader = self.spreader
-        rows, columns = shape
-        room = spreader.names.make("room")
-        spreader.array(room, "shared", rows * columns, self.dtype)
-
-        def write(index: ast.expr, slot: ast.expr, at: ast.expr) -> list[ast.stmt]:
-            element = self.converted(spreader.element(node, shape, index, slot))
-            return [spreader.set(room, index, element)]
-
-        out = [*spreader.slots(spreader.plan.layout(shape), write), spreader.wait()]
-        line, total = spreader.names.make("line"), spreader.names.make("total")
-        count, length = (columns, rows) if axis == 0 else (rows, columns)
-        folded = (
-            self._column(room, line, total, shape)
-            if axis == 0
-            else (self._row(room, line, total, shape))
-        )
-        result: ast.expr = load(total)
-        if is_mean:
-            result = self._mean(result, length)
-        body = [*folded, spreader.set(target, load(line), result)]
-        lines = call(
-            "kd_range",
-            load(spreader.thread),
-            ast.Constant(count),
-            ast.Constant(spreader.plan.threads),
-        )
-        return [*out, ast.For(store(line), lines, body, []), spreader.wait()]
-
-    def _column(self, room: str, line: str, total: str, shape: Shape) -> list[ast.stmt]:
-        """Combine a column, one row after the other."""
-        rows, columns = shape
-        row = self.spreader.names.make("row")
-        start = ast.BinOp(load(row), ast.Mult(), ast.Constant(columns))
-        below = self.spreader.at(room, ast.BinOp(start, ast.Add(), load(line)))
-        added = assign(total, self.combined(load(total), below))
-        more = call("kd_range", ast.Constant(1), ast.Constant(rows))
-        first = assign(total, self.spreader.at(room, load(line)))
-        return [first, ast.For(store(row), more, [added], [])]
-
-    def _row(self, room: str, line: str, total: str, shape: Shape) -> list[ast.stmt]:
-        """Combine a row: as many accumulators as a warp has lanes, then neighbours."""
-        spreader = self.spreader
-        _, columns = shape
-        lanes = min(WARP_SIZE, columns)
-        own, at, turn = (spreader.names.make(stem) for stem in ("own", "at", "round"))
-        spreader.array(own, "local", lanes, self.dtype)
-        start = ast.BinOp(load(line), ast.Mult(), ast.Constant(columns))
-
-        def element(offset: ast.expr) -> ast.expr:
-            return spreader.at(room, ast.BinOp(start, ast.Add(), offset))
-
-        out = [spreader.unrolled(at, lanes, [spreader.set(own, load(at), element(load(at)))])]
-
-        def add(offset: ast.expr) -> ast.stmt:
-            index = ast.BinOp(offset, ast.Add(), load(at))
-            met = self.combined(spreader.at(own, load(at)), element(index))
-            return spreader.set(own, load(at), met)
-
-        whole = columns // lanes
-        if whole > 1:
-            offset = ast.BinOp(load(turn), ast.Mult(), ast.Constant(lanes))
-            inner = spreader.unrolled(at, lanes, [add(offset)])
-            turns = call("kd_range", ast.Constant(1), ast.Constant(whole))
-            out.append(ast.For(store(turn), turns, [inner], []))
-        if columns % lanes:
-            rest = add(ast.Constant(whole * lanes))
-            out.append(spreader.unrolled(at, columns % lanes, [rest]))
-        size = lanes
-        while size > 1:
-            pair = spreader.names.make("pair")
-            twice = ast.BinOp(load(pair), ast.Mult(), ast.Constant(2))
-            next_ = ast.BinOp(twice, ast.Add(), ast.Constant(1))
-            met = self.combined(spreader.at(own, twice), spreader.at(own, next_))
-            out.append(spreader.unrolled(pair, size // 2, [spreader.set(own, load(pair), met)]))
-            if size % 2:
-                last = spreader.at(own, ast.Constant(size - 1))
-                out.append(spreader.set(own, ast.Constant(size // 2), last))
-            size = (size + 1) // 2
-        return [*out, assign(total, spreader.at(own, ast.Constant(0)))]
