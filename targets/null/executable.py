@@ -56,8 +56,8 @@ class LaunchRecord:
 def estimate_resources(artifact: CudaArtifact, device: Device) -> Resources:
     """Return what a kernel takes, where no assembler can say.
 
-    Registers, spills and the stack frame are unknown (``None``); shared memory is what the analysis
-    counted; the largest block is what ``launch_bounds`` promises, else the device's, which is too
+    Registers, spills and the stack frame are unknown (``None``); shared memory is what the PTX
+    declares; the largest block is what ``launch_bounds`` promises, else the device's, which is too
     many for a kernel that needs more registers than 65536 / threads.
     """
     specialization = artifact.specialization
@@ -67,7 +67,7 @@ def estimate_resources(artifact: CudaArtifact, device: Device) -> Resources:
         registers=None,
         spill_bytes=None,
         local_bytes=None,
-        static_shared_bytes=specialization.traits.static_shared_bytes,
+        static_shared_bytes=artifact.static_shared_bytes,
         max_block_threads=min(limit, bounds[0]) if bounds else limit,
     )
 

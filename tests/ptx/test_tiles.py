@@ -92,11 +92,35 @@ def in_order(x, out):
     [(running_sums, 4 * 4 * 8, 1), (in_order, 4 * (WIDTH + WIDTH // 16), 3)],
 )
 def test_sums_and_sorts_stay_in_registers(function, shared_bytes, barriers) -> None:
-    text = _compiled(function, ROWS, 256, 2).ptx
+    artifact = _compiled(function, ROWS, 256, 2)
+    text = artifact.ptx
     assert text.count("bar.sync") == barriers  # those in the loop over phases are counted once
     ((_, resources),) = assemble(text, "sm_90").resources.items()
     assert resources.local_bytes == resources.spill_bytes == 0
-    assert resources.static_shared_bytes == shared_bytes
+    assert resources.static_shared_bytes == artifact.static_shared_bytes == shared_bytes
+
+
+def sorted_with_sums(x, out):
+    t = kd.tile.load(x, (0, 0), (32, 64))
+    t = t.sort() - t.sum(axis=1)
+    kd.tile.store(out, (0, 0), t.cumsum(axis=1))
+
+
+def test_the_shared_memory_of_tiles_is_counted() -> None:
+    artifact = _compiled(sorted_with_sums, ROWS, 64)
+    assert artifact.specialization.traits.static_shared_bytes == 0
+    ((_, resources),) = assemble(artifact.ptx, "sm_90").resources.items()
+    assert artifact.static_shared_bytes == resources.static_shared_bytes > 3 * 4 * 32 * 64
+
+
+def sorted_too_wide(x, out):
+    row = kd.blockIdx.x
+    kd.tile.store(out[row], 0, kd.tile.load(x[row], 0, WIDE).sort())
+
+
+def test_tiles_that_need_too_much_shared_memory_are_refused() -> None:
+    with pytest.raises(kd.ResourceLimitError, match=r"declares 139264 bytes .* its tiles need"):
+        _compiled(sorted_too_wide, ROWS, 1024)
 
 
 def test_bounds_of_the_user_stay() -> None:

@@ -10,6 +10,7 @@ from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile.inline_errors import naming_inline_text
+from targets.cuda.compile.ptx_text import shared_bytes
 
 if TYPE_CHECKING:
     from kerneldsl.lowering.faults import FaultTable
@@ -68,8 +69,12 @@ class CudaArtifact(Artifact):
 
     @property
     def static_shared_bytes(self) -> int:
-        """Bytes of static shared memory of a block."""
-        return self.specialization.traits.static_shared_bytes
+        """Bytes of static shared memory of a block.
+
+        The analysis knows the arrays of a program, and the compiler what tiles need.
+        """
+        traits = self.specialization.traits
+        return shared_bytes(self.ptx) if traits.uses_tiles else traits.static_shared_bytes
 
     def text(self, form: str) -> str:
         """Return the code as ``"ptx"``, ``"llvm"`` or ``"source"``.

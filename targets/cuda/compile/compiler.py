@@ -64,7 +64,7 @@ def compile_kernel(
     architecture = parse_arch(arch)
     version = choose_ptx_version(architecture, ptx_version or specialization.ptx_version)
     _check_options(specialization, architecture)
-    _check_shared(specialization, architecture)
+    _check_shared(specialization, specialization.traits.static_shared_bytes, architecture)
     _check_local(specialization, architecture)
     _check_mapping(specialization)
     from kerneldsl.lowering.numba_internals.compiling import collector_paused
@@ -153,7 +153,7 @@ def write_kernel(
         *ptx_version,
         ", ".join(f"{step} {1e3 * seconds:.1f} ms" for step, seconds in timings.items()),
     )
-    return CudaArtifact(
+    artifact = CudaArtifact(
         specialization,
         name,
         ptx=text,
@@ -164,6 +164,8 @@ def write_kernel(
         timings=timings,
         uses_libdevice=bool(linked.libdevice_functions),
     )
+    _check_shared(specialization, artifact.static_shared_bytes, arch)
+    return artifact
 
 
 def _with_bounds(specialization: Specialization) -> CompileOptions:
@@ -218,17 +220,20 @@ def _check_options(specialization: Specialization, arch: Architecture) -> None:
         )
 
 
-def _check_shared(specialization: Specialization, arch: Architecture) -> None:
+def _check_shared(specialization: Specialization, nbytes: int, arch: Architecture) -> None:
     """Refuse more static shared memory than ptxas grants."""
-    nbytes = specialization.traits.static_shared_bytes
+    tiles = specialization.traits.uses_tiles
     if nbytes > arch.max_static_shared_bytes:
         raise ResourceLimitError(
-            f"{specialization.unit.qualname} declares {nbytes} bytes of static shared memory",
+            f"{specialization.unit.qualname} declares {nbytes} bytes of static shared memory"
+            + " with what its tiles need" * tiles,
             where=specialization.unit.locate(specialization.unit.tree),
             value=nbytes,
             limit=f"A block can have {arch.max_static_shared_bytes} bytes of it (PTX ISA, shared "
             "state space)",
-            remedy="Use smaller arrays, or dynamic shared memory: shared.array(0, dtype) and "
+            remedy="Use smaller tiles where they are sorted, transposed, or reduced along an axis"
+            if tiles
+            else "Use smaller arrays, or dynamic shared memory: shared.array(0, dtype) and "
             "kernel[grid, block, stream, shared_bytes]",
         )
 

@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kerneldsl.analysis.tile_shapes import Shape
-from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.lowering.tile_folds import identity_of
 from kerneldsl.lowering.tile_plan import Layout
 from targets.cuda.compile.fold_axes import AxisFold

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["count_anew", "let_signs_wrap", "read_header"]
+__all__ = ["count_anew", "let_signs_wrap", "read_header", "shared_bytes"]
 
 _HEADER = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)\s+\.target\s+(\w+)", re.MULTILINE)
 #: LLVM counts calls, and Numba functions, since the process began.
 _CALL = re.compile(r"(?<=// callseq )(\d+)|(?<=\bprototype_)(\d+)")
 _VERSION = re.compile(r"(?<=B)\d+v(\d+)(?=B)")
+#: An array in shared memory whose size is known: its alignment, bits of an element and extent.
+_SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;")
 _SIGN = re.compile(r"^(\s*)(neg|abs)\.s16(\s+)(%\w+), (%\w+);", re.M)
 
 
@@ -32,6 +34,20 @@ def let_signs_wrap(ptx: str) -> str:
     'sub.u16 %rs2, 0, %rs1;'
     """
     return _SIGN.sub(_written_otherwise, ptx)
+
+
+def shared_bytes(ptx: str) -> int:
+    """Return how many bytes of static shared memory PTX declares.
+
+    Examples
+    --------
+    >>> shared_bytes(".shared .align 16 .b8 a[20]; .shared .align 16 .b8 b[4];")
+    36
+    """
+    total = 0
+    for align, bits, extent in _SHARED.findall(ptx):
+        total = -(-total // int(align)) * int(align) + int(bits) // 8 * int(extent or 1)
+    return total
 
 
 def _written_otherwise(found: re.Match[str]) -> str:

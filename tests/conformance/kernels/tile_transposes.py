@@ -67,7 +67,7 @@ def _squared(x: Any, y: Any, columns: Any, sums: Any) -> dict[int, Any]:
 
 
 for _block in TILE_BLOCKS:
-    for _side in (8, 33):
+    for _side in (8, 17):
         _LIST.add(
             f"square.{_side}.{_block}",
             _square(_side),

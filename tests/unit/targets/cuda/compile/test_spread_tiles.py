@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.kernels import (
+    tile_axes,
     tile_scans,
     tile_sorts,
     tile_transposes,
@@ -21,6 +22,7 @@ from tests.support.spread_tiles import simulate_spread
 _WORDS = ("window", "copy", "sum", "max", "min", "any", "all")
 _CASES = [
     *(case for case in tiles.CASES if case.name.split(".")[1] in _WORDS),
+    *tile_axes.CASES,
     *tile_scans.CASES,
     *tile_sorts.CASES,
     *tiles_and_threads.CASES,

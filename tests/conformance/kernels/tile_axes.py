@@ -1,0 +1,73 @@
+"""Tiles that are reduced along an axis: rows of all lengths, in whole and partial warps."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from tests.support.arrays import poisoned
+from tests.support.cases import CaseList
+from tests.support.tiles import TILE_BLOCKS, fold_row, summed
+
+_LIST = CaseList("tile_axes")
+CASES = _LIST.cases
+
+
+@cache
+def _reducing(shape: tuple[int, int]) -> Any:
+    @kd.kernel
+    def reducing(x, sums, highest, means, which, down):
+        t = kd.tile.load(x, (0, 0), shape)
+        kd.tile.store(sums, (0, 0), t.sum(axis=1))
+        kd.tile.store(highest, (0, 0), t.max(axis=1))
+        kd.tile.store(means, (0, 0), t.mean(axis=1))
+        kd.tile.store(which, (0, 0), (t > t).any(axis=1) | (t == t).all(axis=1))
+        kd.tile.store(down, (0, 0), t.sum(axis=0) + t.min(axis=0))
+
+    return reducing
+
+
+@np.errstate(all="ignore")
+def _reduced(x: Any, sums: Any, highest: Any, means: Any, which: Any, down: Any) -> dict[int, Any]:
+    def rows(dtype: Any) -> Any:
+        return np.array([fold_row(row, lambda a, b: a + b) for row in x.astype(dtype)])[:, None]
+
+    count = np.asarray(x.shape[1]).astype(means.dtype)
+    total = np.add.accumulate(x.astype(sums.dtype), axis=0)[-1:]
+    return {
+        1: rows(sums.dtype),
+        2: np.fmax.reduce(x, axis=1, keepdims=True),
+        3: rows(means.dtype) / count,
+        4: (x == x).all(1, keepdims=True),
+        5: total + np.fmin.reduce(x, axis=0, keepdims=True),
+    }
+
+
+def _add(shape: tuple[int, int], block: int, dtype: str) -> None:
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        x = (rng.integers(-90, 90, shape) / (1 if dtype[0] == "i" else 7)).astype(dtype)
+        if dtype[0] == "f":
+            x[0, rng.integers(shape[1])] = np.nan
+        wide = summed(x.dtype)
+        mean = np.float64 if dtype[0] == "i" else wide
+        kinds = (wide, x.dtype, mean, np.bool_)
+        outs = [poisoned((shape[0], 1), kind) for kind in kinds]
+        return (x, *outs, poisoned((1, shape[1]), wide))
+
+    _LIST.add(
+        f"{dtype}.{shape[0]}x{shape[1]}.{block}",
+        _reducing(shape),
+        make,
+        block=(block,),
+        expected=_reduced,
+    )
+
+
+for _block in (*TILE_BLOCKS, 32):
+    for _shape in ((5, 70), (40, 5), (33, 1), (9, 16), (3, 256), (1, 100)):
+        _add(_shape, _block, "float32")
+_add((6, 33), 96, "int16")
+_add((70, 3), 96, "float64")
