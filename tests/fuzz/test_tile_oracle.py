@@ -103,6 +103,16 @@ def test_sums_up_to_an_element() -> None:
     assert _run(body.format("1, exclusive=True"), np.zeros(1)) == [1]
 
 
+def test_rows_are_sorted() -> None:
+    x = np.array([2, np.nan, 0.0, -0.0, -np.inf, 1])
+    out = _run("kd.tile.store(out, 0, kd.tile.load(x, 0, 6).sort())", np.zeros(6), x=x)
+    assert str(out) == "[-inf, -0.0, 0.0, 1.0, 2.0, nan]"
+    body = (
+        "v = (-kd.tile.arange((2, 3))).sort()\nkd.tile.store(out, 0, v.map(placed, 0, 0).cumsum())"
+    )
+    assert _run(body, np.zeros(6)) == [-20, -30, -30, -50, -60, -60]
+
+
 def test_a_thread_gives_an_element_and_takes_its_own() -> None:
     body = "v = kd.tile.of(t * t)\nout[t] = (v - v.max()).own"
     assert _run(body, np.zeros(4, int)) == [-9, -8, -5, 0]

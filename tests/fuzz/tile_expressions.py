@@ -279,8 +279,10 @@ class Tiles:
         return Expression(f"kd.selp({self.truth(shape, 0)}, {yes}, {no})", dtype)
 
     def _scanned(self, shape: Shape, depth: int) -> Expression:
-        """Sums up to each element, or before it, along an axis where there are two."""
+        """Rows in rising order; or sums up to each element, or before it, along one of two axes."""
         value = self.of_shape(shape, depth - 1)
+        if self.chance(2):
+            return Expression(f"{value.text}.sort()", value.dtype)
         given = [] if len(shape) == 1 else [self.rng.choice(("axis=0", "axis=1", "0", "-1"))]
         if self.chance(3):
             given.append(f"exclusive={self.rng.choice((True, False))}")

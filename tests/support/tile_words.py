@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.conversions import cast
-from tests.support.tiles import fold, fold_row, reduced, scan, scan_row, summed
+from tests.support.tiles import fold, fold_row, reduced, scan, scan_row, sort_row, summed
 
 __all__ = ["TILE_METHODS", "TILE_WORDS", "VaryingArgumentError", "of_tile"]
 
@@ -122,10 +122,11 @@ _ONCE: dict[str, Callable[..., Any]] = {
     "arange": _arange,
     "astype": cast,
     "map": _map,
+    "sort": lambda tile: np.apply_along_axis(sort_row, -1, tile),
 }
 #: Operations on tiles, and those that are methods too.
 TILE_WORDS = frozenset((*_ONCE, *_REDUCTIONS, "cumsum", "of", "own"))
-TILE_METHODS = frozenset((*_REDUCTIONS, "astype", "cumsum", "map"))
+TILE_METHODS = frozenset((*_REDUCTIONS, "astype", "cumsum", "map", "sort"))
 
 
 def _identity(value: Any) -> Any:

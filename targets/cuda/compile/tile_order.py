@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from kerneldsl.analysis.aliases import is_own
 from kerneldsl.analysis.effects import Accesses
@@ -41,18 +42,32 @@ def order_tiles(unit: FunctionUnit) -> TileOrder:
     a loop.
     """
     accesses = Accesses(unit)
-    every = [(node, *accesses.of(node)) for node in ast.walk(unit.tree)]
-    every = [(node, read, written) for node, read, written in every if read or written]
+    tiles = [node for node in ast.walk(unit.tree) if _is_access(node, unit)]
+    every = [(n, *accesses.of(n)) for n in ast.walk(unit.tree) if not _is_view(accesses, n)]
     before, after = set(), set()
-    for node, read, written in every:
-        if not (isinstance(node, ast.Call) and is_tile_use(unit.use_of(node))):
-            continue
+    for node in tiles:
         assert isinstance(node.func, ast.Name)
+        read, written = accesses.of(node)
         inside = set(ast.walk(node))
         for other, other_read, other_written in every:
             met = (written & (other_read | other_written)) | (read & other_written)
             if other not in inside and not all(map(is_own, met)):
                 before.add(node.func.id)
-                if not is_tile_use(unit.use_of(other)):
+                if other not in tiles:
                     after.add(node.func.id)
     return TileOrder(frozenset(before), frozenset(after))
+
+
+def _is_access(node: ast.AST, unit: FunctionUnit) -> TypeGuard[ast.Call]:
+    """Return whether a node is a load or store of a tile."""
+    use = unit.use_of(node)
+    return (
+        is_tile_use(use) and use is not None and use.intrinsic.name in ("tile.load", "tile.store")
+    )
+
+
+def _is_view(accesses: Accesses, node: ast.AST) -> bool:
+    """Return whether a subscript reads no element, but is a row or part of an array."""
+    if not isinstance(node, ast.Subscript) or isinstance(node.ctx, ast.Store):
+        return False
+    return accesses.views(node) == accesses.roots(node)
