@@ -19,6 +19,8 @@ __all__ = ["cases", "in_turns", "measure_copy"]
 WIDTHS = (1024, 4096, 32768)
 _ELEMENTS = 1 << 24
 _SEGMENT = 4096
+#: Threads of a block, which decide here how many elements are added side by side, and no more.
+_BLOCK = 64
 _EPS = np.float32(1e-5)
 
 
@@ -70,7 +72,7 @@ def _softmax(width: int) -> Prepared:
     rows = _ELEMENTS // width
     x = np.random.default_rng().standard_normal((rows, width), np.float32)
     out = {name: np.full_like(x, np.nan) for name in ("ours", "NumPy", "prange")}
-    launch = ours.softmax.member(width=width)[rows, ours.SOFTMAX_BLOCKS[width]]
+    launch = ours.softmax.member(width=width)[rows, _BLOCK]
 
     def by_numpy() -> None:
         e = np.exp(x - x.max(1, keepdims=True), out=out["NumPy"])
@@ -92,7 +94,7 @@ def _layer_norm(width: int) -> Prepared:
     x = rng.standard_normal((rows, width), np.float32) * np.float32(2) + np.float32(1)
     weight, bias = (rng.standard_normal(width, np.float32) for _ in range(2))
     out = {name: np.full_like(x, np.nan) for name in ("ours", "NumPy", "prange")}
-    launch = ours.layer_norm.member(width=width, early=False)[rows, ours.NORM_BLOCKS[width][0]]
+    launch = ours.layer_norm.member(width=width, early=False)[rows, _BLOCK]
 
     def by_numpy() -> None:
         d = np.subtract(x, x.mean(1, keepdims=True), out=out["NumPy"])
@@ -137,7 +139,7 @@ def _segment_sort(n: int, dtype: Any) -> Prepared:
     if dtype is np.int32:
         x = (x * np.float32(1 << 28)).astype(dtype)
     out = {name: np.full_like(x, -1) for name in ("ours", "prange")}
-    launch = ours.segment_sort.member(width=_SEGMENT)[len(x), ours.SORT_BLOCK]
+    launch = ours.segment_sort.member(width=_SEGMENT)[len(x), _BLOCK]
     launches: dict[str, Callable[[], Any]] = {
         "ours": lambda: launch(x, out["ours"]),
         "NumPy": lambda: np.sort(x, 1),

@@ -22,18 +22,18 @@ __all__ = [
 
 
 #: Width of a row to the threads that hold it, the best that were found on an H200.
-SOFTMAX_BLOCKS = {1024: 32, 2048: 256, 4096: 256, 8192: 512, 16384: 512, 32768: 1024}
+SOFTMAX_BLOCKS = {1024: 32, 2048: 32, 4096: 64, 8192: 512, 16384: 512, 32768: 1024}
 #: The same, and whether weights are loaded before the row is reduced, which takes registers.
 NORM_BLOCKS = {
     1024: (128, True),
     2048: (256, True),
-    4096: (128, True),
-    8192: (512, True),
+    4096: (64, True),
+    8192: (256, True),
     16384: (256, False),
     32768: (1024, False),
 }
 #: Threads of a block of the scan, and elements of its part.
-SCAN_BLOCK = (256, 8192)
+SCAN_BLOCK = (256, 16384)
 #: Threads of a block that sorts 4096 elements.
 SORT_BLOCK = 256
 _CODES = np.uint32(0x03030303)
@@ -67,7 +67,7 @@ def layer_norm(x, weight, bias, out, eps, *, width, early):
         kd.tile.store(out[row], 0, d, _affine, scale, weight, bias)
 
 
-@kd.kernel(launch_bounds=(SCAN_BLOCK[0], 4))
+@kd.kernel
 def cumulative_sum(x, out, state, *, part):
     """Add up to each element, (n,) float32; a block looks back for the sum of earlier parts."""
     number = kd.chain.next(state)
