@@ -24,7 +24,7 @@ def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
     tuples of arrays.
 
     Raises `UnsupportedConstructError` for an operation of a chain that stands in a loop or under a
-    condition, or that names a state a second time.
+    condition, or that names a state a second time, and where no part is taken before.
     """
     if not any(_is_chain(unit, name) for name in unit.uses):
         return
@@ -35,6 +35,9 @@ def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
         name, state = use.intrinsic.name, ast.unparse(call.args[0])
         if in_loop:
             _fail(unit, call, f"kd.{name} is in a loop", "Call it once, outside of the loop")
+        if name == "chain.before" and not any(each == "chain.next" for each, _ in seen):
+            what = "kd.chain.before is called in front of kd.chain.next"
+            _fail(unit, call, what, "Give it the part that kd.chain.next(state) gave")
         if (name, state) in seen:
             what = f"kd.{name} is called a second time with the state {state}"
             _fail(unit, call, what, "Give it a state of its own, or combine both values by an op")

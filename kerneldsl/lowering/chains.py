@@ -24,8 +24,6 @@ Technical Report NVR-2016-002 (2016).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,12 +36,13 @@ from kerneldsl.lowering.groups import Combination, combination
 from kerneldsl.lowering.loops import loop_while
 from kerneldsl.lowering.numba_internals.arrays import make_array
 
-__all__ = ["FANOUT_BITS", "LookBack", "Nodes", "SequentialLookBack", "State", "take_part"]
+__all__ = ["Before", "Climb", "Nodes", "SequentialLookBack", "State"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
-#: Binary logarithm of the nodes that one node of the next level stands for.
-FANOUT_BITS = 5
+#: How many nodes one of the next level stands for, as a power of 2.
+_FANOUT_BITS = 5
+_FANOUT = 1 << _FANOUT_BITS
 
 
 @dataclass(frozen=True)
@@ -73,19 +72,20 @@ class State:
 
     def launch(self) -> ir.Value:
         """Return what words of this launch have as their upper half; 0 is in none."""
-        launches = self.builder.lshr(self.read(_I64(0)), _I64(32))
-        return self.builder.add(self.builder.trunc(launches, _I32), _I32(1))
+        return self.launch_of(self.read(_I64(0)))
 
-    def begin_next(self, launch: ir.Value) -> None:
-        """Begin the next launch, when every block has found out which one this is."""
-        self.write(_I64(0), self.builder.shl(self.builder.zext(launch, _I64), _I64(32)))
+    def launch_of(self, word: ir.Value) -> ir.Value:
+        """Return the same for the first word."""
+        launches = self.builder.trunc(self.builder.lshr(word, _I64(32)), _I32)
+        return self.builder.add(launches, _I32(1))
 
+    def count_part(self) -> ir.Value:
+        """Count a part more; return the first word as it was before."""
+        return self.builder.atomic_rmw("add", self.words, _I64(1), self.order)
 
-def take_part(state: State) -> ir.Value:
-    """Return the number of the next part, an i64."""
-    builder = state.builder
-    old = builder.atomic_rmw("add", state.words, _I64(1), state.order)
-    return builder.and_(old, _I64(0xFFFFFFFF))
+    def part_of(self, word: ir.Value) -> ir.Value:
+        """Return the number of the next part, an i64, of the first word."""
+        return self.builder.and_(word, _I64(0xFFFFFFFF))
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,14 @@ class Nodes:
             bits = builder.or_(bits, builder.shl(half, _I64(32 * piece)))
         return is_there, self._value(bits)
 
+    def end(self, part: ir.Value, blocks: ir.Value) -> None:
+        """Begin the next launch behind the last part: all blocks know by then which one this is."""
+        builder = self.state.builder
+        is_end = builder.icmp_unsigned("==", builder.add(part, _I64(1)), blocks)
+        with builder.if_then(is_end):
+            word = builder.shl(builder.zext(self.launch, _I64), _I64(32))
+            self.state.write(_I64(0), word)
+
     def _number(self, node: ir.Value, piece: int) -> ir.Value:
         builder = self.state.builder
         return builder.add(builder.mul(node, _I64(self._pieces)), _I64(1 + piece))
@@ -144,111 +152,137 @@ class Nodes:
         return builder.trunc(bits, self.kind)
 
 
-class LookBack(ABC):
-    """Finds what is before a part; a machine says who of a block does so.
+class Climb:
+    """The nodes before a part, level by level; parts are those of the first.
+
+    `blocks` is the number of parts; both are i64. There is no level any more when :meth:`goes_on`
+    is false.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, part: ir.Value, blocks: ir.Value) -> None:
+        self._builder = builder
+        #: Node of the level that the part is in, the level's first node, and how many it has.
+        self._index = cgutils.alloca_once_value(builder, part)
+        self._start = cgutils.alloca_once_value(builder, _I64(0))
+        self._length = cgutils.alloca_once_value(builder, blocks)
+
+    def goes_on(self) -> ir.Value:
+        """Return whether there are nodes before the part in this level or a higher one."""
+        return self._builder.icmp_unsigned("!=", self._builder.load(self._index), _I64(0))
+
+    def count(self) -> ir.Value:
+        """Return how many nodes of this level are before the part and in no node above, 0 to 31."""
+        return self._builder.and_(self._builder.load(self._index), _I64(_FANOUT - 1))
+
+    def is_full(self) -> ir.Value:
+        """Return whether the part's node is the last of its parent."""
+        return self._builder.icmp_unsigned("==", self.count(), _I64(_FANOUT - 1))
+
+    def first(self) -> ir.Value:
+        """Return the first of these nodes."""
+        builder = self._builder
+        own = builder.add(builder.load(self._start), builder.load(self._index))
+        return builder.sub(own, self.count())
+
+    def parent(self) -> ir.Value:
+        """Return the node of the next level that the part is in."""
+        builder = self._builder
+        level = builder.add(builder.load(self._start), builder.load(self._length))
+        return builder.add(level, builder.lshr(builder.load(self._index), _I64(_FANOUT_BITS)))
+
+    def go_up(self) -> None:
+        builder = self._builder
+        start = builder.add(builder.load(self._start), builder.load(self._length))
+        builder.store(start, self._start)
+        for place in (self._length, self._index):
+            builder.store(builder.lshr(builder.load(place), _I64(_FANOUT_BITS)), place)
+
+
+class Before:
+    """What is before a part, as far as it is known."""
+
+    def __init__(self, call: Call, found: Combination) -> None:
+        self._call = call
+        self._found = found
+        self._value = cgutils.alloca_once(call.builder, found.value_type)
+        self._has_any = cgutils.alloca_once_value(call.builder, _I1(0))
+
+    def add(self, total: ir.Value) -> None:
+        """Put the nodes of a level before those of the levels below."""
+        builder = self._call.builder
+        with builder.if_else(builder.load(self._has_any)) as (later, at_first):
+            with later:
+                combined = self._found.combine(builder, total, builder.load(self._value))
+                builder.store(combined, self._value)
+            with at_first:
+                builder.store(total, self._value)
+        builder.store(_I1(1), self._has_any)
+
+    def result(self) -> ir.Value:
+        """Return the result of the call: what is known, behind its last argument."""
+        builder, initial = self._call.builder, self._call.args[-1]
+        is_any = builder.load(self._has_any)
+        if self._call.signature.args[-1] == types.none:
+            nothing = self._found.value_type(None)
+            result = builder.select(is_any, builder.load(self._value), nothing)
+        else:
+            place = cgutils.alloca_once_value(builder, initial)
+            with builder.if_then(is_any):
+                combined = self._found.combine(builder, initial, builder.load(self._value))
+                builder.store(combined, place)
+            result = builder.load(place)
+        return self._found.finish(builder, result)
+
+
+class SequentialLookBack(ABC):
+    """The look-back of one thread; a machine says how it waits for a node.
 
     `call` is that of ``chain.before``, `blocks` the number of parts, an i64.
     """
 
-    def __init__(self, name: str, call: Call, nodes: Nodes, blocks: ir.Value) -> None:
+    def __init__(self, call: Call, nodes: Nodes, blocks: ir.Value) -> None:
         self.builder = call.builder
         self.nodes = nodes
-        self.found: Combination = combination(name, call)
         self._call = call
+        self._found = combination("chain.before", call)
         self._blocks = blocks
-
-    @abstractmethod
-    def combined(self, first: ir.Value, count: ir.Value) -> ir.Value:
-        """Return some consecutive nodes combined, 1 to 31, for who is alone in :meth:`alone`.
-
-        They are combined as the lanes of a warp are: neighbours first, then pairs, and so on.
-        """
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Do what stands inside once for the block."""
-        yield
-
-    def run(self) -> ir.Value:
-        """Publish the part's value, find what is before it, and return the call's result.
-
-        Who is not alone gets one that is not defined.
-        """
-        builder, found, call = self.builder, self.found, self._call
-        kind = found.value_type
-        part, value = call.args[1:3]
-        before, own = cgutils.alloca_once(builder, kind), cgutils.alloca_once_value(builder, value)
-        has_any = cgutils.alloca_once_value(builder, _I1(0))
-        is_last = cgutils.alloca_once_value(builder, _I1(1))
-        index = cgutils.alloca_once_value(builder, part)
-        level = cgutils.alloca_once_value(builder, _I64(0))  # its first node
-        length = cgutils.alloca_once_value(builder, self._blocks)
-        goes_on = cgutils.alloca_once_value(builder, _I1(1))
-        with self.alone():
-            self.nodes.publish(part, value)
-        with loop_while(builder, lambda: builder.load(goes_on)):
-            node = builder.load(index)
-            count = builder.and_(node, _I64((1 << FANOUT_BITS) - 1))
-            first = builder.add(builder.load(level), builder.sub(node, count))
-            following = builder.add(builder.load(level), builder.load(length))
-            parent = builder.lshr(node, _I64(FANOUT_BITS))
-            is_full = builder.icmp_unsigned("==", count, _I64((1 << FANOUT_BITS) - 1))
-            is_last_here = builder.and_(builder.load(is_last), is_full)
-            with builder.if_then(builder.icmp_unsigned("!=", count, _I64(0))):
-                total = self.combined(first, count)
-                with self.alone():
-                    with builder.if_then(is_last_here):
-                        whole = found.combine(builder, total, builder.load(own))
-                        self.nodes.publish(builder.add(following, parent), whole)
-                        builder.store(whole, own)
-                    self._add_before(has_any, before, total)
-                builder.store(_I1(1), has_any)
-            builder.store(is_last_here, is_last)
-            builder.store(parent, index)
-            builder.store(following, level)
-            builder.store(builder.lshr(builder.load(length), _I64(FANOUT_BITS)), length)
-            builder.store(builder.icmp_unsigned("!=", parent, _I64(0)), goes_on)
-        is_end = builder.icmp_unsigned("==", builder.add(part, _I64(1)), self._blocks)
-        with self.alone(), builder.if_then(is_end):
-            self.nodes.state.begin_next(self.nodes.launch)
-        return found.finish(builder, self._behind_initial(builder.load(has_any), before))
-
-    def _add_before(self, has_any: ir.Value, before: ir.Value, total: ir.Value) -> None:
-        """Put nodes of a level before those of the levels below."""
-        builder = self.builder
-        with builder.if_else(builder.load(has_any)) as (later, at_first):
-            with later:
-                combined = self.found.combine(builder, total, builder.load(before))
-                builder.store(combined, before)
-            with at_first:
-                builder.store(total, before)
-
-    def _behind_initial(self, has_any: ir.Value, before: ir.Value) -> ir.Value:
-        builder, found, call = self.builder, self.found, self._call
-        if call.signature.args[-1] == types.none:
-            nothing = found.value_type(None)
-            result = builder.select(has_any, builder.load(before), nothing)
-        else:
-            place = cgutils.alloca_once_value(builder, call.args[-1])
-            with self.alone(), builder.if_then(has_any):
-                combined = found.combine(builder, call.args[-1], builder.load(before))
-                builder.store(combined, place)
-            result = builder.load(place)
-        return result
-
-
-class SequentialLookBack(LookBack):
-    """One thread combines nodes, one after the other; a machine says how it waits for one."""
 
     @abstractmethod
     def wait(self, node: ir.Value) -> ir.Value:
         """Return a node's value when it is published."""
 
-    def combined(self, first: ir.Value, count: ir.Value) -> ir.Value:
-        """Combine nodes like a binary counter: at a place are as many as its bit is worth."""
-        builder, combine = self.builder, self.found.combine
-        kind = self.found.value_type
-        places = cgutils.alloca_once(builder, kind, size=FANOUT_BITS)
+    def run(self) -> ir.Value:
+        """Publish the part's value, and the nodes that it ends; return the result of the call."""
+        builder = self.builder
+        part, value = self._call.args[1:3]
+        before = Before(self._call, self._found)
+        own = cgutils.alloca_once_value(builder, value)
+        ends_node = cgutils.alloca_once_value(builder, _I1(1))
+        self.nodes.publish(part, value)
+        climb = Climb(builder, part, self._blocks)
+        with loop_while(builder, climb.goes_on):
+            is_end = builder.and_(builder.load(ends_node), climb.is_full())
+            builder.store(is_end, ends_node)
+            count = climb.count()
+            with builder.if_then(builder.icmp_unsigned("!=", count, _I64(0))):
+                total = self._combined(climb.first(), count)
+                with builder.if_then(is_end):
+                    node = self._found.combine(builder, total, builder.load(own))
+                    self.nodes.publish(climb.parent(), node)
+                    builder.store(node, own)
+                before.add(total)
+            climb.go_up()
+        self.nodes.end(part, self._blocks)
+        return before.result()
+
+    def _combined(self, first: ir.Value, count: ir.Value) -> ir.Value:
+        """Combine nodes as the lanes of a warp are: neighbours first, then pairs, and so on.
+
+        They are counted in binary; at a place stand as many, combined, as its bit is worth.
+        """
+        builder, combine = self.builder, self._found.combine
+        kind = self._found.value_type
+        places = cgutils.alloca_once(builder, kind, size=_FANOUT_BITS)
         value, place, carry = (cgutils.alloca_once(builder, x) for x in (kind, _I64, _I64))
 
         def at(position: ir.Value) -> Any:

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.chains import Nodes, SequentialLookBack, State, take_part
+from kerneldsl.lowering.chains import Nodes, SequentialLookBack, State
 from kerneldsl.lowering.loops import loop_while
 from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cpu.signals import IS_SUPPORTED
@@ -37,8 +37,8 @@ _LOOKS = 64
 class _LookBack(SequentialLookBack):
     """The look-back of a worker; `record` is the address of the fault record, 0 without one."""
 
-    def __init__(self, name: str, call: Call, nodes: Nodes, blocks: Any, record: Any) -> None:
-        super().__init__(name, call, nodes, blocks)
+    def __init__(self, call: Call, nodes: Nodes, blocks: Any, record: Any) -> None:
+        super().__init__(call, nodes, blocks)
         self._record = record
 
     def wait(self, node: ir.Value) -> ir.Value:
@@ -76,14 +76,14 @@ class _LookBack(SequentialLookBack):
 
 
 def _next(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
-    return take_part(State.of(call, _ORDER))
+    state = State.of(call, _ORDER)
+    return state.part_of(state.count_part())
 
 
 def _before(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
     state = State.of(call, _ORDER)
     kind = call.context.get_value_type(call.signature.return_type)
-    nodes = Nodes(state, kind, state.launch())
-    return _LookBack("chain.before", call, nodes, blocks, record).run()
+    return _LookBack(call, Nodes(state, kind, state.launch()), blocks, record).run()
 
 
 _EMITTERS = {"chain.next": _next, "chain.before": _before}

@@ -1,8 +1,9 @@
-"""Chains of blocks: the first warp of a block takes the part, and looks back, for its block.
+"""Chains of blocks: each warp of a block looks at the nodes of a level, all of them at one time.
 
 Every access to the state is relaxed and of device scope, since each word says by itself whether it
-is written (:mod:`kerneldsl.lowering.chains`). The lanes of the warp look at the nodes of a level
-together. A block of less than a warp has not a lane for each, and its first thread looks alone.
+is written (:mod:`kerneldsl.lowering.chains`). A block that takes its part learns which launch this
+is from the same word, so that it can publish its value without a look at the state. A block of less
+than a warp has not a lane for each node, and its first thread looks alone.
 
 References
 ----------
@@ -11,15 +12,13 @@ PTX ISA, section "Memory Consistency Model".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.chains import LookBack, Nodes, SequentialLookBack, State, take_part
+from kerneldsl.lowering.chains import Before, Climb, Nodes, SequentialLookBack, State
 from kerneldsl.lowering.faults import FAULT_FIELDS
+from kerneldsl.lowering.groups import Combination, combination
 from kerneldsl.lowering.loops import loop_while
 from targets.cuda.compile.calling import FAULT
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
@@ -30,59 +29,189 @@ from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["EMITTERS"]
 
-_I1, _I8, _I32, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
 _ORDER = 'syncscope("device") monotonic'
 _ALL_LANES = 0xFFFFFFFF
 _STATE_OFFSET = next(offset for name, _, offset in FAULT_FIELDS if name == "state")
+#: Where a block keeps what :func:`_next` has learnt: the launch, and of which state it is.
+_LAUNCH, _OWNER = 4, 8
+#: A slot of the block that no level of nodes uses.
+_LAST_SLOT = WARP_SIZE - 1
 
 
-class _WarpLookBack(LookBack):
-    """The look-back of a whole warp; its first lane has the result."""
+def _next(call: Call) -> ir.Value:
+    builder, state = call.builder, State.of(call, _ORDER)
+    block = Block(builder, _I64)
+    with builder.if_then(builder.icmp_unsigned("==", block.thread, _I32(0))):
+        word = state.count_part()
+        block.give(word)
+        builder.store(state.launch_of(word), block.spare(_LAUNCH, _I32))
+        builder.store(builder.ptrtoint(state.words, _I64), block.spare(_OWNER, _I64))
+    barrier(builder)
+    return state.part_of(block.value_of(_I32(0)))
 
-    def __init__(self, call: Call, nodes: Nodes, blocks: ir.Value, lane: ir.Value) -> None:
-        super().__init__("chain.before", call, nodes, blocks)
-        self._lane = lane
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        builder = self.builder
-        with builder.if_then(builder.icmp_unsigned("==", self._lane, _I32(0))):
-            yield
+def _before(call: Call) -> ir.Value:
+    builder, state = call.builder, State.of(call, _ORDER)
+    found = combination("chain.before", call)
+    block = Block(builder, found.value_type)
+    nodes = Nodes(state, found.value_type, _launch(state, block))
+    x, y, z = (read_register(builder, f"nctaid.{axis}") for axis in "xyz")
+    blocks = builder.mul(builder.mul(x, y), z)
+    result = cgutils.alloca_once(builder, call.context.get_value_type(call.signature.return_type))
+    has_warp = builder.icmp_unsigned(">=", block.threads, _I32(WARP_SIZE))
+    with builder.if_else(has_warp) as (together, alone):
+        with together:
+            look_back = _LookBack(call, found, block, nodes, blocks)
+            builder.store(look_back.run(), result)
+        with alone:
+            with builder.if_then(builder.icmp_unsigned("==", block.thread, _I32(0))):
+                block.give(_ThreadLookBack(call, nodes, blocks).run())
+            barrier(builder)
+            builder.store(block.value_of(_I32(0)), result)
+    return builder.load(result)
 
-    def combined(self, first: ir.Value, count: ir.Value) -> ir.Value:
-        builder = self.builder
-        count = builder.trunc(count, _I32)
-        takes_part = builder.icmp_unsigned("<", self._lane, count)
-        node = builder.select(takes_part, builder.zext(self._lane, _I64), _I64(0))
-        value = self._wait(builder.add(first, node))
+
+def _launch(state: State, block: Block) -> ir.Value:
+    """Return which launch this is: known since the block has taken its part, or read now.
+
+    One thread reads it for its block, before it publishes: later the next launch may have begun.
+    """
+    builder = state.builder
+    launch = cgutils.alloca_once_value(builder, builder.load(block.spare(_LAUNCH, _I32)))
+    owner = builder.load(block.spare(_OWNER, _I64))
+    is_other = builder.icmp_unsigned("!=", owner, builder.ptrtoint(state.words, _I64))
+    with builder.if_then(is_other):
+        place = block.slot(_I32(_LAST_SLOT), _I32)
+        with builder.if_then(builder.icmp_unsigned("==", block.thread, _I32(0))):
+            builder.store(state.launch(), place)
+        barrier(builder)
+        builder.store(builder.load(place), launch)
+    return builder.load(launch)
+
+
+class _LookBack:
+    """The look-back of a block's warps, and of what they found by all of its threads."""
+
+    def __init__(
+        self, call: Call, found: Combination, block: Block, nodes: Nodes, blocks: ir.Value
+    ) -> None:
+        self._call = call
+        self._builder = call.builder
+        self._found = found
+        self._block = block
+        self._nodes = nodes
+        self._blocks = blocks
+        self._lane = self._builder.and_(block.thread, _I32(WARP_SIZE - 1))
+        self._is_first = self._builder.icmp_unsigned("==", block.thread, _I32(0))
+
+    def run(self) -> ir.Value:
+        """Publish the block's value, and the nodes that it ends; return the result of the call."""
+        part, value = self._call.args[1:3]
+        with self._builder.if_then(self._is_first):
+            self._nodes.publish(part, value)
+        self._look()
+        barrier(self._builder)
+        with self._builder.if_then(self._is_first):
+            self._publish_higher()
+            self._nodes.end(part, self._blocks)
+        return self._add_up()
+
+    def _climb(self) -> tuple[Climb, ir.Value]:
+        """Return the levels, and the place of the number of one."""
+        number = cgutils.alloca_once_value(self._builder, _I32(0))
+        return Climb(self._builder, self._call.args[1], self._blocks), number
+
+    def _go_up(self, climb: Climb, number: ir.Value) -> None:
+        climb.go_up()
+        following = self._builder.add(self._builder.load(number), _I32(1))
+        self._builder.store(following, number)
+
+    def _look(self) -> None:
+        """Let each whole warp combine the nodes of its levels, and put them into their slots.
+
+        The part that ends a node of the second level publishes it, before others are waited for.
+        """
+        builder = self._builder
+        climb, number = self._climb()
+        warps = builder.lshr(self._block.threads, _I32(5))
+        mine = cgutils.alloca_once_value(builder, self._block.warp_index)
+        is_whole = builder.icmp_unsigned("<", self._block.warp_index, warps)
+        goes_on = lambda: builder.and_(is_whole, climb.goes_on())  # noqa: E731
+        with loop_while(builder, goes_on):
+            level, count = builder.load(number), climb.count()
+            is_mine = builder.icmp_unsigned("==", level, builder.load(mine))
+            with builder.if_then(is_mine):
+                builder.store(builder.add(level, warps), mine)
+            has_nodes = builder.icmp_unsigned("!=", count, _I64(0))
+            with builder.if_then(builder.and_(is_mine, has_nodes)):
+                total = self._combined(climb.first(), builder.trunc(count, _I32))
+                with builder.if_then(builder.icmp_unsigned("==", self._lane, _I32(0))):
+                    is_lowest = builder.icmp_unsigned("==", level, _I32(0))
+                    with builder.if_then(builder.and_(is_lowest, climb.is_full())):
+                        node = self._found.combine(builder, total, self._call.args[2])
+                        self._nodes.publish(climb.parent(), node)
+                    self._block.give(total, level)
+            self._go_up(climb, number)
+
+    def _combined(self, first: ir.Value, count: ir.Value) -> ir.Value:
+        """Return some consecutive nodes combined, for the first lane of the warp."""
+        builder, lane = self._builder, self._lane
+        takes_part = builder.icmp_unsigned("<", lane, count)
+        own = builder.select(takes_part, builder.zext(lane, _I64), _I64(0))
+        value = self._wait(builder.add(first, own))
+
+        def read(word: ir.Value) -> ir.Value:
+            return shuffle(builder, "idx", _I32(_ALL_LANES), word, other_lane)
+
         for width in WIDTHS:
-            lane = builder.add(self._lane, _I32(width))
-            other = by_words(
-                builder,
-                value,
-                lambda word, lane=lane: shuffle(  # type: ignore[misc]
-                    builder, "idx", _I32(_ALL_LANES), word, lane
-                ),
-            )
+            other_lane = builder.add(lane, _I32(width))
+            other = by_words(builder, value, read)
             result = cgutils.alloca_once_value(builder, value)
-            with builder.if_then(builder.icmp_unsigned("<", lane, count)):
-                builder.store(self.found.combine(builder, value, other), result)
+            with builder.if_then(builder.icmp_unsigned("<", other_lane, count)):
+                builder.store(self._found.combine(builder, value, other), result)
             value = builder.load(result)
         return value
 
     def _wait(self, node: ir.Value) -> ir.Value:
         """Return each lane's node when those of all lanes are published."""
-        builder = self.builder
-        found = cgutils.alloca_once(builder, self.nodes.kind)
+        builder = self._builder
+        found = cgutils.alloca_once(builder, self._nodes.kind)
         goes_on = cgutils.alloca_once_value(builder, _I1(1))
         with loop_while(builder, lambda: builder.load(goes_on)):
-            is_there, value = self.nodes.look(node)
+            is_there, value = self._nodes.look(node)
             builder.store(value, found)
             arguments = [_I32(_ALL_LANES), builder.or_(is_there, _has_failed(builder))]
             all_there = call_nvvm(builder, "vote.all.sync", _I1, arguments)
             builder.store(builder.not_(all_there), goes_on)
         return builder.load(found)
+
+    def _publish_higher(self) -> None:
+        """Publish the nodes from the third level on that the part ends."""
+        builder = self._builder
+        climb, number = self._climb()
+        own = cgutils.alloca_once_value(builder, self._call.args[2])
+        with loop_while(builder, climb.is_full):
+            total = self._block.value_of(builder.load(number))
+            node = self._found.combine(builder, total, builder.load(own))
+            builder.store(node, own)
+            is_higher = builder.icmp_unsigned("!=", builder.load(number), _I32(0))
+            with builder.if_then(is_higher):
+                self._nodes.publish(climb.parent(), node)
+            self._go_up(climb, number)
+
+    def _add_up(self) -> ir.Value:
+        """Return what the levels come to; every thread adds them."""
+        builder = self._builder
+        before = Before(self._call, self._found)
+        climb, number = self._climb()
+        with loop_while(builder, climb.goes_on):
+            has_nodes = builder.icmp_unsigned("!=", climb.count(), _I64(0))
+            with builder.if_then(has_nodes):
+                before.add(self._block.value_of(builder.load(number)))
+            self._go_up(climb, number)
+        return before.result()
 
 
 class _ThreadLookBack(SequentialLookBack):
@@ -112,56 +241,6 @@ def _has_failed(builder: ir.IRBuilder) -> ir.Value:
         state = builder.load_atomic(builder.bitcast(place, _I32.as_pointer()), _ORDER, 4)
         builder.store(builder.icmp_unsigned("!=", state, _I32(0)), result)
     return builder.load(result)
-
-
-def _next(call: Call) -> ir.Value:
-    builder = call.builder
-    block = Block(builder, _I64)
-    with builder.if_then(builder.icmp_unsigned("==", block.thread, _I32(0))):
-        block.give(take_part(State.of(call, _ORDER)))
-    barrier(builder)
-    return block.value_of(_I32(0))
-
-
-def _before(call: Call) -> ir.Value:
-    builder = call.builder
-    block = Block(builder, call.context.get_value_type(call.signature.return_type))
-    state = State.of(call, _ORDER)
-    has_warp = builder.icmp_unsigned(">=", block.threads, _I32(WARP_SIZE))
-    is_first_warp = builder.icmp_unsigned("==", block.warp_index, _I32(0))
-    is_first = builder.icmp_unsigned("==", block.thread, _I32(0))
-    with builder.if_else(has_warp) as (whole, part):
-        with whole, builder.if_then(is_first_warp):
-            _look_back_in_warp(call, block, state)
-        with part, builder.if_then(is_first):
-            nodes = _nodes(call, state, state.launch())
-            look_back = _ThreadLookBack("chain.before", call, nodes, _blocks(builder))
-            block.give(look_back.run())
-    barrier(builder)
-    return block.value_of(_I32(0))
-
-
-def _look_back_in_warp(call: Call, block: Block, state: State) -> None:
-    """Let the lanes of a warp look back; all of them know the launch from the first."""
-    builder, lane = call.builder, block.thread
-    is_first = builder.icmp_unsigned("==", lane, _I32(0))
-    launch = cgutils.alloca_once_value(builder, _I32(0))
-    with builder.if_then(is_first):
-        builder.store(state.launch(), launch)
-    common = shuffle(builder, "idx", _I32(_ALL_LANES), builder.load(launch), _I32(0))
-    look_back = _WarpLookBack(call, _nodes(call, state, common), _blocks(builder), lane)
-    result = look_back.run()
-    with builder.if_then(is_first):
-        block.give(result)
-
-
-def _nodes(call: Call, state: State, launch: ir.Value) -> Nodes:
-    return Nodes(state, call.context.get_value_type(call.signature.return_type), launch)
-
-
-def _blocks(builder: ir.IRBuilder) -> ir.Value:
-    x, y, z = (read_register(builder, f"nctaid.{axis}") for axis in "xyz")
-    return builder.mul(builder.mul(x, y), z)
 
 
 EMITTERS: dict[str, Emitter] = {"chain.next": _next, "chain.before": _before}

@@ -26,6 +26,11 @@ def twice(state, out):
 
 
 @kd.kernel
+def without_a_part(state, out):
+    out[kd.blockIdx.x] = kd.chain.before(state, kd.blockIdx.x, 1)
+
+
+@kd.kernel
 def not_in_the_first_part(state, out):
     part = kd.chain.next(state)
     if part > 0:
@@ -66,6 +71,7 @@ def of_each_thread(state, out):
     [
         (in_a_loop, UnsupportedConstructError, "kd.chain.next is in a loop"),
         (twice, UnsupportedConstructError, "called a second time with the state state"),
+        (without_a_part, UnsupportedConstructError, "in front of kd.chain.next"),
         (not_in_the_first_part, UnsupportedConstructError, "the condition `part > 0`"),
         (not_in_every_block, UnsupportedConstructError, "`kd.blockIdx.x < 3` varies"),
         (blocks_return, UnsupportedConstructError, "`part >= out.size`"),

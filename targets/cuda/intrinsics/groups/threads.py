@@ -97,9 +97,14 @@ class Block:
             builder.store(builder.load(written), result)
         return builder.load(result)
 
-    def give(self, value: ir.Value) -> None:
-        """Put a value into the first slot."""
-        self.builder.store(value, self._slot(_i32(0)))
+    def give(self, value: ir.Value, slot: ir.Value | None = None) -> None:
+        """Put a value into a slot, the first one by default."""
+        self.builder.store(value, self._slot(_i32(0) if slot is None else slot))
+
+    def spare(self, offset: int, kind: ir.Type) -> ir.Value:
+        """Return the address of memory that no operation of a group writes: of bytes 4 to 15."""
+        start = _i32(WARP_SIZE * _SLOT_BYTES + offset)
+        return self.builder.bitcast(self.builder.gep(self._slots, [start]), _pointer(kind))
 
     def value_of(self, warp: ir.Value) -> ir.Value:
         """Return the value that a warp has given."""
@@ -131,11 +136,15 @@ class Block:
         below = self.builder.sub(self.builder.shl(_i32(1), self.warp_index), _i32(1))
         return self.builder.and_(warps, below)
 
-    def _slot(self, warp: ir.Value) -> ir.Value:
+    def slot(self, number: ir.Value, kind: ir.Type) -> ir.Value:
+        """Return the address of a slot."""
         place = self.builder.gep(
-            self._slots, [self.builder.mul(warp, _i32(_SLOT_BYTES))], inbounds=True
+            self._slots, [self.builder.mul(number, _i32(_SLOT_BYTES))], inbounds=True
         )
-        return self.builder.bitcast(place, _pointer(self._kind))
+        return self.builder.bitcast(place, _pointer(kind))
+
+    def _slot(self, number: ir.Value) -> ir.Value:
+        return self.slot(number, self._kind)
 
 
 def _pointer(kind: ir.Type) -> ir.Type:
