@@ -199,7 +199,7 @@ class Climb:
 
 
 class Before:
-    """What is before a part, as far as it is known."""
+    """Gathers the nodes before a part, from the lowest level to the highest."""
 
     def __init__(self, call: Call, found: Combination) -> None:
         self._call = call
