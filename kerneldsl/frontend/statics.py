@@ -1,4 +1,4 @@
-"""Arguments that must be known when the kernel is compiled: ``ndim``, ``shape``, ``dtype``."""
+"""Arguments that must be known when the kernel is compiled: ``ndim``, ``shape``, ``order``."""
 
 from __future__ import annotations
 
@@ -87,6 +87,8 @@ class StaticEvaluator:
             return self._shape(intrinsic, node, value)
         if parameter == "axis":
             return value
+        if parameter in intrinsic.choices:
+            return self._word(intrinsic, parameter, node, value)
         if parameter == "numbers":
             return self._numbers(intrinsic, node, value)
         if parameter == "lut":
@@ -131,6 +133,17 @@ class StaticEvaluator:
                 value=value,
             )
         return int(value)
+
+    def _word(self, intrinsic: Intrinsic, parameter: str, node: ast.expr, value: Any) -> str:
+        words = intrinsic.choices[parameter]
+        if not isinstance(value, str) or value not in words:
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: {parameter} is {safe_repr(value)}",
+                f"Write one of {', '.join(map(repr, words))}",
+                value=value,
+            )
+        return value
 
     def _numbers(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> str:
         if not isinstance(value, PackedNumbers):

@@ -149,6 +149,8 @@ def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, An
                 f"{intrinsic!r}: the value must be a real number, and is {value}"
             )
     index = check_index(repr(intrinsic), array, index)
+    if intrinsic.typing is Typing.ATOMIC_STORE:
+        return types.void(array, index, array.dtype)
     return array.dtype(array, index, *[array.dtype for _ in values])
 
 
@@ -168,6 +170,8 @@ _RULES = {
     Typing.ARRAY: _array,
     Typing.ATOMIC: _atomic,
     Typing.ATOMIC_CAS: _atomic,
+    Typing.ATOMIC_LOAD: _atomic,
+    Typing.ATOMIC_STORE: _atomic,
     Typing.TRUTH: _truth,
     Typing.PACKED: packed_rule,
     Typing.VECTOR: vector_rule,

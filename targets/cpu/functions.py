@@ -148,8 +148,9 @@ class Binder:
             case Atomic() as atomic:
                 array = node.args[0]
                 private = isinstance(array, ast.Name) and array.id in private_arrays
-                name = f"kd_{use.intrinsic.symbol}" + ("_private" if private else "")
-                namespace[name] = atomic.private if private else atomic.shared
+                name = node.func.id if use.static else f"kd_{use.intrinsic.symbol}"
+                name += "_private" if private else ""
+                namespace[name] = atomic.function(use, is_private=private)
                 node.func = place_at(load(name), node)
             case Exchange() as exchange:
                 function = _function_given(node.func.id, unit)

@@ -87,6 +87,14 @@ class _Atomic:
         array[index] = np.asarray(new(old)).astype(array.dtype)
         return old
 
+    @staticmethod
+    def load(array: Any, index: Any, order: str = "", scope: str = "") -> Any:
+        return array[index]
+
+    @staticmethod
+    def store(array: Any, index: Any, value: Any, order: str = "", scope: str = "") -> None:
+        array[index] = np.asarray(value).astype(array.dtype)
+
     def add(self, array: Any, index: Any, value: Any) -> Any:
         return self._update(array, index, lambda old: old + array.dtype.type(value))
 

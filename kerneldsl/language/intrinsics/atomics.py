@@ -37,9 +37,45 @@ def _atomic(name: str, summary: str, dtypes: tuple[str, ...]) -> Intrinsic:
     )
 
 
+#: The threads that see accesses in their order: of the block, of the device, of all devices and the
+#: host.
+_SCOPES = ("block", "device", "system")
+
+
+def _access(name: str, summary: str, values: tuple[str, ...], typing: Typing) -> Intrinsic:
+    """Return an access that orders others; a load may acquire, a store may release."""
+    orders = ("relaxed", {"load": "acquire", "store": "release"}[name], "seq_cst")
+    return Intrinsic(
+        f"atomic.{name}",
+        summary,
+        typing,
+        ("array", "index", *values, "order", "scope"),
+        Scope.THREAD,
+        Effect.ATOMIC,
+        dtypes=ATOMIC_ARITHMETIC,
+        static=("order", "scope"),
+        defaults={"order": "relaxed", "scope": "device"},
+        choices={"order": orders, "scope": _SCOPES},
+    )
+
+
 atomic = IntrinsicGroup(
     "atomic",
     {
+        "load": _access(
+            "load",
+            "The element, read as a whole, at the time of the call; `'acquire'` has what follows "
+            "see what was written before the `'release'` that it sees.",
+            (),
+            Typing.ATOMIC_LOAD,
+        ),
+        "store": _access(
+            "store",
+            "Write an element as a whole; `'release'` lets who acquires it see what was written "
+            "before.",
+            ("value",),
+            Typing.ATOMIC_STORE,
+        ),
         "add": _atomic("add", "Add `value` to an element.", ATOMIC_ARITHMETIC),
         "sub": _atomic("sub", "Subtract `value` from an element.", ATOMIC_ARITHMETIC),
         "max": _atomic(

@@ -153,6 +153,10 @@ class Typing(enum.Enum):
     """`value` is converted to the element type; the old element is returned."""
     ATOMIC_CAS = "(array, index, expected, value) -> element"
     """As ATOMIC, with a comparison."""
+    ATOMIC_LOAD = "(array, index) -> element"
+    """As ATOMIC, without a value."""
+    ATOMIC_STORE = "(array, index, value) -> none"
+    """As ATOMIC, without a result."""
     CONSTANT = "(constant) -> constant"
     """The front end puts the argument, which is captured, in the place of the call."""
     VALUE = "(value) -> same type"
@@ -205,6 +209,8 @@ class Intrinsic:
         Of :attr:`Typing.DECLARED`: the dtype of each parameter and of each result.
     instead : str
         What to write for a target that has no such operation.
+    choices : dict
+        The words that a constant parameter takes.
     """
 
     name: str
@@ -222,6 +228,7 @@ class Intrinsic:
     argument_dtypes: tuple[str, ...] = ()
     result_dtypes: tuple[str, ...] = ()
     instead: str = ""
+    choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_barrier(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,6 @@ from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
-from targets.cpu.intrinsics.operations import operation
 
 __all__ = ["ATOMICS", "fence"]
 
@@ -125,8 +123,44 @@ def _compare_and_swap(private: bool, call: Call) -> ir.Value:
     return model.from_data(builder, builder.bitcast(old, stored[0].type))
 
 
+#: LLVM's name of each order; every other thread is of the same machine, whatever the scope is.
+_ORDERS = {
+    "relaxed": "monotonic",
+    "acquire": "acquire",
+    "release": "release",
+    "seq_cst": "seq_cst",
+}
+
+
+def _load(private: bool, call: Call) -> ir.Value:
+    builder, dtype = call.builder, call.signature.return_type
+    model, bits = call.context.data_model_manager[dtype], ir.IntType(dtype.bitwidth)
+    place = builder.bitcast(element_pointer(call), bits.as_pointer())
+    if private:
+        found = builder.load(place)
+    else:
+        found = builder.load_atomic(place, _ORDERS[call.static["order"]], dtype.bitwidth // 8)
+    return model.from_data(builder, builder.bitcast(found, model.get_data_type()))
+
+
+def _store(private: bool, call: Call) -> ir.Value:
+    builder, dtype = call.builder, call.signature.args[0].dtype
+    bits = ir.IntType(dtype.bitwidth)
+    stored = call.context.data_model_manager[dtype].as_data(builder, call.args[2])
+    place = builder.bitcast(element_pointer(call), bits.as_pointer())
+    word = builder.bitcast(stored, bits)
+    if private:
+        builder.store(word, place)
+    else:
+        order = _ORDERS[call.static["order"]]
+        builder.store_atomic(word, place, order, dtype.bitwidth // 8)
+    return call.context.get_dummy_value()
+
+
 def _emitter(name: str, *, private: bool) -> Emitter:
     short = name.removeprefix("atomic.")
+    if short in ("load", "store"):
+        return partial({"load": _load, "store": _store}[short], private)
     if short == "cas":
         return partial(_compare_and_swap, private)
     return partial(_read_modify_write, short, private)
@@ -134,11 +168,8 @@ def _emitter(name: str, *, private: bool) -> Emitter:
 
 #: Name of each operation to what performs it on memory of all blocks, and on memory of one block,
 #: and so of one worker.
-ATOMICS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    name: (
-        operation(name, _emitter(name, private=False)),
-        operation(name, _emitter(name, private=True)),
-    )
+ATOMICS: dict[str, tuple[Emitter, Emitter]] = {
+    name: (_emitter(name, private=False), _emitter(name, private=True))
     for name, known in INTRINSICS.items()
     if known.effect & Effect.ATOMIC
 }

@@ -67,9 +67,14 @@ class Stored:
 class Atomic:
     """An operation on an element of an array."""
 
-    #: What generated code calls, for memory of all blocks and for memory of one block.
-    shared: Callable[..., Any]
-    private: Callable[..., Any]
+    #: Write it, for memory of all blocks and for memory of one block.
+    shared: Emitter
+    private: Emitter
+
+    def function(self, use: IntrinsicUse, *, is_private: bool) -> Callable[..., Any]:
+        """Return what generated code calls for one use; uses with equal constants share it."""
+        emitter = self.private if is_private else self.shared
+        return _function(use.intrinsic.name, emitter, tuple(sorted(use.static.items())))
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 LLVM's ``atomicrmw`` becomes ``atom`` for what PTX has and a compare-and-swap loop for the rest
 (floating-point minimum and maximum, 64-bit wrapping counters). The scope is the device, as
-``numba.cuda``'s and CUDA C++'s atomics have it, the order relaxed.
+``numba.cuda``'s and CUDA C++'s atomics have it, the order relaxed. Loads and stores say both; what
+orders other accesses differs by architecture.
 
 References
 ----------
-PTX ISA, section "atom"; LLVM Language Reference, "atomicrmw".
+PTX ISA, sections "atom", "ld" and "st"; LLVM Language Reference, "atomicrmw".
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from numba import types
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
 from kerneldsl.lowering.numba_internals.llvm import BFLOAT
+from targets.cuda.intrinsics.by_architecture import call_by_architecture
+from targets.cuda.intrinsics.ordered_accesses import ordered_access
 
 __all__ = ["EMITTERS"]
 
@@ -74,7 +77,29 @@ def _compare_and_swap(call: Call) -> ir.Value:
     return model.from_data(call.builder, call.builder.bitcast(old, stored))
 
 
+def _load(call: Call) -> ir.Value:
+    builder, element = call.builder, call.signature.return_type
+    model, bits = call.context.data_model_manager[element], ir.IntType(element.bitwidth)
+    pointer = builder.bitcast(element_pointer(call), bits.as_pointer())
+    name = ordered_access("load", call.static["order"], call.static["scope"], bits)
+    found = call_by_architecture(builder, name, bits, [pointer])
+    return model.from_data(builder, builder.bitcast(found, model.get_data_type()))
+
+
+def _store(call: Call) -> ir.Value:
+    builder, element = call.builder, call.signature.args[0].dtype
+    bits = ir.IntType(element.bitwidth)
+    stored = call.context.data_model_manager[element].as_data(builder, call.args[2])
+    pointer = builder.bitcast(element_pointer(call), bits.as_pointer())
+    name = ordered_access("store", call.static["order"], call.static["scope"], bits)
+    arguments = [pointer, builder.bitcast(stored, bits)]
+    call_by_architecture(builder, name, ir.VoidType(), arguments)
+    return call.context.get_dummy_value()
+
+
 EMITTERS: dict[str, Emitter] = {
     f"atomic.{operation}": partial(_read_modify_write, operation) for operation in _OPERATIONS
 }
 EMITTERS["atomic.cas"] = _compare_and_swap
+EMITTERS["atomic.load"] = _load
+EMITTERS["atomic.store"] = _store

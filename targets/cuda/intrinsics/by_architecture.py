@@ -21,7 +21,7 @@ from llvmlite import ir
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.scalars import byte_dot, call_llvm
 from targets.cuda.architectures import Architecture, PtxVersion
-from targets.cuda.intrinsics import warp_values
+from targets.cuda.intrinsics import ordered_accesses, warp_values
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["call_by_architecture", "definitions", "is_by_architecture"]
@@ -135,6 +135,18 @@ def _reductions() -> dict[str, _Operation]:
     return found
 
 
+def _accesses() -> dict[str, _Operation]:
+    """Return loads and stores of one to eight bytes that order others."""
+    found = {}
+    for access in ordered_accesses.ACCESSES:
+        pointer = access.bits.as_pointer()
+        kind = ir.FunctionType(access.bits, (pointer,))
+        if access.is_store:
+            kind = ir.FunctionType(_VOID, (pointer, access.bits))
+        found[access.name] = _Operation(kind, 70, (6, 0), access.write, access.write_with_fences)
+    return found
+
+
 #: The dtypes of reductions.
 _REDUCED = {
     "int32": _I32,
@@ -153,6 +165,7 @@ _OPERATIONS: dict[str, _Operation] = {
     },
     "nanosleep": _Operation(ir.FunctionType(_VOID, (_I32,)), 70, (6, 3), _sleep, _go_on),
     "activemask": _Operation(ir.FunctionType(_I32, ()), 60, (6, 2), _active_lanes, _voting_lanes),
+    **_accesses(),
     **_values(),
     **_reductions(),
 }
