@@ -44,6 +44,34 @@ def wrapping(x, out):
     out[2] = kd.atomic.dec(x, i, out[3])
 
 
+def ordered(x, out):
+    i = kd.grid(1)
+    v = kd.atomic.load(x, i, "acquire", "block")
+    kd.atomic.store(out, i, v, "release")
+    v = kd.atomic.load(x, i, "seq_cst", "system")
+    kd.atomic.store(out, i, v, scope="block")
+
+
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "int64"])
+def test_ordered_accesses(dtype: str, arch: str) -> None:
+    bits = 8 * ELEMENT_TYPES[dtype].nbytes
+    body = body_of(compile_ptx(ordered, f"{dtype}[::1], {dtype}[::1]", arch))
+    if int(arch[3:].rstrip("a")) >= 70:
+        for text in (
+            f"ld.acquire.cta.global.b{bits}",
+            f"st.release.gpu.global.b{bits}",
+            "fence.sc.sys",
+            f"ld.acquire.sys.global.b{bits}",
+            f"st.relaxed.cta.global.b{bits}",
+        ):
+            assert body.count(text) == 1, text
+    else:  # which has fences alone
+        assert (body.count("ld.volatile.global"), body.count("st.volatile.global")) == (2, 2)
+        fences = [line.strip() for line in body.splitlines() if "membar" in line]
+        assert fences == ["membar.cta;", "membar.gl;", "membar.sys;", "membar.sys;"]
+
+
 _WORDS = [name for name in ATOMIC_ARITHMETIC if ELEMENT_TYPES[name].nbytes >= 4]
 _SMALL = ("int8", "int16", "uint8", "uint16")
 _NARROW = [name for name in ATOMIC_ARITHMETIC if ELEMENT_TYPES[name].is_narrow]
