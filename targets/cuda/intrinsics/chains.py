@@ -159,8 +159,7 @@ class _LookBack:
         """Return some consecutive nodes combined, for the first lane of the warp."""
         builder, lane = self._builder, self._lane
         takes_part = builder.icmp_unsigned("<", lane, count)
-        own = builder.select(takes_part, builder.zext(lane, _I64), _I64(0))
-        value = self._wait(builder.add(first, own))
+        value = self._wait(builder.add(first, builder.zext(lane, _I64)), takes_part)
 
         def read(word: ir.Value) -> ir.Value:
             return shuffle(builder, "idx", _I32(_ALL_LANES), word, other_lane)
@@ -174,17 +173,25 @@ class _LookBack:
             value = builder.load(result)
         return value
 
-    def _wait(self, node: ir.Value) -> ir.Value:
-        """Return each lane's node when those of all lanes are published."""
+    def _wait(self, node: ir.Value, takes_part: ir.Value) -> ir.Value:
+        """Return each lane's node when those of all lanes are published.
+
+        A lane looks again only where it has seen nothing: blocks wait for the same few words, which
+        one part of the cache has for all of them.
+        """
         builder = self._builder
-        found = cgutils.alloca_once(builder, self._nodes.kind)
+        found = cgutils.alloca_once_value(builder, ir.Constant(self._nodes.kind, None))
+        is_waiting = cgutils.alloca_once_value(builder, takes_part)
         goes_on = cgutils.alloca_once_value(builder, _I1(1))
         with loop_while(builder, lambda: builder.load(goes_on)):
-            is_there, value = self._nodes.look(node)
-            builder.store(value, found)
-            arguments = [_I32(_ALL_LANES), builder.or_(is_there, _has_failed(builder))]
-            all_there = call_nvvm(builder, "vote.all.sync", _I1, arguments)
-            builder.store(builder.not_(all_there), goes_on)
+            with builder.if_then(builder.load(is_waiting)):
+                is_there, value = self._nodes.look(node)
+                builder.store(value, found)
+                is_over = builder.or_(is_there, _has_failed(builder))
+                builder.store(builder.not_(is_over), is_waiting)
+            waiting = [_I32(_ALL_LANES), builder.load(is_waiting)]
+            any_waiting = call_nvvm(builder, "vote.any.sync", _I1, waiting)
+            builder.store(any_waiting, goes_on)
         return builder.load(found)
 
     def _publish_higher(self) -> None:

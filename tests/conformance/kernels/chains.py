@@ -12,6 +12,7 @@ from kerneldsl.language.intrinsics.chains import CHAIN_WORDS
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.support.arrays import HOST_DTYPES, poisoned, random_array
 from tests.support.cases import CaseList
+from tests.support.chains import Chains
 
 __all__ = ["CASES"]
 
@@ -227,3 +228,25 @@ for _how in (0, 1, 2):
         grid=(37,),
         block=(50,),
     )
+
+
+def _in_order(x, out, state):
+    """Answer as the oracle does, without a thread for each thread of the blocks."""
+    chains = Chains(x.size)
+    for value in x:
+        part = chains.answer("next", (state,))
+        out[part] = chains.answer("before", (state, part, value, None, None))
+    return {1: out, 2: state}
+
+
+# In blocks of many warps each level has a warp.
+for _blocks, _block in ((1100, 256), (3300, 512), (2100, 160), (1025, 1024), (40, 416)):
+    for _dtype in ("float32", "int64", "float64"):
+        _list.add(
+            f"sums_{_dtype}_of_{_blocks}_blocks_of_{_block}",
+            sums_before,
+            _values(_blocks, _dtype),
+            grid=(_blocks,),
+            block=(_block,),
+            expected=_in_order,
+        )
