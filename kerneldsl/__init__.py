@@ -192,7 +192,6 @@ if TYPE_CHECKING:
         view as view,
     )
     from kerneldsl.language.packed_numbers import (
-        PackedNumbers as PackedNumbers,
         int2 as int2,
         int4 as int4,
         ternary as ternary,
@@ -342,7 +341,7 @@ _MODULES = {
         "uint8x2 uint8x4 uint16x2 uint16x4 uint32x2 uint32x4 uint64x2"
     ),
     "kerneldsl.language.intrinsics.views": "packed unpack view",
-    "kerneldsl.language.packed_numbers": "PackedNumbers int2 int4 ternary uint2 uint4",
+    "kerneldsl.language.packed_numbers": "int2 int4 ternary uint2 uint4",
     "kerneldsl.launch.timing": "Timing",
     "kerneldsl.memory.arrays": "DeviceArray",
     "kerneldsl.memory.copies": "can_access_peer copy enable_peer_access",

@@ -49,7 +49,7 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
             return "bool"
         case Typing.ARRAY:
             return Elements(use.static["dtype"], len(use.static["shape"]))
-        case Typing.ATOMIC | Typing.ATOMIC_CAS:
+        case Typing.ATOMIC | Typing.ATOMIC_CAS | Typing.ATOMIC_LOAD:
             return first.dtype if isinstance(first, Elements) else None
         case Typing.BITS | Typing.VALUE | Typing.WIDE_INTEGERS | Typing.EXTREME:
             return first

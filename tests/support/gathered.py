@@ -42,4 +42,5 @@ def gathered_kernels(programs: int) -> Iterator[tuple[str, Any, Sequence[Kind]]]
     for seed in range(programs):
         program = generate(seed)
         kernel = exec_source(program.text, "generated")["kernel"]
-        yield f"program {seed}", unit_of(kernel), [kind_of(a) for a in program.arguments(0)]
+        kinds = tuple(kind_of(argument) for argument in program.arguments(0))
+        yield f"program {seed}", expand_rows(separate_tiles(unit_of(kernel)), kinds), kinds

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from kerneldsl.language.element_types import numpy_dtype
+from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.lowering import scalars
 from targets.cpu.intrinsics.operations import operation
 from targets.cpu.libdevice.elementary import round_away
@@ -74,13 +74,14 @@ def to_integer(direction: str, source: str, target: str) -> Callable[[Any], Any]
 
 def _is_above(target: Any, source: Any) -> Callable[[Any, Any], Any]:
     """Return whether a float is above the integer, or the wider float, that it was made of."""
-    if np.dtype(source).kind == "f":
+    row = ELEMENT_TYPES[np.dtype(source).name]
+    if row.is_float:
 
         def wider(made: Any, x: Any) -> Any:
             return (made > x) - (made < x)
 
         return wider
-    power = float(np.iinfo(source).max) + (np.dtype(source).itemsize < 8)
+    power = float(np.iinfo(source).max) + (row.nbytes < 8)
 
     def whole(made: Any, x: Any) -> Any:
         if made >= power:

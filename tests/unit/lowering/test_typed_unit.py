@@ -126,6 +126,8 @@ def test_types_are_numbas_own(target: str) -> None:
             contexts = descriptor() if target == "cuda" else host_contexts()
             session = _Session(unit, contexts, is_by_line=False)
             for each in kernel.reachable():
+                if any(isinstance(argument, OtherType) for argument in each.arguments):
+                    continue  # of a type of Numba's alone, as packed numbers are, the text is known
                 check_unit(name, each, *plain_inference(session, each, contexts))
 
 
