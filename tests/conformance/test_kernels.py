@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -82,11 +83,16 @@ def test_prepared_case(computing_target: str, case: Case, rng: np.random.Generat
     case.compare(computing_target, after, expected)
 
 
+def _like(given: tuple[Any, ...], values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return a tuple of other values, with names where the given one has some."""
+    return type(given)._make(values) if hasattr(given, "_make") else tuple(values)
+
+
 def on_device(args: Any, copies: dict[int, Any] | None = None) -> Any:
     """Arguments with their arrays copied; one that is given twice is copied once."""
     copies = {} if copies is None else copies
     if isinstance(args, tuple):
-        return tuple(on_device(each, copies) for each in args)
+        return _like(args, (on_device(each, copies) for each in args))
     if not isinstance(args, np.ndarray):
         return args
     if id(args) not in copies:
@@ -96,7 +102,7 @@ def on_device(args: Any, copies: dict[int, Any] | None = None) -> Any:
 
 def on_host(args: Any) -> Any:
     if isinstance(args, tuple):
-        return tuple(on_host(each) for each in args)
+        return _like(args, (on_host(each) for each in args))
     return args.copy_to_host() if isinstance(args, kd.DeviceArray) else args
 
 

@@ -81,9 +81,19 @@ def _load(call: Call) -> ir.Value:
     builder, element = call.builder, call.signature.return_type
     model, bits = call.context.data_model_manager[element], ir.IntType(element.bitwidth)
     pointer = builder.bitcast(element_pointer(call), bits.as_pointer())
+    _say_written(builder, pointer)
     name = ordered_access("load", call.static["order"], call.static["scope"], bits)
     found = call_by_architecture(builder, name, bits, [pointer])
     return model.from_data(builder, builder.bitcast(found, model.get_data_type()))
+
+
+def _say_written(builder: ir.IRBuilder, pointer: ir.Value) -> None:
+    """Keep LLVM from taking the array for one that is only read; no instruction is written.
+
+    It would choose the load of the read-only cache, which is not atomic, and ends the process.
+    """
+    nothing = ir.FunctionType(ir.VoidType(), [pointer.type])
+    builder.asm(nothing, "", "l,~{memory}", [pointer], side_effect=True)
 
 
 def _store(call: Call) -> ir.Value:

@@ -57,7 +57,7 @@ for _dtype in HOST_DTYPES:
         _add_sort(_dtype, 300, 64)
         _add_sort(_dtype, 512, 32)
 for _block in TILE_BLOCKS:
-    for _width in (1, 2, 5, 16, 17, 100, 1000, 2048, 16 * _block):
+    for _width in sorted({1, 2, 5, 16, 17, 100, 1000, 2048, 16 * _block}):
         _add_sort("float32", _width, _block)
     _add_sort("int64", 4096, _block)
 _add_sort("float32", 4096, 1024)
