@@ -96,7 +96,6 @@ def median_interval(samples: list[float]) -> tuple[float, float, float]:
     ordered = sorted(samples)
     n = len(ordered)
     reach = _QUANTILE * math.sqrt(n) / 2
-    low = max(0, math.floor(n / 2 - reach))
-    high = min(n - 1, math.ceil(n / 2 + reach))
+    low = max(0, math.floor(n / 2 - reach) - 1)
     middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    return middle, ordered[low], ordered[high]
+    return middle, ordered[low], ordered[n - 1 - low]

@@ -78,6 +78,7 @@ def _executable(api: FakeBindings, *, debug: bool) -> CudaExecutable:
     artifact = SimpleNamespace(
         ptx=".version 7.0",
         entry_name="k",
+        arch="sm_61",
         specialization=specialization,
         fault_table=FaultTable((_SITE,)),
     )
