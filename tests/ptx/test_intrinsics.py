@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.contract import Promises
 from kerneldsl.errors import KernelTypingError
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import (
     ARCH_PARAMETERS,
     ASSEMBLED_ARCHS,
     QUICK_ARCHS,
     assemble_together,
     lower,
+    specialize,
     write,
 )
+from tests.support.cases import kind_of
 from tests.support.extent import IS_QUICK
 
 
@@ -366,3 +372,36 @@ def test_values_of_types_that_do_not_fit_are_refused(function, dtype: str, messa
     with pytest.raises(KernelTypingError) as raised:
         lower(function, f"{dtype}[::1]")
     assert message in str(raised.value)
+
+
+def _loads(x, out):
+    i = kd.grid(1)
+    out[i] = kd.atomic.load(x, i)
+    out[i] += kd.atomic.load(x, i, "acquire", "system") + kd.atomic.load(x, i, "seq_cst")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "int32", "float64"])
+def test_an_atomic_load_is_none_of_the_read_only_cache(dtype: str) -> None:
+    """LLVM takes an array that is only loaded, and is no other one, for constant."""
+    promises = Promises(is_disjoint=True)
+    signature = f"{dtype}[::1], {dtype}[::1]"
+    ptx = compile_kernel(specialize(_loads, signature, promises=promises), arch="sm_90").ptx
+    assert ptx.count("ld.relaxed.gpu.global") == 1
+    assert ptx.count("ld.acquire.") == 2
+    assert "ld.global.nc" not in ptx
+
+
+_PACKED = np.dtype([("n", np.int8), ("h", np.float16)])
+
+
+def _doubled(a):
+    i = kd.grid(1)
+    a[i].h = a[i].h + a[i].h
+
+
+def test_halves_are_stored_byte_by_byte_by_an_integers_bits() -> None:
+    """The driver's compiler converts the lowest byte of a float to an integer, else."""
+    kind = kind_of(np.zeros(2, _PACKED))
+    ptx = compile_kernel(specialize(_doubled, (kind,)), arch="sm_90").ptx
+    assert ptx.count("bfe.u32") == 1
+    assert len(re.findall(r"st\.global\.b8 \t\[%rd\d+\+?\d*\], %r\d", ptx)) == 1

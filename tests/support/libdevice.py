@@ -20,6 +20,15 @@ from tests.support.scalars import fused
 __all__ = ["EXACT", "REAL", "real", "rounded"]
 
 
+def _larger(x: Any, y: Any) -> Any:
+    """Return the larger number, of which 0 is larger than -0."""
+    return np.where((x == 0) & (y == 0), x + y, np.fmax(x, y))
+
+
+def _bits_of_half(x: Any) -> Any:
+    return np.where(np.isnan(x), np.int16(0x7FFF), np.float16(x).view(np.int16))
+
+
 def _logarithm(base: int) -> Callable[[Any], Any]:
     return lambda x: mpmath.log(x) / mpmath.log(base)
 
@@ -211,7 +220,7 @@ EXACT: dict[str, Callable[..., Any]] = {
     "double2loint": lambda x: _bits(x.view(np.int64)),
     "double2hiint": lambda x: x.view(np.int64) >> 32,
     "hiloint2double": lambda x, y: np.uint64(_bits(x) << 32 | _bits(y)).view(np.float64),
-    "float2half_rn": lambda x: np.float16(x).view(np.int16),
+    "float2half_rn": _bits_of_half,
     "half2float": lambda x: np.float32(x.view(np.float16)),
     **{f"llrint{f}": lambda x: _to_integer(x, np.int64, "rn") for f in ("", "f")},
     **{f"llround{f}": lambda x: _to_integer(x, np.int64, "away") for f in ("", "f")},
@@ -230,8 +239,8 @@ EXACT: dict[str, Callable[..., Any]] = {
     **{f"frexp{f}": _frexp for f in ("", "f")},
     **{f"copysign{f}": np.copysign for f in ("", "f")},
     **{f"fdim{f}": lambda x, y: x - y if not x <= y else 0 for f in ("", "f")},
-    **{f"fmax{f}": np.fmax for f in ("", "f")},
-    **{f"fmin{f}": np.fmin for f in ("", "f")},
+    **{f"fmax{f}": _larger for f in ("", "f")},
+    **{f"fmin{f}": lambda x, y: -_larger(-x, -y) for f in ("", "f")},
     **{f"fmod{f}": np.fmod for f in ("", "f")},
     **{f"nextafter{f}": np.nextafter for f in ("", "f")},
     **{f"remainder{f}": _remainder for f in ("", "f")},

@@ -53,7 +53,7 @@ def _register(name: str, summary: str, result: str, instead: str) -> Intrinsic:
 
 
 _FIELD = "the `length` bits of `a` from bit `position` on"
-_BEYOND = "`position` and `length` count modulo 256."
+_BEYOND = "`position` and `length` are 0 to 255."
 _HIGHEST = "The position of the highest bit of `a` that is 1, 0xffffffff if there is none"
 _WORDS = (
     _word(

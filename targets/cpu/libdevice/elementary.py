@@ -33,6 +33,7 @@ __all__ = [
     "inverse_hypotenuse",
     "inverse_hypotenuse_of_four",
     "inverse_hypotenuse_of_three",
+    "larger",
     "ldexp",
     "logb",
     "power_of_integer",
@@ -45,6 +46,7 @@ __all__ = [
     "sincos",
     "sincospi",
     "sinpi",
+    "smaller",
 ]
 
 _fma = operation("fma", scalars.EMITTERS["fma"])
@@ -182,6 +184,16 @@ def inverse_hypotenuse_of_three(a: Any, b: Any, c: Any) -> Any:
 def inverse_hypotenuse(a: Any, b: Any) -> Any:
     """Return 1 / the root of the sum of two squares."""
     return _inverse(a, b, 0.0, 0.0)
+
+
+def larger(x: Any, y: Any) -> Any:
+    """Return the larger number, of which 0 is larger than -0."""
+    return x + y if x == 0 and y == 0 else np.fmax(x, y)
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """Return the smaller number, of which -0 is smaller than 0."""
+    return -(-x - y) if x == 0 and y == 0 else np.fmin(x, y)
 
 
 def fdim(x: Any, y: Any) -> Any:

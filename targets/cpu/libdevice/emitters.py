@@ -76,8 +76,11 @@ def _call_intrinsic(name: str, call: Call) -> ir.Value:
 def bits_of_half(call: Call) -> ir.Value:
     """Write the conversion of a float32 to a float16, of which it gives the bits."""
     half = element_type("float16")
-    value = call.context.cast(call.builder, call.args[0], call.signature.args[0], half)
-    return _bits_as(call, half, value, call.signature.return_type)
+    builder, single = call.builder, call.args[0]
+    value = call.context.cast(builder, single, call.signature.args[0], half)
+    bits = _bits_as(call, half, value, call.signature.return_type)
+    is_nan = builder.fcmp_unordered("uno", single, single)
+    return builder.select(is_nan, bits.type(0x7FFF), bits)  # PTX has one NaN
 
 
 def half_of_bits(call: Call) -> ir.Value:

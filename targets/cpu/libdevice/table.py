@@ -67,8 +67,6 @@ _COMMON: dict[str, Callable[..., Any]] = {
 _COMMON_OF_TWO: dict[str, Callable[..., Any]] = {
     "atan2": math.atan2,
     "copysign": math.copysign,
-    "fmax": np.fmax,
-    "fmin": np.fmin,
     "fmod": math.fmod,
     "hypot": math.hypot,
     "nextafter": np.nextafter,
@@ -99,6 +97,8 @@ _DOUBLE: dict[str, Callable[..., Any]] = {
     "sincos": elementary.sincos,
     "sincospi": elementary.sincospi,
     "fdim": elementary.fdim,
+    "fmax": elementary.larger,
+    "fmin": elementary.smaller,
     "remainder": elementary.remainder,
     "remquo": elementary.remquo,
     "rhypot": elementary.inverse_hypotenuse,

@@ -18,6 +18,10 @@ from kerneldsl.lowering.scalars import call_llvm
 __all__ = ["libdevice_emitter"]
 
 
+#: LLVM asks libdevice's ``sqrtf`` for the approximate square root, ``prec-sqrt=false``.
+_OF_LLVM = {"sqrtf": "llvm.sqrt.f32"}
+
+
 def libdevice_emitter(name: str) -> Emitter:
     """Return what writes a call of a function, such as ``"libdevice.frexp"``."""
     return partial(_call, name.removeprefix("libdevice."))
@@ -31,7 +35,7 @@ def _call(name: str, call: Call) -> ir.Value:
     written = kinds if "sincos" in name else kinds[1:]
     places = [cgutils.alloca_once(builder, kind) for kind in written]
     returned = ir.VoidType() if len(written) == len(kinds) else kinds[0]
-    value = call_llvm(builder, f"__nv_{name}", returned, [*call.args, *places])
+    value = call_llvm(builder, _OF_LLVM.get(name, f"__nv_{name}"), returned, [*call.args, *places])
     values = [*([] if len(written) == len(kinds) else [value]), *map(builder.load, places)]
     if len(values) == 1:
         return values[0]

@@ -69,7 +69,7 @@ _REAL = {
     "normcdfinv": (((0.001, 0.999),), (5, _NEAREST), (8, 2.5)),
     "tgamma": (((0.5, 20.0),), 11, 10),
     "lgamma": (((3.0, 50.0),), 6, 4),
-    "sqrt": ((_L,), 0, 0),
+    "sqrt": ((_L,), _NEAREST, _NEAREST),
     "rsqrt": ((_L,), (2, _NEAREST), (2, 1)),
     "cbrt": ((_S,), 2, 2),
     "rcbrt": (((0.1, 90.0),), (2, _NEAREST), (2, 1)),
@@ -105,7 +105,7 @@ _FAST = {
     "fast_log10f": (((3.0, 100.0),), 4),
     "fast_powf": (((1.2, 4.0), (1.0, 3.0)), 64),
     "fast_fdividef": (((1.0, 9.0), (1.0, 9.0)), 2),
-    "frsqrt_rn": ((_L,), 0),
+    "frsqrt_rn": ((_L,), _NEAREST),
 }
 
 
