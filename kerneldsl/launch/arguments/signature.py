@@ -36,12 +36,12 @@ def refuse_signatures(name: str, parameters: tuple[str, ...], args: tuple[Any, .
     Raises
     ------
     ArgumentTypeError
-        If the arguments of `name` are signatures, one or several, or lists of such. A text beside
+        If the arguments of `name` are a signature, or several are among them. One text beside
         arguments of other types is refused as every text is.
     """
     listed = [each for arg in args for each in (arg if isinstance(arg, list) else (arg,))]
     found = [each for each in listed if is_signature(each)]
-    if found and len(found) == len(listed):
+    if len(found) > 1 or (found and len(found) == len(listed)):
         raise ArgumentTypeError(
             f"{name} was given {format_count(len(found), 'signature')} in "
             f"{'a list' if len(args) == 1 else f'{len(args)} arguments'}",
