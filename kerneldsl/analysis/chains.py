@@ -9,6 +9,8 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import NoReturn
 
+from kerneldsl.analysis.aliases import Root
+from kerneldsl.analysis.effects import Accesses
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
@@ -24,7 +26,8 @@ def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
     tuples of arrays.
 
     Raises `UnsupportedConstructError` for an operation of a chain that stands in a loop or under a
-    condition, or that names a state a second time, and where no part is taken before.
+    condition, or that names a state a second time, where no part is taken before, and where a state
+    is only counted: the last block that looks back begins the count of the next launch.
     """
     if not any(_is_chain(unit, name) for name in unit.uses):
         return
@@ -42,6 +45,7 @@ def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
             what = f"kd.{name} is called a second time with the state {state}"
             _fail(unit, call, what, "Give it a state of its own, or combine both values by an op")
         seen.add((name, state))
+    _check_ended(unit)
     for problem in analyze_uniformity(unit, tuples=tuples, scope=Scope.GRID).problems:
         raise UnsupportedConstructError(
             "an operation of kd.chain may not be reached by every thread of the launch: "
@@ -52,6 +56,26 @@ def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
             "changes nothing; a condition may stand around it that arguments alone decide",
             chain=problem.chain,
         )
+
+
+def _check_ended(unit: FunctionUnit) -> None:
+    """Refuse a state that parts are taken from and that is not given to ``chain.before``."""
+    accesses = Accesses(unit)
+    calls = [call for call, _ in _calls(unit, unit.tree, in_loop=False)]
+    ended = frozenset[Root]()
+    for call in calls:
+        if _typing(unit, call) is Typing.CHAIN:
+            ended |= accesses.roots(call.args[0])
+    for call in calls:
+        if _typing(unit, call) is Typing.CHAIN_NEXT and not accesses.roots(call.args[0]) & ended:
+            what = f"{ast.unparse(call.args[0])} is given to kd.chain.next and not to chain.before"
+            remedy = "Take a number with kd.atomic.add, from a counter that is 0 before each launch"
+            _fail(unit, call, what, remedy)
+
+
+def _typing(unit: FunctionUnit, call: ast.Call) -> Typing | None:
+    use = unit.use_of(call)
+    return None if use is None else use.intrinsic.typing
 
 
 def _is_chain(unit: FunctionUnit, name: str) -> bool:

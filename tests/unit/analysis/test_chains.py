@@ -66,9 +66,15 @@ def of_each_thread(state, out):
     out[part] = kd.chain.before(state, part, kd.threadIdx.x)
 
 
+@kd.kernel
+def only_counted(state, out):
+    out[kd.blockIdx.x] = kd.chain.next(state)
+
+
 @pytest.mark.parametrize(
     ("kernel", "error", "text"),
     [
+        (only_counted, UnsupportedConstructError, "is given to kd.chain.next and not to"),
         (in_a_loop, UnsupportedConstructError, "kd.chain.next is in a loop"),
         (twice, UnsupportedConstructError, "called a second time with the state state"),
         (without_a_part, UnsupportedConstructError, "in front of kd.chain.next"),
