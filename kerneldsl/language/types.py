@@ -86,9 +86,12 @@ class TupleType:
     ----------
     elements : tuple of Type
         Types of its elements.
+    names : tuple of str
+        Names of the members of a named tuple, none of another.
     """
 
     elements: tuple[Type, ...]
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         inner = ", ".join(str(e) for e in self.elements)

@@ -17,7 +17,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.error_findings import Finding, find_cause
 from kerneldsl.lowering.numba_internals.moved import moved_name
-from kerneldsl.lowering.numba_text import first_line
+from kerneldsl.lowering.numba_text import first_line, message_of
 
 __all__ = ["translate"]
 
@@ -33,7 +33,7 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
     own = _own_error(error) or moved_name(error)
     if own is not None:
         return own
-    text = str(getattr(error, "msg", None) or error)
+    text = message_of(error)
     finding = find_cause(text, unit, kinds)
     where, expression = _locate(error, unit, finding)
     arguments = ", ".join(
@@ -81,7 +81,7 @@ def _locate(
     error: BaseException, unit: FunctionUnit, finding: Finding | None
 ) -> tuple[SourceLocation, str | None]:
     """Return the innermost place that Numba names, or else the one that the finding is about."""
-    text = str(getattr(error, "msg", None) or error)
+    text = message_of(error)
     for match in _TYPED_AT.finditer(text):
         filename, line = match[1], int(match[2])
         if any(_holds(reached, filename, line) for reached in unit.reachable()):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["arguments_of", "first_line", "last_name", "plain", "unliteral"]
+__all__ = ["arguments_of", "first_line", "last_name", "message_of", "plain", "unliteral"]
 
+#: What colours a terminal; Numba puts it into its messages where colorama is installed.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _LITERAL = re.compile(r"Literal\[(\w+)\]\((.*?)\)")
 _LITERAL_TYPES = {"int": "int64", "bool": "bool", "str": "str"}
 #: Types that no array's element is of, as Numba's text begins, and what they are in Python.
@@ -24,6 +26,11 @@ _OTHER_TYPES = (
 )
 
 
+def message_of(error: BaseException) -> str:
+    """Return the text of an error of Numba's, without colours."""
+    return _COLOUR.sub("", str(getattr(error, "msg", None) or error))
+
+
 def first_line(text: str) -> str:
     """Return the first line that says something of its own."""
     return next(_telling_lines(text), "the compiler gave no reason")
@@ -31,7 +38,7 @@ def first_line(text: str) -> str:
 
 def _telling_lines(text: str) -> Iterator[str]:
     for line in text.splitlines():
-        stripped = re.sub(r"\x1b\[[0-9;]*m", "", line).strip()
+        stripped = line.strip()
         if stripped and not stripped.startswith(("Failed in ", "File ", "During: ", ">>>")):
             yield stripped.rstrip(".")
 

@@ -12,7 +12,7 @@ from numba import types
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
-__all__ = ["element_type", "numba_type", "numba_types"]
+__all__ = ["element_type", "numba_type", "numba_types", "tuple_type"]
 
 
 def _own(row: ElementType) -> types.Type:
@@ -80,8 +80,12 @@ def numba_type(kind: Kind) -> types.Type:
     if isinstance(kind, ArrayKind):
         element = element_type(kind.dtype)
         return types.Array(element, kind.ndim, kind.layout, aligned=kind.element.is_aligned)
-    elements = [numba_type(element) for element in kind.elements]
-    return types.BaseTuple.from_types(elements, _named(kind.names) if kind.names else None)
+    return tuple_type([numba_type(element) for element in kind.elements], kind.names)
+
+
+def tuple_type(elements: list[types.Type], names: tuple[str, ...]) -> types.BaseTuple:
+    """Return the Numba type of a tuple, a named one where there are names."""
+    return types.BaseTuple.from_types(elements, _named(names) if names else None)
 
 
 @cache

@@ -50,7 +50,8 @@ def value_type(found: Any) -> Type:
         case types.Array() if _is_element(plain.dtype):
             return ArrayKind(str(plain.dtype), plain.ndim, plain.layout)
         case types.BaseTuple():
-            return TupleType(tuple(value_type(element) for element in plain.types))
+            elements = tuple(value_type(element) for element in plain.types)
+            return TupleType(elements, tuple(getattr(plain, "fields", ())))
         case NumbaTile():
             return TileType(plain.shape, str(plain.dtype))
         case types.NoneType():

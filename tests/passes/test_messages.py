@@ -7,12 +7,13 @@ import statistics
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import kerneldsl as kd
+from tests.support.extent import full_beyond
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mistakes import HEADER, MISTAKES
@@ -21,12 +22,23 @@ from mistakes import HEADER, MISTAKES
 _UNDERLINE = re.compile(r"(line \d+, in [^\n]*\n[^\n]*\n) +[~^]+\n")
 
 
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+class Coloured:
+    """What Numba marks the parts of its messages with where colorama is installed."""
+
+    def __getattr__(self, part: str) -> Callable[[str], str]:
+        return "\x1b[1m\x1b[31m{}\x1b[0m".format
+
+
+@pytest.fixture(scope="module", params=full_beyond(["coloured", "plain"], ["coloured"]))
+def printed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
     """What ``python mistake.py`` prints for each, without the folder."""
     folder = tmp_path_factory.mktemp("mistakes")
-    with kd.use("cpu"):
-        return {name: _output(folder / f"{name}.py", text) for name, text in MISTAKES.items()}
+    with pytest.MonkeyPatch.context() as patch, kd.use("cpu"):
+        if request.param == "coloured":
+            patch.setattr("numba.core.errors._termcolor_inst", Coloured())
+        yield {name: _output(folder / f"{name}.py", text) for name, text in MISTAKES.items()}
 
 
 def _output(path: Path, text: str) -> str:

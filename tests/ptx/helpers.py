@@ -22,10 +22,11 @@ from kerneldsl.contract import (
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.signatures import parse_signature
-from targets.cuda.architectures import choose_ptx_version, parse_arch
+from targets.cuda.architectures import ARCHITECTURES, choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel
 from targets.cuda.compile.ptxas import assemble
+from targets.cuda.compile.requirements import SINCE
 from tests.support.extent import full_beyond
 from tests.support.python_kernels import unit_of
 
@@ -37,6 +38,7 @@ __all__ = [
     "body_of",
     "compile_ptx",
     "lower",
+    "newer_words",
     "specialize",
     "write",
 ]
@@ -49,6 +51,12 @@ ASSEMBLED_ARCHS = ARCHS[2:]
 QUICK_ARCHS = ("sm_75", "sm_90", "sm_120")
 #: All of them, for ``parametrize``.
 ARCH_PARAMETERS = full_beyond(ARCHS, QUICK_ARCHS)
+
+
+def newer_words(arch: str) -> frozenset[str]:
+    """Words of the language that the architecture is too old for."""
+    number = ARCHITECTURES[arch].number
+    return frozenset(name for name, (first, *_) in SINCE.items() if number < first)
 
 
 def specialize(

@@ -13,10 +13,16 @@ from kerneldsl.errors import CompileError, ToolMissingError
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from targets.cuda.architectures import ARCHITECTURES
-from targets.cuda.compile.requirements import SINCE
 from tests.conformance.kernels import CASES
 from tests.ptx import test_inline, test_intrinsics
-from tests.ptx.helpers import ASSEMBLED_ARCHS, QUICK_ARCHS, assemble_together, lower, write
+from tests.ptx.helpers import (
+    ASSEMBLED_ARCHS,
+    QUICK_ARCHS,
+    assemble_together,
+    lower,
+    newer_words,
+    write,
+)
 from tests.sanitizer.selection import intrinsics_of
 from tests.support.cases import Case
 from tests.support.extent import full_beyond
@@ -59,7 +65,7 @@ def _kernels() -> tuple[tuple[frozenset[str], Any, Any], ...]:
 
 @pytest.mark.parametrize("arch", full_beyond(tuple(ARCHITECTURES), QUICK_ARCHS))
 def test_every_word_is_assembled_or_named(arch: str) -> None:
-    newer = {name for name, (number, *_) in SINCE.items() if ARCHITECTURES[arch].number < number}
+    newer = newer_words(arch)
     written = []
     for words, arguments, options in _kernels():
         is_newer = words & newer

@@ -33,7 +33,7 @@ from kerneldsl.lowering.numba_internals.compiling import (
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.typed_unit import _Session
-from kerneldsl.lowering.types import numba_type
+from kerneldsl.lowering.types import numba_type, tuple_type
 from kerneldsl.lowering.value_types import value_type
 from kerneldsl.placement.registry import get_target
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
@@ -83,7 +83,7 @@ def plain_inference(
 
 def _numba_type(found: Any) -> Any:
     if isinstance(found, TupleType):
-        return types.Tuple([_numba_type(element) for element in found.elements])
+        return tuple_type([_numba_type(element) for element in found.elements], found.names)
     return types.none if found == NONE else numba_type(found)
 
 
