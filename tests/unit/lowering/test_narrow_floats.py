@@ -330,7 +330,7 @@ def chosen_last(a, b, out):
 def test_an_integer_and_a_narrow_float_on_two_paths(whole, condition):
     """Right, or refused: which of both Numba meets first decides, by the version of Python too."""
     a, b = whole(101), kd.bfloat16(2.5)
-    refused = 0
+    refused = []
     for kernel, holder, expected in (
         (one_or_the_other, "variable value", (101, 2.5)),
         (chosen, "conditional expression", (2.5, 101)),
@@ -341,11 +341,12 @@ def test_an_integer_and_a_narrow_float_on_two_paths(whole, condition):
             with kd.use("cpu"):
                 kernel.forall(1)(a, b, out)
         except kd.KernelTypingError as error:
-            refused += 1
-            name = np.dtype(whole).name
-            assert f"the {holder} is bfloat16 on one path and {name} on another" in str(error)
-            assert "Convert each to one type" in error.remedy
-            assert error.where.lineno > kernel.function.__code__.co_firstlineno
+            refused.append((kernel, holder, error))
         else:
             assert out[0] == expected[condition]
     assert refused
+    for kernel, holder, error in refused:
+        name = np.dtype(whole).name
+        assert f"the {holder} is bfloat16 on one path and {name} on another" in str(error)
+        assert "Convert each to one type" in error.remedy
+        assert error.where.lineno > kernel.function.__code__.co_firstlineno

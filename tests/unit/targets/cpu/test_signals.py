@@ -113,6 +113,8 @@ def test_a_forked_child_says_it_too(tmp_path: Path):
     done, said = run_far(
         tmp_path,
         """
+        import warnings
+        warnings.simplefilter("ignore")  # Python's, of a fork beside threads, would be between
         if os.fork() == 0:
             launch(x, count, out)
             os._exit(0)
