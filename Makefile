@@ -129,6 +129,10 @@ occupancy: $(VENV)/.stamp ## a million configurations against NVIDIA's occupancy
 	@KERNELDSL_OCCUPANCY_CONFIGURATIONS=1000000 $(BIN)/python -m pytest -q -s --timeout=0 \
 	  tests/occupancy
 
+.PHONY: accuracy
+accuracy: $(VENV)/.stamp ## every float32 through the functions that the CPU target vectorizes, an hour
+	@$(BIN)/python -m pytest -q -m slow tests/unit/targets/cpu/vector_math/test_exhaustive.py
+
 .PHONY: stress
 stress: $(VENV)/.stamp ## processes, threads and forks under every threading layer
 	@$(BIN)/python -m pytest -q tests/stress

@@ -19,9 +19,9 @@ from tests.support.seeds import fresh_rng
 os.environ.setdefault("KERNELDSL_CACHE", "off")
 
 
-#: File and topic of ``…/test_kernels.py::test_case[cpu-arrays.copy]``.
+#: File, topic and first word of ``…/test_kernels.py::test_case[cpu-groups.sorted_pairs_of_33]``.
 _CONFORMANCE_TOPIC = re.compile(
-    r"(tests/(?:conformance/test_kernels|ptx/test_conformance)\.py)::\w+\[\w+-(\w+)"
+    r"(tests/(?:conformance/test_kernels|ptx/test_conformance)\.py)::\w+\[(?:\w+-)?(\w+(?:\.[a-z]+)?)"
 )
 
 
@@ -29,8 +29,9 @@ _CONFORMANCE_TOPIC = re.compile(
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
     """One process runs all tests of a file, in which a kernel is then compiled once.
 
-    Of the longest files it is a topic of the conformance suite, and a part of the fuzz. Another
-    way to share tests out that is asked for by ``--dist`` stands.
+    Of the longest files it is a topic of the conformance suite, or of a large topic the cases whose
+    names begin with the same word, and a part of the fuzz. Another way to share tests out that is
+    asked for by ``--dist`` stands.
     """
     if config.getoption("dist") != "load":
         return None
