@@ -139,6 +139,7 @@ if TYPE_CHECKING:
         shfl_up_sync as shfl_up_sync,
         shfl_xor_sync as shfl_xor_sync,
     )
+    from kerneldsl.language.intrinsics.cached import load as load, store as store
     from kerneldsl.language.intrinsics.libdevice import libdevice as libdevice
     from kerneldsl.language.intrinsics.memory import (
         const as const,
@@ -326,6 +327,7 @@ _MODULES = {
         "match_any_sync reduce_add_sync reduce_and_sync reduce_max_sync reduce_min_sync "
         "reduce_or_sync reduce_xor_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync"
     ),
+    "kerneldsl.language.intrinsics.cached": "load store",
     "kerneldsl.language.intrinsics.libdevice": "libdevice",
     "kerneldsl.language.intrinsics.memory": "const local shared",
     "kerneldsl.language.intrinsics.places": (

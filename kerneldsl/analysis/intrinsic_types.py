@@ -51,7 +51,7 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
             return Elements(use.static["dtype"], len(use.static["shape"]))
         case Typing.ATOMIC | Typing.ATOMIC_CAS | Typing.ATOMIC_LOAD:
             return first.dtype if isinstance(first, Elements) else None
-        case Typing.BITS | Typing.VALUE | Typing.WIDE_INTEGERS | Typing.EXTREME:
+        case Typing.BITS | Typing.WIDE_INTEGERS | Typing.EXTREME | Typing.VALUE | Typing.ELEMENT:
             return first
         case Typing.CHOICE:
             return arguments[1]

@@ -213,7 +213,7 @@ class _Session:
             make_local=lambda local, node: self._make_local(local, node, body),
             is_plain=body.is_plain,
         )
-        tree.body = [rewriter.visit(s) for s in tree.body]
+        tree.body = rewriter.visit(ast.Module(tree.body, [])).body
         refuse_missing_values(tree, rewriter.callees, reporter)
         if not is_device:
             _check_returns(tree, reporter)

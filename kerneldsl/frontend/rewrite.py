@@ -21,6 +21,7 @@ from kerneldsl.frontend.captured import (
 )
 from kerneldsl.frontend.chains import draws, root_of
 from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
+from kerneldsl.frontend.hinted_accesses import access_of, statements_of_access
 from kerneldsl.frontend.inline_text import read_inline_call
 from kerneldsl.frontend.local_functions import LocalFunction
 from kerneldsl.frontend.operations import checked_operation, is_none, local_lambda
@@ -99,6 +100,8 @@ class Rewriter(OutsideValues):
             self._capture_static, scope.is_outside, local_constants, reporter
         )
         self._counts: dict[str, int] = {}
+        #: The call, as it was written, that is a statement of its own.
+        self._statement: ast.expr | None = None
         self.uses: dict[str, IntrinsicUse] = {}
 
     # Expressions
@@ -158,6 +161,11 @@ class Rewriter(OutsideValues):
         return node
 
     # Statements
+
+    def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
+        self._statement = node.value
+        self.generic_visit(node)
+        return statements_of_access(node, self.uses)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         if self._is_plain:
@@ -376,6 +384,8 @@ class Rewriter(OutsideValues):
                 arguments.append(self._operation(given[parameter], intrinsic, parameter))
             else:
                 arguments.append(self.visit(given[parameter]))
+        if intrinsic.typing is Typing.ELEMENT:
+            arguments = access_of(node, intrinsic, arguments, self._statement, self._reporter)
         return self._use(node, intrinsic, static, arguments)
 
     def _operation(self, node: ast.expr, intrinsic: Intrinsic, parameter: str) -> ast.expr:

@@ -225,4 +225,5 @@ EMITTERS: dict[str, Emitter] = {
     "bitcast": _bit_cast,
     "nanosleep": _nothing,
     "uniform": _same,  # the promise was for the analysis
+    **dict.fromkeys(("load", "store"), _same),  # a target that has hints takes the access with it
 }

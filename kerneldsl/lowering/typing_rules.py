@@ -14,7 +14,7 @@ from kerneldsl.lowering.inline_rule import inline_rule
 from kerneldsl.lowering.packed_views import packed_rule
 from kerneldsl.lowering.tile_types import tile_rule
 from kerneldsl.lowering.types import element_type
-from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer
+from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer, element_rule
 from kerneldsl.lowering.vector_rules import vector_rule, view_rule
 
 __all__ = ["typing_rule"]
@@ -29,6 +29,8 @@ def typing_rule(intrinsic: Intrinsic) -> Any:
             return tile_rule(intrinsic, plain, static)
         if intrinsic.typing is Typing.INLINE:
             return inline_rule(intrinsic, plain, static)
+        if intrinsic.typing is Typing.ELEMENT:
+            return element_rule(intrinsic, plain)
         expected = [p for p in intrinsic.parameters if p not in intrinsic.static]
         if len(plain) != len(expected):
             raise errors.TypingError(

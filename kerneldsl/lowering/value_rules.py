@@ -11,7 +11,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from kerneldsl.lowering.types import element_type
 
-__all__ = ["VALUE_RULES", "check_integer"]
+__all__ = ["VALUE_RULES", "check_integer", "element_rule"]
 
 
 def check_integer(intrinsic: Intrinsic, name: str, arg: Any) -> None:
@@ -123,6 +123,22 @@ def _declared(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, 
 
 def _value(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return args[0](args[0])
+
+
+def element_rule(intrinsic: Intrinsic, args: tuple[Any, ...]) -> Any:
+    """Type what stands around an access of an element, or raise ``TypingError``."""
+    (kind,) = args
+    if isinstance(kind, types.Buffer):
+        raise errors.TypingError(
+            f"{intrinsic!r}: array[index] must be a number or a vector, and is {kind}. Give an "
+            "index for each axis"
+        )
+    if isinstance(kind, types.Record):
+        raise errors.TypingError(
+            f"{intrinsic!r}: array[index] must be a number or a vector, and is {kind}. Give the "
+            "array of a field, array.field, or leave the hint away"
+        )
+    return kind(kind)
 
 
 #: Rules by which :mod:`kerneldsl.lowering.typing_rules` types them.

@@ -74,8 +74,16 @@ def _places(dim: _Index) -> Iterator[_Place]:
         yield x, y, z
 
 
+def _load(array: Any, index: Any, cache: str = "") -> Any:
+    return array[index]
+
+
+def _store(array: Any, index: Any, value: Any, cache: str = "") -> None:
+    array[index] = value
+
+
 #: What computes from one thread's values, or looks at an array.
-_WORDS = {**SCALARS, **VECTORS, "view": view}
+_WORDS = {**SCALARS, **VECTORS, "view": view, "load": _load, "store": _store}
 
 
 class _Atomic:

@@ -157,6 +157,9 @@ class Typing(enum.Enum):
     """As ATOMIC, without a value."""
     ATOMIC_STORE = "(array, index, value) -> none"
     """As ATOMIC, without a result."""
+    ELEMENT = "(array, index) -> element, or (array, index, value) -> none"
+    """The front end makes `array[index]` of the first two, and of a store the assignment of the
+    value; the call stands around the element that is read, or the value, and passes it on."""
     CONSTANT = "(constant) -> constant"
     """The front end puts the argument, which is captured, in the place of the call."""
     VALUE = "(value) -> same type"
@@ -249,7 +252,7 @@ class Intrinsic:
     @property
     def is_view(self) -> bool:
         """True if its result is its first argument, or another way to look at that memory."""
-        return self.typing in (Typing.VALUE, Typing.PACKED, Typing.VIEW)
+        return self.typing in (Typing.VALUE, Typing.ELEMENT, Typing.PACKED, Typing.VIEW)
 
     @property
     def is_index(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kerneldsl.language.intrinsics import (
     atomics,
     barriers,
+    cached,
     chains,
     expert,
     groups,
@@ -24,8 +25,8 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 __all__ = ["INTRINSICS", "find_intrinsic"]
 
 _KINDS = (
-    *(places, barriers, lanes, groups, chains, values, memory, vectors, views, atomics, tiles),
-    expert,
+    *(places, barriers, lanes, groups, chains, values, memory, cached, vectors, views, atomics),
+    *(tiles, expert),
 )
 
 

@@ -35,6 +35,7 @@ from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIn
 from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.lowering.types import numba_types
+from targets.cuda.compile.hint_accesses import hint_accesses
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.intrinsics.faults import helpers
@@ -182,7 +183,8 @@ class _FunctionBuilder:
             **{name: captured.value for name, captured in unit.constants.items()},
             **{name: bind(use) for name, use in unit.uses.items()},
         }
-        tree = self._rewrite(unit)
+        tree, hinted = hint_accesses(unit, self._rewrite(unit))
+        namespace |= hinted
         namespace |= {name: self._device(callee) for name, callee in unit.callees.items()}
         return build_function(tree, unit.name, namespace, unit.filename)
 

@@ -20,6 +20,7 @@ from tests.conformance.kernels import (
     groups,
     guards,
     helpers,
+    hinted,
     ids,
     integers,
     lanes,
@@ -94,6 +95,7 @@ CASES: list[Case] = [
     *records.CASES,
     *packed.CASES,
     *vectors.CASES,
+    *hinted.CASES,
 ]
 
 

@@ -1,0 +1,243 @@
+"""Loads and stores of elements with PTX's cache operators.
+
+They are inline PTX, as LLVM has no such instructions. What is not in global memory, or does not lie
+at a multiple of its size, is accessed as without a hint; LLVM finds the address space of the arrays
+that are arguments, so that no test is left of it.
+
+References
+----------
+PTX ISA, sections "Cache Operators", "ld" and "st"; LLVM, "User Guide for NVPTX Back-end",
+"llvm.nvvm.isspacep.*".
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from llvmlite import ir
+from numba import errors, types
+
+from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.index_rules import check_index
+from kerneldsl.lowering.numba_internals.arrays import element_pointer
+from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
+from kerneldsl.lowering.packed_views import PackedView
+from targets.cuda.intrinsics.synchronize import call_nvvm
+
+__all__ = ["hinted_access"]
+
+_I1, _I8, _I16, _I64 = (ir.IntType(width) for width in (1, 8, 16, 64))
+_GLOBAL_SPACE = 1
+#: The language's words to PTX's operators.
+_LOADS = {"all": "ca", "global": "cg", "streaming": "cs", "last_use": "lu"}
+_STORES = {"all": "wb", "global": "cg", "streaming": "cs", "through": "wt"}
+#: Width of a register to the letter of inline assembly.
+_REGISTERS = {8: "h", 16: "h", 32: "r", 64: "l"}
+
+
+@dataclass(frozen=True)
+class _Form:
+    """An element as one access has it: so many parts of so many bits."""
+
+    count: int
+    width: int
+
+    @property
+    def nbytes(self) -> int:
+        """Its size, at a multiple of which it must lie."""
+        return self.count * self.width // 8
+
+    @property
+    def suffix(self) -> str:
+        """The end of the instruction's name."""
+        return f"{f'.v{self.count}' * (self.count > 1)}.b{self.width}"
+
+    @property
+    def bits(self) -> ir.IntType:
+        """A part, as bits."""
+        return ir.IntType(self.width)
+
+    @property
+    def register(self) -> ir.IntType:
+        """A part in a register; one of 16 bits holds a byte, too."""
+        return _I16 if self.width == 8 else self.bits
+
+    def text(self, first: int) -> str:
+        """Return operands from a number on, as PTX writes a part or a vector."""
+        parts = ", ".join(f"${first + number}" for number in range(self.count))
+        return f"{{{parts}}}" if self.count > 1 else parts
+
+
+def hinted_access(use: IntrinsicUse) -> BoundIntrinsic:
+    """Return what performs ``kd.load`` or ``kd.store`` on an array and an index."""
+    return _bound(use.intrinsic.name, use.static["cache"])
+
+
+@cache
+def _bound(name: str, hint: str) -> BoundIntrinsic:
+    emitter = {"load": _load, "store": _store}[name]
+    return BoundIntrinsic(name, partial(_type_access, name), emitter, {"cache": hint})
+
+
+def _type_access(name: str, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    array, index, *values = args
+    if not isinstance(array, types.Array | PackedView):
+        raise errors.TypingError(f"kerneldsl.{name}: array must be an array, and is {array}")
+    index = check_index(f"kerneldsl.{name}", array, index)
+    if isinstance(array.dtype, types.Record):
+        raise errors.TypingError(
+            f"kerneldsl.{name}: array[index] must be a number or a vector, and is {array.dtype}. "
+            "Give the array of a field, array.field, or leave the hint away"
+        )
+    if values:
+        return types.void(array, index, types.unliteral(values[0]))
+    return array.dtype(array, index)
+
+
+def _form(call: Call) -> _Form | None:
+    """Return how an array's element is accessed, or ``None`` where only LLVM knows."""
+    array = call.signature.args[0]
+    if not isinstance(array, types.Array) or not array.aligned:
+        return None
+    kind = call.context.data_model_manager[array.dtype].get_data_type()
+    parts = kind.elements if isinstance(kind, ir.BaseStructType) else (kind,)
+    width = _width(parts[0])
+    if len(set(parts)) > 1 or len(parts) not in (1, 2, 4) or width not in _REGISTERS:
+        return None
+    form = _Form(len(parts), width)
+    return form if form.nbytes <= 16 else None
+
+
+def _width(kind: ir.Type) -> int:
+    if isinstance(kind, ir.IntType):
+        return int(kind.width)
+    widths = {ir.HalfType(): 16, ir.FloatType(): 32, ir.DoubleType(): 64}
+    return widths.get(kind, 0)
+
+
+def _takes_hint(call: Call, pointer: ir.Value, form: _Form) -> ir.Value:
+    """Return whether an address is of global memory, and one that the access may have."""
+    builder = call.builder
+    address = builder.bitcast(pointer, _I8.as_pointer())
+    is_global = call_nvvm(builder, "isspacep.global", _I1, [address])
+    if form.count == 1:
+        return is_global
+    low = builder.and_(builder.ptrtoint(pointer, _I64), _I64(form.nbytes - 1))
+    return builder.and_(is_global, builder.icmp_unsigned("==", low, _I64(0)))
+
+
+def _global(builder: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
+    kind = ir.PointerType(pointer.type.pointee, _GLOBAL_SPACE)
+    return builder.addrspacecast(pointer, kind)
+
+
+def _load(call: Call) -> ir.Value:
+    form = _form(call)
+    if form is None:
+        return _ordinary_load(call)
+    builder = call.builder
+    pointer = element_pointer(call)
+    with builder.if_else(_takes_hint(call, pointer, form)) as (hinted, plain):
+        with hinted:
+            one = _hinted_load(call, pointer, form)
+            from_one = builder.block
+        with plain:
+            other = _ordinary_load(call)
+            from_other = builder.block
+    found = builder.phi(one.type)
+    found.add_incoming(one, from_one)
+    found.add_incoming(other, from_other)
+    return found
+
+
+def _hinted_load(call: Call, pointer: ir.Value, form: _Form) -> ir.Value:
+    builder, element = call.builder, call.signature.return_type
+    model = call.context.data_model_manager[element]
+    at = _global(builder, pointer)
+    result = form.register
+    if form.count > 1:
+        result = ir.LiteralStructType([form.register] * form.count)
+    letter = _REGISTERS[form.width]
+    text = f"ld.global.{_LOADS[call.static['cache']]}{form.suffix} {form.text(0)}, [${form.count}];"
+    constraint = ",".join([f"={letter}"] * form.count + ["l"])
+    found = builder.asm(
+        ir.FunctionType(result, [at.type]), text, constraint, [at], side_effect=True
+    )
+    # It reads memory and does nothing else, so that LLVM moves no store across it, but others.
+    found.attributes.add("readonly")
+    found.attributes.add("nounwind")
+    kind = model.get_data_type()
+    if form.count == 1:
+        return model.from_data(builder, _of_bits(builder, found, form, kind))
+    data: ir.Value = ir.Constant(kind, ir.Undefined)
+    for number, part in enumerate(kind.elements):
+        bits = builder.extract_value(found, number)
+        data = builder.insert_value(data, _of_bits(builder, bits, form, part), number)
+    return model.from_data(builder, data)
+
+
+def _of_bits(builder: ir.IRBuilder, value: ir.Value, form: _Form, kind: ir.Type) -> ir.Value:
+    if form.register != form.bits:
+        value = builder.trunc(value, form.bits)
+    return builder.bitcast(value, kind)
+
+
+def _ordinary_load(call: Call) -> ir.Value:
+    signature = call.context.typing_context.resolve_function_type(
+        operator.getitem, call.signature.args, {}
+    )
+    read = call.context.get_function(operator.getitem, signature)
+    value = read(call.builder, _converted(call, signature))
+    return call.context.cast(call.builder, value, signature.return_type, call.signature.return_type)
+
+
+def _converted(call: Call, signature: Any) -> list[ir.Value]:
+    """Return the arguments as Numba's own access takes them."""
+    kinds = zip(call.args, call.signature.args, signature.args, strict=True)
+    return [call.context.cast(call.builder, *each) for each in kinds]
+
+
+def _store(call: Call) -> ir.Value:
+    form = _form(call)
+    builder = call.builder
+    if form is None:
+        _ordinary_store(call)
+        return call.context.get_dummy_value()
+    pointer = element_pointer(call)
+    with builder.if_else(_takes_hint(call, pointer, form)) as (hinted, plain):
+        with hinted:
+            _hinted_store(call, pointer, form)
+        with plain:
+            _ordinary_store(call)
+    return call.context.get_dummy_value()
+
+
+def _hinted_store(call: Call, pointer: ir.Value, form: _Form) -> None:
+    builder, context = call.builder, call.context
+    array, _, given = call.signature.args
+    value = context.cast(builder, call.args[2], given, array.dtype)
+    data = context.data_model_manager[array.dtype].as_data(builder, value)
+    parts = [data]
+    if form.count > 1:
+        parts = [builder.extract_value(data, number) for number in range(form.count)]
+    words = [builder.bitcast(part, form.bits) for part in parts]
+    if form.register != form.bits:
+        words = [builder.zext(word, form.register) for word in words]
+    at = _global(builder, pointer)
+    text = f"st.global.{_STORES[call.static['cache']]}{form.suffix} [$0], {form.text(1)};"
+    constraint = ",".join(["l", *[_REGISTERS[form.width]] * form.count, "~{memory}"])
+    kind = ir.FunctionType(ir.VoidType(), [at.type, *[form.register] * form.count])
+    builder.asm(kind, text, constraint, [at, *words], side_effect=True)
+
+
+def _ordinary_store(call: Call) -> None:
+    signature = call.context.typing_context.resolve_function_type(
+        operator.setitem, call.signature.args, {}
+    )
+    write = call.context.get_function(operator.setitem, signature)
+    write(call.builder, _converted(call, signature))
