@@ -30,6 +30,7 @@ from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
+from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
@@ -269,7 +270,9 @@ class _Generator:
             return None
         assert isinstance(self.space, BlockSpace)
         plan = plan_tiles(self.infer_unit(self.unit), math.prod(self.block_dim))
-        return TileWriter(self.unit, plan, self.names, self.space.linear_thread())
+        accesses = TileAccesses(self.unit, self.spec.kinds, self.spec.promises)
+        whole = accesses.stores_of_itself()
+        return TileWriter(self.unit, plan, self.names, self.space.linear_thread(), whole)
 
     def place_tiles(self, tiles: TileWriter) -> None:
         """Reserve the memory of tiles, and of what their operations need beside them."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from kerneldsl.analysis.tile_shapes import Shape
@@ -40,15 +41,23 @@ class TileWriter:
         For the variables that are added.
     thread : ast.expr
         A thread's index in its block.
+    whole : set of str
+        Reserved names of the stores whose elements are all computed before one is written.
     """
 
     def __init__(
-        self, unit: FunctionUnit, plan: TilePlan, names: FreshNames, thread: ast.expr
+        self,
+        unit: FunctionUnit,
+        plan: TilePlan,
+        names: FreshNames,
+        thread: ast.expr,
+        whole: Set[str],
     ) -> None:
         self.unit = unit
         self.plan = plan
         self.names = names
         self.thread = thread
+        self.whole = whole
         #: Arrays that are needed beside the variables: name to number of elements and dtype.
         self.buffers: dict[str, tuple[int, str]] = {}
 
@@ -187,8 +196,17 @@ class TileWriter:
         place = _element_of(name, index)
         place.ctx = ast.Store()
         element = self.element(value, shape, [load(n) for n in names])
-        written: list[ast.stmt] = [ast.Assign([place], element)]
-        return [*before, *self._ranges(shape, name, starts, names, written, None)]
+
+        def loops(body: ast.stmt) -> list[ast.stmt]:
+            return self._ranges(shape, name, starts, names, [body], None)
+
+        assert isinstance(node.func, ast.Name)
+        if node.func.id not in self.whole:
+            return [*before, *loops(ast.Assign([place], element))]
+        computed = self.buffer(math.prod(shape), self.plan.dtypes[node.func.id])
+        linear = _linear(shape, [load(n) for n in names])
+        written = ast.Assign([place], self.at(computed, linear))
+        return [*before, *loops(self.set(computed, linear, element)), *loops(written)]
 
     def _ranges(
         self,

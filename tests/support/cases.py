@@ -189,5 +189,29 @@ def kind_of(value: Any) -> Kind:
 
 
 def copy_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copy the arrays, with their strides' order and values; pass scalars on."""
-    return tuple(a.copy(order="K") if isinstance(a, np.ndarray) else copy.copy(a) for a in args)
+    """Copy the arrays, with their strides' order and values; pass scalars on.
+
+    Views of one array become views of one copy.
+    """
+    owners = [_owner(a) for a in args if isinstance(a, np.ndarray)]
+    shared = {id(each): each for each in owners if sum(each is o for o in owners) > 1}
+    copies = {key: each.copy(order="K") for key, each in shared.items()}
+
+    def copied(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return copy.copy(value)
+        owner = _owner(value)
+        if id(owner) not in copies:
+            return value.copy(order="K")
+        new = copies[id(owner)]
+        offset = value.ctypes.data - owner.ctypes.data
+        return np.ndarray(value.shape, value.dtype, new.data, offset, value.strides)
+
+    return tuple(map(copied, args))
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    """The array whose memory a view looks at."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

@@ -44,7 +44,7 @@ def simulate_spread(
     block = specialization.block_dim
     assert block is not None
     typed = type_unit(specialization.unit, specialization.kinds)
-    unit, plan = spread_tiles(typed, block)
+    unit, plan = spread_tiles(typed, block, specialization.kinds, specialization.promises)
     language = Language()
     names = {
         **unit.namespace,
@@ -166,7 +166,7 @@ _OPERATIONS: dict[str, Any] = {
     "kd_range": range,
     "kd_complex": complex,
     "kd_unsigned": lambda index: index,
-    "kd_place": int,
+    "kd_place": lambda at: max(-(1 << 62), min(int(at), 1 << 62)),
     "kd_unroll": lambda: None,
     "kd_fold_sum": lambda a, b: a + b,
     "kd_fold_max": greatest,

@@ -52,13 +52,19 @@ def _load(array: np.ndarray, at: Any, shape: Any, other: Any, dtype: Any) -> np.
 
 
 def _store(array: np.ndarray, at: Any, tile: np.ndarray, *function: Any) -> None:
-    """Write the elements for which there is a place; a function is called for no other."""
+    """Write the elements for which there is a place; a function is called for no other.
+
+    All elements are computed before the first is written.
+    """
+    computed = []
     for index, place in _places(at, tile.shape):
         if _has(array, place):
             value = tile[index]
             if function:
                 value = function[0](value, *map(np.int64, index), *function[1:])
-            array[place] = cast(value, array.dtype)
+            computed.append((place, cast(value, array.dtype)))
+    for place, value in computed:
+        array[place] = value
 
 
 def _full(shape: Any, value: Any, dtype: Any) -> np.ndarray:

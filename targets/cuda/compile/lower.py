@@ -112,7 +112,8 @@ def _without_tiles(specialization: Specialization) -> tuple[FunctionUnit, Mappin
         # The user's indices alone: those that are added are marked, and are many.
         unit = _marked(unit, specialization)
     block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
-    spread, plan = spread_tiles(type_unit(unit, specialization.kinds), block_dim)
+    typed = type_unit(unit, specialization.kinds)
+    spread, plan = spread_tiles(typed, block_dim, specialization.kinds, specialization.promises)
     return spread, tile_operations(plan)
 
 

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.tile_shapes import Shape, is_tile_use
+from kerneldsl.contract.promises import Promises
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.tile_elements import element_expression
 from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_plan import Layout, TilePlan, plan_tiles, transposed_reads
@@ -28,13 +31,16 @@ from targets.cuda.compile.fold_tiles import FoldSpreader
 from targets.cuda.compile.scan_tiles import ScanSpreader
 from targets.cuda.compile.sort_tiles import SortSpreader
 from targets.cuda.compile.tile_memory import MemorySpreader, plus, times
-from targets.cuda.compile.tile_order import order_tiles
+from targets.cuda.compile.tile_order import TileOrder, order_tiles
 
 __all__ = ["TileSpreader", "spread_tiles"]
 
 
 def spread_tiles(
-    typed: TypedUnit, block_dim: tuple[int, int, int]
+    typed: TypedUnit,
+    block_dim: tuple[int, int, int],
+    kinds: Sequence[Kind],
+    promises: Promises,
 ) -> tuple[FunctionUnit, TilePlan]:
     """Return a kernel without tiles, and what its tiles were.
 
@@ -44,15 +50,26 @@ def spread_tiles(
         A kernel whose tile operations are separated.
     block_dim : tuple of int
         Threads of the block along x, y and z.
+    kinds : sequence of Kind
+        Of its arguments.
+    promises : Promises
+        What holds of them.
     """
     plan = plan_tiles(typed, math.prod(block_dim))
-    return TileSpreader(typed.unit, plan, block_dim).run(), plan
+    order = order_tiles(typed.unit, kinds, promises)
+    return TileSpreader(typed.unit, plan, block_dim, order).run(), plan
 
 
 class TileSpreader:
     """Rewrites the statements of one kernel."""
 
-    def __init__(self, unit: FunctionUnit, plan: TilePlan, block_dim: tuple[int, int, int]) -> None:
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        plan: TilePlan,
+        block_dim: tuple[int, int, int],
+        order: TileOrder,
+    ) -> None:
         self.unit = unit
         self.plan = plan
         self.block_dim = block_dim
@@ -66,7 +83,7 @@ class TileSpreader:
         self.padded = self._find_padded()
         #: Variables that lie in shared memory.
         self.shared = self._find_shared()
-        self.order = order_tiles(unit)
+        self.order = order
         self.loop_depth = 0
 
     def run(self) -> FunctionUnit:
@@ -134,6 +151,15 @@ class TileSpreader:
         return [place_at(each, node) for each in statements] or [place_at(ast.Pass(), node)]
 
     def operation(self, target: str | None, node: ast.Call) -> list[ast.stmt]:
+        """Return the statements of one tile operation, with what waits around them."""
+        assert isinstance(node.func, ast.Name)
+        name, statements = node.func.id, self._operation(target, node)
+        if not statements:
+            return []
+        before = [self.wait()] if name in self.order.before else []
+        return [*before, *statements, *([self.wait()] if name in self.order.after else [])]
+
+    def _operation(self, target: str | None, node: ast.Call) -> list[ast.stmt]:
         """Return the statements of one tile operation, whose result the target takes."""
         use = self.unit.use_of(node)
         assert use is not None
@@ -144,13 +170,12 @@ class TileSpreader:
         if dtype is None:
             return []  # never run
         if name == "store":
-            return self._in_order(node.func.id, MemorySpreader(self, shape).store(node, dtype))
+            return MemorySpreader(self, shape).store(node, dtype)
         if target is None:
             return []
         match name:
             case "load":
-                loaded = self._write(target, MemorySpreader(self, shape).load(target, node))
-                return self._in_order(node.func.id, loaded)
+                return self._write(target, MemorySpreader(self, shape).load(target, node))
             case "each":
                 return self._write(target, self._each(target, node.args[0], shape))
             case "of":
@@ -179,11 +204,6 @@ class TileSpreader:
         if target not in self.shared:
             return statements
         return [self.wait(), *statements, self.wait()]
-
-    def _in_order(self, name: str, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Let threads wait around an access of memory that other statements access."""
-        before = [self.wait()] if name in self.order.before else []
-        return [*before, *statements, *([self.wait()] if name in self.order.after else [])]
 
     # -- elements ---------------------------------------------------------------------------------
 

@@ -70,13 +70,15 @@ class MemorySpreader:
             element = spreader.element(value, self.shape, index, slot)
             return [ast.If(test, [ast.Assign([where], element)], [])]
 
+        assert isinstance(node.func, ast.Name)
+        if node.func.id in spreader.order.between:
+            return [*before, *self._in_turn(value, dtype, name, starts)]
         if len(self.shape) > 1:
             return [*before, *spreader.slots(layout, write)]
         own = spreader.held(value, self.shape, dtype)
         computed: list[ast.stmt] = []
         if own is None:
-            own = self.names.make("group")
-            spreader.array(own, "local", layout.rounds * layout.group, dtype)
+            own = self._registers(dtype)
             computed = spreader.slots(layout, self._computing(own, value))
         given = map(load, (name, own, starts[0], spreader.thread))
         stored = [*computed, ast.Expr(call(f"kd_put_{layout.count}", *given))]
@@ -85,6 +87,32 @@ class MemorySpreader:
         # It is called for elements that the array has a place for, and for no other.
         is_wide = call(f"kd_is_wide_{layout.count}", load(name), load(starts[0]))
         return [*before, ast.If(is_wide, stored, spreader.slots(layout, write))]
+
+    def _in_turn(
+        self, value: ast.expr, dtype: str, array: str, starts: list[str]
+    ) -> list[ast.stmt]:
+        """Compute every element that there is a place for, and write none before."""
+        spreader = self.spreader
+        own = self._registers(dtype)
+
+        def compute(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
+            test, _ = self._place(array, starts, index)
+            element = spreader.element(value, self.shape, index, slot)
+            return [ast.If(test, [spreader.set(own, slot, element)], [])]
+
+        def write(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
+            test, where = self._place(array, starts, index)
+            where.ctx = ast.Store()
+            return [ast.If(test, [ast.Assign([where], spreader.at(own, slot))], [])]
+
+        computed, written = (spreader.slots(self.layout, each) for each in (compute, write))
+        return [*computed, spreader.wait(), *written]
+
+    def _registers(self, dtype: str) -> str:
+        """Declare an array for a thread's elements."""
+        name = self.names.make("group")
+        self.spreader.array(name, "local", self.layout.rounds * self.layout.group, dtype)
+        return name
 
     def _computing(
         self, own: str, value: ast.expr

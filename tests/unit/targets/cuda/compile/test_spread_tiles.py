@@ -7,6 +7,7 @@ import pytest
 
 from tests.conformance.kernels import (
     tile_axes,
+    tile_order,
     tile_scans,
     tile_sorts,
     tile_transposes,
@@ -26,6 +27,7 @@ _CASES = [
     *tile_scans.CASES,
     *tile_sorts.CASES,
     *tiles_and_threads.CASES,
+    *tile_order.CASES,
     *tile_transposes.CASES,
 ]
 
