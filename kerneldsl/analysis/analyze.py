@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from kerneldsl.analysis.chains import check_chains
+from kerneldsl.analysis.chains import chain_states, check_chains
 from kerneldsl.analysis.effects import array_effects, augmented_values
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.tile_shapes import uses_tiles
@@ -41,10 +41,12 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
     problems: tuple[BarrierProblem, ...] = ()
     overlapping: tuple[BarrierProblem, ...] = ()
+    states = frozenset[int]()
     if has_barrier:
         flat = inline_block_functions(unit)
         problems, overlapping = barrier_problems(flat, tuple_parameters(unit, kinds))
         check_chains(flat, tuple_parameters(unit, kinds))
+        states = chain_states(flat)
     read, written = array_effects(unit)
     return KernelTraits(
         uses_block=uses_block,
@@ -62,6 +64,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
         barrier_problems_if_overlapping=overlapping,
         uses_tiles=uses_tiles(unit),
         views_vectors=any(use.intrinsic.typing is Typing.VIEW for use in uses),
+        chain_states=states,
     )
 
 

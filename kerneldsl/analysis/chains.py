@@ -11,12 +11,13 @@ from typing import NoReturn
 
 from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.effects import Accesses
+from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope, Typing
 
-__all__ = ["check_chains"]
+__all__ = ["chain_states", "check_chains"]
 
 
 def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
@@ -56,6 +57,32 @@ def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
             "changes nothing; a condition may stand around it that arguments alone decide",
             chain=problem.chain,
         )
+
+
+def chain_states(unit: FunctionUnit) -> frozenset[int]:
+    """Find the parameters that are, as they are, states of chains in every launch.
+
+    Functions of the unit that have a barrier are inlined. What stands under a condition, or behind
+    a ``return``, may not be reached, and of a part of an array the size is not known.
+    """
+    if not any(_is_chain(unit, name) for name in unit.uses):
+        return frozenset()
+    bound = assigned_names(unit.tree.body)
+    found = set[int]()
+    for statement in unit.tree.body:
+        if any(isinstance(node, _CONDITIONS) for node in ast.walk(statement)):
+            if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
+                break
+            continue
+        for call, _ in _calls(unit, statement, in_loop=False):
+            match call.args[0]:
+                case ast.Name(name) if name in unit.parameters and name not in bound:
+                    found.add(unit.parameters.index(name))
+    return frozenset(found)
+
+
+#: What may leave out some of its parts.
+_CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.For, ast.While, ast.Try, ast.Match)
 
 
 def _check_ended(unit: FunctionUnit) -> None:

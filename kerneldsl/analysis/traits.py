@@ -56,3 +56,5 @@ class KernelTraits:
     uses_tiles: bool = False
     #: It views arrays as vectors, of which it accesses several elements at once.
     views_vectors: bool = False
+    #: Positions of array parameters that every launch takes for the state of a chain.
+    chain_states: frozenset[int] = frozenset()

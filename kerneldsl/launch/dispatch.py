@@ -17,6 +17,7 @@ from kerneldsl.contract import Compiler, Device, DeviceLike, Dim3, LaunchConfig,
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.arguments.staging import HostArray, Progress, launch_staged
+from kerneldsl.launch.chain_states import check_chain_states
 from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.executable import Loaded
 from kerneldsl.launch.request import (
@@ -123,6 +124,8 @@ class Dispatcher:
                 if not check_shape(request):
                     return  # an empty extent
                 loaded, config = prepare(request)
+            if state.traits.chain_states:
+                check_chain_states(request, config)
             values = binding.values
             if shape.extent is not None:
                 values += shape.extent

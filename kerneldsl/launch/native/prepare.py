@@ -14,6 +14,7 @@ from typing import Any
 from kerneldsl.contract.abi import ArrayParameters, ParameterLayout
 from kerneldsl.errors import KernelError
 from kerneldsl.launch.arguments.binding import kinds_of
+from kerneldsl.launch.chain_states import chain_state_size
 from kerneldsl.launch.dispatch import Dispatcher, Launchable
 from kerneldsl.launch.native.conditions import Condition, Distinct, Within, pack_conditions
 from kerneldsl.launch.native.guards import capture_guards, device_guards, log_guards
@@ -100,6 +101,13 @@ def _conditions(
         return None  # arguments that do not overlap would get better code
     written = state.traits.written
     conditions = conditions_of(compiled, found, arrays, extent, written)
+    if state.traits.chain_states:
+        least = chain_state_size(launchable.config)
+        conditions += [
+            Within(array.extents.start, low=least, is_of_array=True)
+            for array in arrays
+            if array.position in state.traits.chain_states
+        ]
     if state.overlap_matters:
         conditions += [
             Distinct(first, second)
