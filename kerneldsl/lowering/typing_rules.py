@@ -16,6 +16,7 @@ from kerneldsl.lowering.tile_types import tile_rule
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer, element_rule
 from kerneldsl.lowering.vector_rules import vector_rule, view_rule
+from kerneldsl.lowering.vectors import VectorType
 
 __all__ = ["typing_rule"]
 
@@ -144,7 +145,12 @@ def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, An
     if not array.mutable:
         raise errors.TypingError(f"{intrinsic!r}: the array is read-only")
     for value in values:
-        if not isinstance(value, types.Number | types.Boolean) or (
+        if isinstance(array.dtype, VectorType):
+            if value != array.dtype:
+                raise errors.TypingError(
+                    f"{intrinsic!r}: the value must be a {array.dtype}, and is {value}"
+                )
+        elif not isinstance(value, types.Number | types.Boolean) or (
             isinstance(value, types.Complex)
         ):
             raise errors.TypingError(

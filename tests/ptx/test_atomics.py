@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.contract import ArrayPromises, Promises
+from kerneldsl.errors import KernelTypingError
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.atomics import ATOMIC_ARITHMETIC, ATOMIC_BITWISE
-from tests.ptx.helpers import ARCH_PARAMETERS, body_of, compile_ptx
+from targets.cuda.compile.compiler import compile_kernel
+from tests.ptx.helpers import (
+    ARCH_PARAMETERS,
+    ASSEMBLED_ARCHS,
+    assemble_together,
+    body_of,
+    compile_ptx,
+    lower,
+    specialize,
+)
 
 _PTX = {
     "int32": "s32",
@@ -172,3 +185,74 @@ def test_the_index_of_a_matrix_is_a_tuple() -> None:
         kd.atomic.max(x, (i, j), 1)
 
     assert "atom.global.max.u64" in body_of(compile_ptx(scatter, "uint64[:, :]"))
+
+
+def add_four(x, out):
+    i = kd.grid(1)
+    outs = kd.view(out, kd.float32x4)
+    kd.atomic.add(outs, i % 3, kd.view(x, kd.float32x4)[i])
+
+
+_ALIGNED = Promises((ArrayPromises(16), ArrayPromises(16)), is_disjoint=True)
+
+
+@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
+def test_a_vector_is_added_by_one_instruction_where_there_is_one(arch: str) -> None:
+    compiled = compile_ptx(add_four, "float32[::1], float32[::1]", arch, promises=_ALIGNED)
+    lines = map(str.strip, body_of(compiled).splitlines())
+    added = [line for line in lines if line.startswith(("atom.", "red."))]
+    if int(arch[3:].rstrip("a")) >= 90:
+        (one,) = added
+        assert one.startswith("atom.relaxed.gpu.global.add.v4.f32 {")
+        assert compiled.ptx_version >= (8, 1)
+    else:
+        assert len(added) == 4
+        assert all(each.startswith(("atom.global.add.f32", "red.global.add.f32")) for each in added)
+    if arch in ASSEMBLED_ARCHS:
+        assert assemble_together([compiled], arch) == 1
+
+
+def test_a_vector_that_may_not_be_aligned_is_asked_for_its_address() -> None:
+    body = body_of(compile_ptx(add_four, "float32[::1], float32[::1]", "sm_90"))
+    assert body.count("global.add.v4.f32") == 1
+    assert body.count("global.add.f32") == 4
+
+
+def test_an_old_version_of_ptx_adds_one_by_one() -> None:
+    specialization = specialize(add_four, "float32[::1], float32[::1]", promises=_ALIGNED)
+    old = compile_kernel(specialization, arch="sm_90", ptx_version="7.8").ptx
+    assert (old.count("add.v4.f32"), old.count("global.add.f32")) == (0, 4)
+
+
+def add_to_shared(x):
+    held = kd.shared.array(4, kd.float32x4)
+    t = kd.threadIdx.x
+    kd.atomic.add(held, t % 4, kd.float32x4(1, 2, 3, 4))
+    kd.syncthreads()
+    x[t] = held[t % 4].x
+
+
+def test_in_shared_memory_numbers_are_added_one_by_one() -> None:
+    body = body_of(compile_ptx(add_to_shared, "float32[::1]", "sm_90"))
+    assert body.count("shared.add.f32") == 4
+    assert "add.v4" not in body
+
+
+def _wrong_value(x):
+    kd.atomic.add(kd.view(x, kd.float32x4), 0, x[0])
+
+
+def _wrong_operation(x):
+    kd.atomic.max(kd.view(x, kd.float32x4), 0, kd.float32x4(1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (_wrong_value, "the value must be a float32x4, and is float32"),
+        (_wrong_operation, "and is float32x4"),
+    ],
+)
+def test_other_vectors_and_operations_are_refused(function: Any, message: str) -> None:
+    with pytest.raises(KernelTypingError, match=message):
+        lower(function, "float32[::1]")

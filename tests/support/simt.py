@@ -18,7 +18,7 @@ from tests.support.groups import GROUP_WORDS, of_group
 from tests.support.ptx_words import NV
 from tests.support.scalars import SCALARS
 from tests.support.tile_words import TILE_WORDS, of_tile
-from tests.support.vectors import VECTORS, VectorMaker, view
+from tests.support.vectors import VECTORS, VectorArray, VectorMaker, view
 from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
 
 __all__ = ["BARRIERS", "STOPS", "Body", "DivergentBarrierError", "Launch", "Stop", "Thread"]
@@ -104,6 +104,10 @@ class _Atomic:
         array[index] = np.asarray(value).astype(array.dtype)
 
     def add(self, array: Any, index: Any, value: Any) -> Any:
+        if isinstance(array, VectorArray):
+            old = array[index]
+            array[index] = old + value
+            return old
         return self._update(array, index, lambda old: old + array.dtype.type(value))
 
     def sub(self, array: Any, index: Any, value: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kerneldsl.language.element_types import ELEMENT_TYPES, Atomics
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, IntrinsicGroup, Scope, Typing
 
-__all__ = ["ATOMIC_ARITHMETIC", "ATOMIC_BITWISE", "ATOMIC_WRAPPING", "atomic"]
+__all__ = ["ATOMIC_ARITHMETIC", "ATOMIC_BITWISE", "ATOMIC_VECTORS", "ATOMIC_WRAPPING", "atomic"]
 
 
 def _atomic_dtypes(group: Atomics) -> tuple[str, ...]:
@@ -23,6 +23,8 @@ ATOMIC_ARITHMETIC = _atomic_dtypes(Atomics.ARITHMETIC)
 ATOMIC_BITWISE = _atomic_dtypes(Atomics.BITWISE)
 #: dtypes of the wrapping increment and decrement.
 ATOMIC_WRAPPING = _atomic_dtypes(Atomics.WRAPPING)
+#: Vectors to whose numbers one operation adds.
+ATOMIC_VECTORS = ("float32x2", "float32x4")
 
 
 def _atomic(name: str, summary: str, dtypes: tuple[str, ...]) -> Intrinsic:
@@ -76,7 +78,11 @@ atomic = IntrinsicGroup(
             ("value",),
             Typing.ATOMIC_STORE,
         ),
-        "add": _atomic("add", "Add `value` to an element.", ATOMIC_ARITHMETIC),
+        "add": _atomic(
+            "add",
+            "Add `value` to an element; of a vector to each number by itself.",
+            (*ATOMIC_ARITHMETIC, *ATOMIC_VECTORS),
+        ),
         "sub": _atomic("sub", "Subtract `value` from an element.", ATOMIC_ARITHMETIC),
         "max": _atomic(
             "max",

@@ -8,11 +8,13 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
+from kerneldsl.lowering.vectors import VectorType
 
 __all__ = ["ATOMICS", "fence"]
 
@@ -35,8 +37,23 @@ _NATIVE_INTEGER = {
 
 def _read_modify_write(short: str, private: bool, call: Call) -> ir.Value:
     """Perform an operation on an element; on memory of one block, an ordinary one is atomic."""
-    context, builder, dtype = call.context, call.builder, call.signature.return_type
+    builder, dtype = call.builder, call.signature.return_type
     pointer, value = element_pointer(call), call.args[2]
+    if not isinstance(dtype, VectorType):
+        return _update(call, short, dtype, pointer, value, private=private)
+    parts = []
+    for number in range(len(dtype.fields)):
+        place = cgutils.gep_inbounds(builder, pointer, 0, number)
+        part = builder.extract_value(value, number)
+        parts.append(_update(call, short, dtype.item, place, part, private=private))
+    return cgutils.pack_struct(builder, parts)
+
+
+def _update(
+    call: Call, short: str, dtype: Any, pointer: ir.Value, value: ir.Value, *, private: bool
+) -> ir.Value:
+    """Perform it on one number at an address."""
+    context, builder = call.context, call.builder
     if private:
         model = context.data_model_manager[dtype]
         old = model.from_data(builder, builder.load(pointer))

@@ -21,7 +21,7 @@ from kerneldsl.lowering.faults import FaultTable
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.barriers import check_barriers
-from targets.cuda.compile.requirements import check_words
+from targets.cuda.compile.requirements import check_words, preferred_ptx
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ def compile_kernel(
         For a mapping that the kernel cannot have.
     """
     architecture = parse_arch(arch)
-    version = choose_ptx_version(architecture, ptx_version or specialization.ptx_version)
+    wanted = ptx_version or specialization.ptx_version
+    version = choose_ptx_version(
+        architecture, wanted or preferred_ptx(specialization, architecture)
+    )
     _check_options(specialization, architecture)
     _check_shared(specialization, specialization.traits.static_shared_bytes, architecture)
     _check_local(specialization, architecture)

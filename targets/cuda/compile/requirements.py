@@ -13,15 +13,34 @@ from __future__ import annotations
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import CompileError
 from kerneldsl.utilities.formatting import format_version
-from targets.cuda.architectures import Architecture, PtxVersion
+from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version
 
-__all__ = ["SINCE", "check_words"]
+__all__ = ["SINCE", "VECTOR_ATOMICS", "check_words", "preferred_ptx"]
 
 #: Name of each word to the first compute capability and PTX version with it, and what there is
 #: before.
 SINCE: dict[str, tuple[int, PtxVersion, str]] = {
     "nv.tanh_approx_f32": (75, (7, 0), "math.tanh(x)"),
 }
+
+
+#: The first compute capability and PTX version that add to a vector by one instruction.
+VECTOR_ATOMICS: tuple[int, PtxVersion] = (90, (8, 1))
+
+
+def preferred_ptx(specialization: Specialization, arch: Architecture) -> PtxVersion | None:
+    """Return the PTX version for a kernel that has an instruction in no older one.
+
+    ``None`` says that the oldest that serves will do.
+    """
+    number, version = VECTOR_ATOMICS
+    if arch.number < number or choose_ptx_version(arch) >= version:
+        return None
+    uses = (use for unit in specialization.unit.reachable() for use in unit.uses.values())
+    may_add = specialization.traits.views_vectors and any(
+        use.intrinsic.name == "atomic.add" for use in uses
+    )
+    return version if may_add else None
 
 
 def check_words(

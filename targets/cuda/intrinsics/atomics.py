@@ -20,14 +20,12 @@ from numba import types
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
 from kerneldsl.lowering.numba_internals.llvm import BFLOAT
+from kerneldsl.lowering.vectors import VectorType
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
-from targets.cuda.intrinsics.ordered_accesses import ordered_access
+from targets.cuda.intrinsics.ordered_accesses import DEVICE_RELAXED, ordered_access
+from targets.cuda.intrinsics.vector_atomics import vector_add
 
 __all__ = ["EMITTERS"]
-
-# llvmlite has no field for the scope, and writes the ordering as it is given.
-_ORDER = 'syncscope("device") monotonic'
-
 
 #: Operation to LLVM's, for signed, unsigned and floating-point elements.
 _OPERATIONS = {
@@ -46,6 +44,8 @@ _OPERATIONS = {
 
 def _read_modify_write(operation: str, call: Call) -> ir.Value:
     element = call.signature.return_type
+    if isinstance(element, VectorType):
+        return _add_to_vector(call, element)
     column = 2 if isinstance(element, types.Float) else 0 if element.signed else 1
     name = _OPERATIONS[operation][column]
     pointer = element_pointer(call)
@@ -58,8 +58,16 @@ def _read_modify_write(operation: str, call: Call) -> ir.Value:
     if isinstance(element, types.Float) and isinstance(kind, ir.IntType):  # bfloat16, as bits
         pointer = call.builder.bitcast(pointer, BFLOAT.as_pointer())
         stored = call.builder.bitcast(stored, BFLOAT)
-    old = call.builder.atomic_rmw(name, pointer, stored, _ORDER)
+    old = call.builder.atomic_rmw(name, pointer, stored, DEVICE_RELAXED)
     return model.from_data(call.builder, call.builder.bitcast(old, kind))
+
+
+def _add_to_vector(call: Call, element: VectorType) -> ir.Value:
+    builder, count = call.builder, len(element.fields)
+    value = call.args[2]
+    parts = [builder.extract_value(value, number) for number in range(count)]
+    pointer = builder.bitcast(element_pointer(call), parts[0].type.as_pointer())
+    return call_by_architecture(builder, vector_add(count), value.type, [pointer, *parts])
 
 
 def _compare_and_swap(call: Call) -> ir.Value:
@@ -72,7 +80,7 @@ def _compare_and_swap(call: Call) -> ir.Value:
         bits = ir.IntType(element.bitwidth)
         pointer = call.builder.bitcast(pointer, bits.as_pointer())
         expected, value = call.builder.bitcast(expected, bits), call.builder.bitcast(value, bits)
-    pair = call.builder.cmpxchg(pointer, expected, value, _ORDER, "monotonic")
+    pair = call.builder.cmpxchg(pointer, expected, value, DEVICE_RELAXED, "monotonic")
     old = call.builder.extract_value(pair, 0)
     return model.from_data(call.builder, call.builder.bitcast(old, stored))
 

@@ -5,8 +5,8 @@ by name, and what writes PTX links the definition for its architecture.
 
 References
 ----------
-PTX ISA, sections "dp4a", "nanosleep", "activemask", "match.sync" and "redux.sync", "Target ISA
-Notes" and "PTX ISA Notes".
+PTX ISA, sections "dp4a", "nanosleep", "activemask", "match.sync", "redux.sync" and "atom",
+"Target ISA Notes" and "PTX ISA Notes".
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from llvmlite import ir
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.scalars import byte_dot, call_llvm
 from targets.cuda.architectures import Architecture, PtxVersion
-from targets.cuda.intrinsics import ordered_accesses, warp_values
+from targets.cuda.compile.requirements import VECTOR_ATOMICS
+from targets.cuda.intrinsics import ordered_accesses, vector_atomics, warp_values
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["call_by_architecture", "definitions", "is_by_architecture"]
@@ -165,6 +166,15 @@ _OPERATIONS: dict[str, _Operation] = {
     },
     "nanosleep": _Operation(ir.FunctionType(_VOID, (_I32,)), 70, (6, 3), _sleep, _go_on),
     "activemask": _Operation(ir.FunctionType(_I32, ()), 60, (6, 2), _active_lanes, _voting_lanes),
+    **{
+        vector_atomics.vector_add(count): _Operation(
+            vector_atomics.add_kind(count),
+            *VECTOR_ATOMICS,
+            vector_atomics.add_vector,
+            vector_atomics.add_parts,
+        )
+        for count in (2, 4)
+    },
     **_accesses(),
     **_values(),
     **_reductions(),

@@ -15,7 +15,11 @@ from llvmlite import ir
 
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
-__all__ = ["ACCESSES", "OrderedAccess", "ordered_access"]
+__all__ = ["ACCESSES", "DEVICE_RELAXED", "OrderedAccess", "ordered_access"]
+
+#: Order of read-modify-write operations. llvmlite has no field for the scope, and writes the
+#: ordering as it is given.
+DEVICE_RELAXED = 'syncscope("device") monotonic'
 
 #: Scope to LLVM's name of it, and that of the fence.
 _SCOPES = {"block": ("block", "cta"), "device": ("device", "gl"), "system": ("", "sys")}

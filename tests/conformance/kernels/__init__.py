@@ -44,6 +44,7 @@ from tests.conformance.kernels import (
     tiles,
     tiles_and_threads,
     values,
+    vector_atomics,
     vectors,
     warp_loops,
     warps,
@@ -98,6 +99,7 @@ CASES: list[Case] = [
     *packed.CASES,
     *vectors.CASES,
     *hinted.CASES,
+    *vector_atomics.CASES,
 ]
 
 
