@@ -22,6 +22,7 @@ __all__ = [
     "check_array",
     "check_out",
     "check_same_kind",
+    "computing_dtype",
     "contiguous_1d",
     "destination",
     "finish",
@@ -36,6 +37,8 @@ _NUMERIC = frozenset(
     ["bool", "complex64", "complex128", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
+#: Floats that are computed with as float32.
+_HALVES = ("float16", "bfloat16")
 
 
 def check_array(
@@ -45,6 +48,7 @@ def check_array(
     kinds: str = "biufc",
     dtypes: tuple[str, ...] | None = None,
     ndim: int | None = None,
+    halves: bool = False,
 ) -> None:
     """Refuse what is no array, or one of another dtype or rank.
 
@@ -60,6 +64,8 @@ def check_array(
         Names of the dtypes that are taken, instead of `kinds`.
     ndim : int, optional
         The rank; any by default.
+    halves : bool
+        Whether float16 and bfloat16 are taken beside `kinds`.
 
     Raises
     ------
@@ -76,9 +82,10 @@ def check_array(
             "kd.as_array(…)",
         )
     dtype = value.dtype
-    taken = dtype.name in dtypes if dtypes else dtype.kind in kinds and dtype.name in _NUMERIC
-    if not (taken and dtype.isnative):
-        wanted = dtypes or tuple(sorted(n for n in _NUMERIC if np.dtype(n).kind in kinds))
+    wanted = dtypes or tuple(sorted(n for n in _NUMERIC if np.dtype(n).kind in kinds))
+    if halves and not dtypes:
+        wanted += _HALVES
+    if not (dtype.name in wanted and dtype.isnative):
         raise ArgumentTypeError(
             f"{name} has the dtype {dtype}",
             value=dtype,
@@ -96,7 +103,7 @@ def check_array(
 
 def _nearest(dtype: np.dtype[Any], wanted: tuple[str, ...]) -> str:
     """Return the smallest of some dtypes that holds every value of another, if one does."""
-    by_size = sorted(wanted, key=lambda name: np.dtype(name).itemsize)
+    by_size = sorted(set(wanted) - {"bfloat16"}, key=lambda name: np.dtype(name).itemsize)
     fallback = "float64" if "float64" in wanted else wanted[-1]
     return next((name for name in by_size if np.can_cast(dtype, name)), fallback)
 
@@ -151,6 +158,11 @@ def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind in "bi":
         return np.dtype(np.int64)
     return np.dtype(np.uint64) if dtype.kind == "u" else dtype
+
+
+def computing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which numbers are combined: float32 for floats of 16 bits."""
+    return np.dtype(np.float32) if dtype.name in _HALVES else dtype
 
 
 def on_device(array: Array) -> Array:

@@ -1,7 +1,32 @@
-"""Reductions: many elements to one."""
+"""Reductions: many elements to one, of a whole array or along axes, as NumPy names them.
+
+How an array is laid out for any of them is said in :mod:`stdlib_kernels.reduce.arrangement`.
+"""
 
 from __future__ import annotations
 
-from stdlib_kernels.reduce.summation import sum
+from stdlib_kernels.reduce.custom import reduce
+from stdlib_kernels.reduce.extremes import max, min
+from stdlib_kernels.reduce.moments import std, var
+from stdlib_kernels.reduce.norms import dot, norm
+from stdlib_kernels.reduce.places import argmax, argmin
+from stdlib_kernels.reduce.summation import mean, prod, sum
+from stdlib_kernels.reduce.truth import all, any, count_nonzero
 
-__all__ = ["sum"]
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "dot",
+    "max",
+    "mean",
+    "min",
+    "norm",
+    "prod",
+    "reduce",
+    "std",
+    "sum",
+    "var",
+]

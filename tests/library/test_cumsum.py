@@ -96,3 +96,13 @@ def test_refusals(target):
         cumsum(np.ones(3, np.int32), out=np.zeros(3, np.int32))
     with pytest.raises(ArgumentValueError, match=r"out has the shape \(4,\)"):
         cumsum(np.ones(3), out=np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "advised"), [("float16", "float32"), ("bfloat16", "float32"), (">i4", "int32")]
+)
+def test_the_dtype_that_is_advised_holds_the_elements(dtype, advised):
+    x = np.ones(3, getattr(kd, dtype, dtype))
+    with pytest.raises(kd.ArgumentTypeError, match=rf"x\.astype\(np\.{advised}\)"):
+        cumsum(x)
+    assert cumsum(x.astype(advised)).tolist() == [1, 2, 3]

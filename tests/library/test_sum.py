@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -12,19 +13,25 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
 from stdlib_kernels import reduce
-from stdlib_kernels.reduce.chunks import BLOCK
-from stdlib_kernels.reduce.summation import MAX_CHUNKS, MIN_CHUNK
+from stdlib_kernels.reduce.arrangement import (
+    BLOCK,
+    LONG_ROW,
+    MIN_ROW_PART,
+    ROW_BLOCKS,
+    SHORT_ROW,
+    WARP,
+)
 from tests.support.arrays import random_array, strided
 from tests.support.extent import QUICK_DTYPES, examples, full_beyond
 
 EXACT = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-SIZES = [0, 1, 2, 31, 255, 256, 257, MIN_CHUNK, MIN_CHUNK + 1, 100_003]
+SIZES = [0, 1, 2, 31, 63, 64, 257, LONG_ROW, MIN_ROW_PART, MIN_ROW_PART + 1, 100_003]
 
 
 def assert_close_sum(got: np.generic, x: np.ndarray) -> None:
     """Each element is rounded at most once for each level and each step of a thread."""
     assert got.dtype == x.dtype
-    rows = (x.size / MAX_CHUNKS + MIN_CHUNK + MAX_CHUNKS) / BLOCK
+    rows = (x.size / ROW_BLOCKS + 2 * MIN_ROW_PART) / BLOCK + LONG_ROW / WARP + SHORT_ROW
     steps = rows + 2 * math.log2(BLOCK) + 2
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
     scale = np.abs(x).astype(np.float64).sum()
@@ -49,34 +56,39 @@ def test_floats_within_rounding(call, rng, dtype):
 
 
 def test_chunks_larger_than_the_smallest(call, rng):
-    x = random_array(rng, MIN_CHUNK * MAX_CHUNKS + 12_345, "float32")
+    x = random_array(rng, MIN_ROW_PART * ROW_BLOCKS + 12_345, "float32")
     assert_close_sum(call(reduce.sum, x), x)
 
 
-def in_documented_order(x: np.ndarray, chunk: int) -> np.ndarray:
-    """Add up each chunk as `chunk_sums` says: columns of rows of BLOCK, then a tree."""
+def in_documented_order(x: np.ndarray) -> np.float32:
+    """Add up as `fold_rows` says: a thread its column, lanes of a warp in a tree, then warps."""
+    if x.size < SHORT_ROW:
+        return np.float32(functools.reduce(np.add, x, np.float32(0)))
+    while x.size > 1:
+        x = one_pass(x)
+    return x[0]
+
+
+def one_pass(x: np.ndarray) -> np.ndarray:
+    """Return the sum of each part of a row."""
     sums = []
-    for first in range(0, max(x.size, 1), chunk):
-        part = x[first : first + chunk]
-        columns = np.zeros(BLOCK, x.dtype)
-        for row in range(0, part.size, BLOCK):
-            elements = part[row : row + BLOCK]
+    block = BLOCK if x.size > LONG_ROW else WARP
+    for first in range(0, x.size, MIN_ROW_PART):
+        part = x[first : first + MIN_ROW_PART]
+        columns = np.zeros(block, x.dtype)
+        for row in range(0, part.size, block):
+            elements = part[row : row + block]
             columns[: elements.size] += elements
-        width = BLOCK // 2
-        while width:
-            columns[:width] += columns[width : 2 * width]
-            width //= 2
-        sums.append(columns[0])
+        while columns.size > block // WARP:
+            columns = columns[::2] + columns[1::2]
+        sums.append(functools.reduce(np.add, columns))
     return np.array(sums)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_same_bits_on_every_target(call, rng, size):
     x = random_array(rng, size, "float32")
-    sums = in_documented_order(x, MIN_CHUNK)
-    if sums.size > 1:
-        sums = in_documented_order(sums, sums.size)
-    assert call(reduce.sum, x).tobytes() == sums[0].tobytes()
+    assert call(reduce.sum, x).tobytes() == in_documented_order(x).tobytes()
 
 
 def test_special_values(call):
@@ -118,8 +130,8 @@ def test_refusals(target):
         reduce.sum([1, 2])
     with pytest.raises(ArgumentTypeError, match="x is a MaskedArray"):
         reduce.sum(np.ma.array([1, 2], mask=[True, False]))
-    with pytest.raises(ArgumentTypeError, match="x has the dtype float16"):
-        reduce.sum(np.ones(3, np.float16))
+    with pytest.raises(ArgumentTypeError, match="x has the dtype datetime64"):
+        reduce.sum(np.ones(3, "M8[s]"))
     with pytest.raises(ArgumentTypeError, match="byte order"):
         reduce.sum(np.ones(3, ">f4"))
     with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
@@ -132,13 +144,3 @@ def test_refusals(target):
     locked.flags.writeable = False
     with pytest.raises(ReadOnlyArrayError, match="out is a read-only array"):
         reduce.sum(np.ones(3), out=locked)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "advised"), [("float16", "float32"), ("bfloat16", "float32"), (">i4", "int32")]
-)
-def test_the_dtype_that_is_advised_holds_the_elements(dtype, advised):
-    x = np.ones(3, getattr(kd, dtype, dtype))
-    with pytest.raises(kd.ArgumentTypeError, match=rf"x\.astype\(np\.{advised}\)"):
-        reduce.sum(x)
-    assert reduce.sum(x.astype(advised)) == 3

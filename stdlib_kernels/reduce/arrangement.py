@@ -1,0 +1,207 @@
+"""The layout of a reduction over axes: any array as one of three axes, and how its parts are cut.
+
+An array's axes are brought into the order of its memory, and neighbours that are both kept or both
+reduced are joined. What is left is looked at in one of two forms, whichever has neighbouring
+threads read neighbouring elements:
+
+=========  ==========================  =========================================================
+form       axes                        who reduces
+=========  ==========================  =========================================================
+rows       (kept, kept, reduced)       a block reduces one part of a row
+columns    (kept, reduced, kept)       a thread reduces one part of a column
+=========  ==========================  =========================================================
+
+Each pass leaves one element of a part, in an array of the same form, until there is one part. The
+order in which elements meet follows from shape and strides alone, so that a result has the same
+bits at every launch and on every target.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import kerneldsl as kd
+from stdlib_kernels.arrays import Array, allocate
+from stdlib_kernels.copying import copy_elements
+
+__all__ = ["Arrangement", "Kernels", "arrange"]
+
+#: Elements of a row's part at least, so that a block is worth its cost.
+MIN_ROW_PART = 4096
+#: Blocks that all parts of all rows come to, about.
+ROW_BLOCKS = 1024
+#: Elements of a column's part at least.
+MIN_COLUMN_PART = 64
+#: Threads that all parts of all columns come to, about: as many as a large device runs.
+COLUMN_THREADS = 1 << 18
+#: Threads of a block: in the plain case, and where there is little for each block to do.
+BLOCK, WARP = 256, 32
+#: Elements beyond which a row has a whole block.
+LONG_ROW = 1024
+#: Rows shorter than this are reduced by a thread each.
+SHORT_ROW = 64
+#: Neighbouring columns below which threads are better placed along them.
+FEW_COLUMNS = 8
+
+
+class Kernels(NamedTuple):
+    """A kernel for each form: ``(*inputs, *outputs, chunk, *others)``, launched for every part."""
+
+    rows: Any
+    columns: Any
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Arrays of equal shape in one of the two forms."""
+
+    inputs: tuple[Array, ...]
+    by_rows: bool
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """Extents of the two axes that are kept."""
+        shape = self.inputs[0].shape
+        return (shape[0], shape[1]) if self.by_rows else (shape[0], shape[2])
+
+    @property
+    def count(self) -> int:
+        """Elements that become one."""
+        return int(self.inputs[0].shape[2 if self.by_rows else 1])
+
+    @property
+    def chunk(self) -> int:
+        """Elements of a part; of the last one perhaps fewer."""
+        others = math.prod(self.kept)
+        if self.by_rows:
+            wanted = max(MIN_ROW_PART, -(-self.count * others // ROW_BLOCKS))
+            return -(-wanted // MIN_ROW_PART) * MIN_ROW_PART
+        return max(MIN_COLUMN_PART, -(-self.count * others // COLUMN_THREADS))
+
+    @property
+    def parts(self) -> int:
+        """The number of parts that a row or column is cut into; one at least."""
+        return max(1, -(-self.count // self.chunk))
+
+    def allocate(self, dtype: np.dtype[Any]) -> Array:
+        """Return an array of this form with an element for each part."""
+        (a, b), like = self.kept, self.inputs[0]
+        return allocate(like, (a, b, self.parts) if self.by_rows else (a, self.parts, b), dtype)
+
+    def of(self, *inputs: Array) -> Arrangement:
+        """Return the arrangement of arrays that have this form, such as what a pass has left."""
+        return Arrangement(inputs, self.by_rows)
+
+    def launch(self, kernels: Kernels, *outputs: Any, **constants: Any) -> None:
+        """Launch the kernel of the form on the inputs and `outputs`, with a block for each part."""
+        (a, b), parts = self.kept, self.parts
+        if self.by_rows:
+            block = BLOCK if self.count > LONG_ROW else WARP
+            launch = kernels.rows[(a * b, parts), block]
+        else:
+            block = BLOCK if b > WARP else WARP
+            launch = kernels.columns[(a * -(-b // block), parts), block]
+        launch(*self.inputs, *outputs, **constants)
+
+
+def arrange(
+    x: Array, axes: tuple[int, ...], *, in_order: bool = False
+) -> tuple[Arrangement, tuple[int, ...]]:
+    """Bring an array that kernels can reach into one of the two forms, without a copy if possible.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank, layout and size.
+    axes : tuple of int
+        Those that are reduced, from 0 on, in rising order.
+    in_order : bool
+        Whether elements shall follow each other in C order along the reduced axes.
+
+    Returns
+    -------
+    arrangement : Arrangement
+    order : tuple of int
+        The axes that are kept, in the order in which the arrangement has them.
+    """
+    kept = [i for i in range(x.ndim) if i not in axes]
+    if x.size == 0:
+        return _of_three(_empty_rows(x, kept), (False, False, True)), tuple(kept)
+    by_stride = sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
+    ones = [i for i in by_stride if x.shape[i] == 1]
+    order = [i for i in by_stride if x.shape[i] != 1]
+    order_kept = [i for i in ones + order if i in kept]
+    if in_order and (backwards := [i for i in order if i in axes]) != sorted(backwards):
+        return _packed(x, axes, kept)
+    view = x.transpose(ones + order)[(0,) * len(ones)] if x.ndim else x
+    view, is_reduced = _joined(view, [i in axes for i in order])
+    if is_reduced.count(True) > 1 or is_reduced.count(False) > 2:
+        return _packed(x, axes, kept)
+    return _of_three(view, tuple(is_reduced)), tuple(order_kept)
+
+
+def _empty_rows(x: Array, kept: list[int]) -> Array:
+    return allocate(x, (1, math.prod(x.shape[i] for i in kept), 0), x.dtype)
+
+
+def _joined(view: Array, is_reduced: list[bool]) -> tuple[Array, list[bool]]:
+    """Join neighbouring axes of one sort through which memory goes on at one stride."""
+    if isinstance(view, kd.DeviceArray) and view.layout != "C":
+        return view, is_reduced
+    extents: list[int] = []
+    sorts: list[bool] = []
+    for i, n in enumerate(view.shape):
+        goes_on = i > 0 and view.strides[i - 1] == view.strides[i] * n
+        if goes_on and sorts[-1] == is_reduced[i]:
+            extents[-1] *= n
+        else:
+            extents.append(n)
+            sorts.append(is_reduced[i])
+    return view.reshape(tuple(extents)), sorts
+
+
+def _packed(
+    x: Array, axes: tuple[int, ...], kept: list[int]
+) -> tuple[Arrangement, tuple[int, ...]]:
+    """Arrange a copy whose reduced axes are the last ones."""
+    view = x.transpose((*kept, *axes))
+    if isinstance(view, np.ndarray):
+        view = np.ascontiguousarray(view)
+    else:
+        copy = kd.empty(view.shape, view.dtype, device=view.device)
+        _copy(view, copy)
+        view = copy
+    rows = math.prod(view.shape[: len(kept)])
+    return _of_three(view.reshape((1, rows, -1)), (False, False, True)), tuple(kept)
+
+
+def _copy(source: kd.DeviceArray, out: kd.DeviceArray) -> None:
+    """Copy arrays of any rank: planes of three axes one after the other."""
+    if out.ndim <= 3:
+        copy_elements(source, out)
+    else:
+        for i in range(out.shape[0]):
+            _copy(source[i], out[i])
+
+
+def _of_three(view: Array, is_reduced: tuple[bool, ...]) -> Arrangement:
+    """Arrange up to three axes, of which one or none is reduced, in the order of memory."""
+    reduced = [i for i, each in enumerate(is_reduced) if each]
+    kept = [i for i, each in enumerate(is_reduced) if not each]
+    count = math.prod(view.shape[i] for i in reduced)
+    columns = view.shape[kept[-1]] if kept else 1
+    is_last = not kept or (bool(reduced) and reduced[0] > kept[-1])
+    by_rows = count == 0 or (count >= SHORT_ROW and (is_last or columns < FEW_COLUMNS))
+    more = (None,) * (3 - len(is_reduced))
+    missing = list(range(len(more)))
+    view = view[(*more, ...)] if more else view
+    kept, reduced = [i + len(more) for i in kept], [i + len(more) for i in reduced]
+    while len(kept) < 2:
+        kept.insert(0, missing.pop())
+    reduced = reduced or [missing.pop()]
+    order = (*kept, *reduced) if by_rows else (kept[0], *reduced, kept[1])
+    return Arrangement((view.transpose(order),), by_rows)

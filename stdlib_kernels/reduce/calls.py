@@ -1,0 +1,161 @@
+"""A call of a reduction: its axes, what it starts from, and where its result goes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels.arrays import Array, allocate, check_out, destination, finish, on_device
+from stdlib_kernels.reduce.arrangement import Arrangement, arrange
+from stdlib_kernels.reduce.folding import Rule, fold
+
+__all__ = ["Axis", "Call", "begin", "check_not_empty", "fold_call", "reduced_axes"]
+
+#: Axes as NumPy takes them; ``None`` means all.
+Axis: TypeAlias = int | tuple[int, ...] | None
+
+
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return the axes that are reduced, from 0 on, in rising order.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where they are no integers.
+    ArgumentValueError
+        Where there is no such axis, or one is named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    try:
+        axes = [operator.index(i) for i in (axis if isinstance(axis, tuple) else (axis,))]
+    except TypeError:
+        raise ArgumentTypeError(
+            f"axis is {axis!r}", value=axis, limit="It is an int, a tuple of ints, or None"
+        ) from None
+    for i in axes:
+        if not -ndim <= i < ndim:
+            raise ArgumentValueError(
+                f"axis {i} is not one of an array of {ndim} dimensions",
+                value=axis,
+                limit=f"Axes are {-ndim} to {ndim - 1}" if ndim else "It has no axes",
+                remedy="Leave axis away to take all",
+            )
+    axes = sorted(i % ndim for i in axes)
+    if len(set(axes)) != len(axes):
+        raise ArgumentValueError(
+            f"axis {axis} names an axis twice", value=axis, remedy="Name each axis once"
+        )
+    return tuple(axes)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An array that is reduced, and the memory of the result."""
+
+    #: The array as the caller gave it.
+    x: Array
+    axes: tuple[int, ...]
+    #: Elements that become one.
+    count: int
+    arrangement: Arrangement
+    #: In the form of the arrangement, with one part; of the result's dtype.
+    result: Array
+    #: The same memory in the shape of the call's result.
+    shaped: Array
+    out: Array | None
+
+    @property
+    def is_void(self) -> bool:
+        """True where the result has no elements."""
+        return not self.result.size
+
+    def deliver(self) -> Any:
+        """Return the result as the caller wants it."""
+        if self.shaped is self.out:
+            return self.out
+        return finish(self.shaped, like=self.x, out=self.out)
+
+
+def begin(
+    x: Array,
+    axis: Axis,
+    dtype: np.dtype[Any],
+    *,
+    out: Array | None,
+    keepdims: bool,
+    in_order: bool = False,
+) -> Call:
+    """Check axes and `out`, arrange the array and allocate a result of a dtype.
+
+    Raises
+    ------
+    ArgumentError
+        As `reduced_axes` and `check_out` say.
+    """
+    axes = reduced_axes(axis, x.ndim)
+    kept = [i for i in range(x.ndim) if i not in axes]
+    shape = tuple(n for i, n in enumerate(x.shape) if keepdims or i not in axes)
+    if keepdims:
+        shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    check_out(out, like=x, shape=shape, dtype=dtype)
+    source = on_device(x)
+    arrangement, order = arrange(source, axes, in_order=in_order)
+    a, b = arrangement.kept
+    form = (a, b, 1) if arrangement.by_rows else (a, 1, b)
+    made = destination(source, shape, dtype, out) if out is not None else None
+    if made is not None and made is out and list(order) == kept and _is_contiguous(made):
+        shaped, result = made, made.reshape(form)
+    else:
+        made = allocate(source, tuple(x.shape[i] for i in order), dtype)
+        result = made.reshape(form)
+        shaped = made.transpose(tuple(order.index(i) for i in kept)) if kept else made
+        if keepdims and x.ndim:
+            shaped = shaped[tuple(None if i in axes else slice(None) for i in range(x.ndim))]
+    count = math.prod(x.shape[i] for i in axes)
+    return Call(x, axes, count, arrangement, result, shaped, out)
+
+
+def _is_contiguous(array: Array) -> bool:
+    if isinstance(array, kd.DeviceArray):
+        return array.layout == "C"
+    return bool(array.flags.c_contiguous)
+
+
+def fold_call(
+    rule: Rule,
+    x: Array,
+    axis: Axis,
+    dtype: np.dtype[Any],
+    *,
+    out: Array | None,
+    keepdims: bool,
+) -> Any:
+    """Reduce an array over axes by a rule, to a dtype."""
+    call = begin(x, axis, dtype, out=out, keepdims=keepdims)
+    if not call.is_void:
+        fold(rule, call.arrangement, call.result)
+    return call.deliver()
+
+
+def check_not_empty(name: str, x: Array, axis: Axis) -> None:
+    """Refuse to reduce no elements where that has no result, as NumPy does.
+
+    Raises
+    ------
+    ArgumentValueError
+        Where the axes that are reduced have no elements.
+    """
+    if not math.prod(x.shape[i] for i in reduced_axes(axis, x.ndim)):
+        raise ArgumentValueError(
+            f"{name} of an array of shape {tuple(x.shape)} over axis {axis} is of no elements",
+            value=tuple(x.shape),
+            limit=f"No elements have no {name}",
+            remedy="Test x.size before",
+        )

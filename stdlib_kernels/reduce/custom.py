@@ -1,0 +1,78 @@
+"""Reductions by a function of the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.utilities.tracebacks import shorten_errors
+from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.reduce.calls import Axis, fold_call
+from stdlib_kernels.reduce.folding import Rule
+
+__all__ = ["reduce"]
+
+
+@shorten_errors
+def reduce(
+    x: Array,
+    op: Callable[[Any, Any], Any],
+    identity: Any,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """Combine the elements of an array two by two, all or along axes.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer, float or complex.
+    op : function
+        Of two values, a plain function, a lambda or one under `kerneldsl.func`, which kernels can
+        call. It must be associative and commutative: elements meet in any order. A function is
+        compiled once; a new one of the same text is compiled anew.
+    identity : number
+        What `op` leaves every value unchanged with; it is combined with elements more than once.
+    axis : int or tuple of int, optional
+        What is reduced; all axes by default.
+    dtype : dtype, optional
+        In which values are combined, and of the result; by default the array's own.
+    out : array, optional
+        Where the result goes, of the result's shape and dtype and of `x`'s kind.
+    keepdims : bool
+        Whether the result keeps the axes that are reduced, with an extent of 1.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Of `x`'s kind; `out`, where it is given. float16 and bfloat16 are combined as float32. No
+        elements come to `identity`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `x` is no array of numbers, there is no such axis, or `out` does not fit.
+    kerneldsl.errors.KernelError
+        Where `op` cannot be compiled.
+
+    See Also
+    --------
+    numpy.ufunc.reduce
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import reduce
+    >>> reduce(np.array([[12, 18], [8, 20]]), lambda a, b: a | b, 0, axis=1).tolist()
+    [30, 28]
+    """
+    check_array("x", x, halves=True)
+    result = np.dtype(x.dtype if dtype is None else dtype)
+    number = computing_dtype(result).type
+    rule = Rule(op=op, identity=number(identity), number=number)
+    return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)

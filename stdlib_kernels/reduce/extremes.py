@@ -1,0 +1,119 @@
+"""The largest and the smallest elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.utilities.tracebacks import shorten_errors
+from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.reduce.calls import Axis, check_not_empty, fold_call
+from stdlib_kernels.reduce.folding import Rule, larger, smaller
+
+__all__ = ["least", "max", "min", "most"]
+
+
+def least(dtype: np.dtype[Any]) -> Any:
+    """Return the smallest number of a dtype, -inf of floats."""
+    if dtype.kind in "iu":
+        return dtype.type(np.iinfo(dtype).min)
+    return dtype.type(0) if dtype.kind == "b" else dtype.type(-np.inf)
+
+
+def most(dtype: np.dtype[Any]) -> Any:
+    """Return the largest number of a dtype, inf of floats."""
+    if dtype.kind in "iu":
+        return dtype.type(np.iinfo(dtype).max)
+    return dtype.type(1) if dtype.kind == "b" else dtype.type(np.inf)
+
+
+@shorten_errors
+def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
+    """Find the largest element of an array, of all or along axes.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer or float.
+    axis : int or tuple of int, optional
+        What is reduced; all axes by default.
+    out : array, optional
+        Where the result goes, of the result's shape, and of `x`'s dtype and kind.
+    keepdims : bool
+        Whether the result keeps the axes that are reduced, with an extent of 1.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Of `x`'s dtype and kind; `out`, where it is given. A NaN is larger than every number; which
+        of 0 and -0 is found is not said.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `x` is no array, or is of another dtype, there is no such axis, or `out` does not fit.
+    kerneldsl.errors.ArgumentValueError
+        Where the axes that are reduced have no elements.
+
+    See Also
+    --------
+    numpy.max
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import max
+    >>> max(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
+    [4, 9]
+    """
+    return _extreme("max", x, axis, out, keepdims)
+
+
+@shorten_errors
+def min(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
+    """Find the smallest element of an array, of all or along axes.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer or float.
+    axis : int or tuple of int, optional
+        What is reduced; all axes by default.
+    out : array, optional
+        Where the result goes, of the result's shape, and of `x`'s dtype and kind.
+    keepdims : bool
+        Whether the result keeps the axes that are reduced, with an extent of 1.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Of `x`'s dtype and kind; `out`, where it is given. A NaN is smaller than every number; which
+        of 0 and -0 is found is not said.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        As in `max`.
+
+    See Also
+    --------
+    numpy.min
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import min
+    >>> int(min(np.array([3, 1, 4])))
+    1
+    """
+    return _extreme("min", x, axis, out, keepdims)
+
+
+def _extreme(name: str, x: Array, axis: Axis, out: Array | None, keepdims: bool) -> Any:
+    check_array("x", x, kinds="biuf", halves=True)
+    check_not_empty(name, x, axis)
+    number = computing_dtype(x.dtype)
+    op, identity = (larger, least(number)) if name == "max" else (smaller, most(number))
+    rule = Rule(op=op, identity=identity, number=number.type)
+    return fold_call(rule, x, axis, x.dtype, out=out, keepdims=keepdims)

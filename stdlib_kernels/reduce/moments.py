@@ -1,0 +1,255 @@
+"""Variance and standard deviation, in one pass over memory.
+
+Of each part a kernel makes the mean and the sum of squared distances from it, for which it reads
+the part twice, the second time from a cache. These pairs are then combined; nothing is subtracted
+from a sum of squares, so that numbers far from 0 lose no digits.
+
+References
+----------
+T. F. Chan, G. H. Golub and R. J. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing
+Sample Variances", Stanford University, STAN-CS-79-773, 1979: how pairs are combined.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.utilities.tracebacks import shorten_errors
+from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.reduce.arrangement import Kernels
+from stdlib_kernels.reduce.calls import Axis, begin
+from stdlib_kernels.reduce.folding import add
+
+__all__ = ["std", "var"]
+
+#: Threads that combine the parts of one row or column.
+COMBINING_BLOCK = 64
+
+
+def _squared(d: Any) -> Any:
+    """Return the square of a real or complex number's size."""
+    return d.real * d.real + d.imag * d.imag
+
+
+@kd.kernel(wraparound=False)
+def moments_of_rows(x, means, squares, chunk, *, number, zero, size):
+    """Describe each part of each row: ``x[a, b, n]``, and ``[a, b, parts]`` of both others."""
+    t, a, b = kd.threadIdx.x, kd.blockIdx.x // means.shape[1], kd.blockIdx.x % means.shape[1]
+    first = kd.blockIdx.y * chunk
+    last = min(first + chunk, x.shape[2])
+    whole = first + (last - first) // kd.blockDim.x * kd.blockDim.x
+    total, square = zero, zero.real
+    for at in range(first, whole, kd.blockDim.x):
+        total += number(x[a, b, at + t])
+    if whole + t < last:
+        total += number(x[a, b, whole + t])
+    mean = number(kd.block.reduce(total, add) / size(last - first))
+    for at in range(first, whole, kd.blockDim.x):
+        square += _squared(number(x[a, b, at + t]) - mean)
+    if whole + t < last:
+        square += _squared(number(x[a, b, whole + t]) - mean)
+    square = kd.block.sum(square)
+    if t == 0:
+        means[a, b, kd.blockIdx.y] = mean
+        squares[a, b, kd.blockIdx.y] = square
+
+
+@kd.kernel(wraparound=False)
+def moments_of_columns(x, means, squares, chunk, *, number, zero, size):
+    """Describe each part of each column: ``x[a, n, b]``, and ``[a, parts, b]`` of both others."""
+    strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
+    a, part = kd.blockIdx.x // strips, kd.blockIdx.y
+    b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
+    first = part * chunk
+    last = min(first + chunk, x.shape[1])
+    if b < x.shape[2]:
+        total, square = zero, zero.real
+        for k in range(first, last):
+            total += number(x[a, k, b])
+        mean = number(total / size(last - first))
+        for k in range(first, last):
+            square += _squared(number(x[a, k, b]) - mean)
+        means[a, part, b] = mean
+        squares[a, part, b] = square
+
+
+@kd.kernel(wraparound=False)
+def combine_moments(means, squares, out, chunk, count, divisor, *, zero, size, finish):
+    """Combine the parts of each row: ``means[a, b, parts], squares[a, b, parts], out[a, b]``."""
+    a, b = kd.blockIdx.x // out.shape[1], kd.blockIdx.x % out.shape[1]
+    total, square = zero, zero.real
+    for k in range(kd.threadIdx.x, means.shape[2], kd.blockDim.x):
+        total += means[a, b, k] * size(min(chunk, count - k * chunk))
+    mean = kd.block.reduce(total, add) / size(count)
+    for k in range(kd.threadIdx.x, means.shape[2], kd.blockDim.x):
+        between = _squared(means[a, b, k] - mean)
+        square += squares[a, b, k] + between * size(min(chunk, count - k * chunk))
+    square = kd.block.sum(square)
+    if kd.threadIdx.x == 0:
+        out[a, b] = finish(square / divisor)
+
+
+@kd.kernel(wraparound=False)
+def divide(squares, divisor, out, *, finish):
+    """Make variances of the parts that are whole: ``squares[a, b], out[a, b]``."""
+    i, j = kd.grid(2)
+    out[i, j] = finish(squares[i, j] / divisor)
+
+
+def _itself(v: Any) -> Any:
+    return v
+
+
+def _root(v: Any) -> Any:
+    return math.sqrt(v)
+
+
+@shorten_errors
+def var(
+    x: Array,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    out: Array | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    correction: float | None = None,
+) -> Any:
+    """Compute the variance of the elements of an array, of all or along axes.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        What is reduced; all axes by default.
+    dtype : dtype, optional
+        In which it is computed; by default float64 for booleans and integers, and the array's own
+        for others. The result has it, too, or its real part's.
+    out : array, optional
+        Where the result goes, of the result's shape and dtype and of `x`'s kind.
+    ddof : float
+        What the number of elements is lessened by in the divisor.
+    keepdims : bool
+        Whether the result keeps the axes that are reduced, with an extent of 1.
+    correction : float, optional
+        The array API's name for `ddof`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        The mean of ``abs(x - mean(x)) ** 2``, of `x`'s kind; `out`, where it is given. float16 and
+        bfloat16 are computed as float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `x` is no array of numbers, there is no such axis, or `out` does not fit.
+
+    Warns
+    -----
+    RuntimeWarning
+        Where the divisor is not above 0; the result is NaN or infinite then.
+
+    See Also
+    --------
+    numpy.var
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import var
+    >>> var(np.array([[1, 3], [2, 8]]), axis=1).tolist()
+    [1.0, 9.0]
+    """
+    ddof = ddof if correction is None else correction
+    return _spread(x, axis, dtype, out, ddof, keepdims, _itself)
+
+
+@shorten_errors
+def std(
+    x: Array,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    out: Array | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    correction: float | None = None,
+) -> Any:
+    """Compute the standard deviation, the square root of the variance, of all or along axes.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        What is reduced; all axes by default.
+    dtype, out, ddof, keepdims, correction
+        As in `var`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Of `x`'s kind; `out`, where it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        As in `var`.
+
+    See Also
+    --------
+    numpy.std
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import std
+    >>> float(std(np.array([1.0, 3.0])))
+    1.0
+    """
+    ddof = ddof if correction is None else correction
+    return _spread(x, axis, dtype, out, ddof, keepdims, _root)
+
+
+def _spread(
+    x: Array, axis: Axis, dtype: Any, out: Array | None, ddof: float, keepdims: bool, finish: Any
+) -> Any:
+    check_array("x", x, halves=True)
+    given = np.dtype(dtype or (np.float64 if x.dtype.kind in "biu" else x.dtype))
+    number = computing_dtype(given)
+    real = np.empty(0, number).real.dtype
+    call = begin(x, axis, real if given.kind == "c" else given, out=out, keepdims=keepdims)
+    divisor = real.type(max(call.count - ddof, 0))
+    if divisor <= 0:
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
+    if call.is_void:
+        return call.deliver()
+    cut, zero = call.arrangement, number.type(0)
+    means, squares = cut.allocate(number), cut.allocate(real)
+    kernels = Kernels(moments_of_rows, moments_of_columns)
+    cut.launch(kernels, means, squares, cut.chunk, number=number.type, zero=zero, size=real.type)
+    whole = call.result.reshape(cut.kept)
+    if cut.parts == 1:
+        divide.forall(*cut.kept)(squares.reshape(cut.kept), divisor, whole, finish=finish)
+        return call.deliver()
+    if not cut.by_rows:
+        means, squares = means.transpose((0, 2, 1)), squares.transpose((0, 2, 1))
+    combine_moments[math.prod(cut.kept), COMBINING_BLOCK](
+        means,
+        squares,
+        whole,
+        cut.chunk,
+        call.count,
+        divisor,
+        zero=zero,
+        size=real.type,
+        finish=finish,
+    )
+    return call.deliver()

@@ -1,0 +1,188 @@
+"""The places of the largest and the smallest elements.
+
+A thread carries the best element that it has seen and its place; among equal ones the first place
+counts, as in NumPy. What the parts leave is reduced by the same kernels, which then look up the
+places that belong to the values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.utilities.tracebacks import shorten_errors
+from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.reduce.arrangement import Kernels
+from stdlib_kernels.reduce.calls import begin, check_not_empty
+
+__all__ = ["argmax", "argmin"]
+
+
+@kd.kernel(wraparound=False)
+def places_in_rows(x, known, best, places, chunk, *, number, better, is_first):
+    """Find the best of each part of each row; `known` are the places of an earlier pass."""
+    t, a, b = kd.threadIdx.x, kd.blockIdx.x // places.shape[1], kd.blockIdx.x % places.shape[1]
+    first = kd.blockIdx.y * chunk
+    last = min(first + chunk, x.shape[2])
+    whole = first + (last - first) // kd.blockDim.x * kd.blockDim.x
+    place = min(first + t, last - 1)
+    found = number(x[a, b, place])
+    for at in range(first, whole, kd.blockDim.x):
+        v = number(x[a, b, at + t])
+        if better(v, found):
+            found, place = v, at + t
+    if whole + t < last:
+        v = number(x[a, b, whole + t])
+        if better(v, found):
+            found, place = v, whole + t
+    top = kd.block.reduce(found, lambda p, q: q if better(q, p) else p)
+    place = kd.block.min(x.shape[2] if better(top, found) else place)
+    if t == 0:
+        best[a, b, kd.blockIdx.y] = top
+        places[a, b, kd.blockIdx.y] = place if is_first else known[a, b, place]
+
+
+@kd.kernel(wraparound=False)
+def places_in_columns(x, known, best, places, chunk, *, number, better, is_first):
+    """Find the best of each part of each column; `known` are the places of an earlier pass."""
+    strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
+    a, part = kd.blockIdx.x // strips, kd.blockIdx.y
+    b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
+    first = part * chunk
+    if b < x.shape[2]:
+        found, place = number(x[a, first, b]), first
+        for k in range(first, min(first + chunk, x.shape[1])):
+            v = number(x[a, k, b])
+            if better(v, found):
+                found, place = v, k
+        best[a, part, b] = found
+        places[a, part, b] = place if is_first else known[a, place, b]
+
+
+def _is_larger(v: Any, found: Any) -> Any:
+    return v > found or (v != v and found == found)  # noqa: PLR0124 - NaN alone differs
+
+
+def _is_smaller(v: Any, found: Any) -> Any:
+    return v < found or (v != v and found == found)  # noqa: PLR0124 - NaN alone differs
+
+
+@shorten_errors
+def argmax(
+    x: Array, axis: int | None = None, *, out: Array | None = None, keepdims: bool = False
+) -> Any:
+    """Find the place of the largest element, of all or along an axis.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer or float.
+    axis : int, optional
+        What is reduced; by default the array is taken as flattened in C order.
+    out : int64 array, optional
+        Where the result goes, of the result's shape and of `x`'s kind.
+    keepdims : bool
+        Whether the result keeps the axes that are reduced, with an extent of 1.
+
+    Returns
+    -------
+    NumPy int64 or int64 array, or device array
+        Of `x`'s kind; `out`, where it is given. Of equal elements the first one counts, and a NaN
+        is larger than every number.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `x` is no array, or is of another dtype, there is no such axis, or `out` does not fit.
+    kerneldsl.errors.ArgumentValueError
+        Where the axis has no elements.
+
+    See Also
+    --------
+    numpy.argmax
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import argmax
+    >>> argmax(np.array([[3, 1, 4], [1, 5, 5]]), axis=1).tolist()
+    [2, 1]
+    """
+    return _place("argmax", x, axis, out, keepdims, _is_larger)
+
+
+@shorten_errors
+def argmin(
+    x: Array, axis: int | None = None, *, out: Array | None = None, keepdims: bool = False
+) -> Any:
+    """Find the place of the smallest element, of all or along an axis.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer or float.
+    axis : int, optional
+        What is reduced; by default the array is taken as flattened in C order.
+    out : int64 array, optional
+        Where the result goes, of the result's shape and of `x`'s kind.
+    keepdims : bool
+        Whether the result keeps the axes that are reduced, with an extent of 1.
+
+    Returns
+    -------
+    NumPy int64 or int64 array, or device array
+        Of `x`'s kind; `out`, where it is given. Of equal elements the first one counts, and a NaN
+        is smaller than every number.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        As in `argmax`.
+
+    See Also
+    --------
+    numpy.argmin
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import argmin
+    >>> int(argmin(np.array([3, 1, 4, 1])))
+    1
+    """
+    return _place("argmin", x, axis, out, keepdims, _is_smaller)
+
+
+def _place(
+    name: str, x: Array, axis: int | None, out: Array | None, keepdims: bool, better: Any
+) -> Any:
+    check_array("x", x, kinds="biuf", halves=True)
+    if isinstance(axis, tuple):
+        raise ArgumentTypeError(
+            f"{name}: axis is {axis}", value=axis, limit="It is one axis, or None for all"
+        )
+    check_not_empty(name, x, axis)
+    call = begin(x, axis, np.dtype(np.int64), out=out, keepdims=keepdims, in_order=True)
+    if call.is_void:
+        return call.deliver()
+    number, cut = computing_dtype(x.dtype), call.arrangement
+    known: Array = cut.inputs[0]
+    while True:
+        is_last = cut.parts == 1
+        best = cut.allocate(number)
+        places = call.result if is_last else cut.allocate(np.dtype(np.int64))
+        cut.of(cut.inputs[0], known).launch(
+            Kernels(places_in_rows, places_in_columns),
+            best,
+            places,
+            cut.chunk,
+            number=number.type,
+            better=better,
+            is_first=cut is call.arrangement,
+        )
+        if is_last:
+            return call.deliver()
+        cut, known = cut.of(best), places

@@ -1,0 +1,153 @@
+"""Truth values of elements: whether any or all are not zero, and how many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.utilities.tracebacks import shorten_errors
+from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.reduce.calls import Axis, fold_call
+from stdlib_kernels.reduce.folding import Rule, add
+
+__all__ = ["all", "any", "count_nonzero"]
+
+
+def _is_not_zero(v: Any, w: Any, parameter: Any) -> Any:
+    return v != 0
+
+
+def _either(a: Any, b: Any) -> Any:
+    return a | b
+
+
+def _both(a: Any, b: Any) -> Any:
+    return a & b
+
+
+@shorten_errors
+def any(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
+    """Tell whether any element is not zero, of all or along axes.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer, float or complex. A NaN is not zero.
+    axis : int or tuple of int, optional
+        What is reduced; all axes by default.
+    out : bool array, optional
+        Where the result goes, of the result's shape and of `x`'s kind.
+    keepdims : bool
+        Whether the result keeps the axes that are reduced, with an extent of 1.
+
+    Returns
+    -------
+    NumPy bool or bool array, or device array
+        Of `x`'s kind; `out`, where it is given. Of no elements it is False.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where `x` is no array of numbers, there is no such axis, or `out` does not fit.
+
+    See Also
+    --------
+    numpy.any
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import any
+    >>> any(np.array([[0, 0], [0, 2]]), axis=1).tolist()
+    [False, True]
+    """
+    return _truth(x, axis, np.bool_, _either, np.bool_(False), out, keepdims)
+
+
+@shorten_errors
+def all(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
+    """Tell whether no element is zero, of all or along axes.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer, float or complex. A NaN is not zero.
+    axis : int or tuple of int, optional
+        What is reduced; all axes by default.
+    out : bool array, optional
+        Where the result goes, of the result's shape and of `x`'s kind.
+    keepdims : bool
+        Whether the result keeps the axes that are reduced, with an extent of 1.
+
+    Returns
+    -------
+    NumPy bool or bool array, or device array
+        Of `x`'s kind; `out`, where it is given. Of no elements it is True.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        As in `any`.
+
+    See Also
+    --------
+    numpy.all
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import all
+    >>> all(np.array([[1, 0], [3, 2]]), axis=1).tolist()
+    [False, True]
+    """
+    return _truth(x, axis, np.bool_, _both, np.bool_(True), out, keepdims)
+
+
+@shorten_errors
+def count_nonzero(
+    x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False
+) -> Any:
+    """Count the elements that are not zero, of all or along axes.
+
+    Parameters
+    ----------
+    x : ndarray or device array
+        Of any rank and layout; bool, integer, float or complex. A NaN is not zero.
+    axis : int or tuple of int, optional
+        What is reduced; all axes by default.
+    out : int64 array, optional
+        Where the result goes, of the result's shape and of `x`'s kind.
+    keepdims : bool
+        Whether the result keeps the axes that are reduced, with an extent of 1.
+
+    Returns
+    -------
+    NumPy int64 or int64 array, or device array
+        Of `x`'s kind; `out`, where it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        As in `any`.
+
+    See Also
+    --------
+    numpy.count_nonzero
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import count_nonzero
+    >>> count_nonzero(np.array([[1, 0], [3, 2]]), axis=1).tolist()
+    [1, 2]
+    """
+    return _truth(x, axis, np.int64, add, np.int64(0), out, keepdims)
+
+
+def _truth(
+    x: Array, axis: Axis, dtype: Any, op: Any, identity: Any, out: Array | None, keepdims: bool
+) -> Any:
+    check_array("x", x, halves=True)
+    rule = Rule(op=op, identity=identity, number=computing_dtype(x.dtype).type, lift=_is_not_zero)
+    return fold_call(rule, x, axis, np.dtype(dtype), out=out, keepdims=keepdims)

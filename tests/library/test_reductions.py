@@ -1,0 +1,244 @@
+"""Every reduction against NumPy's, over axes, dtypes and layouts."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels import reduce
+from tests.library.reductions import CASES, Case, arrays, expected, rounding_bound
+from tests.support.arrays import poisoned, random_array
+from tests.support.extent import IS_QUICK, examples, full_beyond
+
+DTYPES = [
+    *["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"],
+    *["float16", "float32", "float64", "complex64", "complex128"],
+]
+#: Of a quick run: what has kernels of its own in many layouts, and the others in one.
+QUICK_LAYOUTS = {"sum": "int16", "var": "float32", "argmax": "float32"}
+QUICK = {
+    **{"prod": "int32", "mean": "float16", "max": "float32", "min": "uint8", "std": "complex64"},
+    **{"any": "bool", "all": "float32", "norm": "complex64", "count_nonzero": "int16"},
+    **{"argmin": "int16", "reduce": "float32"},
+}
+PAIRS = [
+    pytest.param(name, dtype)
+    for name, case in CASES.items()
+    for dtype in DTYPES
+    if np.dtype(dtype).kind in case.kinds
+]
+
+
+def compare(call, case: Case, x: np.ndarray, axis, keepdims: bool) -> None:
+    """Hold that one result is NumPy's: dtype, shape, and value within rounding."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            narrow, exact = expected(case, x, axis, keepdims=keepdims)
+        except ValueError:
+            with pytest.raises(ArgumentValueError, match="of no elements"):
+                call(case.ours, x, axis=axis, keepdims=keepdims)
+            return
+        got = np.asarray(call(case.ours, x, axis=axis, keepdims=keepdims))
+    exact = np.asarray(exact)
+    label = f"{x.dtype} {x.shape} {x.strides} axis={axis}"
+    assert got.dtype == np.asarray(narrow).dtype, label
+    assert got.shape == exact.shape, label
+    if got.dtype.kind not in "fc":
+        np.testing.assert_array_equal(got, exact, err_msg=label)
+        return
+    with np.errstate(all="ignore"):
+        wide = got.astype(exact.dtype)
+        error = np.abs(wide - exact)
+        large = np.abs(exact) >= np.finfo(got.dtype).max
+        near = error <= rounding_bound(case, x, axis, exact)
+    wrong = ~near & ~(np.isnan(wide) & np.isnan(exact)) & ~large & (wide != exact)
+    assert not wrong.any(), f"{label}: {got[wrong][:4]} in the place of {exact[wrong][:4]}"
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), full_beyond(PAIRS, [pytest.param(*pair) for pair in QUICK_LAYOUTS.items()])
+)
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_axes_and_layout(call, rng, name, dtype, data):
+    case = CASES[name]
+    drawn = data.draw(arrays(takes_tuples=case.takes_tuples))
+    compare(call, case, drawn.fill(rng, dtype), drawn.axis, drawn.keepdims)
+
+
+@pytest.mark.parametrize(("name", "dtype"), QUICK.items())
+def test_rows(call, rng, name, dtype):
+    compare(call, CASES[name], random_array(rng, (3, 700), dtype), 1, keepdims=False)
+
+
+#: Both forms in one pass and in several, with a part that is not whole, and what must be copied.
+LARGE = [
+    ((20_011,), None),
+    ((3, 20_011), 1),
+    ((20_011, 3), 0),
+    ((1000, 40), 0),
+    ((3, 700, 40), 1),
+    ((30, 10, 20, 3), (0, 2)),
+]
+
+
+@pytest.mark.parametrize("name", QUICK_LAYOUTS)
+def test_several_passes(call, rng, name):
+    for shape, axis in LARGE:
+        case = CASES[name]
+        if case.takes_tuples or not isinstance(axis, tuple):
+            compare(call, case, random_array(rng, shape, "float32"), axis, keepdims=False)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", CASES)
+def test_parts_that_are_larger_than_the_smallest(call, rng, name):
+    for shape, axis in [((5_000_011,), None), ((2, 2_500_003), 1), ((100_003, 40), 0)]:
+        x = random_array(rng, shape, "float32")
+        compare(call, CASES[name], x, axis, keepdims=False)
+
+
+def test_special_values(call):
+    values = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0]
+    rows = np.array([[a, b, c] for a in values for b in values for c in values], np.float32)
+    long = np.tile(rows, (1, 40))
+    for name in ["max", "argmax"] if IS_QUICK else CASES:
+        for x, axis in ((long, 1), (np.ascontiguousarray(rows.T), 0)):
+            compare(call, CASES[name], x, axis, keepdims=False)
+
+
+def test_the_first_of_equal_elements_counts(call):
+    x = np.zeros(70_000, np.float32)
+    assert call(reduce.argmax, x) == call(reduce.argmin, x) == 0
+    x[[60_000, 33_333, 33_332]] = np.nan
+    assert call(reduce.argmax, x) == call(reduce.argmin, x) == 33_332
+
+
+def test_variance_far_from_zero(call, rng):
+    x = (random_array(rng, (50_000,), "float32") + np.float32(1e4)).reshape(2, -1)
+    exact = np.var(x.astype(np.float64), axis=1, ddof=1)
+    np.testing.assert_allclose(call(reduce.var, x, axis=1, ddof=1), exact, rtol=1e-5)
+    np.testing.assert_allclose(call(reduce.std, x, axis=1, correction=1), np.sqrt(exact), rtol=1e-5)
+    with pytest.warns(RuntimeWarning, match="Degrees of freedom"):
+        assert np.isnan(call(reduce.var, x[:1, :1], ddof=1))
+
+
+def test_means_of_nothing(call):
+    with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+        np.testing.assert_array_equal(
+            call(reduce.mean, np.ones((0, 2), "f4"), axis=0), [np.nan] * 2
+        )
+
+
+def test_dtypes_that_are_asked_for(call, rng):
+    x = random_array(rng, (5, 100), "float32")
+    got = call(reduce.sum, x, axis=1, dtype=np.float64)
+    np.testing.assert_allclose(got, x.sum(axis=1, dtype=np.float64), rtol=1e-12)
+    assert got.dtype == np.float64
+    halves = np.full((2, 5000), 20, np.float16)  # each sum is too large for a float16
+    assert call(reduce.mean, halves, axis=1).tolist() == [20, 20]
+    assert call(reduce.sum, halves, axis=1, dtype=np.float32).tolist() == [1e5, 1e5]
+
+
+@pytest.mark.full
+def test_bfloat16(call, rng):
+    x = random_array(rng, (3, 500), "float32").astype(kd.bfloat16)
+    got = call(reduce.max, x, axis=1)
+    assert got.dtype == x.dtype
+    np.testing.assert_array_equal(got.astype("f4"), x.astype("f4").max(axis=1))
+    total = call(reduce.sum, x, axis=0).astype("f4")
+    np.testing.assert_allclose(total, x.astype("f4").sum(axis=0), rtol=1e-2, atol=1e-2)
+
+
+def test_broadcast_arrays(target):
+    x = np.broadcast_to(np.arange(4, dtype=np.int64)[:, None], (300, 4, 5))
+    for axis in (None, 0, 1, 2, (0, 2)):
+        np.testing.assert_array_equal(reduce.sum(x, axis), x.sum(axis))
+
+
+def test_out(target, rng):
+    x = random_array(rng, (70, 6, 90), "int16")
+    for axis in (0, 1, 2, None, (0, 2)):
+        for keepdims in (False, True):
+            exact = np.asarray(x.sum(axis, keepdims=keepdims))
+            out = poisoned(exact.shape, exact.dtype)
+            assert reduce.sum(x, axis, out=out, keepdims=keepdims) is out
+            np.testing.assert_array_equal(out, exact)
+            device = kd.to_device(poisoned(exact.shape, exact.dtype))
+            assert reduce.sum(kd.to_device(x), axis, out=device, keepdims=keepdims) is device
+            np.testing.assert_array_equal(device.copy_to_host(), exact)
+    gaps = poisoned((12, 180), np.int64)[::2, ::2]
+    assert reduce.sum(x, 0, out=gaps) is gaps
+    np.testing.assert_array_equal(gaps, x.sum(0))
+
+
+def test_out_may_be_a_part_of_the_input(target, rng):
+    x = random_array(rng, (80, 50), "int64")
+    exact = x.sum(0)
+    assert reduce.sum(x, 0, out=x[3]) is not None
+    np.testing.assert_array_equal(x[3], exact)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("float32", "float32"),
+        ("bool", "bool"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.full)
+            for pair in [("int8", "int32"), ("float16", "float16"), ("complex64", "float64")]
+        ),
+    ],
+)
+def test_dot(call, rng, left, right):
+    for size in (0, 1, 40, 9000):
+        x = random_array(rng, (size,), left)
+        y = random_array(rng, (2 * size,), right)[::-2]
+        got, dtype = call(reduce.dot, x, y), np.result_type(left, right)
+        assert got.dtype == dtype
+        if dtype.kind in "biu":
+            assert got == np.dot(x, y)
+        else:
+            wide = np.dot(x.astype(np.complex128), y.astype(np.complex128))
+            bound = np.dot(np.abs(x).astype(float), np.abs(y).astype(float)) + np.abs(wide)
+            assert abs(complex(got) - wide) <= 100 * np.finfo(np.float32).eps * bound + (
+                np.finfo(dtype).eps * abs(wide)
+            )
+
+
+def test_what_the_operator_captures(call, rng):
+    mask = 0b1011
+    x = random_array(rng, (9, 200), "uint32")
+    got = call(reduce.reduce, x, lambda a, b: (a ^ b) & mask | (a ^ b) & ~mask, 0, 1)
+    np.testing.assert_array_equal(got, np.bitwise_xor.reduce(x, axis=1))
+
+
+def test_refusals(target):
+    x = np.ones((2, 3))
+    with pytest.raises(
+        ArgumentValueError, match=r"axis 2 is not one of an array of 2 dim.*-2 to 1"
+    ):
+        reduce.max(x, 2)
+    with pytest.raises(ArgumentValueError, match="names an axis twice"):
+        reduce.max(x, (0, -2))
+    with pytest.raises(ArgumentTypeError, match=r"axis is 1\.5"):
+        reduce.max(x, 1.5)
+    with pytest.raises(ArgumentTypeError, match=r"argmax: axis is \(0, 1\)"):
+        reduce.argmax(x, (0, 1))
+    with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
+        reduce.max(x.astype(complex))
+    with pytest.raises(ArgumentValueError, match=r"out has the shape \(2,\)"):
+        reduce.max(x, 0, out=np.zeros(2))
+    with pytest.raises(ArgumentTypeError, match="out has the dtype float64"):
+        reduce.argmax(x, 0, out=np.zeros(3))
+    with pytest.raises(ArgumentValueError, match="x has 2 elements, and y 3"):
+        reduce.dot(np.ones(2), np.ones(3))
+    with pytest.raises(ArgumentTypeError, match="x has 2 dimensions"):
+        reduce.dot(x, x)
