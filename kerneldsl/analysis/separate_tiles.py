@@ -21,7 +21,14 @@ from typing import Any
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.library_names import outside_value
-from kerneldsl.analysis.tile_refusals import dtype_of, has_tiles, refuse_conditional, refuse_tile
+from kerneldsl.analysis.tile_refusals import (
+    dtype_of,
+    has_tiles,
+    refuse_conditional,
+    refuse_tile,
+    shape_of_own,
+    shape_of_tile,
+)
 from kerneldsl.analysis.tile_shapes import OF_BLOCK, REDUCTIONS, Shape, TileShapes, uses_tiles
 from kerneldsl.analysis.tile_uses import TileUses
 from kerneldsl.frontend.syntax import load
@@ -135,14 +142,7 @@ class _Separator:
     def store(self, call: ast.Call, before: list[ast.stmt]) -> ast.expr:
         given = self.shapes.arguments(call)
         value = given["tile"]
-        shape = self.shapes.of(value)
-        if shape is None:
-            self.shapes.fail(
-                value,
-                f"{ast.unparse(value)} is no tile",
-                "Store one thread's number with array[i] = …, or make a tile of every thread's: "
-                "kd.tile.of(…)",
-            )
+        shape = shape_of_tile(self.shapes, value, is_stored=True)
         places = self.places(given["at"], shape, before)
         array = self.array(given["array"], before)
         return self.made.use(
@@ -176,7 +176,7 @@ class _Separator:
     def tile(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return the operation that gives a tile."""
         operation = self.shapes.operation(node)
-        if operation in ("load", "of", "cumsum", "sort", *REDUCTIONS):
+        if operation in ("load", "of", "cumsum", "sort", "argsort", "take", *REDUCTIONS):
             return self.operation(node, before)
         shape = self.shapes.of(node)  # asked now: the node is rewritten
         return self.made.use("each", node, [self.element(node, before)], shape=shape)
@@ -203,31 +203,28 @@ class _Separator:
                 node, "kd.tile.store(…) gives nothing", "Write it as a statement of its own"
             )
         value = given["value" if name == "map" else "tile"]
-        shape_of_tile = self.shapes.of(value)
-        if shape_of_tile is None:
-            self.shapes.fail(
-                value,
-                f"{ast.unparse(value)} is no tile",
-                "Make a tile of the numbers of all threads: kd.tile.of(…)",
-            )
-        if name == "own" and len(shape_of_tile) > 1:
-            self.shapes.fail(
-                node,
-                f"{ast.unparse(node)}: the tile has the shape {shape_of_tile}",
-                "Use tiles of one axis, one for each row",
-                limit="It takes a tile of one axis",
-            )
+        of_value = shape_of_tile(self.shapes, value)
         if name == "own":
-            if not (isinstance(value, ast.Name) and value.id in self.shapes.variables):
-                value = self.made.saved(self.tile(value, before), before)
-            return self.made.use("own", node, [value], shape=shape_of_tile)
-        static = {"shape": shape_of_tile}
+            of_value = shape_of_own(self.shapes, node, of_value)
+            return self.made.use("own", node, [self.variable(value, before)], shape=of_value)
+        if name == "take":
+            of_places = shape_of_tile(self.shapes, given["places"])
+            if of_places[:-1] != of_value[:-1] or len(of_places) != len(of_value):
+                self.shapes.fail(
+                    node,
+                    f"{ast.unparse(node)}: a tile of shape {of_value} and places of shape "
+                    f"{of_places}",
+                    "Take from each row by a row of places",
+                )
+            given_to = [self.variable(value, before), self.element(given["places"], before)]
+            return self.made.use("take", node, given_to, shape=of_places)
+        static = {"shape": of_value}
         if name in REDUCTIONS or name == "cumsum":
             axis = given["axis"]
-            static["axis"] = axis if axis is None else axis % len(shape_of_tile)
+            static["axis"] = axis if axis is None else axis % len(of_value)
         if name == "cumsum":
             static["exclusive"] = bool(given["exclusive"])
-            if len(shape_of_tile) == 1:
+            if len(of_value) == 1:
                 static["axis"] = None
         return self.made.use(name, node, [self.element(value, before)], **static)
 
@@ -264,11 +261,15 @@ class _Separator:
 
     def transposed(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return the element of a tile with the axes exchanged."""
-        tile = self.shapes.arguments(node)["tile"]
-        if not (isinstance(tile, ast.Name) and tile.id in self.shapes.variables):
-            tile = self.made.saved(self.tile(tile, before), before)
+        tile = self.variable(self.shapes.arguments(node)["tile"], before)
         shape = self.shapes.variables[tile.id]
         return self.made.use("element", node, [tile], shape=shape, transposed=len(shape) > 1)
+
+    def variable(self, tile: ast.expr, before: list[ast.stmt]) -> ast.Name:
+        """Return a variable that holds a tile."""
+        if isinstance(tile, ast.Name) and tile.id in self.shapes.variables:
+            return tile
+        return self.made.saved(self.tile(tile, before), before)
 
     def of_each(self, operation: str, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return the element of what gives one element after the other."""

@@ -6,10 +6,17 @@ import ast
 from typing import NoReturn
 
 from kerneldsl.analysis.library_names import outside_value
-from kerneldsl.analysis.tile_shapes import TileShapes
+from kerneldsl.analysis.tile_shapes import Shape, TileShapes
 from kerneldsl.frontend.statics import dtype_name
 
-__all__ = ["dtype_of", "has_tiles", "refuse_conditional", "refuse_tile"]
+__all__ = [
+    "dtype_of",
+    "has_tiles",
+    "refuse_conditional",
+    "refuse_tile",
+    "shape_of_own",
+    "shape_of_tile",
+]
 
 
 def has_tiles(shapes: TileShapes, node: ast.expr) -> bool:
@@ -19,6 +26,39 @@ def has_tiles(shapes: TileShapes, node: ast.expr) -> bool:
         or (isinstance(inner, ast.Name) and inner.id in shapes.variables)
         for inner in ast.walk(node)
     )
+
+
+def shape_of_tile(shapes: TileShapes, node: ast.expr, *, is_stored: bool = False) -> Shape:
+    """Return the shape of a tile, which is stored or computed with; raise for anything else."""
+    shape = shapes.of(node)
+    if shape is None and shapes.operation(node) == "take":
+        return shape_of_tile(shapes, shapes.arguments(node)["places"])
+    if shape is None and is_stored:
+        shapes.fail(
+            node,
+            f"{ast.unparse(node)} is no tile",
+            "Store one thread's number with array[i] = …, or make a tile of every thread's: "
+            "kd.tile.of(…)",
+        )
+    if shape is None:
+        shapes.fail(
+            node,
+            f"{ast.unparse(node)} is no tile",
+            "Make a tile of the numbers of all threads: kd.tile.of(…)",
+        )
+    return shape
+
+
+def shape_of_own(shapes: TileShapes, node: ast.expr, shape: Shape) -> Shape:
+    """Return the shape of a tile of which each thread has an element; raise for two axes."""
+    if len(shape) > 1:
+        shapes.fail(
+            node,
+            f"{ast.unparse(node)}: the tile has the shape {shape}",
+            "Use tiles of one axis, one for each row",
+            limit="It takes a tile of one axis",
+        )
+    return shape
 
 
 def refuse_tile(shapes: TileShapes, node: ast.expr) -> NoReturn:

@@ -36,9 +36,12 @@ OF_BLOCK: Shape = (0,)
 REDUCTIONS = frozenset({"sum", "max", "min", "mean", "any", "all"})
 _CREATIONS = frozenset({"load", "zeros", "full", "arange"})
 #: What keeps the shape of its argument.
-_SAME = frozenset({"astype", "each", "element", "map", "sort"})
+_SAME = frozenset({"astype", "argsort", "each", "element", "map", "sort"})
 #: The operations that are methods too.
-_METHODS = {name: getattr(tile, name) for name in (*REDUCTIONS, "astype", "cumsum", "sort")}
+_METHODS = {
+    name: getattr(tile, name)
+    for name in (*REDUCTIONS, "argsort", "astype", "cumsum", "sort", "take")
+}
 
 #: The operations that are attributes too.
 _ATTRIBUTES = {"own": "own", "T": "transpose"}
@@ -156,7 +159,8 @@ class TileShapes:
         given.update(zip(parameters, node.args, strict=False))
         given.update({k.arg: k.value for k in node.keywords if k.arg})
         unknown = [p for p in given if p not in ("tile", *parameters)]
-        if len(node.args) > len(parameters) or unknown:
+        missing = [p for p in parameters if p not in given]
+        if len(node.args) > len(parameters) or unknown or missing:
             signature = f"t.{name}({', '.join(parameters)})"
             self.fail(node, f"{ast.unparse(node)} does not fit", f"Call it as {signature}")
         for parameter, example in _CONSTANTS.items():
@@ -207,6 +211,8 @@ class TileShapes:
             return shape
         if operation == "of":
             return OF_BLOCK
+        if operation == "take":
+            return self.of(given["places"])
         shape_of_tile = self.of(given["tile" if "tile" in given else "value"])
         if operation in _SAME or shape_of_tile is None:
             return shape_of_tile

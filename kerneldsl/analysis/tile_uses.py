@@ -53,7 +53,7 @@ class TileUses:
         return place_at(load(name), value)
 
     def in_new_tile(self, name: str, value: ast.expr, before: list[ast.stmt]) -> ast.expr:
-        """Return an operation whose result a variable takes, which may be read transposed in it.
+        """Return an operation whose result a variable takes, which may be read elsewhere in it.
 
         The result is computed in another variable then: no element is written that is yet to be
         read.
@@ -65,7 +65,7 @@ class TileUses:
         ]
         is_moved = any(
             use is not None
-            and use.static.get("transposed")
+            and (use.static.get("transposed") or use.intrinsic.name == "tile.take")
             and isinstance(node.args[0], ast.Name)
             and node.args[0].id == name
             for node, use in uses

@@ -35,6 +35,8 @@ def value_of_tile_operation(use: IntrinsicUse, arguments: tuple[Value, ...]) -> 
             return str(use.static["dtype"])
         case "element" | "own":
             return dtype if isinstance(dtype, str) else None
+        case "argsort":
+            dtype = "int64"
         case "load":
             dtype = str(use.static["dtype"]) if "dtype" in use.static else dtype
         case "any" | "all":

@@ -159,6 +159,14 @@ class Artifact(ABC):
         """
         return self.text(form).encode()
 
+    @property
+    def static_shared_bytes(self) -> int:
+        """Bytes of a block's shared memory beside what a launch gives it.
+
+        It is what the program declares. An implementation **must** add what it declares itself.
+        """
+        return self.specialization.traits.static_shared_bytes
+
     @abstractmethod
     def resources(self) -> Resources:
         """Return what the kernel takes.

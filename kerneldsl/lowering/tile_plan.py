@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
+from kerneldsl.analysis.expressions import walk_here
 from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape, broadcast, is_tile_use
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.typed_unit import TypedUnit
@@ -81,7 +82,8 @@ class TilePlan:
     #: Variables that hold tiles.
     variables: Mapping[str, TileType]
     #: Reserved name of a tile operation to the dtype of its result, or of the result's elements, of
-    #: a store to that of its array; an operation that is never run is not there.
+    #: a store to that of its array, of an argsort to that of what it sorts; an operation that is
+    #: never run is not there.
     dtypes: Mapping[str, str]
     #: Elements of each tile of one axis that is loaded or stored, to their layout.
     moved: Mapping[int, Layout]
@@ -145,7 +147,8 @@ def plan_tiles(typed: TypedUnit, threads: int) -> TilePlan:
         assert isinstance(node, ast.Call)
         assert isinstance(node.func, ast.Name)
         is_store = use.intrinsic.name == "tile.store"
-        match typed.type_of(node.args[0] if is_store else node):
+        is_argsort = use.intrinsic.name == "tile.argsort"
+        match typed.type_of(node.args[0] if is_store or is_argsort else node):
             case TileType(dtype=dtype) | ScalarKind(dtype=dtype) | ArrayKind(dtype=dtype):
                 dtypes[node.func.id] = dtype
         name, shape = use.intrinsic.name.partition(".")[2], use.static.get("shape", ())
@@ -166,7 +169,9 @@ def _check_fit(typed: TypedUnit, node: ast.Call, plan: TilePlan) -> None:
     assert use is not None
     shapes = [plan.shape(use.static["shape"])]
     transposed = transposed_reads(unit, node)
-    for inner in ast.walk(node):
+    # Of what is taken from, one element or another is read.
+    fitting = node.args[1:] if use.intrinsic.name == "tile.take" else [node]
+    for inner in walk_here(fitting):
         if isinstance(inner, ast.Name) and inner.id in plan.variables:
             shape = plan.variables[inner.id].shape
             shapes.append(shape[::-1] if inner in transposed else shape)

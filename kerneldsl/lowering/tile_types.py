@@ -148,6 +148,17 @@ def _of(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     return NumbaTile(static["shape"], value)(value)
 
 
+def _place_type(value: Any) -> Any:
+    return None if _ordered_type(value) is None else types.int64
+
+
+def _take(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    found, place = args
+    if not isinstance(place, types.Integer):
+        raise errors.TypingError(f"{intrinsic!r}: places must be integers, and are {place}")
+    return NumbaTile(static["shape"], found.dtype)(found, place)
+
+
 _RULES = {
     "load": _load,
     "store": _store,
@@ -165,4 +176,6 @@ _RULES = {
     "all": _fold(_truth_type),
     "cumsum": _fold(_sum_type),
     "sort": _fold(_ordered_type),
+    "argsort": _fold(_place_type),
+    "take": _take,
 }

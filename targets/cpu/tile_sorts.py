@@ -47,9 +47,20 @@ class SortWriter:
         self._dtype = dtype
         self._rows, self._columns = (1, *shape)[-2:]
         self._at = writer.names.make("at")
+        #: Array of the places that elements had in their rows, where they are asked for.
+        self._places: str | None = None
+
+    def write_places(self, target: str, node: ast.expr) -> list[ast.stmt]:
+        """Return the statements that give the target where the sorted elements were."""
+        self._places = self._writer.buffer(self._rows * self._columns, "int64")
+        return self._write(target, node, self._writer.at(self._places, load(self._at)))
 
     def write(self, target: str, node: ast.expr) -> list[ast.stmt]:
         """Return the statements that give the target the sorted elements."""
+        return self._write(target, node, None)
+
+    def _write(self, target: str, node: ast.expr, given: ast.expr | None) -> list[ast.stmt]:
+        """Return the statements that sort, and give the target an expression or the elements."""
         writer, count = self._writer, self._rows * self._columns
         keys = writer.buffer(count, key_dtype(self._dtype))
         row = writer.names.make("row")
@@ -61,9 +72,23 @@ class SortWriter:
             sorted_rows = ast.For(store(row), each, self._inserted(keys, start), [])
         else:
             sorted_rows = ast.For(store(row), each, self._distributed(keys, start), [])
-        number = call(f"kd_sort_number_{self._dtype}", writer.at(keys, load(self._at)))
+        number = given or call(f"kd_sort_number_{self._dtype}", writer.at(keys, load(self._at)))
         taken = writer.loop(self._at, 0, count, [writer.set(target, load(self._at), number)])
         return [*writer.fill(keys, key, self._shape), sorted_rows, taken]
+
+    def _numbered(self, first: str) -> list[ast.stmt]:
+        """Return what notes the places of a row's elements."""
+        if self._places is None:
+            return []
+        place = ast.BinOp(load(first), ast.Add(), load(self._at))
+        body = [self._writer.set(self._places, place, load(self._at))]
+        return [self._writer.loop(self._at, 0, self._columns, body)]
+
+    def _moved(self, target: str, to: ast.expr, source: str, of: ast.expr) -> list[ast.stmt]:
+        """Return what gives an element of one array of places to another one."""
+        if self._places is None:
+            return []
+        return [self._writer.set(target, to, self._writer.at(source, of))]
 
     def _inserted(self, keys: str, start: ast.expr) -> list[ast.stmt]:
         """Sort a row by moving each element before the greater ones."""
@@ -72,8 +97,10 @@ class SortWriter:
         before = ast.BinOp(load(place), ast.Sub(), ast.Constant(1))
         has_more = ast.Compare(load(place), [ast.Gt()], [load(first)])
         is_less = ast.Compare(load(key), [ast.Lt()], [writer.at(keys, before)])
+        places, carried = self._places or "", names.make("carried")
         moved: list[ast.stmt] = [
             writer.set(keys, load(place), writer.at(keys, before)),
+            *self._moved(places, load(place), places, before),
             assign(place, before),
         ]
         body: list[ast.stmt] = [
@@ -82,10 +109,13 @@ class SortWriter:
             ast.While(ast.BoolOp(ast.And(), [has_more, is_less]), moved, []),
             writer.set(keys, load(place), load(key)),
         ]
+        if self._places is not None:
+            body.insert(0, assign(carried, writer.at(places, load(self._at))))
+            body.append(writer.set(places, load(place), load(carried)))
         low = ast.BinOp(load(first), ast.Add(), ast.Constant(1))
         high = ast.BinOp(load(first), ast.Add(), ast.Constant(self._columns))
         each = ast.For(store(self._at), call("kd_range", low, high), body, [])
-        return [assign(first, start), each]
+        return [assign(first, start), *self._numbered(first), each]
 
     def _distributed(self, keys: str, start: ast.expr) -> list[ast.stmt]:
         """Sort a row digit by digit."""
@@ -95,6 +125,9 @@ class SortWriter:
         shifts = range(0, key_bits(self._dtype), width)
         counts = [writer.buffer(1 << width, "int32") for _ in shifts]
         spare = writer.buffer(self._columns, key_dtype(self._dtype))
+        places, others = self._places or "", ""
+        if self._places is not None:
+            others = writer.buffer(self._columns, "int64")
         key, place = names.make("key"), names.make("place")
 
         def digit(shift: int) -> ast.expr:
@@ -111,6 +144,7 @@ class SortWriter:
         out: list[ast.stmt] = [
             assign(first, start),
             assign(end, ast.BinOp(load(first), ast.Add(), ast.Constant(self._columns))),
+            *self._numbered(first),
             writer.loop(self._at, 0, 1 << width, cleared),
             ast.For(store(self._at), row, counted, []),
         ]
@@ -121,6 +155,7 @@ class SortWriter:
                 assign(key, writer.at(keys, load(self._at))),
                 assign(place, writer.at(each, digit(shift))),
                 writer.set(spare, load(place), load(key)),
+                *self._moved(others, load(place), places, load(self._at)),
                 writer.set(each, digit(shift), ast.BinOp(load(place), ast.Add(), one)),
             ]
             behind = ast.BinOp(load(first), ast.Add(), load(self._at))
@@ -132,7 +167,12 @@ class SortWriter:
                     [
                         *self._starts(each, 1 << width),
                         ast.For(store(self._at), row, given, []),
-                        writer.loop(self._at, 0, self._columns, [back]),
+                        writer.loop(
+                            self._at,
+                            0,
+                            self._columns,
+                            [back, *self._moved(places, behind, others, load(self._at))],
+                        ),
                     ],
                     [],
                 ),

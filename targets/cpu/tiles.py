@@ -98,6 +98,10 @@ class TileWriter:
             )
         if name == "sort":
             return SortWriter(self, shape, dtype).write(target, node.args[0])
+        if name == "argsort":
+            return SortWriter(self, shape, dtype).write_places(target, node.args[0])
+        if name == "take":
+            return self._take(target, node, shape)
         if name == "cumsum":
             scan = ScanWriter(self, dtype)
             static = use.static
@@ -152,6 +156,21 @@ class TileWriter:
                 self.set(target, _linear(shape, places), self.element(node, shape, places))
             ],
         )
+
+    def _take(self, target: str, node: ast.Call, shape: Shape) -> list[ast.stmt]:
+        variable, index = node.args
+        assert isinstance(variable, ast.Name)
+        extent = self.plan.variables[variable.id].shape[-1]
+
+        def write(places: list[ast.expr]) -> list[ast.stmt]:
+            wanted = call("kd_place", self.element(index, shape, places))
+            near = call("kd_max", ast.Constant(0), wanted)
+            last: ast.expr = call("kd_min", near, ast.Constant(extent - 1))
+            if len(places) > 1:
+                last = _sum(ast.BinOp(places[0], ast.Mult(), ast.Constant(extent)), last)
+            return [self.set(target, _linear(shape, places), self.at(variable.id, last))]
+
+        return self._nest(shape, write)
 
     def _nest(self, shape: Shape, write: Any) -> list[ast.stmt]:
         names = [self.names.make("at") for _ in shape]

@@ -113,6 +113,26 @@ def test_the_shared_memory_of_tiles_is_counted() -> None:
     assert artifact.static_shared_bytes == resources.static_shared_bytes > 3 * 4 * 32 * 64
 
 
+def transposed(x, out):
+    t = kd.tile.load(x, (0, 0), (17, 33))
+    kd.tile.store(out, (0, 0), t.T * 2)
+
+
+def combined(x, out):
+    t = kd.tile.load(x[0], 0, 1000)
+    s = kd.shared.array(50, kd.float32)
+    kd.tile.store(s, 0, t.cumsum() - t.max())
+    kd.tile.store(out[0], 0, kd.tile.load(s, 0, 50).sort() + t.min() * t.argsort().sum())
+
+
+@pytest.mark.parametrize("function", [transposed, combined])
+@pytest.mark.parametrize("threads", [7, 64, 100])
+def test_what_a_kernel_is_said_to_take_is_what_is_assembled(function, threads: int) -> None:
+    artifact = _compiled(function, ROWS, threads)
+    ((_, resources),) = assemble(artifact.ptx, "sm_90").resources.items()
+    assert artifact.static_shared_bytes == resources.static_shared_bytes > 0
+
+
 def sorted_too_wide(x, out):
     row = kd.blockIdx.x
     kd.tile.store(out[row], 0, kd.tile.load(x[row], 0, WIDE).sort())

@@ -164,6 +164,8 @@ def _order_pairs(pairs: list[tuple[int, int]], array: Any) -> None:
 
 _OPERATIONS: dict[str, Any] = {
     "kd_range": range,
+    "kd_min": min,
+    "kd_max": max,
     "kd_complex": complex,
     "kd_unsigned": lambda index: index,
     "kd_place": lambda at: max(-(1 << 62), min(int(at), 1 << 62)),

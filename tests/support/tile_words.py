@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from tests.support.conversions import cast
-from tests.support.tiles import fold, fold_row, reduced, scan, scan_row, sort_row, summed
+from tests.support.tiles import (
+    fold,
+    fold_row,
+    places_in_order,
+    reduced,
+    scan,
+    scan_row,
+    sort_row,
+    summed,
+)
 
 __all__ = ["TILE_METHODS", "TILE_WORDS", "VaryingArgumentError", "of_tile"]
 
@@ -120,6 +129,12 @@ def _cumsum(tile: np.ndarray, axis: Any, exclusive: Any, threads: int) -> np.nda
     return total
 
 
+def _take(tile: np.ndarray, places: np.ndarray) -> np.ndarray:
+    last = tile.shape[-1] - 1
+    near = np.array([min(max(int(p), 0), last) for p in places.flat]).reshape(places.shape)
+    return np.take_along_axis(tile, near, -1)
+
+
 _ONCE: dict[str, Callable[..., Any]] = {
     "load": _load,
     "store": _store,
@@ -129,10 +144,12 @@ _ONCE: dict[str, Callable[..., Any]] = {
     "astype": cast,
     "map": _map,
     "sort": lambda tile: np.apply_along_axis(sort_row, -1, tile),
+    "argsort": lambda tile: np.apply_along_axis(places_in_order, -1, tile),
+    "take": _take,
 }
 #: Operations on tiles, and those that are methods too.
 TILE_WORDS = frozenset((*_ONCE, *_REDUCTIONS, "cumsum", "of", "own"))
-TILE_METHODS = frozenset((*_REDUCTIONS, "astype", "cumsum", "map", "sort"))
+TILE_METHODS = frozenset((*_REDUCTIONS, "astype", "argsort", "cumsum", "map", "sort", "take"))
 
 
 def _identity(value: Any) -> Any:

@@ -15,6 +15,7 @@ __all__ = [
     "TILE_BLOCKS",
     "fold",
     "fold_row",
+    "places_in_order",
     "reduced",
     "scan",
     "scan_row",
@@ -180,6 +181,11 @@ def reduced(name: str, tile: np.ndarray, threads: int, by: Any = fold) -> Any:
 def sort_row(row: np.ndarray) -> np.ndarray:
     """A row in rising order: -0 before 0, NaN last."""
     return np.array(sorted(row, key=_order), row.dtype)
+
+
+def places_in_order(row: np.ndarray) -> np.ndarray:
+    """Where the elements of the sorted row were; those that are equal keep their order."""
+    return np.array(sorted(range(row.size), key=lambda place: _order(row[place])), np.int64)
 
 
 def _order(value: Any) -> tuple[bool, Any, bool]:

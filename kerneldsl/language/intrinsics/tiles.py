@@ -127,6 +127,19 @@ tile = IntrinsicGroup(
             "The elements in rising order, along the last axis: -0 before 0, NaN last.",
             "tile",
         ),
+        "argsort": _collective(
+            "argsort",
+            "The places of the elements in that order, along the last axis, as int64; equal "
+            "elements, as all NaN are, keep their order.",
+            "tile",
+        ),
+        "take": _collective(
+            "take",
+            "The elements at the places that `places`, a tile of integers, holds, along the last "
+            "axis; one that is below 0 or beyond the end is the nearest that there is.",
+            "tile",
+            "places",
+        ),
         "transpose": _collective(
             "transpose",
             "A tile of two axes with the axes exchanged; written `t.T` too.",

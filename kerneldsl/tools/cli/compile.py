@@ -212,7 +212,7 @@ def _report(
         "arch": artifact.arch,
         "forall_ndim": specialization.mode.forall_ndim,
         "members": _members(kernel),
-        "static_shared_bytes": specialization.traits.static_shared_bytes,
+        "static_shared_bytes": artifact.static_shared_bytes,
         "parameters": [
             {"name": p.name, "dtype": p.dtype, "offset": p.offset, "nbytes": p.nbytes}
             for p in _layout(artifact).parameters

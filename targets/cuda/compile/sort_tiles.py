@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kerneldsl.analysis.tile_shapes import Shape
 from kerneldsl.frontend.syntax import assign, call, load, store
@@ -23,8 +23,10 @@ from targets.cuda.compile.tile_memory import plus, times
 if TYPE_CHECKING:
     from targets.cuda.compile.spread_tiles import TileSpreader
 
-__all__ = ["SortSpreader"]
+__all__ = ["Key", "SortSpreader"]
 
+#: Writes what belongs to an element: given its number in the tile, and its slot in its thread.
+Key: TypeAlias = Callable[[ast.expr, ast.expr], ast.expr]
 #: Bits of a lane's index.
 _LANE_BITS = 5
 
@@ -40,55 +42,84 @@ class SortSpreader:
         Of the tile.
     dtype : str
         Of its elements.
+    key : str or None
+        Dtype of the integers that are sorted, if not of those for the elements.
     """
 
-    def __init__(self, spreader: TileSpreader, shape: Shape, dtype: str) -> None:
+    def __init__(
+        self, spreader: TileSpreader, shape: Shape, dtype: str, key: str | None = None
+    ) -> None:
         self._spreader = spreader
         self._shape = shape
         self._dtype = dtype
-        self._key = key_dtype(dtype)
+        self._key = key or key_dtype(dtype)
         self._rows, self._columns = (1, *shape)[-2:]
         self._threads = spreader.plan.threads
         #: Bits of an index in a row, whose extent is made a power of two.
-        self._bits = (self._columns - 1).bit_length()
+        self.bits = (self._columns - 1).bit_length()
         self._chunk_bits = self._choose_chunk_bits()
         self._chunk = 1 << self._chunk_bits
-        self._row_chunks = 1 << (self._bits - self._chunk_bits)
+        self._row_chunks = 1 << (self.bits - self._chunk_bits)
         self._room = self._own = ""
 
     def write(self, target: str, node: ast.expr) -> list[ast.stmt]:
         """Return the statements that give the target the sorted elements."""
+
+        def key(index: ast.expr, slot: ast.expr) -> ast.expr:
+            return self.key_of(node, index, slot)
+
+        def number(key: ast.expr) -> ast.expr:
+            return call(f"kd_sort_number_{self._dtype}", key)
+
+        if self.bits == 0:
+            return self.written(target, lambda index, slot: number(key(index, slot)))
+        self.declare()
+        out = self.sorted(key)
+        out += self.written(target, lambda index, slot: number(self.sorted_key(index)))
+        return [*out, *self.released(target)]
+
+    def declare(self) -> None:
+        """Declare the arrays in which integers are sorted."""
         spreader = self._spreader
-        if self._bits == 0:
-            return self._written(target, lambda index, slot: self._key_of(node, index, slot))
         self._room, self._own = spreader.names.make("room"), spreader.names.make("own")
-        row = self._padded(1 << self._bits)
+        row = self._padded(1 << self.bits)
         spreader.array(self._room, "shared", self._rows * row, self._key)
         spreader.array(self._own, "local", self._chunk, self._key)
-        out = self._begun(node)
-        if self._bits > self._chunk_bits:
+
+    def sorted(self, key: Key) -> list[ast.stmt]:
+        """Return the statements that sort integers, which :meth:`sorted_key` reads then."""
+        out = self._begun(key)
+        if self.bits > self._chunk_bits:
             out.append(self._phases())
+        return [*out, self._spreader.wait()]
 
-        def sorted_key(index: ast.expr, slot: ast.expr) -> ast.expr:
-            column = index
-            place: ast.expr = self._padded_place(column)
-            if self._rows > 1:
-                column = ast.BinOp(index, ast.Mod(), ast.Constant(self._columns))
-                line = ast.BinOp(index, ast.FloorDiv(), ast.Constant(self._columns))
-                place = plus(times(line, row), self._padded_place(column))
-            return spreader.at(self._room, place)
+    def sorted_key(self, index: ast.expr) -> ast.expr:
+        """Return the integer that comes at a place, counted along the last axis first."""
+        place: ast.expr = self._padded_place(index)
+        if self._rows > 1:
+            line = ast.BinOp(index, ast.FloorDiv(), ast.Constant(self._columns))
+            row = self._padded(1 << self.bits)
+            place = plus(times(line, row), self._padded_place(self.column(index)))
+        return self._spreader.at(self._room, place)
 
-        out += [spreader.wait(), *self._written(target, sorted_key)]
-        if target in spreader.shared or spreader.loop_depth:
-            out.append(spreader.wait())  # nobody writes the next tile while another one reads
-        return out
+    def column(self, index: ast.expr) -> ast.expr:
+        """Return the place of an element in its row."""
+        if self._rows == 1:
+            return index
+        return ast.BinOp(index, ast.Mod(), ast.Constant(self._columns))
+
+    def released(self, target: str) -> list[ast.stmt]:
+        """Let threads wait where others may still read what is written next."""
+        spreader = self._spreader
+        is_needed = target in spreader.shared or spreader.loop_depth
+        return [spreader.wait()] if is_needed else []
 
     # -- sizes ------------------------------------------------------------------------------------
 
     def _choose_chunk_bits(self) -> int:
         """Return how many bits a chunk has: many, as long as a quarter of the threads has one."""
-        elements = self._rows << self._bits
-        most = min(MAX_CHUNK_BITS, self._bits)
+        elements = self._rows << self.bits
+        most = min(MAX_CHUNK_BITS, self.bits)
         return next(
             (n for n in range(most, 1, -1) if 4 * (elements >> n) >= self._threads), most and 1
         )
@@ -102,7 +133,7 @@ class SortSpreader:
 
     def _low_bit(self, group: int) -> int:
         """Return the lowest bit of the indices along which a pass has its chunks."""
-        return min(group * self._chunk_bits, self._bits - self._chunk_bits)
+        return min(group * self._chunk_bits, self.bits - self._chunk_bits)
 
     def _is_of_warps(self, *low_bits: int) -> bool:
         """Return whether passes with these chunks exchange elements within warps alone."""
@@ -112,33 +143,31 @@ class SortSpreader:
 
     # -- elements ---------------------------------------------------------------------------------
 
-    def _key_of(self, node: ast.expr, index: ast.expr, slot: ast.expr) -> ast.expr:
+    def key_of(self, node: ast.expr, index: ast.expr, slot: ast.expr) -> ast.expr:
+        """Return the integer by which an element is sorted."""
         element = self._spreader.element(node, self._shape, index, slot)
         return call("kd_sort_key", call(f"kd_as_{self._dtype}", element))
 
-    def _written(
-        self, target: str, key: Callable[[ast.expr, ast.expr], ast.expr]
-    ) -> list[ast.stmt]:
-        """Return the statements that give the target elements by their integers."""
+    def written(self, target: str, number: Key) -> list[ast.stmt]:
+        """Return the statements that give the target its elements."""
         spreader = self._spreader
 
         def write(index: ast.expr, slot: ast.expr, at: ast.expr) -> list[ast.stmt]:
             place = index if target in spreader.shared else slot
-            number = call(f"kd_sort_number_{self._dtype}", key(index, slot))
-            return [spreader.set(target, place, number)]
+            return [spreader.set(target, place, number(index, slot))]
 
         return spreader.slots(spreader.plan.layout(self._shape), write)
 
-    def _begun(self, node: ast.expr) -> list[ast.stmt]:
+    def _begun(self, key: Key) -> list[ast.stmt]:
         """Sort every chunk."""
         spreader = self._spreader
         layout = spreader.plan.layout(self._shape)
         slots = layout.rounds * layout.group
         is_own = self._rows == 1 and self._chunk == slots
-        if is_own and self._chunk * self._threads == 1 << self._bits == self._columns:
+        if is_own and self._chunk * self._threads == 1 << self.bits == self._columns:
             # What a thread has anyway is a chunk: nobody asks where its elements came from.
             def take(index: ast.expr, slot: ast.expr, at: ast.expr) -> list[ast.stmt]:
-                return [spreader.set(self._own, slot, self._key_of(node, index, slot))]
+                return [spreader.set(self._own, slot, key(index, slot))]
 
             taken = spreader.slots(layout, take)
             body = self._pass(0, [self._sorted_chunk()], ast.Constant(self._chunk_bits), taken)
@@ -152,12 +181,12 @@ class SortSpreader:
             else:
                 column = ast.BinOp(index, ast.Mod(), ast.Constant(self._columns))
                 line = ast.BinOp(index, ast.FloorDiv(), ast.Constant(self._columns))
-                row = self._padded(1 << self._bits)
+                row = self._padded(1 << self.bits)
                 place = plus(times(line, row), self._padded_place(column))
-            return [spreader.set(self._room, place, self._key_of(node, index, slot))]
+            return [spreader.set(self._room, place, key(index, slot))]
 
         out = spreader.slots(layout, put)
-        missing = (1 << self._bits) - self._columns
+        missing = (1 << self.bits) - self._columns
         if missing:
             out.append(self._filled(missing))
         out.append(spreader.wait())
@@ -172,7 +201,7 @@ class SortSpreader:
         column = plus(
             ast.BinOp(load(number), ast.Mod(), ast.Constant(missing)), ast.Constant(self._columns)
         )
-        place = plus(times(line, self._padded(1 << self._bits)), self._padded_place(column))
+        place = plus(times(line, self._padded(1 << self.bits)), self._padded_place(column))
         last = call(f"kd_as_{self._key}", ast.Constant(-1))
         bounds = (ast.Constant(self._rows * missing), ast.Constant(self._threads))
         each = call("kd_range", load(spreader.thread), *bounds)
@@ -183,7 +212,7 @@ class SortSpreader:
     def _phases(self) -> ast.stmt:
         """Merge runs of ever more elements; the loop's variable is the bits of a merged run."""
         phase = self._spreader.names.make("phase")
-        groups = (self._bits - 1) // self._chunk_bits
+        groups = (self.bits - 1) // self._chunk_bits
         body: list[ast.stmt] = []
         for group in range(groups, 0, -1):
             low, first = self._low_bit(group), group * self._chunk_bits
@@ -203,7 +232,7 @@ class SortSpreader:
         ]
         body += self._pass(0, last, load(phase))
         body.append(self._sync_of_phase(phase, groups))
-        bounds = (ast.Constant(self._chunk_bits + 1), ast.Constant(self._bits + 1))
+        bounds = (ast.Constant(self._chunk_bits + 1), ast.Constant(self.bits + 1))
         return ast.For(store(phase), call("kd_range", *bounds), body, [])
 
     def _sync_of_phase(self, phase: str, groups: int) -> ast.stmt:
@@ -262,7 +291,7 @@ class SortSpreader:
         else:
             read = spreader.set(self._own, load(slot), spreader.at(self._room, where))
             body.append(each_slot(read))
-        if phase is not None and self._bits > self._chunk_bits:
+        if phase is not None and self.bits > self._chunk_bits:
             bit = ast.BinOp(phase, ast.Sub(), ast.Constant(self._chunk_bits))
             flip = names.make("flip")
             if isinstance(phase, ast.Constant):
@@ -287,7 +316,7 @@ class SortSpreader:
         place = self._padded_place(first)
         if self._rows > 1:
             line = ast.BinOp(load(number), ast.FloorDiv(), ast.Constant(self._row_chunks))
-            place = plus(times(line, self._padded(1 << self._bits)), place)
+            place = plus(times(line, self._padded(1 << self.bits)), place)
         return place
 
     def _each_chunk(self, number: str, body: list[ast.stmt]) -> list[ast.stmt]:

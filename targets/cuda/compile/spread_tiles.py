@@ -29,6 +29,7 @@ from kerneldsl.lowering.tile_plan import Layout, TilePlan, plan_tiles, transpose
 from kerneldsl.lowering.trees import copy_tree
 from targets.cuda.compile.fold_tiles import FoldSpreader
 from targets.cuda.compile.scan_tiles import ScanSpreader
+from targets.cuda.compile.sort_places import PlaceSpreader
 from targets.cuda.compile.sort_tiles import SortSpreader
 from targets.cuda.compile.tile_memory import MemorySpreader, plus, times
 from targets.cuda.compile.tile_order import TileOrder, order_tiles
@@ -117,6 +118,8 @@ class TileSpreader:
             shape = self.plan.shape(use.static["shape"])
             read = loaded_names(node.args) & self.plan.variables.keys()
             found |= {name for name in read if self.plan.variables[name].shape != shape}
+            if use.intrinsic.name == "tile.take":
+                found |= loaded_names(node.args[0])
         for node in ast.walk(self.unit.tree):
             match node:
                 case ast.Assign(targets=[ast.Name(id=target)], value=value):
@@ -194,6 +197,10 @@ class TileSpreader:
             )
         if name == "sort":
             return SortSpreader(self, shape, dtype).write(target, node.args[0])
+        if name == "argsort":
+            return PlaceSpreader(self, shape, dtype).write(target, node.args[0])
+        if name == "take":
+            return self._write(target, self._take(target, node, shape))
         if name == "cumsum":
             scan = ScanSpreader(self, dtype, exclusive=use.static["exclusive"])
             return scan.write(target, node.args[0], shape, use.static["axis"])
@@ -275,6 +282,24 @@ class TileSpreader:
         def write(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
             where = index if target in self.shared else slot
             return [self.set(target, where, self.element(node, shape, index, slot))]
+
+        return self.slots(self.plan.layout(shape), write)
+
+    def _take(self, target: str, node: ast.Call, shape: Shape) -> list[ast.stmt]:
+        """Give the target elements of a tile in shared memory by their places in its rows."""
+        variable, places = node.args
+        assert isinstance(variable, ast.Name)
+        extent = self.plan.variables[variable.id].shape[-1]
+
+        def write(index: ast.expr, slot: ast.expr, place: ast.expr) -> list[ast.stmt]:
+            wanted = call("kd_place", self.element(places, shape, index, slot))
+            near = call("kd_max", ast.Constant(0), wanted)
+            column: ast.expr = call("kd_min", near, ast.Constant(extent - 1))
+            if len(shape) > 1:
+                row = ast.BinOp(index, ast.FloorDiv(), ast.Constant(shape[1]))
+                column = plus(times(row, extent), column)
+            where = index if target in self.shared else slot
+            return [self.set(target, where, self.at(variable.id, column))]
 
         return self.slots(self.plan.layout(shape), write)
 

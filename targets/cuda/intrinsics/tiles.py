@@ -75,6 +75,8 @@ def tile_operations(plan: TilePlan) -> dict[str, Any]:
     """Return what the statements of a kernel's tile operations call, by name."""
     found: dict[str, Any] = {
         "kd_range": range,
+        "kd_min": min,
+        "kd_max": max,
         "kd_complex": complex,
         **_COMBINING,
         **memory_operations(plan.moved),

@@ -28,6 +28,27 @@ def after_a_return(x):
     kd.tile.store(x, 0, kd.tile.load(x, 0, 64))
 
 
+def taken_by_a_number(x):
+    kd.tile.store(x, 0, kd.tile.load(x, 0, 64).take(3))
+
+
+def taken_by_other_rows(x):
+    t = kd.tile.load(x, (0, 0), (4, 8))
+    kd.tile.store(x, (0, 0), t.take(kd.tile.arange((3, 8))))
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (taken_by_a_number, r"3 is no tile"),
+        (taken_by_other_rows, r"a tile of shape \(4, 8\) and places of shape \(3, 8\)"),
+    ],
+)
+def test_places_are_a_tile_of_as_many_rows(function: Any, words: str) -> None:
+    with pytest.raises(kd.UnsupportedConstructError, match=words):
+        separate_tiles(make_unit(function))
+
+
 def in_a_branch(x):
     t = kd.tile.load(x, 0, 64)
     if kd.threadIdx.x == 0:

@@ -26,6 +26,10 @@ def declared(x):
 def plain(x, out):
     out[kd.grid(1)] = x[kd.grid(1)]
 
+@kd.kernel("float32[::1]")
+def in_order(x):
+    kd.tile.store(x, 0, kd.tile.load(x, 0, 512).sort())
+
 @kd.kernel("float32[::1]", space=kd.Space(block=[(32, 2), (64, 1)], items=[1, 2]))
 def spaced(x, *, items):
     x[kd.grid(1)] = items
@@ -83,6 +87,14 @@ def no_ptxas(monkeypatch):
 def test_a_kernel_of_a_package_is_found_with_its_relative_imports(folder, capsys, place):
     assert call("compile", place) == 0
     assert ".entry declared" in capsys.readouterr().out
+
+
+def test_the_shared_memory_that_tiles_need_is_reported(folder):
+    assert call("compile", "user_package.blas:in_order", "-o", "k.ptx", "--block", "64") == 0
+    report = json.loads(Path("k.ptx.params.json").read_text())
+    assert report["static_shared_bytes"] > 4 * 512
+    assert call("compile", "user_package.blas:declared", "-o", "k.ptx") == 0
+    assert json.loads(Path("k.ptx.params.json").read_text())["static_shared_bytes"] == 0
 
 
 def test_every_output_has_a_description_of_its_own(folder):
@@ -270,7 +282,7 @@ def test_a_member_has_to_be_named(folder, capsys, options, words):
     [
         ("user_package.nothing:f", "there is no module user_package.nothing"),
         ("nothing_at_all:f", "there is no module nothing_at_all"),
-        ("user_package.blas:f", "It has declared, plain, spaced"),
+        ("user_package.blas:f", "It has declared, in_order, plain, spaced"),
         ("user_package.broken:f", "No module named 'not_there'"),
         ("user_package.ends:f", "user_package.ends cannot be run: SystemExit: 3"),
         ("user_package/ends.py:f", "ends.py cannot be run: SystemExit: 3"),
