@@ -24,6 +24,7 @@ from kerneldsl.lowering.numba_internals.text import module_text
 from targets.cpu.division import Divisions
 from targets.cpu.half_conversions import add_missing
 from targets.cpu.objects import IS_SUPPORTED
+from targets.cpu.upper_products import keep_upper_products
 from targets.cpu.vector_math.replace import replace_math
 
 __all__ = ["FunctionCompiler", "create_library", "keep_loop"]
@@ -57,7 +58,7 @@ def _optimize(module: Any, machine: Any) -> Any:
     run_passes(builder.getModulePassManager(), module, builder)
     divisions.restore()
     add_missing(module, machine)
-    return module
+    return keep_upper_products(module)
 
 
 #: For ``njit``: compiles device functions, which LLVM makes part of their kernels.

@@ -1,0 +1,63 @@
+"""Products of narrow integers whose upper bits are kept, in vectors, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from tests.support.arrays import poisoned
+
+SIZE = 333
+
+
+@kd.kernel
+def upper_half(x, y, out):
+    i = kd.grid(1)
+    out[i] = np.int16(kd.mulhi(np.int32(x[i]), np.int32(y[i])))
+
+
+@kd.kernel
+def upper_half_of_tiles(x, y, out):
+    start = kd.blockIdx.x * 32
+    a = kd.tile.load(x, start, 32)
+    b = kd.tile.load(y, start, 32)
+    kd.tile.store(out, start, np.int16(kd.mulhi(np.int32(a), np.int32(b))))
+
+
+def shifted(bits):
+    @kd.kernel
+    def kernel(x, y, out):
+        i = kd.grid(1)
+        out[i] = np.int16(np.int64(x[i]) * np.int64(y[i]) >> bits)
+
+    return kernel
+
+
+def arguments(rng, dtype, out):
+    info = np.iinfo(dtype)
+    x, y = (rng.integers(info.min, info.max, SIZE, dtype, endpoint=True) for _ in range(2))
+    x[:2], y[:2] = info.min, (info.min, info.max)
+    return x, y, poisoned(SIZE, out)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16"])
+@pytest.mark.parametrize("out", ["int16", "int64"])
+@pytest.mark.parametrize("kernel", [upper_half, upper_half_of_tiles])
+def test_mulhi(rng, kernel, dtype, out):
+    x, y, found = arguments(rng, np.dtype(dtype), out)
+    with kd.use("cpu"):
+        if kernel is upper_half:
+            kernel.forall(SIZE)(x, y, found)
+        else:
+            kernel[-(-SIZE // 32), 1](x, y, found)
+    assert np.array_equal(found, (x.astype(np.int64) * y >> 32).astype(np.int16))
+
+
+@pytest.mark.parametrize("bits", [8, 15, 16, 17, 31, 32, 33, 47, 48, 63])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_shifts(rng, bits, dtype):
+    x, y, found = arguments(rng, np.dtype(dtype), "int16")
+    with kd.use("cpu"):
+        shifted(bits).forall(SIZE)(x, y, found)
+    assert np.array_equal(found, (x.astype(np.int64) * y >> bits).astype(np.int16))
