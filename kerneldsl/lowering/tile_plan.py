@@ -85,6 +85,8 @@ class TilePlan:
     #: a store to that of its array, of an argsort to that of what it sorts; an operation that is
     #: never run is not there.
     dtypes: Mapping[str, str]
+    #: Reserved names of loads of packed numbers.
+    packed: Set[str]
     #: Elements of each tile of one axis that is loaded or stored, to their layout.
     moved: Mapping[int, Layout]
     #: Combination and number of elements of each reduction of a whole tile.
@@ -137,9 +139,10 @@ def plan_tiles(typed: TypedUnit, threads: int) -> TilePlan:
         shape = (threads,) if tile.shape == OF_BLOCK else tile.shape
         variables[name] = TileType(shape, tile.dtype)
     dtypes: dict[str, str] = {}
+    packed: set[str] = set()
     moved: dict[int, Layout] = {}
     folded: set[tuple[str, int]] = set()
-    plan = TilePlan(threads, variables, dtypes, moved, folded)
+    plan = TilePlan(threads, variables, dtypes, packed, moved, folded)
     for node in ast.walk(unit.tree):
         use = unit.use_of(node)
         if use is None or not is_tile_use(use):
@@ -152,7 +155,9 @@ def plan_tiles(typed: TypedUnit, threads: int) -> TilePlan:
             case TileType(dtype=dtype) | ScalarKind(dtype=dtype) | ArrayKind(dtype=dtype):
                 dtypes[node.func.id] = dtype
         name, shape = use.intrinsic.name.partition(".")[2], use.static.get("shape", ())
-        if name in ("load", "store") and len(shape) == 1:
+        if name == "load" and not isinstance(typed.type_of(node.args[0]), ArrayKind):
+            packed.add(node.func.id)
+        elif name in ("load", "store") and len(shape) == 1:
             layout = plan.layout(shape)
             moved[layout.count] = layout
         if name in FOLD_OF and (use.static["axis"] is None or len(shape) == 1):

@@ -15,6 +15,7 @@ from numba import errors, types
 from kerneldsl.analysis.tile_shapes import Shape, result_shape
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.lowering.packed_views import PackedView
 from kerneldsl.lowering.types import element_type
 
 __all__ = ["NumbaTile", "tile_rule"]
@@ -39,7 +40,7 @@ def tile_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> A
 
 def _load(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     array, other, *places = args
-    _check_array(intrinsic, array, places, static["shape"])
+    _check_array(intrinsic, array, places, static["shape"], packed=True)
     _check_number(intrinsic, "other", other)
     dtype = element_type(static["dtype"]) if "dtype" in static else array.dtype
     return NumbaTile(static["shape"], dtype)(*args)
@@ -58,8 +59,10 @@ def _store(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     return types.none(*args)
 
 
-def _check_array(intrinsic: Intrinsic, array: Any, places: list[Any], shape: Shape) -> None:
-    if not isinstance(array, types.Array):
+def _check_array(
+    intrinsic: Intrinsic, array: Any, places: list[Any], shape: Shape, *, packed: bool = False
+) -> None:
+    if not isinstance(array, types.Array) and not (packed and isinstance(array, PackedView)):
         raise errors.TypingError(
             f"{intrinsic!r}: the first argument must be an array, and is {array}"
         )

@@ -161,3 +161,29 @@ def test_an_array_that_is_written_by_another_name_is_not_only_read() -> None:
         artifact = compile_ptx(copied, "float32[::1], float32[::1]", "sm_90", promises=promises)
         (pointer,) = re.findall(r"define[^\n]*?\((.*?)%x\.data,", artifact.text("llvm"))
         assert ("readonly" in pointer) is is_cached
+
+
+def unpacked(words, out):
+    t = kd.tile.load(kd.packed(words[0], kd.int4), 0, 512)
+    kd.tile.store(out[0], 0, t * kd.float32(0.5))
+
+
+def unpacked_plane(words, out):
+    t = kd.tile.load(kd.packed(words, kd.ternary), (0, 0), (8, 64), dtype=kd.float32)
+    kd.tile.store(out, (0, 0), t - t.sum(axis=1))
+
+
+@pytest.mark.parametrize("function", [unpacked, unpacked_plane])
+def test_packed_numbers_are_loaded_as_tiles(function) -> None:
+    artifact = _compiled(function, "int32[:,::1], float32[:,::1]", 64, 2)
+    ((_, resources),) = assemble(artifact.ptx, "sm_90").resources.items()
+    assert resources.local_bytes == resources.spill_bytes == 0
+
+
+def stored_packed(words, out):
+    kd.tile.store(kd.packed(words[0], kd.int4), 0, kd.tile.load(out[0], 0, 512))
+
+
+def test_packed_numbers_are_not_stored() -> None:
+    with pytest.raises(kd.KernelTypingError, match="first argument must be an array"):
+        _compiled(stored_packed, "int32[:,::1], int8[:,::1]", 64)

@@ -16,6 +16,7 @@ import numpy as np
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import DTYPE_NAMES
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.tile_plan import Layout, TilePlan
 from targets.cuda.compile.lower import type_unit
@@ -24,6 +25,7 @@ from targets.cuda.compile.spread_tiles import spread_tiles
 from targets.cuda.compile.tile_lanes import WARP_SIZE, WIDTHS
 from tests.support.groups import greatest, least
 from tests.support.python_kernels import Language, PausingThread
+from tests.support.scalars import packed
 from tests.support.simt import STOPS, Launch
 from tests.support.tiles import sort_key, sorted_number
 
@@ -74,6 +76,8 @@ def _bound(name: str, use: IntrinsicUse, language: Language) -> Any:
             return thread.shared_array(name, use.static["shape"], use.static["dtype"])
         if word == "local.array":
             return thread.local_array(use.static["shape"], use.static["dtype"])
+        if word == "packed":
+            return packed(*args, PACKED_NUMBERS[use.static["numbers"]])
         found = functools.reduce(getattr, word.split("."), thread)
         return found(*args, *use.static.values()) if callable(found) else found
 

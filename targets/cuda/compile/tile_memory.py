@@ -46,7 +46,9 @@ class MemorySpreader:
         dtype = spreader.plan.variables[target].dtype
         rest = self.names.make("other")
         before.append(assign(rest, call(f"kd_as_{dtype}", other)))
-        if len(self.shape) == 1 and target not in spreader.shared:
+        assert isinstance(node.func, ast.Name)
+        is_packed = node.func.id in spreader.plan.packed
+        if len(self.shape) == 1 and target not in spreader.shared and not is_packed:
             given = map(load, (target, name, rest, starts[0], spreader.thread))
             return [*before, ast.Expr(call(f"kd_take_{layout.count}", *given))]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.kernels import (
+    packed_tiles,
     tile_axes,
     tile_order,
     tile_scans,
@@ -23,6 +24,7 @@ from tests.support.spread_tiles import simulate_spread
 _WORDS = ("window", "copy", "sum", "max", "min", "any", "all")
 _CASES = [
     *(case for case in tiles.CASES if case.name.split(".")[1] in _WORDS),
+    *packed_tiles.CASES,
     *tile_axes.CASES,
     *tile_scans.CASES,
     *tile_sorts.CASES,
