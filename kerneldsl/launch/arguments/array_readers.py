@@ -82,7 +82,7 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     elif dtype.kind == "f":
         remedy = "Convert it with array.astype(np.float32) or array.astype(np.float64)"
     elif dtype.kind in "Mm":
-        remedy = "Pass array.view(np.int64)"
+        remedy = "Pass array.view(np.int64), in which NaT is the smallest int64"
     elif dtype.names is not None:
         limit = "Fields of records are numbers, bools, or arrays of those, at places that do not "
         limit += "overlap"

@@ -183,7 +183,8 @@ def _unknown(value: Any) -> Refused:
         return Refused(
             f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",
             limit="Kernels know no units of time",
-            remedy="Pass value.view(np.int64), and arrays likewise",
+            remedy="Pass value.view(np.int64), in which NaT is the smallest int64, and arrays "
+            "likewise",
         )
     if isinstance(value, np.generic):
         return Refused(
