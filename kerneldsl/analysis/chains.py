@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.effects import Accesses
-from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.analysis.expressions import assigned_names, written
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
@@ -95,7 +95,9 @@ def _check_ended(unit: FunctionUnit) -> None:
             ended |= accesses.roots(call.args[0])
     for call in calls:
         if _typing(unit, call) is Typing.CHAIN_NEXT and not accesses.roots(call.args[0]) & ended:
-            what = f"{ast.unparse(call.args[0])} is given to kd.chain.next and not to chain.before"
+            what = (
+                f"{written(call.args[0], unit)} is given to kd.chain.next and not to chain.before"
+            )
             remedy = "Take a number with kd.atomic.add, from a counter that is 0 before each launch"
             _fail(unit, call, what, remedy)
 

@@ -7,6 +7,7 @@ import dis
 from collections.abc import Iterable, Iterator
 
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = [
     "assigned_names",
@@ -21,6 +22,7 @@ __all__ = [
     "operands",
     "text_of",
     "walk_here",
+    "written",
 ]
 
 
@@ -135,6 +137,11 @@ def condition_expressions(tree: ast.AST) -> set[ast.expr]:
                 continue
         found.add(node)
     return found
+
+
+def written(node: ast.AST, unit: FunctionUnit) -> str:
+    """Return an expression of a function as its author wrote it."""
+    return text_of(node, unit.locate(node).line)
 
 
 def text_of(node: ast.AST, source_line: str) -> str:

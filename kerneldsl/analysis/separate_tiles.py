@@ -18,6 +18,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+from kerneldsl.analysis.expressions import written
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.library_names import outside_value
@@ -212,7 +213,7 @@ class _Separator:
             if of_places[:-1] != of_value[:-1] or len(of_places) != len(of_value):
                 self.shapes.fail(
                     node,
-                    f"{ast.unparse(node)}: a tile of shape {of_value} and places of shape "
+                    f"{written(node, self.unit)}: a tile of shape {of_value} and places of shape "
                     f"{of_places}",
                     "Take from each row by a row of places",
                 )
@@ -241,13 +242,13 @@ class _Separator:
             case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 self.shapes.fail(
                     node,
-                    f"{ast.unparse(node)} asks for the truth of a tile",
+                    f"{written(node, self.unit)} asks for the truth of a tile",
                     "Combine truth values with &, | and ~, or reduce them: t.any(), t.all()",
                 )
             case ast.Compare(ops=[_, _, *_]):
                 self.shapes.fail(
                     node,
-                    f"{ast.unparse(node)} is a chain of comparisons of tiles",
+                    f"{written(node, self.unit)} is a chain of comparisons of tiles",
                     "Compare twice, and combine with &: (a < t) & (t < b)",
                 )
         if operation == "transpose":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NoReturn
 
+from kerneldsl.analysis.expressions import written
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.analysis.tile_shapes import Shape, TileShapes
 from kerneldsl.frontend.statics import dtype_name
@@ -36,14 +37,14 @@ def shape_of_tile(shapes: TileShapes, node: ast.expr, *, is_stored: bool = False
     if shape is None and is_stored:
         shapes.fail(
             node,
-            f"{ast.unparse(node)} is no tile",
+            f"{written(node, shapes.unit)} is no tile",
             "Store one thread's number with array[i] = …, or make a tile of every thread's: "
             "kd.tile.of(…)",
         )
     if shape is None:
         shapes.fail(
             node,
-            f"{ast.unparse(node)} is no tile",
+            f"{written(node, shapes.unit)} is no tile",
             "Make a tile of the numbers of all threads: kd.tile.of(…)",
         )
     return shape
@@ -54,7 +55,7 @@ def shape_of_own(shapes: TileShapes, node: ast.expr, shape: Shape) -> Shape:
     if len(shape) > 1:
         shapes.fail(
             node,
-            f"{ast.unparse(node)}: the tile has the shape {shape}",
+            f"{written(node, shapes.unit)}: the tile has the shape {shape}",
             "Use tiles of one axis, one for each row",
             limit="It takes a tile of one axis",
         )
@@ -65,7 +66,7 @@ def refuse_tile(shapes: TileShapes, node: ast.expr) -> NoReturn:
     """Raise: a tile stands where a number has to."""
     shapes.fail(
         node,
-        f"{ast.unparse(node)} is a tile, and a number is needed here",
+        f"{written(node, shapes.unit)} is a tile, and a number is needed here",
         "Reduce it, as in t.sum() or t.any(), or take the thread's own element, t.own",
         limit="Tiles can be computed with, stored, reduced, and given to device functions",
     )
@@ -86,7 +87,7 @@ def refuse_conditional(shapes: TileShapes, node: ast.expr) -> None:
         if has_tiles(shapes, part):
             shapes.fail(
                 part,
-                f"{ast.unparse(part)} is evaluated conditionally, and works on a tile",
+                f"{written(part, shapes.unit)} is evaluated conditionally, and works on a tile",
                 "Assign its result to a variable in a statement of its own",
                 limit="Every thread of the block has to reach a tile operation",
             )
@@ -101,7 +102,7 @@ def dtype_of(shapes: TileShapes, node: ast.expr) -> str:
     if name is None:
         shapes.fail(
             node,
-            f"{ast.unparse(node)} is not a dtype that is known when the kernel is compiled",
+            f"{written(node, shapes.unit)} is no dtype that is known when the kernel is compiled",
             "Name the dtype, as kd.float32",
         )
     return name

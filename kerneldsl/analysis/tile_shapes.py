@@ -11,7 +11,7 @@ import math
 from typing import Any, NoReturn, TypeAlias
 
 from kerneldsl.analysis.bindings import bindings
-from kerneldsl.analysis.expressions import operands
+from kerneldsl.analysis.expressions import operands, written
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Typing
@@ -162,7 +162,7 @@ class TileShapes:
         missing = [p for p in parameters if p not in given]
         if len(node.args) > len(parameters) or unknown or missing:
             signature = f"t.{name}({', '.join(parameters)})"
-            self.fail(node, f"{ast.unparse(node)} does not fit", f"Call it as {signature}")
+            self.fail(node, f"{written(node, self.unit)} does not fit", f"Call it as {signature}")
         for parameter, example in _CONSTANTS.items():
             if isinstance(given.get(parameter), ast.expr):
                 given[parameter] = self._constant(given[parameter], parameter, example)
@@ -191,7 +191,7 @@ class TileShapes:
         except ValueError as error:
             self.fail(
                 node,
-                f"{ast.unparse(node)}: {error}",
+                f"{written(node, self.unit)}: {error}",
                 "Make the extents equal, or 1 where an axis is to be repeated",
             )
 
@@ -249,7 +249,7 @@ class TileShapes:
                 return -value
         self.fail(
             node,
-            f"{parameter} is {ast.unparse(node)}, which is not a constant",
+            f"{parameter} is {written(node, self.unit)}, which is not a constant",
             f"Write {example}, or capture it from a global or a closure",
             limit="It must be known when the kernel is compiled",
         )
