@@ -1,0 +1,130 @@
+"""A call of a function of rows: which kernel takes an array, and with which constants.
+
+====================  ==========================  ===============================================
+kernel                array                       who works
+====================  ==========================  ===============================================
+``short``             (rows, n)                   a block holds a row as one tile
+``long``              (rows, n)                   a block goes over a row, one tile after the other
+``columns``           (before, n, after)          a thread goes over a column
+====================  ==========================  ===============================================
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels.arrays import (
+    Array,
+    allocate,
+    check_array,
+    check_out,
+    computing_dtype,
+    contiguous_1d,
+    destination,
+    finish,
+    on_device,
+)
+
+__all__ = ["Kernels", "apply", "checked_axis", "result_dtype"]
+
+#: Bytes of the longest row that is one tile, in the dtype that is computed in.
+MAX_TILE_BYTES = 1 << 16
+#: Elements of the tiles of a longer row.
+LONG_TILE = 4096
+#: Threads of a block by the largest tile that they take, the best that were found on an H200.
+BLOCKS = {2048: 32, 4096: 64, 16384: 512}
+#: Threads of a block of columns.
+COLUMN_BLOCK = 256
+
+
+class Kernels(NamedTuple):
+    """Kernels of one function: ``(x, out, *others)``, with `number` and, of rows, `width`."""
+
+    short: Any
+    long: Any
+    columns: Any
+
+
+def result_dtype(x: Array) -> np.dtype[Any]:
+    """Return the dtype of a result: float64 of booleans and integers."""
+    return np.dtype(np.float64) if x.dtype.kind in "biu" else x.dtype
+
+
+def checked_axis(x: Any, axis: Any) -> int:
+    """Check an array and its axis, and return the axis from 0 on.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where `x` is no array of real numbers, or `axis` no int.
+    ArgumentValueError
+        Where there is no such axis.
+    """
+    check_array("x", x, kinds="biuf", halves=True)
+    try:
+        found = operator.index(axis)
+    except TypeError:
+        raise ArgumentTypeError(f"axis is {axis!r}", value=axis, limit="It is an int") from None
+    if not -x.ndim <= found < x.ndim:
+        raise ArgumentValueError(
+            f"axis {axis} is not one of an array of {x.ndim} dimensions",
+            value=axis,
+            limit="Rows lie along an axis of the array",
+            remedy="Name one of its axes, or reshape it",
+        )
+    return int(found % x.ndim)
+
+
+def apply(
+    kernels: Kernels, x: Array, axis: int, out: Array | None, *others: Any, **constants: Any
+) -> Any:
+    """Launch the kernel that suits the array's layout, and return the result.
+
+    `axis` is from 0 on; `others` and `constants` are what the kernels take beside.
+    """
+    dtype = result_dtype(x)
+    number = computing_dtype(dtype)
+    check_out(out, like=x, shape=tuple(x.shape), dtype=dtype)
+    source = on_device(x)
+    is_usable = out is not None and _is_contiguous(out)
+    result = (
+        destination(source, tuple(x.shape), dtype, out)
+        if is_usable
+        else allocate(source, tuple(x.shape), dtype)
+    )
+    if x.size:
+        n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
+        before = x.size // (n * after)
+        constants["number"] = number.type
+        if after == 1:
+            rows = source[None] if x.ndim == 1 else contiguous_1d(source).reshape((before, n))
+            _by_rows(kernels, rows, result.reshape((before, n)), *others, **constants)
+        else:
+            form = (before, n, after)
+            strips = -(-after // COLUMN_BLOCK)
+            kernels.columns[before * strips, min(COLUMN_BLOCK, _power_of_two(after))](
+                contiguous_1d(source).reshape(form), result.reshape(form), *others, **constants
+            )
+    return out if result is out else finish(result, like=x, out=out)
+
+
+def _is_contiguous(array: Any) -> bool:
+    return array.flags.c_contiguous if isinstance(array, np.ndarray) else array.layout == "C"
+
+
+def _power_of_two(n: int) -> int:
+    return max(32, 1 << (n - 1).bit_length())
+
+
+def _by_rows(kernels: Kernels, x: Array, out: Array, *others: Any, **constants: Any) -> None:
+    width = _power_of_two(x.shape[1])
+    is_short = width * np.dtype(constants["number"]).itemsize <= MAX_TILE_BYTES
+    width = width if is_short else LONG_TILE
+    block = next(block for most, block in BLOCKS.items() if width <= most)
+    kernel = kernels.short if is_short else kernels.long
+    kernel[x.shape[0], block](x, out, *others, width=width, **constants)
