@@ -1,0 +1,77 @@
+"""The library's kernels on a GPU: they assemble, without a register spilled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kerneldsl.errors import ToolMissingError
+from stdlib_kernels.reduce import folding, moments, places
+from stdlib_kernels.rows import exponentials, normalization
+from targets.cuda.compile import ptxas
+from tests.support.extent import full_beyond
+
+X, PLACES, ROW, FACTORS = (
+    "float32[:, :, ::1]",
+    "int64[:, :, ::1]",
+    "float32[:, ::1]",
+    "float32[::1]",
+)
+ZERO = np.float32(0)
+F32 = np.float32
+
+
+FOLD = {
+    **{"number": F32, "op": folding.add, "identity": ZERO},
+    **{"lift": lambda v, w, p: v * w, "finish": lambda total, p: total / p},
+}
+MOMENTS = {"number": F32, "zero": ZERO, "size": F32}
+PLACE = {"number": F32, "better": lambda v, found: v > found, "is_first": False}
+SOFTMAX = {"number": F32, "is_log": False}
+NORM = {"number": F32, "is_centred": True, "form": lambda v, i, scale, w, b, at: v * scale * w[i]}
+CASES = {
+    "fold rows": (folding.fold_rows, FOLD, f"{X}, {X}, {X}, int64, float64"),
+    "fold columns": (folding.fold_columns, FOLD, f"{X}, {X}, {X}, int64, float64"),
+    "moments of rows": (moments.moments_of_rows, MOMENTS, f"{X}, {X}, {X}, int64"),
+    "moments of columns": (moments.moments_of_columns, MOMENTS, f"{X}, {X}, {X}, int64"),
+    "moments combined": (
+        moments.combine_moments,
+        {"zero": ZERO, "size": F32, "finish": lambda v: v},
+        f"{X}, {X}, {ROW}, int64, int64, float32",
+    ),
+    "places in rows": (places.places_in_rows, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
+    "places in columns": (places.places_in_columns, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
+    "softmax": (exponentials.softmax_short, {**SOFTMAX, "width": 4096}, f"{ROW}, {ROW}"),
+    "softmax of long rows": (
+        exponentials.softmax_long,
+        {**SOFTMAX, "width": 4096},
+        f"{ROW}, {ROW}",
+    ),
+    "softmax of columns": (exponentials.softmax_columns, SOFTMAX, f"{X}, {X}"),
+    "norm": (
+        normalization.normalize_short,
+        {**NORM, "width": 4096},
+        f"{ROW}, {ROW}, {FACTORS}, {FACTORS}, float32, float32",
+    ),
+    "norm of long rows": (
+        normalization.normalize_long,
+        {**NORM, "width": 4096},
+        f"{ROW}, {ROW}, {FACTORS}, {FACTORS}, float32, float32",
+    ),
+    "norm of columns": (
+        normalization.normalize_columns,
+        NORM,
+        f"{X}, {X}, {FACTORS}, {FACTORS}, float32, float32",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", full_beyond(CASES, ["fold rows", "norm"]))
+def test_it_assembles(name: str) -> None:
+    kernel, constants, signature = CASES[name]
+    text = str(kernel.member(**constants).ptx(signature, arch="sm_90"))
+    try:
+        (found,) = ptxas.assemble(text, "sm_90").resources.values()
+    except ToolMissingError as error:
+        pytest.skip(str(error))
+    assert (found.spill_bytes, found.local_bytes) == (0, 0)
