@@ -35,7 +35,7 @@ def _size(v: Any, w: Any, order: Any) -> Any:
 
 
 def _is_there(v: Any, w: Any, order: Any) -> Any:
-    return v.real * 0 + 1 if v != 0 else v.real * 0
+    return v != 0
 
 
 def _power(v: Any, w: Any, order: Any) -> Any:

@@ -70,7 +70,7 @@ CASES = {
 
 
 def _larger_size(a: Any, b: Any) -> Any:
-    return max(abs(a), abs(b))
+    return np.maximum(abs(a), abs(b))
 
 
 class Drawn(NamedTuple):
