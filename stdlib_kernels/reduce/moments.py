@@ -1,11 +1,15 @@
 """Variance and standard deviation, in one pass over memory.
 
 Of each part a kernel makes the mean and the sum of squared distances from it, for which it reads
-the part twice, the second time from a cache. These pairs are then combined; nothing is subtracted
-from a sum of squares, so that numbers far from 0 lose no digits.
+the part twice, the second time from a cache. These pairs are then combined. Numbers far from 0 lose
+no digits: all are counted from the first of their row or column, and what is subtracted from a sum
+of squares is what rounding the mean has added to it, and no more.
 
 References
 ----------
+T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for Computing the Sample Variance: Analysis
+and Recommendations", The American Statistician 37 (1983): the corrected two-pass algorithm.
+
 T. F. Chan, G. H. Golub and R. J. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing
 Sample Variances", Stanford University, STAN-CS-79-773, 1979: how pairs are combined.
 """
@@ -36,62 +40,85 @@ def _squared(d: Any) -> Any:
     return d.real * d.real + d.imag * d.imag
 
 
+def _corrected(square: Any, rest: Any, count: Any) -> Any:
+    """Return a sum of squared distances without what the rounding of the mean has added.
+
+    `rest` is the sum of the distances, which is 0 for the exact mean.
+    """
+    return max(square - _squared(rest) / count, square * 0)
+
+
 @kd.kernel(wraparound=False)
 def moments_of_rows(x, means, squares, chunk, *, number, zero, size):
-    """Describe each part of each row: ``x[a, b, n]``, and ``[a, b, parts]`` of both others."""
+    """Describe each part of each row: ``x[a, b, n]``, and ``[a, b, parts]`` of both others.
+
+    Means are counted from the row's first element.
+    """
     t, a, b = kd.threadIdx.x, kd.blockIdx.x // means.shape[1], kd.blockIdx.x % means.shape[1]
     first = kd.blockIdx.y * chunk
     last = min(first + chunk, x.shape[2])
     whole = first + (last - first) // kd.blockDim.x * kd.blockDim.x
-    total, square = zero, zero.real
+    origin = number(x[a, b, 0])
+    total, rest, square = zero, zero, zero.real
     for at in range(first, whole, kd.blockDim.x):
-        total += number(x[a, b, at + t])
+        total += number(x[a, b, at + t]) - origin
     if whole + t < last:
-        total += number(x[a, b, whole + t])
+        total += number(x[a, b, whole + t]) - origin
     mean = number(kd.block.reduce(total, add) / size(last - first))
     for at in range(first, whole, kd.blockDim.x):
-        square += _squared(number(x[a, b, at + t]) - mean)
+        distance = number(x[a, b, at + t]) - origin - mean
+        rest += distance
+        square += _squared(distance)
     if whole + t < last:
-        square += _squared(number(x[a, b, whole + t]) - mean)
-    square = kd.block.sum(square)
+        distance = number(x[a, b, whole + t]) - origin - mean
+        rest += distance
+        square += _squared(distance)
+    rest, square = kd.block.reduce(rest, add), kd.block.sum(square)
     if t == 0:
-        means[a, b, kd.blockIdx.y] = mean
-        squares[a, b, kd.blockIdx.y] = square
+        means[a, b, kd.blockIdx.y] = mean + rest / size(last - first)
+        squares[a, b, kd.blockIdx.y] = _corrected(square, rest, size(last - first))
 
 
 @kd.kernel(wraparound=False)
 def moments_of_columns(x, means, squares, chunk, *, number, zero, size):
-    """Describe each part of each column: ``x[a, n, b]``, and ``[a, parts, b]`` of both others."""
+    """Describe each part of each column: ``x[a, n, b]``, and ``[a, parts, b]`` of both others.
+
+    Means are counted from the column's first element.
+    """
     strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
     a, part = kd.blockIdx.x // strips, kd.blockIdx.y
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
     first = part * chunk
     last = min(first + chunk, x.shape[1])
     if b < x.shape[2]:
-        total, square = zero, zero.real
+        origin = number(x[a, 0, b])
+        total, rest, square = zero, zero, zero.real
         for k in range(first, last):
-            total += number(x[a, k, b])
+            total += number(x[a, k, b]) - origin
         mean = number(total / size(last - first))
         for k in range(first, last):
-            square += _squared(number(x[a, k, b]) - mean)
-        means[a, part, b] = mean
-        squares[a, part, b] = square
+            distance = number(x[a, k, b]) - origin - mean
+            rest += distance
+            square += _squared(distance)
+        means[a, part, b] = mean + rest / size(last - first)
+        squares[a, part, b] = _corrected(square, rest, size(last - first))
 
 
 @kd.kernel(wraparound=False)
 def combine_moments(means, squares, out, chunk, count, divisor, *, zero, size, finish):
     """Combine the parts of each row: ``means[a, b, parts], squares[a, b, parts], out[a, b]``."""
     a, b = kd.blockIdx.x // out.shape[1], kd.blockIdx.x % out.shape[1]
-    total, square = zero, zero.real
+    total, rest, square = zero, zero, zero.real
     for k in range(kd.threadIdx.x, means.shape[2], kd.blockDim.x):
         total += means[a, b, k] * size(min(chunk, count - k * chunk))
     mean = kd.block.reduce(total, add) / size(count)
     for k in range(kd.threadIdx.x, means.shape[2], kd.blockDim.x):
-        between = _squared(means[a, b, k] - mean)
-        square += squares[a, b, k] + between * size(min(chunk, count - k * chunk))
-    square = kd.block.sum(square)
+        distance, each = means[a, b, k] - mean, size(min(chunk, count - k * chunk))
+        rest += distance * each
+        square += squares[a, b, k] + _squared(distance) * each
+    rest, square = kd.block.reduce(rest, add), kd.block.sum(square)
     if kd.threadIdx.x == 0:
-        out[a, b] = finish(square / divisor)
+        out[a, b] = finish(_corrected(square, rest, size(count)) / divisor)
 
 
 @kd.kernel(wraparound=False)

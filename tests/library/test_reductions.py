@@ -128,8 +128,9 @@ def test_the_first_of_equal_elements_counts(call):
     assert call(reduce.argmax, x) == call(reduce.argmin, x) == 33_332
 
 
-def test_variance_far_from_zero(call, rng):
-    x = (random_array(rng, (50_000,), "float32") + np.float32(1e4)).reshape(2, -1)
+@pytest.mark.parametrize("far", [1e4, -3e5])
+def test_variance_far_from_zero(call, rng, far):
+    x = (random_array(rng, (50_000,), "float32") + np.float32(far)).reshape(2, -1)
     exact = np.var(x.astype(np.float64), axis=1, ddof=1)
     np.testing.assert_allclose(call(reduce.var, x, axis=1, ddof=1), exact, rtol=1e-5)
     np.testing.assert_allclose(call(reduce.std, x, axis=1, correction=1), np.sqrt(exact), rtol=1e-5)
