@@ -58,7 +58,7 @@ def moments_of_rows(x, means, squares, chunk, *, number, zero, size):
     first = kd.blockIdx.y * chunk
     last = min(first + chunk, x.shape[2])
     whole = first + (last - first) // kd.blockDim.x * kd.blockDim.x
-    origin = number(x[a, b, 0])
+    origin = number(x[a, b, 0]) if x.shape[2] > 0 else zero
     total, rest, square = zero, zero, zero.real
     for at in range(first, whole, kd.blockDim.x):
         total += number(x[a, b, at + t]) - origin
@@ -91,7 +91,7 @@ def moments_of_columns(x, means, squares, chunk, *, number, zero, size):
     first = part * chunk
     last = min(first + chunk, x.shape[1])
     if b < x.shape[2]:
-        origin = number(x[a, 0, b])
+        origin = number(x[a, 0, b]) if x.shape[1] > 0 else zero
         total, rest, square = zero, zero, zero.real
         for k in range(first, last):
             total += number(x[a, k, b]) - origin

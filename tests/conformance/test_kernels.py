@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.memory.geometry import ArrayGeometry
 from tests.conformance.kernels import CASES, QUICK_CASES
-from tests.support.cases import Case, copy_arguments, kind_of
+from tests.support.cases import Case, copy_arguments, kind_of, owner_of
 from tests.support.extent import full_beyond
 from tests.support.native import fill_budgets, is_native, require_native
 from tests.support.targets import target_names
@@ -89,15 +90,29 @@ def _like(given: tuple[Any, ...], values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def on_device(args: Any, copies: dict[int, Any] | None = None) -> Any:
-    """Arguments with their arrays copied; one that is given twice is copied once."""
-    copies = {} if copies is None else copies
+    """Arguments with their arrays copied; views of one array become views of one copy."""
+    if copies is None:
+        owners = Counter(id(owner_of(a)) for a in args if isinstance(a, np.ndarray))
+        copies = {
+            id(owner_of(a)): kd.to_device(owner_of(a))
+            for a in args
+            if isinstance(a, np.ndarray) and owners[id(owner_of(a))] > 1
+        }
     if isinstance(args, tuple):
         return _like(args, (on_device(each, copies) for each in args))
     if not isinstance(args, np.ndarray):
         return args
-    if id(args) not in copies:
-        copies[id(args)] = kd.to_device(args)
-    return copies[id(args)]
+    owner = owner_of(args)
+    if id(owner) not in copies:
+        return kd.to_device(args)
+    return _view(copies[id(owner)], args, args.ctypes.data - owner.ctypes.data)
+
+
+def _view(copy: Any, view: np.ndarray, offset: int) -> Any:
+    """The view of a copy that `view` is of the array that was copied."""
+    place = copy.location + offset
+    geometry = ArrayGeometry(copy.device, place, view.shape, view.strides, view.dtype, copy._owner)
+    return kd.DeviceArray.over(geometry)
 
 
 def on_host(args: Any) -> Any:

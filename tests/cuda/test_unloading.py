@@ -102,6 +102,7 @@ def test_a_recording_survives_kernels_that_become_garbage(unloaded: list[str]) -
     assert (x.copy_to_host() == 5002).all()
 
 
+@pytest.mark.alone  # others allocate meanwhile
 def test_memory_of_the_device_does_not_grow_with_redefinitions() -> None:
     for number in range(100):
         run(number)

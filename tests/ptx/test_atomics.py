@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -167,6 +168,17 @@ def test_shared_memory_has_its_own_instructions() -> None:
     body = body_of(compile_ptx(count, "int32[::1], int32[::1]"))
     assert "atom.shared.add.u32" in body
     assert "atom.global" not in body
+
+
+@pytest.mark.parametrize(("dtype", "nbytes"), [("uint8", 4), ("int16", 8)])
+def test_shared_memory_holds_the_word_around_the_last_element(dtype: str, nbytes: int) -> None:
+    def merge(x):
+        s = kd.shared.array(3, dtype)
+        kd.atomic.or_(s, kd.threadIdx.x % 3, x[kd.threadIdx.x])
+        kd.syncthreads()
+        x[kd.threadIdx.x] = s[kd.threadIdx.x % 3]
+
+    assert re.search(rf"\.shared .*\[{nbytes}\];", compile_ptx(merge, f"{dtype}[::1]").ptx)
 
 
 @pytest.mark.parametrize("index", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])

@@ -18,7 +18,7 @@ from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, for
 from tests.support.arrays import assert_same_bits, assert_within_ulp, poisoned
 from tests.support.python_kernels import simulate, simulate_forall, unit_of
 
-__all__ = ["Case", "CaseList", "integers_into", "kind_of"]
+__all__ = ["Case", "CaseList", "integers_into", "kind_of", "owner_of"]
 
 #: Makes the arguments of one launch; outputs are poisoned.
 Maker = Callable[[np.random.Generator], tuple[Any, ...]]
@@ -193,14 +193,14 @@ def copy_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
     Views of one array become views of one copy.
     """
-    owners = [_owner(a) for a in args if isinstance(a, np.ndarray)]
+    owners = [owner_of(a) for a in args if isinstance(a, np.ndarray)]
     shared = {id(each): each for each in owners if sum(each is o for o in owners) > 1}
     copies = {key: each.copy(order="K") for key, each in shared.items()}
 
     def copied(value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return copy.copy(value)
-        owner = _owner(value)
+        owner = owner_of(value)
         if id(owner) not in copies:
             return value.copy(order="K")
         new = copies[id(owner)]
@@ -210,7 +210,7 @@ def copy_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(map(copied, args))
 
 
-def _owner(array: np.ndarray) -> np.ndarray:
+def owner_of(array: np.ndarray) -> np.ndarray:
     """The array whose memory a view looks at."""
     while isinstance(array.base, np.ndarray):
         array = array.base

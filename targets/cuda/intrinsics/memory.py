@@ -29,7 +29,9 @@ def _shared(call: Call) -> ir.Value:
     element = call.context.get_data_type(call.signature.return_type.dtype)
     if tuple(shape) == (0,):
         return _dynamic_shared(call, element)
-    content = ir.ArrayType(element, prod(shape))
+    itemsize = call.context.get_abi_sizeof(element)
+    # An atomic operation on 8 or 16 bits reads and writes the word around them.
+    content = ir.ArrayType(element, -(-prod(shape) * itemsize // 4) * 4 // itemsize)
     module = call.builder.module
     memory = cgutils.add_global_variable(
         module, content, module.get_unique_name("shared"), addrspace=SHARED_SPACE
