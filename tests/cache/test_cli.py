@@ -313,6 +313,7 @@ def test_warm_plans_as_for_a_card_of_the_architecture(arch: str, null: NullTarge
         assert ours.mapping == theirs.mapping
 
 
+@pytest.mark.full
 def test_a_launch_on_such_a_card_finds_what_was_warmed(call, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))

@@ -219,6 +219,7 @@ compiled(1.0)
 """
 
 
+@pytest.mark.full
 def test_what_no_kernel_that_is_kept_can_reach(tmp_path: Path) -> None:
     """Overloads of a program's own functions, and for its own types."""
     script = tmp_path / "script.py"
@@ -307,6 +308,7 @@ del imputils.builtin_registry.constants
 """
 
 
+@pytest.mark.full
 def test_a_launch_keeps_and_takes_nothing_where_a_name_is_gone(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     for _ in range(2):

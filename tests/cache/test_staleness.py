@@ -100,6 +100,7 @@ def test_edits(tmp_path: Path) -> None:
     assert (back["result"], back["hits"]) == (expected(), 1)
 
 
+@pytest.mark.full
 def test_edits_that_keep_size_and_time(tmp_path: Path) -> None:
     """Python's own caches of source go by size and time; this one does not look at them."""
     changed = {

@@ -194,6 +194,7 @@ for form in (elements.llvm, elements.asm):
 
 
 @LINUX
+@pytest.mark.full
 def test_damaged_entries_give_right_results(tmp_path: Path, folder: Path, trials: Trials) -> None:
     """The whole way: a bit of each entry is flipped, and the program does not notice."""
     right = run_script(tmp_path / "script.py", CPU)
@@ -250,6 +251,7 @@ result = [x.sum(), signals.watch_address() != 0, "targets.cpu.signal_handlers" i
 
 
 @LINUX
+@pytest.mark.full
 def test_handlers_of_signals_are_compiled_once(tmp_path: Path, folder: Path) -> None:
     """They come with the kernel's code; where they are of no use, they are compiled anew."""
     from kerneldsl.cache.entry import decode, encode

@@ -36,6 +36,7 @@ def _used(case: Case) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.full
 def test_every_intrinsic_on_every_dtype() -> None:
     covered = set().union(*(_used(c) for c in CASES))
     wanted: set[tuple[str, str]] = set()

@@ -124,7 +124,7 @@ def _check(name: str, role: str, template: str, target: str, *sizes: tuple[int, 
 
 
 @pytest.mark.parametrize("role", _ROLES)
-@pytest.mark.parametrize("name", full_beyond(_NAMES, ("abs", "len", "np", "uint32")))
+@pytest.mark.parametrize("name", full_beyond(_NAMES, ("abs", "np")))
 def test_a_name_of_another_meaning(name: str, role: str, computing: str) -> None:
     _check(name, role, _FORALL, computing, (16, 16))
 

@@ -31,6 +31,7 @@ from tests.support.extent import full_beyond
 from tests.support.python_kernels import unit_of
 
 __all__ = [
+    "ARCHS",
     "ARCH_PARAMETERS",
     "ASSEMBLED_ARCHS",
     "QUICK_ARCHS",

@@ -8,8 +8,9 @@ import pytest
 
 from tests.conformance.kernels import CASES, QUICK_CASES
 from tests.ptx.helpers import (
-    ARCH_PARAMETERS,
+    ARCHS,
     ASSEMBLED_ARCHS,
+    QUICK_ARCHS,
     assemble_together,
     lower,
     newer_words,
@@ -17,7 +18,7 @@ from tests.ptx.helpers import (
 )
 from tests.sanitizer.selection import intrinsics_of
 from tests.support.cases import Case
-from tests.support.extent import IS_QUICK
+from tests.support.extent import IS_QUICK, full_beyond
 
 
 def _by_topic() -> dict[str, list[Case]]:
@@ -31,7 +32,7 @@ _TOPICS = _by_topic()
 
 
 @pytest.mark.parametrize("topic", _TOPICS)
-@pytest.mark.parametrize("arch", ARCH_PARAMETERS)
+@pytest.mark.parametrize("arch", full_beyond(ARCHS, QUICK_ARCHS[1:2]))
 def test_every_case_compiles_and_assembles(topic: str, arch: str) -> None:
     newer = newer_words(arch)  # refused, as test_every_word.py holds
     cases = {

@@ -63,7 +63,7 @@ def _kernels() -> tuple[tuple[frozenset[str], Any, Any], ...]:
     raise AssertionError(f"in no kernel: {sorted(left)}")
 
 
-@pytest.mark.parametrize("arch", full_beyond(tuple(ARCHITECTURES), QUICK_ARCHS))
+@pytest.mark.parametrize("arch", full_beyond(tuple(ARCHITECTURES), QUICK_ARCHS[1:2]))
 def test_every_word_is_assembled_or_named(arch: str) -> None:
     newer = newer_words(arch)
     written = []

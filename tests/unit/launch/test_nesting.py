@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+
+
+@pytest.fixture(autouse=True)
+def usual_recursion_limit():
+    """That of the interpreter; jedi, where something imports it, sets a higher one for ever."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 def sum_of(count, folder):

@@ -40,7 +40,7 @@ def _ordering(rows: int, columns: int) -> Any:
 
 @pytest.mark.parametrize("dtype", _SPECIAL)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 61), (3, 20), (2, 49)])
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(data=st.data())
 def test_places_are_those_of_a_stable_sort(
     dtype: str, rows: int, columns: int, data: st.DataObject

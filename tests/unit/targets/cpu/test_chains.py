@@ -36,7 +36,7 @@ def test_cumulative_sums_are_numpys(size: int, block: int, dtype: str, seed: int
 
 
 @pytest.mark.parametrize("layer", ["tbb", "omp", "workqueue", "serial"])
-@pytest.mark.parametrize("workers", [2, 7])
+@pytest.mark.parametrize("workers", full_beyond([2, 7], [7]))
 def test_every_threading_layer(layer: str, workers: int) -> None:
     """More workers than processors wait for each other, under every layer that there is."""
     module = "tests.unit.targets.cpu.chain_launches"
