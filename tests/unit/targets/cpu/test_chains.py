@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.language.intrinsics.chains import CHAIN_WORDS
+from tests.support.extent import full_beyond
 from tests.unit.targets.cpu.chain_launches import Cumulative
 
 _BLOCKS = 4000
