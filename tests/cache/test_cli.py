@@ -20,7 +20,7 @@ from targets.cuda.device.described import _CARDS
 from targets.null.target import NullTarget
 from tests.cache.programs import run_script
 from tests.cache.trials import key_of, sections_of
-from tests.support.extent import full_beyond
+from tests.support.extent import full_beyond, sample
 
 SCRIPT = """
 import sys
@@ -291,7 +291,7 @@ def scale(x, out):
         out[i, j] = 2 * x[i, j]
 
 
-@pytest.mark.parametrize("arch", [f"sm_{major}{minor}" for major, minor in _CARDS])
+@pytest.mark.parametrize("arch", sample([f"sm_{major}{minor}" for major, minor in _CARDS], 3))
 def test_warm_plans_as_for_a_card_of_the_architecture(arch: str, null: NullTarget) -> None:
     """Of its size and speed, not of an H100's."""
     null.set_devices(described_gpu(arch, null.devices()[0]))

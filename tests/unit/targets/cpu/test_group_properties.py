@@ -178,7 +178,7 @@ def test_a_group_computes_what_numpy_does(group: str, name: str) -> None:
     of_numbers = name in _NUMBERS or not INTRINSICS[word].dtypes
     known = [d for d in _DTYPES if of_numbers or d in INTRINSICS[word].dtypes]
 
-    @settings(max_examples=examples(10), deadline=None)
+    @settings(max_examples=examples(5), deadline=None)
     @given(
         dtype=st.sampled_from([d for d in known if not (of_numbers and d == "bool")]),
         block=st.one_of(st.integers(1, 100), st.sampled_from([1, 7, 33, 96, 100, 256, 1024])),
@@ -218,7 +218,7 @@ def test_values_come_with_their_keys(group: str) -> None:
     statement = f"out[i], second[i] = kd.{group}.sort(x[i], y[i])"
     kernel = exec_source(_SOURCES[group].format(statement=statement), f"{group}_values")["kernel"]
 
-    @settings(max_examples=examples(10), deadline=None)
+    @settings(max_examples=examples(5), deadline=None)
     @given(
         dtype=st.sampled_from([d for d in _DTYPES if d != "bool"]),
         block=st.one_of(st.integers(1, 100), st.sampled_from([256, 1024])),
