@@ -9,7 +9,7 @@ from typing import Any
 
 from kerneldsl.frontend.reading import AttributeReader
 
-__all__ = ["draws", "is_library", "root_of", "steady_reader"]
+__all__ = ["draws", "is_library", "is_linear_algebra", "root_of", "steady_reader"]
 
 #: Libraries whose modules keep their names for as long as a program runs.
 _LIBRARIES = ("cmath", "kerneldsl", "math", "numba", "numba_cuda", "numpy", "operator")
@@ -41,6 +41,11 @@ def draws(owner: object, path: str) -> bool:
     ):
         return True
     return type(getattr(owner, "__self__", None)).__module__ in ("random", "numpy.random.mtrand")
+
+
+def is_linear_algebra(value: object) -> bool:
+    """Return whether a value is one of NumPy's functions that call LAPACK."""
+    return str(getattr(value, "__module__", "")).startswith("numpy.linalg")
 
 
 def steady_reader(read: Callable[[], Any]) -> Callable[[], Any]:

@@ -14,7 +14,7 @@ from kerneldsl.frontend.captured import (
     make_captured,
     plain_value,
 )
-from kerneldsl.frontend.chains import draws, is_library, root_of, steady_reader
+from kerneldsl.frontend.chains import draws, is_library, is_linear_algebra, root_of, steady_reader
 from kerneldsl.frontend.refusals import refuse_foreign
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved, Scope
@@ -117,6 +117,12 @@ class OutsideValues(ast.NodeTransformer):
                 f"{resolved.path} needs a random number generator's state, which threads lack",
                 "Write kd.random.uniform_float32(seed, i) or another of kd.random, or draw the "
                 "numbers before the launch, and pass them in an array",
+            )
+        if is_linear_algebra(resolved.value):
+            self._reporter.fail(
+                node,
+                f"{resolved.path} works on whole matrices in memory of its own, which threads lack",
+                "Write a loop over the elements, or call it outside the kernel",
             )
         self._watch(node, resolved)
         if self._is_plain or node is root or isinstance(owner, types.ModuleType):

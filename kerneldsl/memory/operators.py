@@ -15,15 +15,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, AttributeUnavailableError
-from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.reductions import ArrayReductions
 from kerneldsl.placement.registry import load_own
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 __all__ = ["ArrayOperators"]
 
-#: Methods that the library has, each a function of the array.
-_LIBRARY = {"sum": "stdlib_kernels.reduce:sum", "astype": "stdlib_kernels.conversion:convert"}
 #: Methods of NumPy's arrays that have no counterpart here.
 _OF_NUMPY = frozenset(
     name
@@ -55,7 +53,7 @@ def _unary(function: Callable[..., Any], symbol: str) -> Any:
 
 
 @shorten_errors_of()
-class ArrayOperators(ArrayGeometry):
+class ArrayOperators(ArrayReductions):
     """Operators of NumPy's arrays, for device arrays."""
 
     __slots__ = ()
@@ -208,49 +206,14 @@ class ArrayOperators(ArrayGeometry):
         DeviceArray
             Of the same shape, contiguous in C order.
         """
-        return load_own(_LIBRARY["astype"])(self, dtype)
-
-    def sum(self, axis: None = None, dtype: None = None, out: Any = None, **others: Any) -> Any:
-        """Add all elements on the device, by ``stdlib_kernels.reduce.sum``; `numpy.sum` calls it.
-
-        Parameters
-        ----------
-        axis, dtype : None
-            All axes, and the dtype that NumPy adds in; there are no other sums.
-        out : DeviceArray of rank 0, optional
-            Where the sum goes.
-        **others
-            None of NumPy's further parameters is there.
-
-        Returns
-        -------
-        DeviceArray
-            Of rank 0: ``float(array.sum())`` is the number.
-
-        Raises
-        ------
-        ArgumentTypeError
-            If another sum is asked for, or elements of the dtype are not added.
-        """
-        asked = {"axis": axis, "dtype": dtype}
-        asked = {name: value for name, value in asked.items() if value is not None} | others
-        if asked:
-            text = ", ".join(f"{name}={safe_repr(value)}" for name, value in asked.items())
-            raise ArgumentTypeError(
-                f"a device array has no sum({text})",
-                value=asked,
-                limit="array.sum() adds all elements, in the dtype that NumPy chooses",
-                remedy="Write a kernel that loops over the axis, convert with array.astype(dtype) "
-                f"before, or use NumPy's: array.copy_to_host().sum({text})",
-            )
-        return load_own(_LIBRARY["sum"])(self, out=out)
+        return load_own("stdlib_kernels.conversion:convert")(self, dtype)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_NUMPY:
             raise AttributeUnavailableError(
                 f"a device array has no {name!r}",
                 value=name,
-                limit="stdlib_kernels has sums, scans, products and images of device arrays",
+                limit="stdlib_kernels has reductions, scans, products and images of device arrays",
                 remedy=f"Write a kernel, or use NumPy's: array.copy_to_host().{name}",
             )
         if name in ArrayGeometry.__slots__:  # of an array that is not made yet
