@@ -60,6 +60,9 @@ def find_cause(text: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Findin
     condition = _ARRAY_AS_CONDITION.search(text)
     if condition is not None:
         return _explain_condition(condition[1], unit, kinds)
+    loop = _LOOP.search(text)
+    if loop is not None:
+        return _explain_loop(loop[1], unit)
     for rule in _RULES:
         match = rule.pattern.search(text)
         if match is not None:
@@ -212,8 +215,10 @@ def _explain_binding(signature: str) -> Finding:
     )
 
 
-def _explain_loop(looped: str) -> Finding:
+def _explain_loop(looped: str, unit: FunctionUnit) -> Finding:
     found = plain(looped)
+    loops = (n for each in unit.reachable() for n in ast.walk(each.tree) if isinstance(n, ast.For))
+    iterated = [loop.iter for loop in loops if not isinstance(loop.iter, ast.Call)]
     if found.startswith("tuple("):
         return Finding(
             f"a for runs over values of several types, {found}",
@@ -225,6 +230,7 @@ def _explain_loop(looped: str) -> Finding:
         f"a for runs over {found}",
         "Loop over range(n), a tuple or an array",
         lambda node: False,
+        lambda node: node in iterated,
     )
 
 
@@ -329,6 +335,8 @@ def _explain_no_implementation(function: str, arguments: str) -> Finding:
 #: NumPy's text where no type holds two, and Numba's name of a type that NumPy has and it lacks.
 _NO_COMMON_TYPE = re.compile(r"do not have a common DType|^\W*b?float16\W*$", re.MULTILINE)
 
+_LOOP = re.compile(r"Invalid use of getiter with parameters \((.+?)\)\n")
+
 _ARRAY_AS_CONDITION = re.compile(
     r"No implementation of function Function\(<class 'bool'>\) found for signature:"
     r".*?>>> bool\((?:readonly )?(array\(.+?\))\)\s*\n",
@@ -347,7 +355,6 @@ _RULES: tuple[_Rule, ...] = tuple(
         (r"Unknown attribute '(\w+)' of type (.+?)\n", _explain_attribute),
         (r"NameError: name '(\w+)' is not defined", _explain_undefined),
         (r"[Vv]ariable '(\w+)(?:\.\d+)?' (?:is not defined|referenced before)", _explain_undefined),
-        (r"Invalid use of getiter with parameters \((.+?)\)\n", _explain_loop),
         (r"failed to unpack (.+?)(?:\n|$)", _explain_unpacking),
         (r"wrong tuple length for .*?expected (\d+), got (\d+)", _explain_unpacked_count),
         (r"Unsupported array index type (.+?) in ", _explain_index_type),
