@@ -14,6 +14,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
 from stdlib_kernels.copying import copy_elements
+from stdlib_kernels.parameters import NARROW, NUMERIC
 
 __all__ = [
     "Array",
@@ -32,13 +33,6 @@ __all__ = [
 
 #: What the functions of the library take.
 Array: TypeAlias = np.ndarray[Any, Any] | kd.DeviceArray
-
-_NUMERIC = frozenset(
-    ["bool", "complex64", "complex128", "float32", "float64"]
-    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-)
-#: Floats that are computed with as float32.
-_HALVES = ("float16", "bfloat16")
 
 
 def check_array(
@@ -82,9 +76,9 @@ def check_array(
             "kd.as_array(…)",
         )
     dtype = value.dtype
-    wanted = dtypes or tuple(sorted(n for n in _NUMERIC if np.dtype(n).kind in kinds))
+    wanted = dtypes or tuple(sorted(n for n in NUMERIC if np.dtype(n).kind in kinds))
     if halves and not dtypes:
-        wanted += _HALVES
+        wanted += NARROW
     if not (dtype.name in wanted and dtype.isnative):
         raise ArgumentTypeError(
             f"{name} has the dtype {dtype}",
@@ -162,7 +156,7 @@ def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def computing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which numbers are combined: float32 for floats of 16 bits."""
-    return np.dtype(np.float32) if dtype.name in _HALVES else dtype
+    return np.dtype(np.float32) if dtype.name in NARROW else dtype
 
 
 def on_device(array: Array) -> Array:

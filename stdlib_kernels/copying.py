@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
 
 __all__ = ["copy_elements"]
 
 
+def _as_it_is(v: Any) -> Any:
+    return v
+
+
 @kd.kernel(wraparound=False)
-def copy_1d(source, out):
+def copy_1d(source, out, *, convert):
     i = kd.grid(1)
     if i < out.shape[0]:
-        out[i] = source[i]
+        out[i] = convert(source[i])
 
 
 @kd.kernel(wraparound=False)
-def copy_2d(source, out):
+def copy_2d(source, out, *, convert):
     i, j = kd.grid(2)
     if i < out.shape[0] and j < out.shape[1]:
-        out[i, j] = source[i, j]
+        out[i, j] = convert(source[i, j])
 
 
 @kd.kernel(wraparound=False)
-def copy_3d(source, out):
+def copy_3d(source, out, *, convert):
     i, j, k = kd.grid(3)
     if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        out[i, j, k] = source[i, j, k]
+        out[i, j, k] = convert(source[i, j, k])
 
 
 def copy_elements(source: kd.DeviceArray, out: kd.DeviceArray) -> None:
@@ -47,4 +53,6 @@ def copy_elements(source: kd.DeviceArray, out: kd.DeviceArray) -> None:
             limit="Only arrays of up to 3 dimensions are, where they are not contiguous",
             remedy="Pass one that is contiguous in C order",
         )
-    kernels[out.ndim].forall(*out.shape)(source, out)
+    # Said, a conversion is meant: of floats to integers a launch would warn.
+    convert = _as_it_is if source.dtype == out.dtype else out.dtype.type
+    kernels[out.ndim].forall(*out.shape)(source, out, convert=convert)

@@ -5,18 +5,13 @@ NumPy's functions call them: ``np.mean(array, axis=0)`` runs on the array's devi
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.strided import checked_dtype
 from kerneldsl.placement.registry import load_own
-from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 __all__ = ["ArrayReductions"]
@@ -141,43 +136,4 @@ class ArrayReductions(ArrayGeometry):
                 limit=f"array.{name}() takes {', '.join(given)}",
                 remedy=f"Use NumPy's: array.copy_to_host().{name}({text})",
             )
-        given["axis"] = self._checked_axis(given["axis"])
-        read_flag("keepdims", given["keepdims"])
-        if given.get("dtype") is not None:
-            given["dtype"] = checked_dtype(given["dtype"])
-        if "ddof" in given:
-            given["ddof"] = _checked_ddof(given["ddof"])
         return load_own(f"stdlib_kernels.reduce:{name}")(self, **given)
-
-    def _checked_axis(self, axis: Any) -> _Axis:
-        if axis is None:
-            return None
-        try:
-            found = tuple(
-                operator.index(each) for each in (axis if type(axis) is tuple else [axis])
-            )
-        except Exception as error:
-            raise ArgumentTypeError(
-                f"axis is {safe_repr(axis)}",
-                value=axis,
-                limit="It is an int, a tuple of ints, or None",
-            ) from error
-        if any(not -len(self.shape) <= each < len(self.shape) for each in found):
-            raise ArgumentValueError(
-                f"axis {safe_repr(axis)} is not one of an array of {len(self.shape)} dimensions",
-                value=axis,
-                limit="Axes are counted from 0, or back from -1",
-                remedy="Leave axis away to take all",
-            )
-        return found if type(axis) is tuple else found[0]
-
-
-def _checked_ddof(ddof: Any) -> float:
-    if isinstance(ddof, int | float | np.integer | np.floating):
-        try:
-            return float(ddof)
-        except OverflowError:
-            pass
-    raise ArgumentTypeError(
-        f"ddof is {safe_repr(ddof)}", value=ddof, limit="It is a number that a float64 holds"
-    )

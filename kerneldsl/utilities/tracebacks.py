@@ -11,18 +11,20 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from kerneldsl.errors import KernelError
 from kerneldsl.utilities.environment import traceback_is_full
 
-__all__ = ["OWN_FOLDERS", "shorten", "shorten_errors", "shorten_errors_of"]
+__all__ = ["OWN_FOLDERS", "passes_on", "shorten", "shorten_errors", "shorten_errors_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _Class = TypeVar("_Class", bound=type)
 
+#: Code of functions that hand all their arguments on to a public one.
+_wrappers: set[CodeType] = set()
 #: Methods by which Python looks at objects and lets them go.
 _NEVER_SHORTENED = frozenset({"__del__", "__dir__", "__init_subclass__", "__new__", "__repr__"})
 
@@ -53,12 +55,31 @@ def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
             shorten(error)
             raise
         except TypeError as error:
-            never_entered = error.__traceback__ is None or error.__traceback__.tb_next is None
-            if never_entered and not traceback_is_full():
+            if not _was_entered(error) and not traceback_is_full():
                 error.__traceback__ = None
             raise
 
     return shortening
+
+
+def passes_on(wrapper: Callable[P, R]) -> Callable[P, R]:
+    """Mark what stands between a public function and `shorten_errors`; a decorator.
+
+    Arguments that do not fit are found where it calls the function, with all that it was given.
+    """
+    assert isinstance(wrapper, FunctionType)
+    _wrappers.add(wrapper.__code__)
+    return wrapper
+
+
+def _was_entered(error: TypeError) -> bool:
+    """Return whether an error comes from within a public function, and not from its call."""
+    found = error.__traceback__
+    frames: list[FrameType] = []
+    while found is not None:
+        frames.append(found.tb_frame)
+        found = found.tb_next
+    return len(frames) > 1 and frames[-1].f_code not in _wrappers
 
 
 def shorten_errors_of(*but: str) -> Callable[[_Class], _Class]:

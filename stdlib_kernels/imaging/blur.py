@@ -22,7 +22,6 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     allocate,
@@ -33,6 +32,8 @@ from stdlib_kernels.arrays import (
     on_device,
     to_like,
 )
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import number_of
 
 __all__ = ["gaussian_blur"]
 
@@ -117,7 +118,7 @@ def gaussian_weights(sigma: float, radius: int) -> np.ndarray[Any, np.dtype[np.f
     return np.asarray(weights / weights.sum())
 
 
-@shorten_errors
+@library_function
 def gaussian_blur(
     image: Array, sigma: float, *, truncate: float = 4.0, out: Array | None = None
 ) -> Any:
@@ -161,6 +162,7 @@ def gaussian_blur(
     0.6187
     """
     check_array("image", image, dtypes=("uint8", "float32", "float64"), ndim=2)
+    sigma, truncate = number_of("sigma", sigma), number_of("truncate", truncate)
     radius = filter_radius(sigma, truncate)
     dtype = np.dtype(np.float64 if image.dtype == np.float64 else np.float32)
     height, width = image.shape

@@ -13,8 +13,8 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
+from stdlib_kernels.functions import library_function
 
 __all__ = ["grey"]
 
@@ -30,7 +30,7 @@ def luma(image, out):
         out[i, j] = (299 * red + 587 * green + 114 * blue + 500) // 1000
 
 
-@shorten_errors
+@library_function
 def grey(image: Array, *, out: Array | None = None) -> Any:
     """Convert a colour image to grey.
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
+from stdlib_kernels.functions import library_function
 
 __all__ = ["sobel"]
 
@@ -51,7 +51,7 @@ def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
     return gradient_magnitude
 
 
-@shorten_errors
+@library_function
 def sobel(image: Array, *, out: Array | None = None) -> Any:
     """Measure how steeply a grey image changes at each pixel.
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     allocate,
@@ -28,6 +27,7 @@ from stdlib_kernels.arrays import (
     finish,
     on_device,
 )
+from stdlib_kernels.functions import library_function
 
 __all__ = ["equalize", "histogram"]
 
@@ -105,7 +105,7 @@ def _histogram(pixels: Array) -> Any:
     return counts
 
 
-@shorten_errors
+@library_function
 def histogram(image: Array, *, out: Array | None = None) -> Any:
     """Count how often each grey value occurs.
 
@@ -143,7 +143,7 @@ def histogram(image: Array, *, out: Array | None = None) -> Any:
     return finish(counts, like=image, out=out)
 
 
-@shorten_errors
+@library_function
 def equalize(image: Array, *, out: Array | None = None) -> Any:
     """Spread the grey values so that their cumulative histogram becomes a straight line.
 

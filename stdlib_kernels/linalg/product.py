@@ -18,7 +18,6 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     check_array,
@@ -28,6 +27,7 @@ from stdlib_kernels.arrays import (
     finish,
     on_device,
 )
+from stdlib_kernels.functions import library_function
 
 __all__ = ["matmul"]
 
@@ -73,7 +73,7 @@ def matmul_tiles(dtype: np.dtype[Any]) -> Any:
     return matmul_tiles
 
 
-@shorten_errors
+@library_function
 def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     """Multiply two matrices.
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
+from stdlib_kernels.functions import library_function
 
 __all__ = ["transpose"]
 
@@ -57,7 +57,7 @@ def transpose_tiles(dtype: np.dtype[Any]) -> Any:
     return transpose_tiles
 
 
-@shorten_errors
+@library_function
 def transpose(a: Array, *, out: Array | None = None) -> Any:
     """Transpose a matrix into new memory.
 

@@ -3,56 +3,23 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import Array, allocate, check_out, destination, finish, on_device
+from stdlib_kernels.parameters import axes_of
 from stdlib_kernels.reduce.arrangement import Arrangement, arrange
 from stdlib_kernels.reduce.folding import Rule, fold
 
-__all__ = ["Axis", "Call", "begin", "check_not_empty", "fold_call", "reduced_axes"]
+__all__ = ["Axis", "Call", "begin", "check_not_empty", "fold_call"]
 
 #: Axes as NumPy takes them; ``None`` means all.
 Axis: TypeAlias = int | tuple[int, ...] | None
-
-
-def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return the axes that are reduced, from 0 on, in rising order.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where they are no integers.
-    ArgumentValueError
-        Where there is no such axis, or one is named twice.
-    """
-    if axis is None:
-        return tuple(range(ndim))
-    try:
-        axes = [operator.index(i) for i in (axis if isinstance(axis, tuple) else (axis,))]
-    except TypeError:
-        raise ArgumentTypeError(
-            f"axis is {axis!r}", value=axis, limit="It is an int, a tuple of ints, or None"
-        ) from None
-    for i in axes:
-        if not -ndim <= i < ndim:
-            raise ArgumentValueError(
-                f"axis {i} is not one of an array of {ndim} dimensions",
-                value=axis,
-                limit=f"Axes are {-ndim} to {ndim - 1}" if ndim else "It has no axes",
-                remedy="Leave axis away to take all",
-            )
-    axes = sorted(i % ndim for i in axes)
-    if len(set(axes)) != len(axes):
-        raise ArgumentValueError(
-            f"axis {axis} names an axis twice", value=axis, remedy="Name each axis once"
-        )
-    return tuple(axes)
 
 
 @dataclass(frozen=True)
@@ -92,14 +59,14 @@ def begin(
     keepdims: bool,
     in_order: bool = False,
 ) -> Call:
-    """Check axes and `out`, arrange the array and allocate a result of a dtype.
+    """Check axes, `keepdims` and `out`, arrange the array and allocate a result of a dtype.
 
     Raises
     ------
     ArgumentError
-        As `reduced_axes` and `check_out` say.
+        As `axes_of` and `check_out` say.
     """
-    axes = reduced_axes(axis, x.ndim)
+    axes, keepdims = axes_of(axis, x.ndim), read_flag("keepdims", keepdims)
     kept = [i for i in range(x.ndim) if i not in axes]
     shape = tuple(n for i, n in enumerate(x.shape) if keepdims or i not in axes)
     if keepdims:
@@ -152,9 +119,10 @@ def check_not_empty(name: str, x: Array, axis: Axis) -> None:
     ArgumentValueError
         Where the axes that are reduced have no elements.
     """
-    if not math.prod(x.shape[i] for i in reduced_axes(axis, x.ndim)):
+    axes = axes_of(axis, x.ndim)
+    if not math.prod(x.shape[i] for i in axes):
         raise ArgumentValueError(
-            f"{name} of an array of shape {tuple(x.shape)} over axis {axis} is of no elements",
+            f"{name} of an array of shape {tuple(x.shape)} over axes {axes} is of no elements",
             value=tuple(x.shape),
             limit=f"No elements have no {name}",
             remedy="Test x.size before",

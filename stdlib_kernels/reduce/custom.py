@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import dtype_of, function_of, scalar_of
 from stdlib_kernels.reduce.calls import Axis, fold_call
 from stdlib_kernels.reduce.folding import Rule
 
 __all__ = ["reduce"]
 
 
-@shorten_errors
+@library_function
 def reduce(
     x: Array,
     op: Callable[[Any, Any], Any],
@@ -30,22 +29,18 @@ def reduce(
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex.
+    {array}
     op : function
         Of two values, a plain function, a lambda or one under `kerneldsl.func`, which kernels can
         call. It must be associative and commutative: elements meet in any order. A function is
         compiled once; a new one of the same text is compiled anew.
     identity : number
         What `op` leaves every value unchanged with; it is combined with elements more than once.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
+    {axes}
     dtype : dtype, optional
         In which values are combined, and of the result; by default the array's own.
-    out : array, optional
-        Where the result goes, of the result's shape and dtype and of `x`'s kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -55,8 +50,7 @@ def reduce(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        Where `x` is no array of numbers, there is no such axis, or `out` does not fit.
+    {errors}
     kerneldsl.errors.KernelError
         Where `op` cannot be compiled.
 
@@ -72,7 +66,7 @@ def reduce(
     [30, 28]
     """
     check_array("x", x, halves=True)
-    result = np.dtype(x.dtype if dtype is None else dtype)
-    number = computing_dtype(result).type
-    rule = Rule(op=op, identity=number(identity), number=number)
+    result = dtype_of(dtype, x.dtype)
+    number = computing_dtype(result)
+    rule = Rule(function_of("op", op), scalar_of("identity", identity, number), number.type)
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)

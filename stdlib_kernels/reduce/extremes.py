@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.functions import library_function
 from stdlib_kernels.reduce.calls import Axis, check_not_empty, fold_call
 from stdlib_kernels.reduce.folding import Rule, larger, smaller
 
@@ -28,20 +28,16 @@ def most(dtype: np.dtype[Any]) -> Any:
     return dtype.type(1) if dtype.kind == "b" else dtype.type(np.inf)
 
 
-@shorten_errors
+@library_function
 def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Find the largest element of an array, of all or along axes.
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer or float.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
-    out : array, optional
-        Where the result goes, of the result's shape, and of `x`'s dtype and kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {real array}
+    {axes}
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -51,10 +47,8 @@ def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        Where `x` is no array, or is of another dtype, there is no such axis, or `out` does not fit.
-    kerneldsl.errors.ArgumentValueError
-        Where the axes that are reduced have no elements.
+    {errors}
+    {empty}
 
     See Also
     --------
@@ -70,20 +64,16 @@ def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
     return _extreme("max", x, axis, out, keepdims)
 
 
-@shorten_errors
+@library_function
 def min(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Find the smallest element of an array, of all or along axes.
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer or float.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
-    out : array, optional
-        Where the result goes, of the result's shape, and of `x`'s dtype and kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {real array}
+    {axes}
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -93,8 +83,8 @@ def min(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        As in `max`.
+    {errors}
+    {empty}
 
     See Also
     --------

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import dtype_of, number_of
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.calls import Axis, begin
 from stdlib_kernels.reduce.folding import add
@@ -136,7 +137,7 @@ def _root(v: Any) -> Any:
     return math.sqrt(v)
 
 
-@shorten_errors
+@library_function
 def var(
     x: Array,
     axis: Axis = None,
@@ -151,21 +152,13 @@ def var(
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
-    dtype : dtype, optional
-        In which it is computed; by default float64 for booleans and integers, and the array's own
-        for others. The result has it, too, or its real part's.
-    out : array, optional
-        Where the result goes, of the result's shape and dtype and of `x`'s kind.
-    ddof : float
-        What the number of elements is lessened by in the divisor.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
-    correction : float, optional
-        The array API's name for `ddof`.
+    {array}
+    {axes}
+    {computing dtype}
+    {out}
+    {ddof}
+    {keepdims}
+    {correction}
 
     Returns
     -------
@@ -175,8 +168,7 @@ def var(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        Where `x` is no array of numbers, there is no such axis, or `out` does not fit.
+    {errors}
 
     Warns
     -----
@@ -198,7 +190,7 @@ def var(
     return _spread(x, axis, dtype, out, ddof, keepdims, _itself)
 
 
-@shorten_errors
+@library_function
 def std(
     x: Array,
     axis: Axis = None,
@@ -213,12 +205,13 @@ def std(
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
-    dtype, out, ddof, keepdims, correction
-        As in `var`.
+    {array}
+    {axes}
+    {computing dtype}
+    {out}
+    {ddof}
+    {keepdims}
+    {correction}
 
     Returns
     -------
@@ -227,8 +220,7 @@ def std(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        As in `var`.
+    {errors}
 
     See Also
     --------
@@ -249,13 +241,13 @@ def _spread(
     x: Array, axis: Axis, dtype: Any, out: Array | None, ddof: float, keepdims: bool, finish: Any
 ) -> Any:
     check_array("x", x, halves=True)
-    given = np.dtype(dtype or (np.float64 if x.dtype.kind in "biu" else x.dtype))
+    given = dtype_of(dtype, np.float64 if x.dtype.kind in "biu" else x.dtype)
     number = computing_dtype(given)
     real = np.empty(0, number).real.dtype
     call = begin(x, axis, real if given.kind == "c" else given, out=out, keepdims=keepdims)
-    divisor = real.type(max(call.count - ddof, 0))
+    divisor = real.type(max(call.count - number_of("ddof", ddof), 0))
     if divisor <= 0:
-        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=5)
     if call.is_void:
         return call.deliver()
     cut, zero = call.arrangement, number.type(0)

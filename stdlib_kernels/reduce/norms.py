@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     allocate,
@@ -19,6 +18,8 @@ from stdlib_kernels.arrays import (
     finish,
     on_device,
 )
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import number_of
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.calls import Axis, check_not_empty, fold_call
 from stdlib_kernels.reduce.folding import Rule, add, fold, larger, smaller
@@ -62,7 +63,7 @@ def _or(a: Any, b: Any) -> Any:
     return a | b
 
 
-@shorten_errors
+@library_function
 def norm(
     x: Array,
     axis: Axis = None,
@@ -75,17 +76,13 @@ def norm(
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
+    {array}
+    {axes}
     ord : float
         The norm's order p, of ``sum(abs(x) ** p) ** (1 / p)``; inf is the largest and -inf the
         smallest ``abs(x)``, and 0 counts what is not zero.
-    out : array, optional
-        Where the result goes, of the result's shape and dtype and of `x`'s kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -96,8 +93,7 @@ def norm(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        Where `x` is no array of numbers, there is no such axis, or `out` does not fit.
+    {errors}
     kerneldsl.errors.ArgumentValueError
         Where the axes that are reduced have no elements, and `ord` is -inf.
 
@@ -116,7 +112,7 @@ def norm(
     given = np.dtype(np.float64) if x.dtype.kind in "biu" else x.dtype
     number = computing_dtype(given)
     real = np.empty(0, number).real.dtype
-    zero = real.type(0)
+    zero, ord = real.type(0), number_of("ord", ord)
     if math.isinf(ord):
         if ord < 0:
             check_not_empty("norm of order -inf", x, axis)
@@ -132,7 +128,7 @@ def norm(
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
 
 
-@shorten_errors
+@library_function
 def dot(x: Array, y: Array, *, out: Array | None = None) -> Any:
     """Compute the scalar product of two vectors.
 

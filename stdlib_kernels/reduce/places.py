@@ -13,8 +13,9 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.utilities.tracebacks import shorten_errors
+from kerneldsl.errors.values import safe_repr
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.functions import library_function
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.calls import begin, check_not_empty
 
@@ -70,7 +71,7 @@ def _is_smaller(v: Any, found: Any) -> Any:
     return v < found or (v != v and found == found)  # noqa: PLR0124 - NaN alone differs
 
 
-@shorten_errors
+@library_function
 def argmax(
     x: Array, axis: int | None = None, *, out: Array | None = None, keepdims: bool = False
 ) -> Any:
@@ -78,14 +79,10 @@ def argmax(
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer or float.
-    axis : int, optional
-        What is reduced; by default the array is taken as flattened in C order.
-    out : int64 array, optional
-        Where the result goes, of the result's shape and of `x`'s kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {real array}
+    {axis}
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -95,10 +92,8 @@ def argmax(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        Where `x` is no array, or is of another dtype, there is no such axis, or `out` does not fit.
-    kerneldsl.errors.ArgumentValueError
-        Where the axis has no elements.
+    {errors}
+    {empty}
 
     See Also
     --------
@@ -114,7 +109,7 @@ def argmax(
     return _place("argmax", x, axis, out, keepdims, _is_larger)
 
 
-@shorten_errors
+@library_function
 def argmin(
     x: Array, axis: int | None = None, *, out: Array | None = None, keepdims: bool = False
 ) -> Any:
@@ -122,14 +117,10 @@ def argmin(
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer or float.
-    axis : int, optional
-        What is reduced; by default the array is taken as flattened in C order.
-    out : int64 array, optional
-        Where the result goes, of the result's shape and of `x`'s kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {real array}
+    {axis}
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -139,8 +130,8 @@ def argmin(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        As in `argmax`.
+    {errors}
+    {empty}
 
     See Also
     --------
@@ -162,7 +153,9 @@ def _place(
     check_array("x", x, kinds="biuf", halves=True)
     if isinstance(axis, tuple):
         raise ArgumentTypeError(
-            f"{name}: axis is {axis}", value=axis, limit="It is one axis, or None for all"
+            f"{name}: axis is {safe_repr(axis)}",
+            value=axis,
+            limit="It is one axis, or None for all",
         )
     check_not_empty(name, x, axis)
     call = begin(x, axis, np.dtype(np.int64), out=out, keepdims=keepdims, in_order=True)

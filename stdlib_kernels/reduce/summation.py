@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import Array, accumulator_dtype, check_array, computing_dtype
-from stdlib_kernels.reduce.calls import Axis, fold_call, reduced_axes
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import axes_of, dtype_of
+from stdlib_kernels.reduce.calls import Axis, fold_call
 from stdlib_kernels.reduce.folding import Rule, add
 
 __all__ = ["mean", "prod", "sum"]
@@ -28,7 +29,7 @@ def _quotient(total: Any, count: Any) -> Any:
     return total / count
 
 
-@shorten_errors
+@library_function
 def sum(
     x: Array,
     axis: Axis = None,
@@ -41,17 +42,13 @@ def sum(
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
+    {array}
+    {axes}
     dtype : dtype, optional
         In which elements are added, and of the result; by default int64 for booleans and signed
         integers, uint64 for unsigned ones, and the array's own for others.
-    out : array, optional
-        Where the result goes, of the result's shape and dtype and of `x`'s kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -61,9 +58,7 @@ def sum(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        Where `x` is no array, or is of a dtype without a sum, there is no such axis, or `out` does
-        not fit.
+    {errors}
 
     See Also
     --------
@@ -79,13 +74,13 @@ def sum(
     [3, 12]
     """
     check_array("x", x, halves=True)
-    result = accumulator_dtype(x.dtype) if dtype is None else np.dtype(dtype)
+    result = dtype_of(dtype, accumulator_dtype(x.dtype))
     number = computing_dtype(result).type
     rule = Rule(op=add, identity=number(0), number=number)
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
 
 
-@shorten_errors
+@library_function
 def prod(
     x: Array,
     axis: Axis = None,
@@ -96,30 +91,23 @@ def prod(
 ) -> Any:
     """Multiply the elements of an array, all or along axes.
 
-    Parameters and result are those of `sum`; the product of no elements is 1.
-
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
+    {array}
+    {axes}
     dtype : dtype, optional
-        In which elements are multiplied, and of the result.
-    out : array, optional
-        Where the result goes.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+        In which elements are multiplied, and of the result; by default that of `sum`.
+    {out}
+    {keepdims}
 
     Returns
     -------
     NumPy scalar or array, or device array
-        Of `x`'s kind; `out`, where it is given.
+        Of `x`'s kind; `out`, where it is given. The product of no elements is 1.
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        As in `sum`.
+    {errors}
 
     See Also
     --------
@@ -133,13 +121,13 @@ def prod(
     120
     """
     check_array("x", x, halves=True)
-    result = accumulator_dtype(x.dtype) if dtype is None else np.dtype(dtype)
+    result = dtype_of(dtype, accumulator_dtype(x.dtype))
     number = computing_dtype(result).type
     rule = Rule(op=_product, identity=number(1), number=number)
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
 
 
-@shorten_errors
+@library_function
 def mean(
     x: Array,
     axis: Axis = None,
@@ -152,17 +140,13 @@ def mean(
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
+    {array}
+    {axes}
     dtype : dtype, optional
         In which elements are added, and of the result; by default float64 for booleans and
         integers, and the array's own for others.
-    out : array, optional
-        Where the result goes, of the result's shape and dtype and of `x`'s kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -172,8 +156,7 @@ def mean(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        As in `sum`.
+    {errors}
 
     Warns
     -----
@@ -192,11 +175,11 @@ def mean(
     [2.0, 3.5]
     """
     check_array("x", x, halves=True)
-    result = np.dtype(dtype or (np.float64 if x.dtype.kind in "biu" else x.dtype))
+    result = dtype_of(dtype, np.float64 if x.dtype.kind in "biu" else x.dtype)
     number = computing_dtype(result).type
-    count = math.prod(x.shape[i] for i in reduced_axes(axis, x.ndim))
+    count = math.prod(x.shape[i] for i in axes_of(axis, x.ndim))
     if not count:
-        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=2)
+        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=4)
     # NaN, since complex numbers divided by 0 are not NaN in a kernel.
     rule = Rule(add, number(0), number, finish=_quotient, parameter=float(count or np.nan))
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.functions import library_function
 from stdlib_kernels.reduce.calls import Axis, fold_call
 from stdlib_kernels.reduce.folding import Rule, add
 
@@ -26,20 +26,16 @@ def _both(a: Any, b: Any) -> Any:
     return a & b
 
 
-@shorten_errors
+@library_function
 def any(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Tell whether any element is not zero, of all or along axes.
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex. A NaN is not zero.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
-    out : bool array, optional
-        Where the result goes, of the result's shape and of `x`'s kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {array}
+    {axes}
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -48,8 +44,7 @@ def any(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        Where `x` is no array of numbers, there is no such axis, or `out` does not fit.
+    {errors}
 
     See Also
     --------
@@ -65,20 +60,16 @@ def any(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
     return _truth(x, axis, np.bool_, _either, np.bool_(False), out, keepdims)
 
 
-@shorten_errors
+@library_function
 def all(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Tell whether no element is zero, of all or along axes.
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex. A NaN is not zero.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
-    out : bool array, optional
-        Where the result goes, of the result's shape and of `x`'s kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {array}
+    {axes}
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -87,8 +78,7 @@ def all(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        As in `any`.
+    {errors}
 
     See Also
     --------
@@ -104,7 +94,7 @@ def all(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
     return _truth(x, axis, np.bool_, _both, np.bool_(True), out, keepdims)
 
 
-@shorten_errors
+@library_function
 def count_nonzero(
     x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False
 ) -> Any:
@@ -112,14 +102,10 @@ def count_nonzero(
 
     Parameters
     ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer, float or complex. A NaN is not zero.
-    axis : int or tuple of int, optional
-        What is reduced; all axes by default.
-    out : int64 array, optional
-        Where the result goes, of the result's shape and of `x`'s kind.
-    keepdims : bool
-        Whether the result keeps the axes that are reduced, with an extent of 1.
+    {array}
+    {axes}
+    {out}
+    {keepdims}
 
     Returns
     -------
@@ -128,8 +114,7 @@ def count_nonzero(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        As in `any`.
+    {errors}
 
     See Also
     --------

@@ -12,12 +12,10 @@ kernel                array                       who works
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels.arrays import (
     Array,
     allocate,
@@ -29,6 +27,7 @@ from stdlib_kernels.arrays import (
     finish,
     on_device,
 )
+from stdlib_kernels.parameters import axis_of
 
 __all__ = ["Kernels", "apply", "checked_axis", "result_dtype"]
 
@@ -66,18 +65,7 @@ def checked_axis(x: Any, axis: Any) -> int:
         Where there is no such axis.
     """
     check_array("x", x, kinds="biuf", halves=True)
-    try:
-        found = operator.index(axis)
-    except TypeError:
-        raise ArgumentTypeError(f"axis is {axis!r}", value=axis, limit="It is an int") from None
-    if not -x.ndim <= found < x.ndim:
-        raise ArgumentValueError(
-            f"axis {axis} is not one of an array of {x.ndim} dimensions",
-            value=axis,
-            limit="Rows lie along an axis of the array",
-            remedy="Name one of its axes, or reshape it",
-        )
-    return int(found % x.ndim)
+    return axis_of(axis, x.ndim)
 
 
 def apply(

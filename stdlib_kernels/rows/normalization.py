@@ -16,7 +16,6 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     allocate,
@@ -25,6 +24,8 @@ from stdlib_kernels.arrays import (
     computing_dtype,
     on_device,
 )
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import number_of
 from stdlib_kernels.rows.calls import Kernels, apply, checked_axis, result_dtype
 
 __all__ = ["layer_norm", "rms_norm"]
@@ -103,7 +104,7 @@ def normalize_columns(x, out, weight, bias, count, eps, *, number, is_centred, f
 _KERNELS = Kernels(normalize_short, normalize_long, normalize_columns)
 
 
-@shorten_errors
+@library_function
 def layer_norm(
     x: Array,
     weight: Array | None = None,
@@ -155,7 +156,7 @@ def layer_norm(
     return _normalize(x, weight, bias, axis, eps, out, is_centred=True)
 
 
-@shorten_errors
+@library_function
 def rms_norm(
     x: Array,
     weight: Array | None = None,
@@ -227,7 +228,7 @@ def _normalize(
         (True, True): _affine,
     }[found[0] is not None, found[1] is not None]
     factors = [none if each is None else each for each in found]
-    added = np.finfo(number).eps if eps is None else eps
+    added = np.finfo(number).eps if eps is None else number_of("eps", eps)
     numbers = (number.type(count), number.type(added))
     return apply(_KERNELS, x, along, out, *factors, *numbers, is_centred=is_centred, form=form)
 

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.arrays import (
     Array,
     accumulator_dtype,
@@ -36,6 +35,7 @@ from stdlib_kernels.arrays import (
     finish,
     on_device,
 )
+from stdlib_kernels.functions import library_function
 from stdlib_kernels.reduce.chunks import BLOCK, chunk_sums, neutral_element
 
 __all__ = ["cumsum"]
@@ -108,7 +108,7 @@ def scan_chunks(dtype: np.dtype[Any]) -> Any:
     return scan_chunks
 
 
-@shorten_errors
+@library_function
 def cumsum(x: Array, *, out: Array | None = None) -> Any:
     """Add up the elements before and at each place.
 

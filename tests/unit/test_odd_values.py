@@ -15,6 +15,8 @@ import kerneldsl as kd
 from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.utilities import tracebacks
+from stdlib_kernels import imaging, linalg, reduce, rows, scan
+from tests.support.extent import full_beyond
 from tests.support.odd_values import ODD
 
 _SECONDS = 120
@@ -51,7 +53,7 @@ _RECORDS = {
 
 
 #: Parameters that are functions.
-_CALLED = {"where", "shared", "covers", "progress"}
+_CALLED = {"where", "shared", "covers", "progress", "op"}
 
 
 @kd.kernel
@@ -307,6 +309,29 @@ def signature_of(method):
         return inspect.signature(method)
     except (ValueError, TypeError):
         return inspect.Signature()
+
+
+FAMILIES = (imaging, linalg, reduce, rows, scan)
+LIBRARY = {
+    f"{family.__name__.split('.')[-1]}.{name}": getattr(family, name)
+    for family in FAMILIES
+    for name in family.__all__
+}
+#: Good values of the library's parameters.
+GOOD_ARRAYS = {
+    **{"x": np.arange(6.0), "y": np.arange(6.0), "a": np.ones((2, 3)), "b": np.ones((3, 2))},
+    **{"image": np.zeros((4, 5), np.uint8), "sigma": 1.0, "identity": 0},
+    "op": lambda a, b: a,
+}
+
+
+@pytest.mark.parametrize("name", full_beyond(LIBRARY, ["reduce.var", "scan.cumsum"]))
+def test_library_functions(name, monkeypatch):
+    for parameter, good in GOOD_ARRAYS.items():
+        monkeypatch.setitem(GOOD, parameter, good)
+    if name == "imaging.grey":
+        monkeypatch.setitem(GOOD, "image", np.zeros((4, 5, 3), np.uint8))
+    report(attack(LIBRARY[name], name))
 
 
 def test_launches():

@@ -1,0 +1,130 @@
+"""Public functions of the library: the arrays, the words and the errors that all have in common."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.utilities.tracebacks import passes_on, shorten_errors
+
+__all__ = ["library_function"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Of a type, what shares the memory of its objects.
+_PROTOCOLS = ("__cuda_array_interface__", "__dlpack__")
+
+#: Types of most arguments, which are no arrays of others.
+_PLAIN = frozenset([np.ndarray, kd.DeviceArray, bool, int, float, tuple, type(None)])
+
+#: What stands in docstrings for a parameter, or a sentence, that many functions share.
+_WORDS = {
+    "array": """x : array
+    NumPy's, a device array, or one of another library, such as torch or CuPy, that shares its
+    memory by DLPack or ``__cuda_array_interface__``; of any rank and layout. bool, integer, float
+    or complex.""",
+    "real array": """x : array
+    NumPy's, a device array, or one of another library, such as torch or CuPy, that shares its
+    memory by DLPack or ``__cuda_array_interface__``; of any rank and layout. bool, integer or
+    float.""",
+    "axes": """axis : int or tuple of int, optional
+    What is reduced; all axes by default.""",
+    "axis": """axis : int, optional
+    What is reduced; by default the array is taken as flattened in C order.""",
+    "scanned axis": """axis : int, optional
+    Along which elements follow each other; by default the array is taken as flattened in C
+    order.""",
+    "out": """out : array, optional
+    Where the result goes, of the result's shape and dtype and of `x`'s kind.""",
+    "keepdims": """keepdims : bool
+    Whether the result keeps the axes that are reduced, with an extent of 1.""",
+    "computing dtype": """dtype : dtype, optional
+    In which it is computed; by default float64 for booleans and integers, and the array's own for
+    others. The result has it, too, or its real part's.""",
+    "ddof": """ddof : float
+    What the number of elements is lessened by in the divisor.""",
+    "correction": """correction : float, optional
+    The array API's name for `ddof`.""",
+    "kind": "Of `x`'s kind; `out`, where it is given.",
+    "errors": """kerneldsl.errors.ArgumentError
+    Where `x` is no array, or of another dtype, there is no such axis, or another argument does not
+    fit.""",
+    "empty": """kerneldsl.errors.ArgumentValueError
+    Where the axes that are reduced have no elements.""",
+}
+
+
+def library_function(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a public function of the library; a decorator.
+
+    Arrays of other libraries are taken over without a copy, and results given back as theirs. Words
+    in braces in the docstring, a line each, are replaced by what functions share. Errors are
+    shortened.
+    """
+
+    @passes_on
+    @functools.wraps(function)
+    def of_any_kind(*args: P.args, **kwargs: P.kwargs) -> R:
+        # Few calls have arrays of others: those that have none pass as they are.
+        if not any(map(_is_foreign, args)) and not any(map(_is_foreign, kwargs.values())):
+            return function(*args, **kwargs)
+        given = [each for each in (*args, *kwargs.values()) if _is_foreign(each)]
+        taken = {id(each): kd.as_array(each) for each in given}
+        call: Callable[..., Any] = function
+        found: Any = call(
+            *(taken.get(id(each), each) for each in args),
+            **{name: taken.get(id(each), each) for name, each in kwargs.items()},
+        )
+        give = _giver(given[0])
+        if isinstance(found, tuple):
+            found = type(found)(_given_back(each, given, taken, give) for each in found)
+        else:
+            found = _given_back(found, given, taken, give)
+        return cast("R", found)
+
+    of_any_kind.__doc__ = _documented(function.__doc__)
+    return shorten_errors(of_any_kind)
+
+
+def _is_foreign(value: Any) -> bool:
+    kind = type(value)
+    if kind in _PLAIN or issubclass(kind, np.ndarray | np.generic | kd.DeviceArray):
+        return False
+    return any(hasattr(kind, name) for name in _PROTOCOLS)
+
+
+def _giver(array: Any) -> Callable[[Any], Any]:
+    """Return what makes an array of a foreign array's library, which then waits for our stream."""
+    space = getattr(array, "__array_namespace__", None)
+    library = space() if callable(space) else sys.modules.get(type(array).__module__.split(".")[0])
+    take: Callable[[Any], Any] = getattr(library, "from_dlpack", lambda found: found)
+    return take
+
+
+def _given_back(found: Any, given: list[Any], taken: dict[int, Any], give: Any) -> Any:
+    if not isinstance(found, kd.DeviceArray):
+        return found
+    made = give(found)
+    # The result may be `out`: its library has been told to wait above, and it is itself.
+    return next((each for each in given if taken[id(each)] is found), made)
+
+
+def _documented(text: str | None) -> str | None:
+    """Replace each line that is a word in braces."""
+    if text is None:
+        return None
+    lines = []
+    for line in text.splitlines():
+        word = line.strip()
+        if word.startswith("{") and word.endswith("}"):
+            margin = line[: len(line) - len(line.lstrip())]
+            lines += [margin + each for each in _WORDS[word[1:-1]].splitlines()]
+        else:
+            lines.append(line)
+    return "\n".join(lines)

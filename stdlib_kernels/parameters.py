@@ -1,0 +1,168 @@
+"""Parameters that are no arrays: axes, dtypes and numbers, checked once for all functions."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import safe_repr
+
+__all__ = [
+    "NARROW",
+    "NUMERIC",
+    "axes_of",
+    "axis_of",
+    "dtype_of",
+    "function_of",
+    "number_of",
+    "scalar_of",
+]
+
+#: Names of NumPy's dtypes that functions take.
+NUMERIC = frozenset(
+    ["bool", "complex64", "complex128", "float32", "float64"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+#: Floats that are computed with as float32.
+NARROW = ("float16", "bfloat16")
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return axes from 0 on, in rising order; all of them for ``None``.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where they are no integers.
+    ArgumentValueError
+        Where there is no such axis, or one is named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    try:
+        axes = [operator.index(i) for i in (axis if isinstance(axis, tuple) else (axis,))]
+    except Exception as error:  # what a foreign object raises
+        raise ArgumentTypeError(
+            f"axis is {safe_repr(axis)}",
+            value=axis,
+            limit="It is an int, a tuple of ints, or None",
+        ) from error
+    for i in axes:
+        _check_axis(i, ndim)
+    axes = sorted(i % ndim for i in axes)
+    if len(set(axes)) != len(axes):
+        raise ArgumentValueError(
+            f"axis {safe_repr(axis)} names an axis twice", value=axis, remedy="Name each axis once"
+        )
+    return tuple(axes)
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    """Return one axis from 0 on.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where it is no integer.
+    ArgumentValueError
+        Where there is no such axis.
+    """
+    try:
+        found = operator.index(axis)
+    except Exception as error:  # what a foreign object raises
+        raise ArgumentTypeError(
+            f"axis is {safe_repr(axis)}", value=axis, limit="It is an int"
+        ) from error
+    _check_axis(found, ndim)
+    return int(found % ndim)
+
+
+def _check_axis(axis: int, ndim: int) -> None:
+    if not -ndim <= axis < ndim:
+        raise ArgumentValueError(
+            f"axis {safe_repr(axis)} is not one of an array of {ndim} dimensions",
+            value=axis,
+            limit=f"Axes are {-ndim} to {ndim - 1}" if ndim else "It has no axes",
+            remedy="Leave axis away, or reshape the array",
+        )
+
+
+def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]:
+    """Return a dtype in which functions compute, or the default for ``None``.
+
+    `kinds` are characters of NumPy's dtype kinds; floats of 16 bits are among "f".
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where it is none of these.
+    """
+    if dtype is None:
+        dtype = default
+    wanted = sorted(name for name in NUMERIC if np.dtype(name).kind in kinds)
+    wanted += NARROW if "f" in kinds else ()
+    try:
+        found: np.dtype[Any] = np.dtype(dtype)
+    except Exception as error:  # what NumPy, or a foreign object, raises
+        raise ArgumentTypeError(
+            f"dtype is {safe_repr(dtype)}", value=dtype, limit=f"It is one of {', '.join(wanted)}"
+        ) from error
+    if not (found.name in wanted and found.isnative):
+        raise ArgumentTypeError(
+            f"dtype is {found}", value=dtype, limit=f"It is one of {', '.join(wanted)}"
+        )
+    return found
+
+
+def function_of(name: str, value: Any) -> Any:
+    """Return what kernels may be able to call.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where it is no function.
+    """
+    if callable(value):
+        return value
+    raise ArgumentTypeError(
+        f"{name} is {safe_repr(value)}", value=value, limit="It is a function that kernels can call"
+    )
+
+
+def number_of(name: str, value: Any) -> float:
+    """Return a number of Python's or NumPy's as a float.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where it is none, or beyond what a float64 holds.
+    """
+    if isinstance(value, int | float | np.integer | np.floating):
+        try:
+            return float(value)
+        except OverflowError:
+            pass
+    raise ArgumentTypeError(
+        f"{name} is {safe_repr(value)}", value=value, limit="It is a number that a float64 holds"
+    )
+
+
+def scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a number as a NumPy scalar of a dtype.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where it is no number, or the dtype does not hold it.
+    """
+    if isinstance(value, int | float | complex | np.number | np.bool_):
+        try:
+            return dtype.type(value)
+        except (OverflowError, TypeError, ValueError):
+            pass
+    raise ArgumentTypeError(
+        f"{name} is {safe_repr(value)}", value=value, limit=f"It is a number that {dtype} holds"
+    )
