@@ -161,7 +161,7 @@ def _ternary(rows: int, columns: int) -> Prepared:
     words = np.ascontiguousarray(packed).reshape(rows, columns // 4).view(np.uint32)
     a_sum, scale = np.int32(a.sum(dtype=np.int32)), np.float32(0.25)
     out = {name: np.full(rows, np.nan, np.float32) for name in ("ours", "NumPy", "prange")}
-    launch = ours.ternary_product.member(words=columns // 16)[rows // 8, 128]
+    launch = ours.ternary_product.member(words=columns // 16, rows=1)[rows // 4, 128]
     quads = a.view(np.int32).reshape(4, -1)
     real, real_a = dense.astype(np.float32), a.astype(np.float32)
 

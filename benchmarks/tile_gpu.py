@@ -179,7 +179,9 @@ def _ternary(rows: int, columns: int) -> Prepared:
     ]
     weights = [mine[0][i] for i in range(copies)]
     turn = itertools.cycle(range(copies))
-    launch = ours.ternary_product.member(words=columns // 16)[rows // 8, 128]
+    together, block = ours.TERNARY_BLOCKS[rows]
+    member = ours.ternary_product.member(words=columns // 16, rows=together)
+    launch = member[rows // together * 32 // block, block]
     half, half_a = dense.half().repeat(min(copies, 4), 1, 1), a.half()
     many = torch.zeros(32, columns, device="cuda", dtype=torch.int8)
     many[0] = a

@@ -13,6 +13,7 @@ __all__ = [
     "SCAN_BLOCK",
     "SOFTMAX_BLOCKS",
     "SORT_BLOCK",
+    "TERNARY_BLOCKS",
     "cumulative_sum",
     "layer_norm",
     "segment_sort",
@@ -34,6 +35,8 @@ NORM_BLOCKS = {
 }
 #: Threads of a block of the scan, and elements of its part.
 SCAN_BLOCK = (256, 16384)
+#: Rows of ternary weights to the rows that a warp multiplies, and the threads of a block.
+TERNARY_BLOCKS = {4096: (1, 256), 16384: (2, 128)}
 #: Threads of a block that sorts 4096 elements.
 SORT_BLOCK = 256
 _CODES = np.uint32(0x03030303)
@@ -83,22 +86,34 @@ def segment_sort(x, out, *, width):
     kd.tile.store(out[row], 0, kd.tile.load(x[row], 0, width).sort())
 
 
-@kd.kernel
-def ternary_product(w, a, a_sum, scale, y, *, words):
-    """Multiply ternary weights with int8 numbers: y = scale * (W @ a), a warp for two rows.
+@kd.func
+def _dot16(codes, numbers, total):
+    for b in range(4):
+        total = kd.dot4(codes[b], numbers[b], total)
+    return total
 
-    `a` is int32 (4, words), four numbers each, and `a_sum` their sum. `w` is uint32 (rows, words),
-    a multiple of 32 words: two bits a weight, 0, 1, 2 for -1, 0, 1. Word ``[row, j]`` has from bit
-    ``8 * b + 2 * g`` on the weight of byte `b` of ``a[g, j]``.
+
+@kd.kernel
+def ternary_product(w, a, a_sum, scale, y, *, words, rows):
+    """Multiply ternary weights with int8 numbers: y = scale * (W @ a), a warp for some rows.
+
+    `a` is int32 (4, words), four numbers each, and `a_sum` their sum. `w` is uint32 (n, words),
+    a multiple of 128 words: two bits a weight, 0, 1, 2 for -1, 0, 1. Word ``[row, j]`` has from bit
+    ``8 * b + 2 * g`` on the weight of byte `b` of ``a[g, j]``. Codes stay where they are in their
+    bytes, so that the sums of `g` are 4 to the `g` times too large until the end.
     """
-    lane, row = kd.threadIdx.x % 32, kd.grid(1) // 32 * 2
-    one, two = kd.int32(0), kd.int32(0)
-    for k in range(words // 32):
-        j = 32 * k + lane
-        codes, more = w[row, j], w[row + 1, j]
-        for g in range(4):
-            one = kd.dot4(kd.uint32(codes >> kd.uint32(2 * g) & _CODES), a[g, j], one)
-            two = kd.dot4(kd.uint32(more >> kd.uint32(2 * g) & _CODES), a[g, j], two)
-    one, two = kd.warp.sum(one), kd.warp.sum(two)
-    if lane < 2:
-        y[row + lane] = scale * kd.float32((one if lane == 0 else two) - a_sum)
+    lane, row = kd.threadIdx.x % 32, kd.grid(1) // 32 * rows
+    weights, numbers = kd.view(w, kd.uint32x4), kd.view(a, kd.int32x4)
+    sums = kd.local.array((rows, 4), kd.int32)
+    for i in range(4 * rows):
+        sums[i // 4, i % 4] = 0
+    for j in range(lane, words // 4, 32):
+        for r in range(rows):
+            v = kd.load(weights, (row + r, j), "streaming")
+            for g in range(4):
+                codes = v & (_CODES << kd.uint32(2 * g))
+                sums[r, g] = _dot16(codes, numbers[g, j], sums[r, g])
+    for r in range(rows):
+        total = kd.warp.sum(sums[r, 0] + (sums[r, 1] >> 2) + (sums[r, 2] >> 4) + (sums[r, 3] >> 6))
+        if lane == 0:
+            y[row + r] = scale * kd.float32(total - a_sum)

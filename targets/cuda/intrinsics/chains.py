@@ -5,9 +5,16 @@ is written (:mod:`kerneldsl.lowering.chains`). A block that takes its part learn
 is from the same word, so that it can publish its value without a look at the state. A block of less
 than a warp has not a lane for each node, and its first thread looks alone.
 
+In a long chain a block sleeps before its first look. A word that is looked at before it is written
+is slower to write and to read again, as other words in its sector of the second-level cache are: on
+an H200 a scan of 2²⁸ float32 takes 697 µs without a sleep and 622 µs with one of 1.5 µs; a sleep
+between looks changes nothing.
+
 References
 ----------
-PTX ISA, section "Memory Consistency Model".
+PTX ISA, sections "Memory Consistency Model" and "nanosleep".
+D. Merrill and M. Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVIDIA
+Technical Report NVR-2016-002, 2016.
 """
 
 from __future__ import annotations
@@ -21,6 +28,7 @@ from kerneldsl.lowering.faults import FAULT_FIELDS
 from kerneldsl.lowering.groups import Combination, combination
 from kerneldsl.lowering.loops import loop_while
 from targets.cuda.compile.calling import FAULT
+from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
 from targets.cuda.intrinsics.groups.threads import Block, barrier
 from targets.cuda.intrinsics.ids import read_register
@@ -38,6 +46,9 @@ _STATE_OFFSET = next(offset for name, _, offset in FAULT_FIELDS if name == "stat
 _LAUNCH, _OWNER = 4, 8
 #: A slot of the block that no level of nodes uses.
 _LAST_SLOT = WARP_SIZE - 1
+#: From which part on a block sleeps before it looks, and for how long: launches of fewer blocks,
+#: most of which run at once, are over sooner without.
+_LONG_CHAIN, _SLEEP_NS = 1024, 1500
 
 
 def _next(call: Call) -> ir.Value:
@@ -111,6 +122,9 @@ class _LookBack:
         part, value = self._call.args[1:3]
         with self._builder.if_then(self._is_first):
             self._nodes.publish(part, value)
+        is_long = self._builder.icmp_unsigned(">=", part, _I64(_LONG_CHAIN))
+        with self._builder.if_then(is_long):
+            _sleep(self._builder)
         self._look()
         barrier(self._builder)
         with self._builder.if_then(self._is_first):
@@ -234,6 +248,10 @@ class _ThreadLookBack(SequentialLookBack):
             is_over = builder.or_(is_there, _has_failed(builder))
             builder.store(builder.not_(is_over), goes_on)
         return builder.load(found)
+
+
+def _sleep(builder: ir.IRBuilder) -> None:
+    call_by_architecture(builder, "nanosleep", ir.VoidType(), [_I32(_SLEEP_NS)])
 
 
 def _has_failed(builder: ir.IRBuilder) -> ir.Value:
