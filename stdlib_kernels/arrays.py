@@ -27,6 +27,7 @@ __all__ = [
     "contiguous_1d",
     "destination",
     "finish",
+    "is_contiguous",
     "on_device",
     "to_like",
 ]
@@ -177,6 +178,13 @@ def contiguous_1d(array: Array) -> Array:
         copy_elements(array, copy)
         array = copy
     return array.reshape(-1)
+
+
+def is_contiguous(array: Array) -> bool:
+    """Return whether elements follow each other in C order without gaps."""
+    if isinstance(array, kd.DeviceArray):
+        return array.layout == "C"
+    return bool(array.flags.c_contiguous)
 
 
 def allocate(

@@ -44,6 +44,13 @@ _WORDS = {
     Where the result goes, of the result's shape and dtype and of `x`'s kind.""",
     "keepdims": """keepdims : bool
     Whether the result keeps the axes that are reduced, with an extent of 1.""",
+    "accumulating dtype": """dtype : dtype, optional
+    In which it is computed, and of the result; by default int64 for booleans and signed integers,
+    uint64 for unsigned ones, and the array's own for others.""",
+    "exclusive": """exclusive : bool
+    Whether an element itself is left out, so that the first one becomes what nothing comes to.""",
+    "reverse": """reverse : bool
+    Whether elements follow each other from the last to the first.""",
     "computing dtype": """dtype : dtype, optional
     In which it is computed; by default float64 for booleans and integers, and the array's own for
     others. The result has it, too, or its real part's.""",

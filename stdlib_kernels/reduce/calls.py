@@ -8,10 +8,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.utilities.flags import read_flag
-from stdlib_kernels.arrays import Array, allocate, check_out, destination, finish, on_device
+from stdlib_kernels.arrays import (
+    Array,
+    allocate,
+    check_out,
+    destination,
+    finish,
+    is_contiguous,
+    on_device,
+)
 from stdlib_kernels.parameters import axes_of
 from stdlib_kernels.reduce.arrangement import Arrangement, arrange
 from stdlib_kernels.reduce.folding import Rule, fold
@@ -77,7 +84,7 @@ def begin(
     a, b = arrangement.kept
     form = (a, b, 1) if arrangement.by_rows else (a, 1, b)
     made = destination(source, shape, dtype, out) if out is not None else None
-    if made is not None and made is out and list(order) == kept and _is_contiguous(made):
+    if made is not None and made is out and list(order) == kept and is_contiguous(made):
         shaped, result = made, made.reshape(form)
     else:
         made = allocate(source, tuple(x.shape[i] for i in order), dtype)
@@ -87,12 +94,6 @@ def begin(
             shaped = shaped[tuple(None if i in axes else slice(None) for i in range(x.ndim))]
     count = math.prod(x.shape[i] for i in axes)
     return Call(x, axes, count, arrangement, result, shaped, out)
-
-
-def _is_contiguous(array: Array) -> bool:
-    if isinstance(array, kd.DeviceArray):
-        return array.layout == "C"
-    return bool(array.flags.c_contiguous)
 
 
 def fold_call(

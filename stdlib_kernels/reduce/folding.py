@@ -21,7 +21,7 @@ import kerneldsl as kd
 from stdlib_kernels.arrays import Array
 from stdlib_kernels.reduce.arrangement import Arrangement, Kernels
 
-__all__ = ["Rule", "add", "fold", "larger", "smaller"]
+__all__ = ["Rule", "add", "fold", "larger", "multiply", "smaller"]
 
 
 @kd.kernel(wraparound=False)
@@ -67,6 +67,11 @@ def _unchanged(total: Any, parameter: Any) -> Any:
 def add(a: Any, b: Any) -> Any:
     """Return the sum."""
     return a + b
+
+
+def multiply(a: Any, b: Any) -> Any:
+    """Return the product."""
+    return a * b
 
 
 def larger(a: Any, b: Any) -> Any:

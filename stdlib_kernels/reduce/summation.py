@@ -16,13 +16,9 @@ from stdlib_kernels.arrays import Array, accumulator_dtype, check_array, computi
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import axes_of, dtype_of
 from stdlib_kernels.reduce.calls import Axis, fold_call
-from stdlib_kernels.reduce.folding import Rule, add
+from stdlib_kernels.reduce.folding import Rule, add, multiply
 
 __all__ = ["mean", "prod", "sum"]
-
-
-def _product(a: Any, b: Any) -> Any:
-    return a * b
 
 
 def _quotient(total: Any, count: Any) -> Any:
@@ -123,7 +119,7 @@ def prod(
     check_array("x", x, halves=True)
     result = dtype_of(dtype, accumulator_dtype(x.dtype))
     number = computing_dtype(result).type
-    rule = Rule(op=_product, identity=number(1), number=number)
+    rule = Rule(op=multiply, identity=number(1), number=number)
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
 
 

@@ -25,6 +25,7 @@ from stdlib_kernels.arrays import (
     contiguous_1d,
     destination,
     finish,
+    is_contiguous,
     on_device,
 )
 from stdlib_kernels.parameters import axis_of
@@ -79,7 +80,7 @@ def apply(
     number = computing_dtype(dtype)
     check_out(out, like=x, shape=tuple(x.shape), dtype=dtype)
     source = on_device(x)
-    is_usable = out is not None and _is_contiguous(out)
+    is_usable = out is not None and is_contiguous(out)
     result = (
         destination(source, tuple(x.shape), dtype, out)
         if is_usable
@@ -99,10 +100,6 @@ def apply(
                 contiguous_1d(source).reshape(form), result.reshape(form), *others, **constants
             )
     return out if result is out else finish(result, like=x, out=out)
-
-
-def _is_contiguous(array: Any) -> bool:
-    return array.flags.c_contiguous if isinstance(array, np.ndarray) else array.layout == "C"
 
 
 def _power_of_two(n: int) -> int:

@@ -8,6 +8,7 @@ import pytest
 from kerneldsl.errors import ToolMissingError
 from stdlib_kernels.reduce import folding, moments, places
 from stdlib_kernels.rows import exponentials, normalization
+from stdlib_kernels.scan import kernels as scans
 from targets.cuda.compile import ptxas
 from tests.support.extent import full_beyond
 
@@ -27,6 +28,7 @@ FOLD = {
 }
 MOMENTS = {"number": F32, "zero": ZERO, "size": F32}
 PLACE = {"number": F32, "better": lambda v, found: v > found, "is_first": False}
+SCAN = {"number": F32, "op": folding.larger, "identity": ZERO, "is_exclusive": True}
 SOFTMAX = {"number": F32, "is_log": False}
 NORM = {"number": F32, "is_centred": True, "form": lambda v, i, scale, w, b, at: v * scale * w[i]}
 CASES = {
@@ -41,6 +43,18 @@ CASES = {
     ),
     "places in rows": (places.places_in_rows, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
     "places in columns": (places.places_in_columns, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
+    "sum by a chain": (
+        scans.sum_chain,
+        {"width": 16384, "number": F32, "identity": ZERO, "is_exclusive": False},
+        f"{FACTORS}, {FACTORS}, uint64[::1]",
+    ),
+    "scan by a chain": (
+        scans.scan_chain,
+        {**SCAN, "block": 256, "items": 16},
+        f"{FACTORS}, {FACTORS}, uint64[::1]",
+    ),
+    "scan of rows": (scans.scan_rows, {**SCAN, "block": 256}, f"{ROW}, {ROW}"),
+    "scan of columns": (scans.scan_columns, SCAN, f"{X}, {X}"),
     "softmax": (exponentials.softmax_short, {**SOFTMAX, "width": 4096}, f"{ROW}, {ROW}"),
     "softmax of long rows": (
         exponentials.softmax_long,

@@ -1,0 +1,149 @@
+"""A call of a scan: which kernel takes an array, and how it is laid out for it.
+
+====================  =====================================================================
+kernel                array
+====================  =====================================================================
+chain                 few rows, each of many parts; one launch a row
+rows                  rows that one block each goes over
+columns               rows that are too short for a block, or lie across memory
+====================  =====================================================================
+
+Long columns that are too few to occupy a device are copied into rows first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.utilities.flags import read_flag
+from stdlib_kernels.arrays import (
+    Array,
+    allocate,
+    check_out,
+    contiguous_1d,
+    destination,
+    finish,
+    is_contiguous,
+    on_device,
+)
+from stdlib_kernels.copying import copy_elements
+from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.reduce.folding import Rule, add
+from stdlib_kernels.scan.kernels import scan_chain, scan_columns, scan_rows, sum_chain, sum_rows
+
+__all__ = ["scan_call"]
+
+#: Bytes of the tiles of a sum, and threads of their blocks: the best that were found on an H200.
+TILE_BYTES, TILE_BLOCK = 1 << 16, 256
+#: Elements of the tiles of rows.
+ROW_TILE = 4096
+#: Threads of a block, and its steps, where values of threads are scanned: on a GPU, and on a host,
+#: where one thread goes over its part at the speed of its memory.
+BLOCK, ITEMS = 256, 16
+HOST_BLOCK, HOST_ITEMS = 1, 2048
+#: Rows shorter than this are scanned by a thread each.
+SHORT_ROW = 64
+#: Rows that occupy a device, a block each.
+MANY_ROWS = 32
+#: Elements from which on a row is worth a chain of blocks.
+LONG_ROW = 1 << 16
+#: Columns below which long ones are copied into rows.
+FEW_COLUMNS = 512
+
+
+def scan_call(
+    rule: Rule,
+    x: Array,
+    axis: int | None,
+    dtype: np.dtype[Any],
+    *,
+    out: Array | None,
+    exclusive: bool,
+    reverse: bool,
+) -> Any:
+    """Scan an array along an axis by a rule's operation, to a dtype.
+
+    Raises
+    ------
+    ArgumentError
+        As `axis_of`, `read_flag` and `check_out` say.
+    """
+    shape = (x.size,) if axis is None else tuple(x.shape)
+    place = 0 if axis is None else axis_of(axis, x.ndim)
+    constants = {
+        "number": rule.number,
+        "identity": rule.identity,
+        "op": rule.op,
+        "is_exclusive": read_flag("exclusive", exclusive),
+    }
+    is_reversed = read_flag("reverse", reverse)
+    check_out(out, like=x, shape=shape, dtype=dtype)
+    source = on_device(x)
+    made = allocate(source, shape, dtype) if out is None or not is_contiguous(out) else None
+    result = made if made is not None else destination(source, shape, dtype, out)
+    if x.size:
+        n, after = shape[place], math.prod(shape[place + 1 :])
+        form = (x.size // (n * after), n, after)
+        taken, given = contiguous_1d(source).reshape(form), result.reshape(form)
+        if is_reversed:
+            taken, given = taken[:, ::-1], given[:, ::-1]
+        _scan(taken, given, constants)
+    return out if result is out else finish(result, like=x, out=out)
+
+
+def _scan(x: Array, out: Array, constants: dict[str, Any]) -> None:
+    """Scan along the middle one of three axes."""
+    before, n, after = x.shape
+    count = before * after
+    if after == 1 and n >= SHORT_ROW:
+        _scan_rows(x[:, :, 0], out[:, :, 0], constants)
+    elif n >= LONG_ROW and count < FEW_COLUMNS:
+        rows, results = (allocate(x, (before, after, n), each.dtype) for each in (x, out))
+        _copy(x.transpose((0, 2, 1)), rows)
+        _scan_rows(rows.reshape((count, n)), results.reshape((count, n)), constants)
+        _copy(results, out.transpose((0, 2, 1)))
+    else:
+        if after == 1:
+            x, out = x.transpose((2, 1, 0)), out.transpose((2, 1, 0))
+        block = BLOCK if x.shape[2] > 32 else 32
+        strips = -(-x.shape[2] // block)
+        scan_columns[x.shape[0] * strips, block](x, out, **constants)
+
+
+def _scan_rows(x: Array, out: Array, constants: dict[str, Any]) -> None:
+    rows, n = x.shape
+    is_sum = constants["op"] is add
+    if is_sum:
+        constants = {name: each for name, each in constants.items() if name != "op"}
+    itemsize = np.dtype(constants["number"]).itemsize
+    on_host = isinstance(x, np.ndarray) or x.device.shares_host_memory
+    block = TILE_BLOCK if is_sum else HOST_BLOCK if on_host else BLOCK
+    if rows < MANY_ROWS and n >= LONG_ROW:
+        items = HOST_ITEMS if on_host else ITEMS
+        part = TILE_BYTES // itemsize if is_sum else items * block
+        blocks = -(-n // part)
+        state = allocate(x, (3 * blocks,), np.dtype(np.uint64), zero=True)
+        for row in range(rows):
+            if is_sum:
+                sum_chain[blocks, block](x[row], out[row], state, width=part, **constants)
+            else:
+                scan_chain[blocks, block](
+                    x[row], out[row], state, block=block, items=items, **constants
+                )
+    elif is_sum:
+        width = ROW_TILE if n > ROW_TILE // 4 else ROW_TILE // 4
+        sum_rows[rows, width // 16](x, out, width=width, **constants)
+    else:
+        block = min(block, 32) if n <= ROW_TILE // 4 else block
+        scan_rows[rows, block](x, out, block=block, **constants)
+
+
+def _copy(source: Array, out: Array) -> None:
+    if isinstance(source, kd.DeviceArray) and isinstance(out, kd.DeviceArray):
+        copy_elements(source, out)
+    else:
+        out[...] = source
