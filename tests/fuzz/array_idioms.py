@@ -10,6 +10,7 @@ from tests.fuzz.expressions import ArrayName, Expression, Function
 from tests.fuzz.typing import FLOATS, INTEGERS, common_type, result_type
 
 __all__ = [
+    "assignment",
     "atomic",
     "call_helper",
     "edge",
@@ -20,6 +21,18 @@ __all__ = [
     "stencil",
     "view",
 ]
+
+
+def assignment(body: Body, target: str, value: str) -> str:
+    """Return an assignment to an element, sometimes one that says how caches should treat it."""
+    if not body.expressions.chance(8):
+        return f"{target} = {value}"
+    body.features.add("hint for caches")
+    array, _, index = target.removesuffix("]").partition("[")
+    place = f"({index})" if "," in index else index
+    hint = body.expressions.choose(("", "all", "global", "streaming", "through"))
+    given = f", {body.expressions.choose(('', 'cache='))}{hint!r}" if hint else ""
+    return f"kd.store({array}, {place}, {value}{given})"
 
 
 def edge(body: Body, depth: int = 0) -> None:

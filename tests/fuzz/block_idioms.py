@@ -21,6 +21,7 @@ from tests.fuzz.shared_idioms import (
 )
 from tests.fuzz.thread_idioms import statements
 from tests.fuzz.tile_idioms import call_tile_functions, tile
+from tests.fuzz.view_idioms import exchange_vectors
 
 __all__ = ["together", "use_levels"]
 
@@ -123,6 +124,7 @@ _FLAT: list[_Idiom] = [
         retyped,
         histogram,
     ),
+    *(exchange_vectors,) * 10,
     *(vote, vote),
     *(call_anywhere,) * 10,
     *(_alone, _alone),

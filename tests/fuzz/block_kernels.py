@@ -84,6 +84,8 @@ def block_program(seed: int, levels: frozenset[str]) -> Program:
     made.store("i")
     text, parameters = made.finish()
     made.features |= {"block kernel", f"{len(block)}-d"}
+    if body.tiles:
+        made.features |= body.tiles.features
     return Program(seed, text, parameters, grid, block, features=frozenset(made.features))
 
 

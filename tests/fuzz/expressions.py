@@ -180,9 +180,17 @@ class Expressions:
         if array.inside is not None and not self.chance(3):
             return Expression(f"{array.name}[{array.inside}]", array.dtype)
         indices = [self.index(size) for size in array.sizes]
+        if self.chance(12):
+            return Expression(self._hinted(array.name, indices), array.dtype)
         if len(indices) > 1 and self.chance(4):
             return Expression(f"{array.name}[{']['.join(indices)}]", array.dtype)
         return Expression(f"{array.name}[{', '.join(indices)}]", array.dtype)
+
+    def _hinted(self, name: str, indices: list[str]) -> str:
+        """Return a load that says how caches should treat what is read."""
+        hint = self.choose(("all", "global", "streaming", "last_use"))
+        place = indices[0] if len(indices) == 1 else f"({', '.join(indices)})"
+        return f"kd.load({name}, {place}, {self.choose(('', 'cache='))}{hint!r})"
 
     def index(self, size: str) -> str:
         """Return an index in range for an axis of a size."""

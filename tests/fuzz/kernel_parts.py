@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from tests.fuzz.array_idioms import call_helper
+from tests.fuzz.array_idioms import assignment, call_helper
 from tests.fuzz.body import Body
 from tests.fuzz.call_idioms import call_function
 from tests.fuzz.expressions import USUAL, ArrayName, Expression, Expressions
@@ -152,7 +152,8 @@ class Kernel:
     def store(self, index: str) -> None:
         """Every variable reaches its output, and so do the thread's slots of shared arrays."""
         for variable in self.body.variables:
-            self.body.emit(f"out{variable.text[1:]}[{index}] = {variable.text}")
+            target = f"out{variable.text[1:]}[{index}]"
+            self.body.emit(assignment(self.body, target, variable.text))
         for number, shared in enumerate(self.body.shared):
             self.body.emit(f"slots{number}[{index}] = {shared.own}")
 
@@ -160,6 +161,8 @@ class Kernel:
         names = [p.name for p in self.parameters]
         definition = [f"@kd.kernel({', '.join(self.options)})", f"def kernel({', '.join(names)}):"]
         text = "\n".join([*self.lines, *definition, *self.body.lines]) + "\n"
+        if "kd.load(" in text:
+            self.features.add("hint for caches")
         text = plain_names(text) if self.chance(2) else renamed(text, self.rng)
         return text, tuple(self.parameters)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz import typing
+from tests.support.vectors import Vector
 
 __all__ = ["HELPERS"]
 
@@ -36,7 +37,7 @@ def _joined(value: Any, first: str, second: str) -> Any:
 
 
 def _stored(array: Any, value: Any) -> Any:
-    return typing.cast(value, array.dtype.name)
+    return value if isinstance(value, Vector) else typing.cast(value, array.dtype.name)
 
 
 HELPERS: dict[str, Any] = {

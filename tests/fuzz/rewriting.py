@@ -19,6 +19,7 @@ from tests.fuzz.static_types import TypeExpressions
 from tests.support.scalars import SCALARS
 from tests.support.simt import STOPS
 from tests.support.tile_words import TILE_METHODS
+from tests.support.vectors import VECTORS
 
 __all__ = ["compile_program"]
 
@@ -217,9 +218,12 @@ class _Rewriter(ast.NodeTransformer):
         if name.startswith("kd.atomic."):
             array, *index, value = args
             args = [array, *index, _call("stored", self.visit(node.args[0]), value)]
-        if rest in SCALARS:
+        if first == "kd" and rest == "store":
+            args[2] = _call("stored", self.visit(node.args[0]), args[2])
+        if rest in SCALARS and rest != "packed":
             return _call("each", self.visit(node.func), *args)
         if first == "kd":
+            args += [self.visit(each.value) for each in node.keywords]
             return ast.Call(self.visit(node.func), args, [])
         if name in self._functions:
             call = ast.Call(node.func, [_name(_THREAD), *args], [])
@@ -263,7 +267,8 @@ class _Rewriter(ast.NodeTransformer):
         return self.visit(node)  # type: ignore[no-any-return]
 
     def _array(self, node: ast.Call, kind: str) -> ast.expr:
-        dtype = ast.Constant(_dotted(node.args[1]).partition(".")[2])
+        name = _dotted(node.args[1]).partition(".")[2]
+        dtype = self.visit(node.args[1]) if name in VECTORS else ast.Constant(name)
         maker = ast.Attribute(_name(_THREAD), kind.replace(".", "_"), ast.Load())
         site = ast.Constant((self._function, node.lineno, node.col_offset))
         sites = [site] if kind == "shared.array" else []

@@ -58,6 +58,8 @@ class TypeExpressions:
             return _call("result", ast.Constant(name), self.of(node.args[0]))
         if name == "len" or name.startswith("kd.grid"):
             return ast.Constant("int64")
+        if name == "kd.load":
+            return self._element(ast.Subscript(node.args[0], node.args[1], ast.Load()))
         args = [self.of(a) for a in node.args]
         if name in ("min", "max", "abs"):
             return _call("result", ast.Constant(name), *args)

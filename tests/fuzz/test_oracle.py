@@ -188,3 +188,25 @@ def test_a_warp_barrier_without_a_mask_is_of_all_lanes() -> None:
 def test_votes_of_a_warp() -> None:
     body = "p = t % 3 == 0\nout[t] = kd.popc(kd.ballot_sync(15, p)) + 10 * kd.all_sync(15, t < 4)"
     assert list(_run(body + "\nout[t] += 20 * kd.any_sync(15, t == 9)", 4)) == [12] * 4
+
+
+def test_vectors_wrap_and_take_numbers_from_either_side() -> None:
+    body = """
+v = 3 * kd.view(x, kd.float32x4)[0] - kd.float32x4(0.25, t, 2, 3)
+out[t] = v.y + 100 * len(v)
+"""
+    assert _run(body, 4, "float32")[1] == np.float32(3) * np.float32(0.1) - 1 + 400
+    body = "v = kd.int8x2(100, t)\nv += v\nw = kd.shared.array(2, kd.int8x2)\nw[t] = -v\n"
+    body += "kd.syncthreads()\nout[t] = w[1 - t].x + 1000 * w[1 - t][1]"
+    assert list(_run(body, 2)) == [56 - 2000, 56]
+
+
+def test_packed_numbers_begin_in_the_lowest_bits() -> None:
+    body = "w = kd.local.array(2, np.uint8)\nw[0] = 0x9F\nw[1] = 0x30\n"
+    body += "p = kd.packed(w, kd.int4)\nout[t] = p[t] + 100 * p.size"
+    assert list(_run(body, 4)) == [399, 393, 400, 403]
+
+
+def test_hints_change_no_access() -> None:
+    body = "kd.store(out, t, 2.0 * kd.load(out, -1 - t, cache='streaming') + t, 'through')"
+    assert list(_run(body, 3)) == [0, 1, 2]

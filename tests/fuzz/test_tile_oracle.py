@@ -113,6 +113,19 @@ def test_rows_are_sorted() -> None:
     assert _run(body, np.zeros(6)) == [-20, -30, -30, -50, -60, -60]
 
 
+def test_elements_are_taken_at_the_nearest_places() -> None:
+    x = np.array([2, np.nan, 0.0, -0.0, 2, -1])
+    body = "kd.tile.store(out, 0, kd.tile.load(x, 0, 6).argsort())"
+    assert _run(body, np.zeros(6, int), x=x) == [5, 3, 2, 0, 4, 1]
+    body = "kd.tile.store(out, 0, kd.tile.arange(6).take(kd.tile.arange(3) * 4 - 2))"
+    assert _run(body, np.zeros(3, int)) == [0, 2, 5]
+
+
+def test_packed_numbers_are_loaded() -> None:
+    body = "kd.tile.store(out, 0, kd.tile.load(kd.packed(x, kd.ternary), 2, 4, other=9))"
+    assert _run(body, np.zeros(4, int), x=np.array([0b10010001], np.uint8)) == [0, 1, 9, 9]
+
+
 def test_a_thread_gives_an_element_and_takes_its_own() -> None:
     body = "v = kd.tile.of(t * t)\nout[t] = (v - v.max()).own"
     assert _run(body, np.zeros(4, int)) == [-9, -8, -5, 0]

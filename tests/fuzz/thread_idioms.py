@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.fuzz.array_idioms import (
+    assignment,
     atomic,
     edge,
     helper,
@@ -20,6 +21,7 @@ from tests.fuzz.array_idioms import (
 from tests.fuzz.body import Body
 from tests.fuzz.expressions import Expression
 from tests.fuzz.typing import FLOATS, common_type, result_type
+from tests.fuzz.view_idioms import packed_numbers, vectors
 
 __all__ = ["statements"]
 
@@ -89,7 +91,7 @@ def _own_element(body: Body, depth: int = 0) -> None:
     if not body.lvalues:
         return body.assign()
     target = body.expressions.choose(body.lvalues)
-    body.emit(f"{target.text} = {body.expressions.of_type(target.dtype, body.depth())}")
+    body.emit(assignment(body, target.text, body.expressions.of_type(target.dtype, body.depth())))
     return None
 
 
@@ -276,9 +278,17 @@ def _tuples(body: Body, depth: int = 0) -> None:
 
 _Idiom = Callable[[Body, int], None]
 _STRAIGHT: list[_Idiom] = [
-    *(_assign, _assign, _augment, _augment, _integer_augment, _swap, _own_element, _own_element),
-    *(edge, _guarded_division, _guarded_division, _return, stencil, atomic, atomic, helper),
+    *(_assign, _assign, _augment, _augment, _integer_augment, _own_element, _own_element),
+    *(_swap, _swap, edge, helper, stencil, stencil, stencil),
+    *(_guarded_division,) * 4,
+    *(_return,) * 4,
+    *(atomic,) * 4,
+    *(vectors,) * 5,
 ]
-_LOOPS: list[_Idiom] = [_ring, _ring, _tuples, private, view, iterate, joined]
+_LOOPS: list[_Idiom] = [
+    *(_ring,) * 5,
+    *(_tuples, _tuples, _tuples, private, view, iterate),
+    *(joined, joined, joined, packed_numbers, packed_numbers, packed_numbers),
+]
 _BRANCHES: list[_Idiom] = [_if, _if, _if, _captured_flag, _extreme_guard]
 _NESTED_LOOPS: list[_Idiom] = [_for, _for, _for, _varying_for, _while]

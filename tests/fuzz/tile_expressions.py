@@ -1,23 +1,12 @@
-"""Random expressions of tiles: what their elements are computed from, with the dtypes they have.
-
-Tiles are read from arrays that only operations on tiles touch, so that these may be shorter than a
-tile, or empty.
-"""
+"""Random expressions of tiles: what their elements are computed from, with the dtypes they have."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 
 from tests.fuzz.expressions import USUAL, Expression
-from tests.fuzz.tile_names import (
-    OF_BLOCK,
-    Shape,
-    TileArray,
-    TileFunction,
-    TileName,
-    extents_of,
-)
+from tests.fuzz.tile_names import OF_BLOCK, Shape, TileFunction
+from tests.fuzz.tile_sources import TileSources
 from tests.fuzz.typing import FLOATS, INTEGERS, common_type, result_type
 
 __all__ = ["Tiles"]
@@ -27,21 +16,11 @@ _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 @dataclass
-class Tiles:
-    """Makes expressions of tiles over what is in scope.
+class Tiles(TileSources):
+    """Makes expressions of tiles over what is in scope, and of further functions.
 
     Parameters
     ----------
-    rng : random.Random
-        Chooses.
-    shapes : tuple of Shape
-        Of the program's tiles.
-    names : list of TileName
-        Variables that hold tiles.
-    numbers : list of Expression
-        Numbers that are the same in all threads of a block.
-    inputs, outputs : list of TileArray
-        What is loaded from, and what is stored into and loaded again.
     maps : list of Expression
         Device functions of two numbers, with the dtype that they give.
     functions : list of TileFunction
@@ -50,21 +29,11 @@ class Tiles:
         Whole numbers that are the same in all threads of a block, and not below 0.
     """
 
-    rng: random.Random
-    shapes: tuple[Shape, ...] = ()
-    names: list[TileName] = field(default_factory=list)
-    numbers: list[Expression] = field(default_factory=list)
-    inputs: list[TileArray] = field(default_factory=list)
-    outputs: list[TileArray] = field(default_factory=list)
     #: Device function of an element, its index and a whole number, by the axes of the tile.
     stored: dict[int, str] = field(default_factory=dict)
     maps: list[Expression] = field(default_factory=list)
     functions: list[TileFunction] = field(default_factory=list)
     whole: tuple[str, ...] = ("n", "m", "kd.blockIdx.x")
-
-    def chance(self, one_in: int) -> bool:
-        """Return true once in so many times."""
-        return self.rng.randrange(one_in) == 0
 
     # -- tiles ---------------------------------------------------------------------------------
     def of_shape(self, shape: Shape, depth: int) -> Expression:
@@ -77,6 +46,7 @@ class Tiles:
                 *(self._integers, self._unary, self._unary, self._extremum, self._square_root),
                 *(self._conversion, self._conversion, self._map, self._map, self._intrinsic),
                 *(self._repeated, self._selected, self._function, self._scanned),
+                *(self._ordered, self._ordered, self._taken, self._taken),
             )
         )
         return make(shape, depth)
@@ -89,7 +59,7 @@ class Tiles:
                 return found.text
             if found.dtype in INTEGERS or dtype in FLOATS:
                 return self.converted(found, dtype).text
-        return self.converted(self._created(shape, "int64"), dtype).text
+        return self.converted(self.created(shape, "int64"), dtype).text
 
     def leaf(self, shape: Shape) -> Expression:
         """Return a variable, or a tile that is made or loaded."""
@@ -100,57 +70,8 @@ class Tiles:
         if shape == OF_BLOCK:
             return Expression("kd.tile.of(np.float64(t))", "float64")
         if self.chance(3):
-            return self._created(shape, self.rng.choice(USUAL))
+            return self.created(shape, self.rng.choice(USUAL))
         return self.loaded(shape)
-
-    def _created(self, shape: Shape, dtype: str) -> Expression:
-        if shape == OF_BLOCK:
-            return Expression(f"kd.tile.of({self.rng.choice(('np', 'kd'))}.{dtype}(t))", dtype)
-        extents = extents_of(shape)
-        number = Expression(str(self.rng.randrange(9)), "int64")
-        return self.rng.choice(
-            (
-                Expression(f"kd.tile.zeros({extents}, np.{dtype})", dtype),
-                Expression(f"kd.tile.full({extents}, {number.text}, kd.{dtype})", dtype),
-                Expression(f"kd.tile.full({extents}, np.{dtype}({number.text}))", dtype),
-                Expression(f"kd.tile.arange({extents}, dtype=kd.{dtype})", dtype),
-                Expression(f"kd.tile.arange({extents}).astype(np.{dtype})", dtype),
-            )
-        )
-
-    def loaded(self, shape: Shape) -> Expression:
-        """Return a load, in part of elements that are not there."""
-        arrays = [a for a in self.inputs + self.outputs if a.ndim == len(shape)]
-        if not arrays:
-            return self._created(shape, self.rng.choice(USUAL))
-        array = self.rng.choice(arrays)
-        return self.load(array, shape, self.place(array, shape))
-
-    def load(self, array: TileArray, shape: Shape, at: str) -> Expression:
-        """Return a load from a place."""
-        text, dtype = f"kd.tile.load({array.name}, {at}, {extents_of(shape)}", array.dtype
-        if self.chance(3):
-            others = ("-1", "7") if dtype in INTEGERS else ("-1", "0.5", "-math.inf", "-0.0")
-            text += f", {self.rng.choice(('other=', ''))}{self.rng.choice(others)}"
-        if self.chance(4):
-            wanted = self.rng.choice(USUAL if dtype in INTEGERS else FLOATS)
-            is_real = any(other in text for other in ("0.5", "inf", "-0.0"))
-            if wanted in FLOATS or not is_real:
-                text, dtype = f"{text}, dtype={self.rng.choice(('np', 'kd'))}.{wanted}", wanted
-        return Expression(f"{text})", dtype)
-
-    def place(self, array: TileArray, shape: Shape) -> str:
-        """Return a place in an array: in the block's own part, of what nobody writes anywhere."""
-        if array.first:
-            along = self.rng.choice(("", " + 1", " - 1", " + 2", " - 2"))
-            first = f"{array.first}{along}"
-        else:
-            first = self.rng.choice(
-                ("0", "n", "m", "-3", "n - 5", "-m", "lim", f"kd.blockIdx.x * {shape[0]}")
-            )
-        if len(shape) == 1:
-            return first
-        return f"({first}, {self.rng.choice(('0', '0', '1', '-2', 'n', 'm', '3 - n'))})"
 
     # -- elements ------------------------------------------------------------------------------
     def number(self) -> Expression:
@@ -279,16 +200,37 @@ class Tiles:
         return Expression(f"kd.selp({self.truth(shape, 0)}, {yes}, {no})", dtype)
 
     def _scanned(self, shape: Shape, depth: int) -> Expression:
-        """Rows in rising order; or sums up to each element, or before it, along one of two axes."""
+        """Sums up to each element, or before it, along one of two axes."""
         value = self.of_shape(shape, depth - 1)
-        if self.chance(2):
-            return Expression(f"{value.text}.sort()", value.dtype)
         given = [] if len(shape) == 1 else [self.rng.choice(("axis=0", "axis=1", "0", "-1"))]
         if self.chance(3):
             given.append(f"exclusive={self.rng.choice((True, False))}")
         return Expression(
             f"{value.text}.cumsum({', '.join(given)})", reduced_type("sum", value.dtype)
         )
+
+    def _ordered(self, shape: Shape, depth: int) -> Expression:
+        """Rows in rising order, or the places of their elements in it."""
+        value = self.of_shape(shape, depth - 1)
+        if self.chance(2):
+            return Expression(f"{value.text}.sort()", value.dtype)
+        self.features.add("places of a sorted tile")
+        text = self.rng.choice((f"{value.text}.argsort()", f"kd.tile.argsort({value.text})"))
+        return Expression(text, "int64")
+
+    def _taken(self, shape: Shape, depth: int) -> Expression:
+        """Elements at places of a tile of as many rows, which may be beyond its ends."""
+        self.features.add("elements taken at places")
+        from_one = [each for each in self.shapes if len(each) == len(shape) == 1]
+        value = self.of_shape(self.rng.choice([shape, *from_one]), depth - 1)
+        places = self.of_type(shape, self.rng.choice(("int64", "int64", *INTEGERS)), 0)
+        if self.chance(2):
+            keys = self.of_shape(shape, 0)
+            places = f"{keys.text}.argsort()"
+        text = f"{value.text}.take({places})"
+        if self.chance(3):
+            text = f"kd.tile.take({value.text}, {places})"
+        return Expression(text, value.dtype)
 
     def _function(self, shape: Shape, depth: int) -> Expression:
         """A device function that is given a tile, and gives one."""

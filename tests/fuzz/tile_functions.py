@@ -60,7 +60,13 @@ def tile_functions(
         kind, name = rng.choice(("tile", "tile", "number", "load")), f"td{number}"
         dtype, result = rng.choice(USUAL), rng.choice(USUAL)
         arrays = [a for a in tiles.inputs + tiles.outputs if a.ndim == len(shape)]
-        own = Tiles(rng, maps=tiles.maps, numbers=[Expression("k", "int64")], whole=("k",))
+        own = Tiles(
+            rng,
+            maps=tiles.maps,
+            numbers=[Expression("k", "int64")],
+            whole=("k",),
+            features=tiles.features,
+        )
         if kind == "load":
             if not arrays:
                 continue

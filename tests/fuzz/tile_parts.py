@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS, WORD_DTYPES
 from tests.fuzz.expressions import USUAL, Expression
 from tests.fuzz.kernel_parts import Kernel
 from tests.fuzz.program import DATA_SETS, Array, Scalar
@@ -61,6 +62,8 @@ def _inputs(made: Kernel, tiles: Tiles, widest: int) -> None:
         name, dtype = f"src{number}", rng.choice(USUAL)
         made.parameters.append(Array(name, dtype, shapes))
         tiles.inputs.append(TileArray(name, dtype, len(shapes[0])))
+    if not made.chance(3):
+        _words(made, tiles)
     for array in made.expressions.arrays:
         if array.name.startswith("TABLE"):
             continue
@@ -74,6 +77,20 @@ def _inputs(made: Kernel, tiles: Tiles, widest: int) -> None:
             tiles.inputs.append(TileArray(row, array.dtype, rank - 1))
         if rank == 2:
             tiles.inputs.append(TileArray(f"{array.name}[:, 1]", array.dtype, 1))
+
+
+def _words(made: Kernel, tiles: Tiles) -> None:
+    """Numbers of a few bits that are packed in words of an array, or of a row of one."""
+    rng = made.rng
+    ndim = rng.choice((1, 1, 2))
+    shapes: tuple[Shape, ...] = tuple(
+        (rng.choice((0, 1, 5, 30)), rng.choice((1, 2, 9)))[-ndim:] for _ in range(DATA_SETS)
+    )
+    made.parameters.append(Array("words", rng.choice(WORD_DTYPES), shapes))
+    for _ in range(rng.choice((2, 3))):
+        numbers = rng.choice(tuple(PACKED_NUMBERS))
+        dtype = PACKED_NUMBERS[numbers].dtype
+        tiles.inputs.append(TileArray(f"kd.packed(words, kd.{numbers})", dtype, ndim))
 
 
 def _output(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.conversions import UndefinedConversionError, cast
+from tests.support.vectors import Vector
 
 __all__ = [
     "DTYPES",
@@ -157,6 +158,8 @@ def binary(op: str, left: Any, right: Any) -> Any:
     Numba computes in the type of the result; only a true division of integers converts each
     operand to its own argument type before that.
     """
+    if type(left) is Vector or type(right) is Vector:
+        return _OPERATORS[op](left, right)
     if type(left) is np.ndarray or type(right) is np.ndarray:
         return _arithmetic(op, dtype_of(left), dtype_of(right))(left, right)
     key = (op, type(left), type(right))
@@ -177,6 +180,8 @@ def compare(op: str, left: Any, right: Any) -> Any:
 
 def unary(op: str, value: Any) -> Any:
     """Negation, inversion and absolute value: in the operand's type, then in the result's."""
+    if type(value) is Vector:
+        return _OPERATORS[op](value)
     _, result = _signature(op, dtype_of(value))
     return cast(_UFUNCS[op](value), result)
 

@@ -165,6 +165,7 @@ class packed:
     def __init__(self, words: Any, numbers: Any) -> None:
         self._words, self._numbers = words, numbers
         self._per_word = 8 * words.itemsize // numbers.bits
+        self.dtype = np.dtype(numbers.dtype)
         self.shape = (*words.shape[:-1], words.shape[-1] * self._per_word)
         self.ndim, self.size = words.ndim, words.size * self._per_word
 

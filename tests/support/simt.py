@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from tests.support.arrays import poisoned
 from tests.support.chains import CHAIN_WORDS, Chains
 from tests.support.groups import GROUP_WORDS, of_group
@@ -83,7 +84,7 @@ def _store(array: Any, index: Any, value: Any, cache: str = "") -> None:
 
 
 #: What computes from one thread's values, or looks at an array.
-_WORDS = {**SCALARS, **VECTORS, "view": view, "load": _load, "store": _store}
+_WORDS = {**SCALARS, **VECTORS, **PACKED_NUMBERS, "view": view, "load": _load, "store": _store}
 
 
 class _Atomic:

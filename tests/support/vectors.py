@@ -10,11 +10,14 @@ import numpy as np
 from kerneldsl.language.element_types import ELEMENT_TYPES, vector_names
 from tests.support.arrays import poisoned
 
-__all__ = ["VECTORS", "VectorArray", "VectorMaker", "view"]
+__all__ = ["VECTORS", "Vector", "VectorArray", "VectorMaker", "view"]
 
 
 class Vector:
     """One vector; an operation of it and another, or a number, is that of each part."""
+
+    #: An operation of a NumPy scalar and a vector is the vector's.
+    __array_ufunc__ = None
 
     def __init__(self, parts: np.ndarray) -> None:
         self.parts = parts
