@@ -28,6 +28,7 @@ __all__ = [
     "destination",
     "finish",
     "is_contiguous",
+    "may_overlap",
     "on_device",
     "to_like",
 ]
@@ -205,7 +206,7 @@ def destination(
     That is where it is of the kind of `source`, and shares no memory with an input.
     """
     reachable = isinstance(out, kd.DeviceArray) == isinstance(source, kd.DeviceArray)
-    if out is None or not reachable or any(_may_overlap(out, a) for a in (source, *inputs)):
+    if out is None or not reachable or any(may_overlap(out, a) for a in (source, *inputs)):
         return allocate(source, shape, dtype)
     return out
 
@@ -232,7 +233,8 @@ def finish(result: Array, *, like: Array, out: Array | None) -> Any:
     return out
 
 
-def _may_overlap(left: Array, right: Array) -> bool:
+def may_overlap(left: Array, right: Array) -> bool:
+    """Return whether two arrays may share memory, by their bounds where they are on a device."""
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         return bool(np.may_share_memory(left, right))
     if isinstance(left, kd.DeviceArray) and isinstance(right, kd.DeviceArray):

@@ -79,14 +79,14 @@ def library_function(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def of_any_kind(*args: P.args, **kwargs: P.kwargs) -> R:
         # Few calls have arrays of others: those that have none pass as they are.
-        if not any(map(_is_foreign, args)) and not any(map(_is_foreign, kwargs.values())):
+        given = [array for each in (*args, *kwargs.values()) for array in _foreign_in(each)]
+        if not given:
             return function(*args, **kwargs)
-        given = [each for each in (*args, *kwargs.values()) if _is_foreign(each)]
         taken = {id(each): kd.as_array(each) for each in given}
         call: Callable[..., Any] = function
         found: Any = call(
-            *(taken.get(id(each), each) for each in args),
-            **{name: taken.get(id(each), each) for name, each in kwargs.items()},
+            *(_exchanged(each, taken) for each in args),
+            **{name: _exchanged(each, taken) for name, each in kwargs.items()},
         )
         give = _giver(given[0])
         if isinstance(found, tuple):
@@ -97,6 +97,19 @@ def library_function(function: Callable[P, R]) -> Callable[P, R]:
 
     of_any_kind.__doc__ = _documented(function.__doc__)
     return shorten_errors(of_any_kind)
+
+
+def _foreign_in(value: Any) -> list[Any]:
+    """Return the arrays of other libraries that an argument is, or that its tuple holds."""
+    if type(value) is tuple:
+        return [each for each in value if _is_foreign(each)]
+    return [value] if _is_foreign(value) else []
+
+
+def _exchanged(value: Any, taken: dict[int, Any]) -> Any:
+    if type(value) is tuple:
+        return tuple(taken.get(id(each), each) for each in value)
+    return taken.get(id(value), value)
 
 
 def _is_foreign(value: Any) -> bool:

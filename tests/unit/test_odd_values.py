@@ -15,7 +15,7 @@ import kerneldsl as kd
 from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.utilities import tracebacks
-from stdlib_kernels import imaging, linalg, reduce, rows, scan
+from stdlib_kernels import elementwise, imaging, linalg, reduce, rows, scan
 from tests.support.extent import full_beyond
 from tests.support.odd_values import ODD
 
@@ -53,7 +53,7 @@ _RECORDS = {
 
 
 #: Parameters that are functions.
-_CALLED = {"where", "shared", "covers", "progress", "op"}
+_CALLED = {"where", "shared", "covers", "progress", "op", "f"}
 
 
 @kd.kernel
@@ -311,7 +311,7 @@ def signature_of(method):
         return inspect.Signature()
 
 
-FAMILIES = (imaging, linalg, reduce, rows, scan)
+FAMILIES = (elementwise, imaging, linalg, reduce, rows, scan)
 LIBRARY = {
     f"{family.__name__.split('.')[-1]}.{name}": getattr(family, name)
     for family in FAMILIES
@@ -321,7 +321,7 @@ LIBRARY = {
 GOOD_ARRAYS = {
     **{"x": np.arange(6.0), "y": np.arange(6.0), "a": np.ones((2, 3)), "b": np.ones((3, 2))},
     **{"image": np.zeros((4, 5), np.uint8), "sigma": 1.0, "identity": 0},
-    "op": lambda a, b: a,
+    **{"op": lambda a, b: a, "f": lambda v: v, "condition": np.arange(6) > 2},
 }
 
 
@@ -331,7 +331,14 @@ def test_library_functions(name, monkeypatch):
         monkeypatch.setitem(GOOD, parameter, good)
     if name == "imaging.grey":
         monkeypatch.setitem(GOOD, "image", np.zeros((4, 5, 3), np.uint8))
-    report(attack(LIBRARY[name], name))
+    call = LIBRARY[name]
+    if name == "elementwise.map":
+
+        def call(f, array, other, dtype=None, out=None):
+            return elementwise.map(f, array, other, dtype=dtype, out=out)
+
+        monkeypatch.setitem(GOOD, "f", lambda v, w: v)
+    report(attack(call, name))
 
 
 def test_launches():

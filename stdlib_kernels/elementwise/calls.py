@@ -1,0 +1,244 @@
+"""A call of a function of elements: what is broadcast, in which dtype, and over which axes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import safe_repr
+from stdlib_kernels.arrays import (
+    Array,
+    allocate,
+    check_array,
+    check_out,
+    check_same_kind,
+    computing_dtype,
+    finish,
+    is_contiguous,
+    may_overlap,
+    on_device,
+)
+from stdlib_kernels.elementwise.writing import MAX_RANK, Operand, mapping_kernel, probing_kernel
+from stdlib_kernels.parameters import NARROW, NUMERIC
+
+__all__ = [
+    "Number",
+    "broadcast_shape",
+    "checked_operands",
+    "common_dtype",
+    "map_call",
+    "result_dtypes",
+]
+
+#: What stands beside arrays.
+Number: TypeAlias = int | float | complex | np.number[Any] | np.bool_
+
+
+def checked_operands(named: Sequence[tuple[str, Any]]) -> Array:
+    """Refuse what is no array or number, and return the first array.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where one is neither, none is an array, or they are of two kinds.
+    """
+    like: Array | None = None
+    first = ""
+    for name, value in named:
+        if isinstance(value, int | float | complex | np.number | np.bool_):
+            continue
+        check_array(name, value, halves=True)
+        if like is None:
+            like, first = value, name
+        check_same_kind(name, value, first, like)
+    if like is None:
+        raise ArgumentTypeError(
+            f"there is no array among {', '.join(name for name, _ in named) or 'no arguments'}",
+            limit="At least one argument is an array",
+            remedy="Make one with np.asarray(…)",
+        )
+    return like
+
+
+def broadcast_shape(values: Sequence[Any]) -> tuple[int, ...]:
+    """Return the shape to which arrays are broadcast.
+
+    Raises
+    ------
+    ArgumentValueError
+        Where they do not fit.
+    """
+    shapes = [tuple(each.shape) for each in values if _is_array(each)]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise ArgumentValueError(
+            f"arrays of shapes {', '.join(map(str, shapes))} cannot be broadcast together",
+            value=shapes,
+            limit="Extents along an axis, counted from the last one, are equal or 1",
+        ) from error
+
+
+def result_dtypes(function: Any, values: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
+    """Return the dtypes of what a function gives, a dtype for each result.
+
+    In a kernel int32 + int32 is int64, and float32 * 0.5 is float64. As in NumPy, a result is no
+    wider than NumPy's dtype for the operands, if both are integers, or both are floats.
+    """
+    operands = tuple(Operand((False,) if _is_array(v) else None, _is_narrow(v)) for v in values)
+    kinds = ", ".join(_kind(each) for each in values)
+    found = _probed(function, operands, kinds)
+    common = common_dtype(*values)
+    return tuple(_narrowed(each, common) for each in found)
+
+
+def _narrowed(found: np.dtype[Any], common: np.dtype[Any]) -> np.dtype[Any]:
+    """Return NumPy's dtype for the operands where a result is of its kind and wider."""
+    if common.kind == "c" and found.kind == "f":
+        common = np.empty(0, common).real.dtype
+    is_float = common.kind == "f" or common.name in NARROW
+    alike = found.kind == common.kind or (is_float and found.kind == "f")
+    alike = alike or (found.kind in "iu" and common.kind in "iu")
+    return common if alike and found.itemsize > common.itemsize else found
+
+
+def common_dtype(*values: Any) -> np.dtype[Any]:
+    """Return NumPy's dtype for arrays and numbers, of which Python's take the arrays' precision.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where there is none.
+    """
+    try:
+        return np.result_type(
+            *(v if isinstance(v, int | float | complex) else v.dtype for v in values)
+        )
+    except (TypeError, OverflowError) as error:
+        raise ArgumentTypeError(
+            f"there is no dtype for {', '.join(safe_repr(getattr(v, 'dtype', v)) for v in values)}",
+            limit="Arrays are of dtypes that NumPy promotes to one",
+            remedy="Convert one of them",
+        ) from error
+
+
+@lru_cache(256)
+def _probed(
+    function: Any, operands: tuple[Operand, ...], signature: str
+) -> tuple[np.dtype[Any], ...]:
+    constants = {f"to{n}": np.float32 for n, each in enumerate(operands) if each.is_converted}
+    text = probing_kernel(operands).member(f=function, **constants).typed_source(signature)
+    (given,) = re.findall(r"^ +#   r: (.*)$", text, re.MULTILINE)[:1] or ("nothing",)
+    names = [each for each in re.split(r"[(), ]+", given) if each]
+    if not names or any(name not in NUMERIC and name not in NARROW for name in names):
+        raise ArgumentTypeError(
+            f"the function gives {given}",
+            limit="It gives a number, or a tuple of numbers",
+            remedy="Say the dtype by `dtype`, if it is one that the types do not show",
+        )
+    return tuple(np.dtype(getattr(kd, name, name)) for name in names)
+
+
+def map_call(
+    function: Callable[..., Any],
+    values: Sequence[Any],
+    dtypes: Sequence[np.dtype[Any]],
+    outs: Sequence[Array | None],
+    like: Array,
+    *,
+    convert: Sequence[Any] | None = None,
+    exact: bool = False,
+) -> list[Any]:
+    """Call a function for each element, and return the results as `finish` does.
+
+    `convert` has for each operand what it is converted to, or ``None``; by default floats of 16
+    bits become float32. `exact` says that results have the dtypes already.
+    """
+    shape = broadcast_shape(values)
+    for out, dtype in zip(outs, dtypes, strict=True):
+        check_out(out, like=like, shape=shape, dtype=dtype)
+    narrow = [np.float32 if _is_narrow(each) else None for each in values]
+    to = list(narrow if convert is None else convert)
+    taken = [on_device(each) if _is_array(each) else each for each in values]
+    arrays = [each for each in taken if _is_array(each)]
+    results = [
+        out if out is not None and _is_usable(out, arrays, shape) else allocate(arrays[0], shape, d)
+        for out, d in zip(outs, dtypes, strict=True)
+    ]
+    casts = [None if exact else computing_dtype(each).type for each in dtypes]
+    if results[0].size:
+        _launch(function, taken, to, results, casts)
+    return [finish(r, like=like, out=o) for r, o in zip(results, outs, strict=True)]
+
+
+def _launch(
+    function: Any, values: list[Any], to: list[Any], results: list[Array], casts: list[Any]
+) -> None:
+    shape = tuple(results[0].shape)
+    arrays = [each for each in (*values, *results) if _is_array(each)]
+    if all(tuple(each.shape) == shape and is_contiguous(each) for each in arrays):
+        values, results = ([_flat(each) for each in part] for part in (values, results))
+    elif len(shape) > MAX_RANK:
+        values = [_of_rank(each, len(shape)) for each in values]
+        for i in range(shape[0]):
+            slices = [e[min(i, e.shape[0] - 1)] if _is_array(e) else e for e in values]
+            _launch(function, slices, to, [each[i] for each in results], casts)
+        return
+    rank = max(1, results[0].ndim)
+    extent = tuple(results[0].shape) or (1,)
+    values = [_of_rank(each, rank) for each in values]
+    results = [each.reshape((1,)) if each.ndim == 0 else each for each in results]
+    operands = tuple(
+        Operand(
+            tuple(n != m for n, m in zip(v.shape, extent, strict=True)) if _is_array(v) else None,
+            t is not None,
+        )
+        for v, t in zip(values, to, strict=True)
+    )
+    constants = {f"to{n}": t for n, t in enumerate(to) if t is not None}
+    constants |= {f"as{n}": t for n, t in enumerate(casts) if t is not None}
+    kernel = mapping_kernel(operands, tuple(t is not None for t in casts), rank)
+    kernel.forall(*extent)(*values, *results, f=function, **constants)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | kd.DeviceArray)
+
+
+def _is_narrow(value: Any) -> bool:
+    return hasattr(value, "dtype") and value.dtype.name in NARROW
+
+
+def _kind(value: Any) -> str:
+    """Return an operand as a signature has it."""
+    if _is_array(value):
+        return f"{value.dtype.name}[::1]"
+    if isinstance(value, np.generic):
+        return value.dtype.name
+    return {bool: "bool", int: "int64", float: "float64"}.get(type(value), "complex128")
+
+
+def _is_usable(out: Array, arrays: list[Array], shape: tuple[int, ...]) -> bool:
+    """Return whether kernels can write to `out` at once.
+
+    An input that is `out` itself, and not broadcast, is read before its element is written.
+    """
+    if isinstance(out, np.ndarray) != isinstance(arrays[0], np.ndarray):
+        return False
+    others = [each for each in arrays if each is not out or tuple(each.shape) != shape]
+    return not any(may_overlap(out, each) for each in others)
+
+
+def _flat(value: Any) -> Any:
+    return value.reshape((-1,)) if _is_array(value) else value
+
+
+def _of_rank(value: Any, rank: int) -> Any:
+    missing = rank - value.ndim if _is_array(value) else 0
+    return value[(None,) * missing] if missing else value

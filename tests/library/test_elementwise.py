@@ -1,0 +1,201 @@
+"""Functions of elements against NumPy's, over broadcast shapes, dtypes and layouts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError, ReadOnlyArrayError
+from stdlib_kernels import elementwise
+from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
+from tests.support.extent import IS_QUICK, examples, full_beyond
+
+DTYPES = ["bool", "int8", "int32", "uint16", "uint64", "float16", "float32", "float64", "complex64"]
+
+
+def fused(x, y):
+    return x * 2 + y
+
+
+def parts(x, y):
+    return x > y, x - y
+
+
+@st.composite
+def shapes(draw):
+    """Draw shapes that are broadcast to one, of up to four axes, and steps in memory."""
+    ndim = draw(st.integers(0, 4))
+    full = [draw(st.sampled_from([1, 2, 3, 5])) for _ in range(ndim)]
+    if ndim:
+        full[draw(st.integers(0, ndim - 1))] = draw(st.sampled_from([0, 1, 31, 300]))
+    operands = []
+    for _ in range(3):
+        shape = [n if draw(st.booleans()) else 1 for n in full]
+        shape = shape[draw(st.integers(0, ndim)) if draw(st.booleans()) else 0 :]
+        steps = [draw(st.sampled_from([1, 1, 2, -1])) for _ in shape]
+        operands.append((tuple(shape), tuple(steps)))
+    return operands
+
+
+def drawn_array(rng, drawn, dtype):
+    shape, steps = drawn
+    x = random_array(rng, shape, dtype)
+    return strided(x, steps) if shape else x
+
+
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=shapes())
+def test_any_broadcast(call, rng, drawn):
+    x, y, c = (drawn_array(rng, each, "int64") for each in drawn)
+    np.testing.assert_array_equal(call(elementwise.map, fused, x, y), x * 2 + y)
+    got = call(elementwise.where, c > 0, x, y)
+    np.testing.assert_array_equal(got, np.where(c > 0, x, y))
+    assert got.shape == np.where(c > 0, x, y).shape
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
+def test_each_dtype(call, rng, dtype):
+    x = random_array(rng, (7, 33), dtype)
+    y = random_array(rng, (33,), dtype)
+    for to in ("int8", "float16") if IS_QUICK else DTYPES:
+        if np.dtype(dtype).kind == "c" and np.dtype(to).kind != "c":
+            continue
+        small = (x * np.asarray(7, dtype)).astype(dtype) if x.dtype.kind == "f" else x
+        if np.dtype(dtype).kind == "f" and np.dtype(to).kind == "u":
+            small = np.abs(small)
+        got = call(elementwise.astype, small, to)
+        with np.errstate(all="ignore"):
+            assert_same_bits(got, small.astype(to), f"{dtype} to {to}")
+    assert_same_bits(call(elementwise.where, x[0] != 0, x, y), np.where(x[0] != 0, x, y), dtype)
+    if np.dtype(dtype).kind not in "bc":
+        np.testing.assert_array_equal(call(elementwise.clip, x, y, 1), np.clip(x, y, 1))
+        for low, high in ((0, None), (None, 1), (0, 1)):
+            got = call(elementwise.clip, x, low, high)
+            np.testing.assert_array_equal(got, np.clip(x, low, high))
+            assert got.dtype == x.dtype
+
+
+def test_several_results(target, rng):
+    x, y = (random_array(rng, (3, 50), "float32") for _ in range(2))
+    above, difference = elementwise.map(parts, x, y)
+    np.testing.assert_array_equal(above, x > y)
+    np.testing.assert_array_equal(difference, x - y)
+    outs = poisoned((3, 50), bool), poisoned((3, 50), np.float32)
+    got = elementwise.map(parts, x, y, out=outs)
+    assert got[0] is outs[0]
+    assert got[1] is outs[1]
+    np.testing.assert_array_equal(outs[1], x - y)
+    on_device = elementwise.map(parts, kd.to_device(x), kd.to_device(y))
+    assert all(isinstance(each, kd.DeviceArray) for each in on_device)
+    np.testing.assert_array_equal(on_device[0].copy_to_host(), x > y)
+
+
+def affine(x, y):
+    return x * y + x
+
+
+@pytest.mark.parametrize("left", full_beyond(DTYPES, ["float16"]))
+@pytest.mark.parametrize("right", full_beyond(DTYPES, ["int8"]))
+def test_dtypes_are_numpys(target, left, right):
+    x, y = np.ones(3, left), np.ones(3, right)
+    assert elementwise.map(affine, x, y).dtype == (x * y + x).dtype
+
+
+@pytest.mark.parametrize("dtype", full_beyond(["float16", "float32", "float64"], ["float32"]))
+def test_numbers_of_pythons_take_the_precision_of_arrays(target, dtype):
+    x = np.ones(3, dtype)
+    got = elementwise.map(lambda v: (v * 0.5, v > 0, math.sqrt(v) + 1), x)
+    assert [each.dtype for each in got] == [dtype, bool, dtype]
+    assert elementwise.map(affine, x, 2).dtype == dtype
+    got = elementwise.map(lambda v: (v, v + 1), x, dtype=(np.int8, np.float64))
+    assert [each.dtype for each in got] == [np.int8, np.float64]
+
+
+def test_halves_are_computed_as_float32(call):
+    x = np.array([300.0, 1.0], np.float16)
+    np.testing.assert_array_equal(call(elementwise.map, lambda v: v * v / v, x), x)
+
+
+def test_numbers_and_captured_values(call, rng):
+    x = random_array(rng, 100, "float64")
+    bound = 0.25
+    got = call(elementwise.map, lambda v, s: min(v, bound) * s, x, 3.0)
+    np.testing.assert_array_equal(got, np.minimum(x, 0.25) * 3)
+
+
+def test_many_arrays(call, rng):
+    arrays = [random_array(rng, 64, "int32") for _ in range(7)]
+    got = call(elementwise.map, lambda a, b, c, d, e, f, g: a ^ b ^ c ^ d ^ e ^ f ^ g, *arrays)
+    np.testing.assert_array_equal(got, np.bitwise_xor.reduce(arrays))
+
+
+def test_special_values(call):
+    values = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5]
+    x, low, high = (np.array(each) for each in np.meshgrid(values, values, values))
+    with np.errstate(invalid="ignore"):
+        exact = np.clip(x, low, high)
+    got = call(elementwise.clip, x, low, high)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(exact))
+    np.testing.assert_array_equal(got[~np.isnan(exact)], exact[~np.isnan(exact)])
+    assert_same_bits(call(elementwise.where, x, x, low), np.where(x, x, low), "where")
+
+
+def test_expressions_of_sympy(call, rng):
+    sympy = pytest.importorskip("sympy")
+    b, a = sympy.symbols("b a")
+    x, y = (random_array(rng, 50, "float64") for _ in range(2))
+    got = call(elementwise.map, sympy.sin(a) ** 2 + b / 3, x, y)
+    np.testing.assert_allclose(got, np.sin(x) ** 2 + y / 3, rtol=1e-12, atol=1e-15)
+    with pytest.raises(ArgumentValueError, match="has the symbols a, b, and there are 1 arrays"):
+        elementwise.map(a + b, x)
+
+
+def test_out_may_be_an_argument(target, rng):
+    x, y = random_array(rng, (40, 50), "int64"), random_array(rng, (50,), "int64")
+    exact = x * 2 + y
+    device = kd.to_device(x)
+    assert elementwise.map(fused, device, kd.to_device(y), out=device) is device
+    np.testing.assert_array_equal(device.copy_to_host(), exact)
+    copy = x.copy()
+    assert elementwise.map(fused, copy, y, out=copy) is copy
+    np.testing.assert_array_equal(copy, exact)
+    # Each element of this row is read for all rows.
+    shared = x.copy()
+    elementwise.map(fused, shared, shared[3], out=shared)
+    np.testing.assert_array_equal(shared, x * 2 + x[3])
+    turned = x[:, :40].copy()
+    elementwise.map(fused, turned, turned.T, out=turned)
+    np.testing.assert_array_equal(turned, x[:, :40] * 2 + x[:, :40].T)
+
+
+def test_refusals(target):
+    x = np.ones((2, 3))
+    with pytest.raises(ArgumentTypeError, match="there is no array among"):
+        elementwise.map(fused, 1, 2)
+    with pytest.raises(ArgumentTypeError, match="f is 3"):
+        elementwise.map(3, x)
+    with pytest.raises(ArgumentTypeError, match=r"arrays\[1\] is a str"):
+        elementwise.map(fused, x, "a")
+    with pytest.raises(ArgumentTypeError, match=r"arrays\[1\] is a DeviceArray"):
+        elementwise.map(fused, x, kd.to_device(x))
+    with pytest.raises(ArgumentValueError, match=r"shapes \(2, 3\), \(2,\) cannot be broadcast"):
+        elementwise.map(fused, x, np.ones(2))
+    with pytest.raises(ArgumentTypeError, match="the function gives none"):
+        elementwise.map(lambda v: None, x)
+    with pytest.raises(ArgumentValueError, match="1 arrays in out, and 2 results"):
+        elementwise.map(parts, x, x, out=x)
+    with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
+        elementwise.map(fused, x, x, out=x.astype(np.float32))
+    with pytest.raises(KernelError):
+        elementwise.map(lambda v: v.no_such_thing, x)
+    with pytest.raises(ArgumentTypeError, match="min is -1"):
+        elementwise.clip(np.ones(3, np.uint8), -1, 3)
+    read_only = np.ones((2, 3))
+    read_only.flags.writeable = False
+    with pytest.raises(ReadOnlyArrayError):
+        elementwise.where(x, x, x, out=read_only)
