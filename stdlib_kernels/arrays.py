@@ -28,6 +28,7 @@ __all__ = [
     "destination",
     "finish",
     "is_contiguous",
+    "is_on_host",
     "may_overlap",
     "on_device",
     "to_like",
@@ -231,6 +232,11 @@ def finish(result: Array, *, like: Array, out: Array | None) -> Any:
         else:
             out[...] = result.copy_to_host() if isinstance(result, kd.DeviceArray) else result
     return out
+
+
+def is_on_host(array: Array) -> bool:
+    """Return whether kernels of an array run on the host's cores."""
+    return isinstance(array, np.ndarray) or array.device.shares_host_memory
 
 
 def may_overlap(left: Array, right: Array) -> bool:

@@ -28,6 +28,7 @@ from stdlib_kernels.arrays import (
     destination,
     finish,
     is_contiguous,
+    is_on_host,
     on_device,
 )
 from stdlib_kernels.copying import copy_elements
@@ -120,7 +121,7 @@ def _scan_rows(x: Array, out: Array, constants: dict[str, Any]) -> None:
     if is_sum:
         constants = {name: each for name, each in constants.items() if name != "op"}
     itemsize = np.dtype(constants["number"]).itemsize
-    on_host = isinstance(x, np.ndarray) or x.device.shares_host_memory
+    on_host = is_on_host(x)
     block = TILE_BLOCK if is_sum else HOST_BLOCK if on_host else BLOCK
     if rows < MANY_ROWS and n >= LONG_ROW:
         items = HOST_ITEMS if on_host else ITEMS

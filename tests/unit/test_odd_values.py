@@ -15,7 +15,7 @@ import kerneldsl as kd
 from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.utilities import tracebacks
-from stdlib_kernels import elementwise, imaging, linalg, reduce, rows, scan
+from stdlib_kernels import elementwise, histogram, imaging, linalg, reduce, rows, scan
 from tests.support.extent import full_beyond
 from tests.support.odd_values import ODD
 
@@ -311,7 +311,7 @@ def signature_of(method):
         return inspect.Signature()
 
 
-FAMILIES = (elementwise, imaging, linalg, reduce, rows, scan)
+FAMILIES = (elementwise, histogram, imaging, linalg, reduce, rows, scan)
 LIBRARY = {
     f"{family.__name__.split('.')[-1]}.{name}": getattr(family, name)
     for family in FAMILIES
@@ -329,6 +329,8 @@ GOOD_ARRAYS = {
 def test_library_functions(name, monkeypatch):
     for parameter, good in GOOD_ARRAYS.items():
         monkeypatch.setitem(GOOD, parameter, good)
+    if name == "histogram.bincount":
+        monkeypatch.setitem(GOOD, "x", np.arange(6))
     if name == "imaging.grey":
         monkeypatch.setitem(GOOD, "image", np.zeros((4, 5, 3), np.uint8))
     call = LIBRARY[name]

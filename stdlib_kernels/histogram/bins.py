@@ -1,0 +1,292 @@
+"""Histograms: counts of elements, or of pairs of them, between edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import as_int, safe_repr
+from kerneldsl.utilities.flags import read_flag
+from stdlib_kernels.arrays import (
+    Array,
+    check_array,
+    check_same_kind,
+    computing_dtype,
+    contiguous_1d,
+    finish,
+    on_device,
+    to_like,
+)
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.histogram.counting import between, count_bins, evenly
+from stdlib_kernels.histogram.integers import checked_weights
+from stdlib_kernels.parameters import number_of
+from stdlib_kernels.reduce.extremes import max as largest
+from stdlib_kernels.reduce.extremes import min as smallest
+
+__all__ = ["histogram", "histogram2d"]
+
+#: A number of bins, or their edges.
+Bins: TypeAlias = int | Sequence[float] | Array
+#: Bins up to which float32 has a quotient's place but for one.
+MAX_NARROW_BINS = 1 << 16
+
+
+class _Edges(NamedTuple):
+    """Edges on the host, and whether they are at even distances."""
+
+    values: np.ndarray[Any, Any]
+    are_even: bool
+
+    @property
+    def bins(self) -> int:
+        return len(self.values) - 1
+
+
+@library_function
+def histogram(
+    x: Array,
+    bins: Bins = 10,
+    range: tuple[float, float] | None = None,
+    *,
+    weights: Array | None = None,
+    density: bool = False,
+) -> Any:
+    """Count the elements between edges, or add up their weights.
+
+    Parameters
+    ----------
+    {real array}
+    bins : int, or array of shape (m + 1,)
+        The number of bins, which are of one width then, or their edges in rising order. The last
+        bin has its upper edge, too.
+    range : tuple of float, optional
+        The outer edges of bins of one width; by default the smallest and the largest element.
+    weights : array, optional
+        Of `x`'s shape and kind; bool, integer or float.
+    density : bool
+        Whether the result is divided by its sum and the widths of the bins.
+
+    Returns
+    -------
+    hist : array of shape (m,)
+        int64; with weights (of any dtype), or as a density, float64. Of `x`'s kind, as the edges
+        are. A NaN is in no bin.
+    edges : array of shape (m + 1,)
+        As NumPy computes them; of floats of 16 bits as of float32.
+
+    Raises
+    ------
+    {errors}
+    kerneldsl.errors.ArgumentValueError
+        Where edges do not rise, or the range is not finite.
+
+    See Also
+    --------
+    numpy.histogram
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.histogram import histogram
+    >>> hist, edges = histogram(np.array([1.0, 2.0, 2.5, 4.0]), 3)
+    >>> hist.tolist(), edges.tolist()
+    ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
+    """
+    check_array("x", x, kinds="biuf", halves=True)
+    is_density = read_flag("density", density)
+    weighted = checked_weights(weights, x, "x")
+    source = contiguous_1d(on_device(x))
+    edges = _edges_of("bins", bins, range, source)
+    number, bin_of, on_its_device = _prepared([edges], [source])
+    counts = count_bins(source, on_its_device[0], edges.bins, bin_of, number, weights=weighted)
+    if is_density:
+        host = np.asarray(finish(counts, like=np.empty(0), out=None), np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = to_like(x, host / np.diff(edges.values) / host.sum())
+    else:
+        found = finish(counts, like=x, out=None)
+    return found, to_like(x, edges.values)
+
+
+@library_function
+def histogram2d(
+    x: Array,
+    y: Array,
+    bins: Any = 10,
+    range: Any = None,
+    *,
+    weights: Array | None = None,
+    density: bool = False,
+) -> Any:
+    """Count pairs of elements between edges along two axes, or add up their weights.
+
+    Parameters
+    ----------
+    x : array of shape (n,)
+        NumPy's, a device array, or one of another library; of any layout. bool, integer or float.
+    y : array of shape (n,)
+        Of `x`'s kind.
+    bins : int, array, or two of these
+        The number of bins, or their edges, for both axes or for each.
+    range : pair of tuples of float, optional
+        The outer edges of bins of one width, for each axis.
+    weights : array of shape (n,), optional
+        Of `x`'s kind; bool, integer or float.
+    density : bool
+        Whether the result is divided by its sum and the areas of the bins.
+
+    Returns
+    -------
+    hist : float64 array of shape (m, k)
+        Of `x`'s kind, as the edges are. A pair with a NaN is in no bin.
+    x_edges : float64 array of shape (m + 1,)
+    y_edges : float64 array of shape (k + 1,)
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        As in `histogram`, and where `y` is not of `x`'s length and kind.
+
+    See Also
+    --------
+    numpy.histogram2d
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.histogram import histogram2d
+    >>> x, y = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 2.0])
+    >>> histogram2d(x, y, 2)[0].tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    for name, each in (("x", x), ("y", y)):
+        check_array(name, each, kinds="biuf", halves=True, ndim=1)
+    check_same_kind("y", y, "x", x)
+    is_density = read_flag("density", density)
+    if x.shape != y.shape:
+        raise ArgumentValueError(
+            f"x has {x.shape[0]} elements, and y {y.shape[0]}",
+            value=(tuple(x.shape), tuple(y.shape)),
+            limit="There is one of each for a pair",
+        )
+    weighted = checked_weights(weights, x, "x")
+    sources = [contiguous_1d(on_device(each)) for each in (x, y)]
+    ranges = _pair(range) if range is not None else (None, None)
+    edges = [
+        _edges_of("bins", b, r, s, np.dtype(np.float64))
+        for b, r, s in zip(_pair(bins), ranges, sources, strict=True)
+    ]
+    number, bin_of, (x_edges, y_edges) = _prepared(edges, sources)
+    counts = count_bins(
+        sources[0],
+        x_edges,
+        edges[0].bins * edges[1].bins,
+        bin_of,
+        number,
+        weights=weighted,
+        y=sources[1],
+        y_edges=y_edges,
+    )
+    host = np.asarray(finish(counts, like=np.empty(0), out=None), np.float64)
+    host = host.reshape(edges[0].bins, edges[1].bins)
+    if is_density:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            areas = np.diff(edges[0].values)[:, None] * np.diff(edges[1].values)
+            host = host / areas / host.sum()
+    return tuple(to_like(x, each) for each in (host, edges[0].values, edges[1].values))
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    """Return what is said for each of two axes."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        return value[0], value[1]
+    return value, value
+
+
+def _prepared(
+    edges: Sequence[_Edges], sources: Sequence[Array]
+) -> tuple[np.dtype[Any], Any, list[Array]]:
+    """Return the dtype in which elements and edges meet, how bins are found, and the edges."""
+    are_even = all(each.are_even for each in edges)
+    narrow = all(each.bins <= MAX_NARROW_BINS for each in edges) and all(
+        computing_dtype(s.dtype) == np.float32 and e.values.dtype == np.float32
+        for s, e in zip(sources, edges, strict=True)
+    )
+    number = np.dtype(np.float32 if narrow else np.float64)
+    like = sources[0]
+    given = [to_like(like, each.values.astype(number)) for each in edges]
+    return number, evenly if are_even else between, given
+
+
+def _edges_of(
+    name: str, bins: Any, outer: Any, x: Array, dtype: np.dtype[Any] | None = None
+) -> _Edges:
+    """Return the edges that NumPy makes of `bins` and `range`.
+
+    Raises
+    ------
+    ArgumentError
+        Where they are no numbers, do not rise, or are not finite.
+    """
+    count = as_int(bins)
+    if count is None:
+        return _Edges(_given_edges(name, bins), False)
+    if not 1 <= count < 2**31:
+        raise ArgumentValueError(
+            f"{name} is {safe_repr(bins)}", value=bins, limit="There is one bin at least"
+        )
+    kind = computing_dtype(x.dtype) if dtype is None else dtype
+    low, high = _outer_edges(outer, x)
+    if x.dtype.kind in "biu" or dtype is not None or outer is not None:
+        made = np.histogram_bin_edges(np.zeros(1, kind), count, (low, high))
+    else:
+        ends = (kind.type(low), kind.type(high))
+        made = np.histogram_bin_edges(np.zeros(1, kind), count, ends)
+    return _Edges(made, True)
+
+
+def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
+    """Return the smallest and the largest edge of bins of one width."""
+    if outer is not None:
+        if not (isinstance(outer, tuple | list) and len(outer) == 2):
+            raise ArgumentTypeError(
+                f"range is {safe_repr(outer)}", value=outer, limit="It is a pair of numbers"
+            )
+        low, high = (number_of("range", each) for each in outer)
+    elif not x.size:
+        low, high = 0.0, 1.0
+    else:
+        low, high = (float(found(x)) for found in (smallest, largest))
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ArgumentValueError(
+            f"the range is {low} to {high}",
+            value=(low, high),
+            limit="Bins of one width lie between finite numbers",
+            remedy="Give range=(…, …), which leaves the others out",
+        )
+    if low > high:
+        raise ArgumentValueError(
+            f"range is ({low}, {high})", value=(low, high), limit="The first is not the larger one"
+        )
+    return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+
+def _given_edges(name: str, edges: Any) -> np.ndarray[Any, Any]:
+    limit = "It is a number of bins, or their edges, two at least, in rising order"
+    try:
+        host = edges.copy_to_host() if isinstance(edges, kd.DeviceArray) else np.asarray(edges)
+        is_usable = host.ndim == 1 and host.dtype.kind in "biuf" and host.size >= 2
+    except Exception as error:  # what NumPy, or a foreign object, raises
+        raise ArgumentTypeError(
+            f"{name} is {safe_repr(edges)}", value=edges, limit=limit
+        ) from error
+    if not is_usable:
+        raise ArgumentTypeError(f"{name} is {safe_repr(edges)}", value=edges, limit=limit)
+    if not np.all(host[:-1] <= host[1:]):
+        raise ArgumentValueError(f"{name} do not rise", value=edges, limit=limit)
+    return host

@@ -1,0 +1,145 @@
+"""Counts of integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import as_int, safe_repr
+from stdlib_kernels.arrays import (
+    Array,
+    allocate,
+    check_array,
+    check_same_kind,
+    contiguous_1d,
+    finish,
+    on_device,
+)
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.histogram.counting import count_bins, itself
+from stdlib_kernels.reduce.arrangement import arrange
+from stdlib_kernels.reduce.folding import Rule, fold, larger
+
+__all__ = ["bincount", "checked_weights"]
+
+#: Dtypes whose values all are int64.
+_INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+#: Counters at most.
+MAX_BINS = 1 << 31
+_NEGATIVE = np.iinfo(np.int64).max
+
+
+def _or_negative(v: Any, w: Any, parameter: Any) -> Any:
+    """Return a value, and one that is larger than all others for a negative one."""
+    return v if v >= 0 else _NEGATIVE
+
+
+@library_function
+def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
+    """Count how often each integer occurs, or add up the weights of those where it does.
+
+    Parameters
+    ----------
+    x : array of shape (n,)
+        NumPy's, a device array, or one of another library; of any layout. bool or integer, none of
+        them negative, but not uint64.
+    weights : array of shape (n,), optional
+        Of `x`'s kind; bool, integer or float.
+    minlength : int
+        The length of the result at least.
+
+    Returns
+    -------
+    int64 or float64 array
+        Of `x`'s kind, with an element for each integer up to the largest one in `x`; with weights
+        it is float64, and on a GPU added in another order at each launch.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where an array is of another dtype or rank, or `weights` of another length.
+    kerneldsl.errors.ArgumentValueError
+        Where an element or `minlength` is negative.
+
+    See Also
+    --------
+    numpy.bincount
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.histogram import bincount
+    >>> bincount(np.array([0, 1, 1, 3])).tolist()
+    [1, 2, 0, 1]
+    """
+    check_array("x", x, dtypes=_INTEGERS, ndim=1)
+    weighted = checked_weights(weights, x, "x")
+    least = as_int(minlength)
+    if least is None:
+        raise ArgumentTypeError(
+            f"minlength is {safe_repr(minlength)}", value=minlength, limit="It is an int"
+        )
+    source = on_device(x)
+    if not 0 <= least <= MAX_BINS:
+        raise ArgumentValueError(
+            f"minlength is {safe_repr(minlength)}", value=minlength, limit=f"0 to {MAX_BINS}"
+        )
+    bins = max(least, _largest(source) + 1)
+    if bins > MAX_BINS:
+        raise ArgumentValueError(
+            f"an element of x is {bins - 1}",
+            value=bins - 1,
+            limit=f"There are {MAX_BINS} counters at most",
+            remedy="Take the ranks of the elements, or a histogram between edges",
+        )
+    if not bins:
+        counts = allocate(source, (0,), np.dtype(np.int64 if weights is None else np.float64))
+    else:
+        counts = count_bins(
+            contiguous_1d(source), source, bins, itself, np.dtype(np.int64), weights=weighted
+        )
+    return finish(counts, like=x, out=None)
+
+
+def checked_weights(weights: Any, x: Array, name: str) -> Array | None:
+    """Return weights where kernels reach them, one for each element of an array.
+
+    Raises
+    ------
+    ArgumentError
+        Where they are no numbers, or do not fit the array.
+    """
+    if weights is None:
+        return None
+    check_array("weights", weights, kinds="biuf", halves=True)
+    check_same_kind("weights", weights, name, x)
+    if tuple(weights.shape) != tuple(x.shape):
+        raise ArgumentValueError(
+            f"weights have the shape {tuple(weights.shape)}, and {name} {tuple(x.shape)}",
+            value=tuple(weights.shape),
+            limit="There is a weight for each element",
+        )
+    return contiguous_1d(on_device(weights))
+
+
+def _largest(x: Array) -> int:
+    """Return the largest element, -1 of none.
+
+    Raises
+    ------
+    ArgumentValueError
+        Where one is negative.
+    """
+    if not x.size:
+        return -1
+    rule = Rule(larger, np.int64(0), np.int64, lift=_or_negative)
+    result = allocate(x, (1, 1, 1), np.dtype(np.int64))
+    fold(rule, arrange(x, (0,))[0], result)
+    found = int(result.reshape(1)[0])
+    if found == _NEGATIVE:
+        raise ArgumentValueError(
+            "an element of x is negative", value=x, limit="Integers from 0 on are counted"
+        )
+    return found

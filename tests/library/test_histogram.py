@@ -1,0 +1,192 @@
+"""Histograms against NumPy's, over dtypes, edges, weights and layouts."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels.histogram import bincount, histogram, histogram2d
+from tests.support.arrays import random_array, strided
+from tests.support.extent import IS_QUICK, examples, full_beyond
+
+DTYPES = ["bool", "int8", "int32", "int64", "uint16", "uint64", "float16", "float32", "float64"]
+
+
+@pytest.fixture
+def pair(to_kind):
+    """Function that calls on arrays of one kind, and returns results as NumPy arrays."""
+
+    def call(function, *args, **named):
+        convert = lambda a: to_kind(a) if isinstance(a, np.ndarray) else a
+        named = {name: convert(each) for name, each in named.items()}
+        got = function(*map(convert, args), **named)
+        kind = kd.DeviceArray if to_kind is kd.to_device else np.ndarray
+        assert all(isinstance(each, kind) for each in got)
+        return [e.copy_to_host() if isinstance(e, kd.DeviceArray) else e for e in got]
+
+    return call
+
+
+def _weights_of(named):
+    """Return weights in which NumPy adds up, for it does so in their own dtype."""
+    return {"weights": named["weights"].astype(np.float64)} if "weights" in named else {}
+
+
+def check(pair, x, bins, **named):
+    """Hold that a histogram is NumPy's, of narrow floats that of float32."""
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        exact, exact_edges = np.histogram(wide, bins, **{**named, **_weights_of(named)})
+    hist, edges = pair(histogram, x, bins, **named)
+    label = f"{x.dtype} {x.shape} {bins} {named.keys()}"
+    assert edges.dtype == exact_edges.dtype, label
+    np.testing.assert_array_equal(edges, exact_edges, err_msg=label)
+    if named.get("weights") is None and not named.get("density"):
+        assert hist.dtype == np.int64
+        np.testing.assert_array_equal(hist, exact, err_msg=label)
+    else:
+        assert hist.dtype == np.float64
+        np.testing.assert_allclose(hist, exact, rtol=1e-9, atol=1e-9, err_msg=label)
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_even_bins(pair, rng, dtype, data):
+    shape = data.draw(st.lists(st.sampled_from([0, 1, 3, 40]), min_size=1, max_size=3))
+    x = strided(
+        random_array(rng, shape, dtype), tuple(data.draw(st.sampled_from([1, -2])) for _ in shape)
+    )
+    bins = data.draw(st.sampled_from([1, 10, 256, 1000]))
+    named = {}
+    if data.draw(st.booleans()):
+        named["range"] = data.draw(st.sampled_from([(0, 1), (-0.5, 0.75), (-3.0, 3.0), (2, 2)]))
+    check(pair, x, bins, **named)
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["int32"]))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_given_edges(pair, rng, dtype, data):
+    x = random_array(rng, data.draw(st.sampled_from([0, 1, 500])), dtype)
+    edges = sorted(data.draw(st.lists(st.integers(-3, 3).map(lambda n: n / 2), min_size=2)))
+    if x.dtype.kind in "iu":
+        x = (x.astype(np.int64) % 7 - (3 if x.dtype.kind == "i" else 0)).astype(dtype)
+    check(pair, x, np.array(edges))
+    check(pair, x, edges)
+
+
+def test_edges_hold_what_lies_on_them(pair):
+    """Elements on edges and one step beside them, where a quotient is off by a rounding."""
+    for bins in (7, 49) if IS_QUICK else (3, 7, 49, 1000):
+        for dtype in ("float32",) if IS_QUICK else ("float32", "float64"):
+            _, edges = np.histogram(np.zeros(1, dtype), bins, (0, 1))
+            edges = edges.astype(dtype)
+            beside = [np.nextafter(edges, np.array(s, dtype)) for s in (-9, 9)]
+            check(pair, np.concatenate([edges, *beside]), bins, range=(0, 1))
+            x = np.concatenate([edges, *beside])
+            check(pair, x[(x >= 0) & (x <= 1)], bins)
+
+
+def test_special_values(pair):
+    x = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1, 2, np.nan])
+    check(pair, x, 4, range=(-1, 2))
+    check(pair, x, np.array([-np.inf, 0, 1, np.inf]))
+    with pytest.raises(ArgumentValueError, match="the range is nan"):
+        pair(histogram, x, 4)
+
+
+@pytest.mark.parametrize("weights", full_beyond(["bool", "int16", "float16", "float64"], ["int16"]))
+def test_weights_and_density(pair, rng, weights):
+    x = random_array(rng, (30, 50), "float64")
+    w = random_array(rng, (30, 50), weights)
+    for density in (False, True):
+        check(pair, x, 20, weights=w, density=density)
+        check(pair, x, np.linspace(-2, 2, 9000), density=density)
+        check(pair, x, 5, density=density)
+
+
+@pytest.mark.parametrize("bins", full_beyond([200, 5000, 70_000], [200]))
+def test_many_elements_and_bins(pair, rng, bins):
+    x = random_array(rng, 300_001, "float32")
+    check(pair, x, bins)
+    check(pair, x, np.sort(random_array(rng, bins, "float32")))
+
+
+@pytest.mark.parametrize(
+    "dtype", full_beyond(["bool", "int8", "uint8", "int32", "int64"], ["int64"])
+)
+def test_bincount(call, rng, dtype):
+    for size in (0, 1000) if IS_QUICK else (0, 1, 1000, 100_003):
+        x = random_array(rng, size, dtype)
+        x = np.abs(x // 2) if x.dtype.kind == "i" else x
+        x = x % np.array(300, x.dtype) if x.dtype.itemsize > 1 else x
+        got = call(bincount, x)
+        assert got.dtype == np.int64
+        np.testing.assert_array_equal(got, np.bincount(x))
+        got = call(bincount, x[::-2], minlength=333)
+        np.testing.assert_array_equal(got, np.bincount(x[::-2], minlength=333))
+        weights = random_array(rng, size, "float32")
+        got = call(lambda a, w: bincount(a, w), x, weights)
+        assert got.dtype == np.float64
+        np.testing.assert_allclose(got, np.bincount(x, weights), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.full
+def test_bincount_of_more_counters_than_a_block_has(call, rng):
+    x = rng.integers(0, 100_000, 300_000)
+    np.testing.assert_array_equal(call(bincount, x), np.bincount(x))
+
+
+BINS_OF_PAIRS = {
+    "one number": 5,
+    "two numbers": [3, 4],
+    "edges": [np.array([-1.0, 0, 2]), np.array([-2.0, 2])],
+}
+
+
+@pytest.mark.parametrize("form", full_beyond(BINS_OF_PAIRS, ["two numbers"]))
+def test_histograms_of_pairs(pair, rng, form):
+    bins = BINS_OF_PAIRS[form]
+    x, y = random_array(rng, 2000, "float64"), random_array(rng, 4000, "float32")[::-2]
+    w = random_array(rng, 2000, "float64")
+    x[7] = y[9] = np.nan
+    for named in ({}, {"density": True}, {"weights": w}):
+        asked = {"range": [(-1, 1), (-2, 2)], **named}
+        for each, exact in zip(
+            pair(histogram2d, x, y, bins, **asked),
+            np.histogram2d(x, y, bins, **asked),
+            strict=True,
+        ):
+            assert each.dtype == np.float64
+            np.testing.assert_allclose(each, exact, rtol=1e-9, atol=1e-12)
+
+
+def test_refusals(target):
+    with pytest.raises(ArgumentValueError, match="an element of x is negative"):
+        bincount(np.array([3, -1]))
+    with pytest.raises(ArgumentTypeError, match="x has the dtype float64"):
+        bincount(np.ones(3))
+    with pytest.raises(ArgumentTypeError, match="x has the dtype uint64"):
+        bincount(np.ones(3, np.uint64))
+    with pytest.raises(ArgumentValueError, match="minlength is -1"):
+        bincount(np.ones(3, int), minlength=-1)
+    with pytest.raises(ArgumentValueError, match=r"weights have the shape \(2,\), and x \(3,\)"):
+        bincount(np.ones(3, int), np.ones(2))
+    with pytest.raises(ArgumentValueError, match="bins is 0"):
+        histogram(np.ones(3), 0)
+    with pytest.raises(ArgumentValueError, match="bins do not rise"):
+        histogram(np.ones(3), [1, 0])
+    with pytest.raises(ArgumentTypeError, match="bins is 'auto'"):
+        histogram(np.ones(3), "auto")
+    with pytest.raises(ArgumentValueError, match=r"range is \(1.0, 0.0\)"):
+        histogram(np.ones(3), 3, (1, 0))
+    with pytest.raises(ArgumentValueError, match="x has 3 elements, and y 2"):
+        histogram2d(np.ones(3), np.ones(2))
