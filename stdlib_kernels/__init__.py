@@ -2,6 +2,7 @@
 
 =================================  =================================================================
 :mod:`stdlib_kernels.elementwise`  any function of numbers over arrays, choices, bounds, conversions
+:mod:`stdlib_kernels.compact`      elements and places by a condition, runs, distinct elements
 :mod:`stdlib_kernels.histogram`    counts of integers, and between edges along one axis or two
 :mod:`stdlib_kernels.imaging`      grey conversion, Gaussian blur, Sobel, histogram, equalization
 :mod:`stdlib_kernels.reduce`       sums, extremes, moments, norms and their places, over any axes

@@ -13,11 +13,11 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
-from stdlib_kernels import elementwise, histogram, imaging, linalg, reduce, rows, scan
+from stdlib_kernels import compact, elementwise, histogram, imaging, linalg, reduce, rows, scan
 
 FUNCTIONS = {
     f"{family.__name__}.{name}": getattr(family, name)
-    for family in (elementwise, histogram, imaging, linalg, reduce, rows, scan)
+    for family in (compact, elementwise, histogram, imaging, linalg, reduce, rows, scan)
     for name in family.__all__
 }
 

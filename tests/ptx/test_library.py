@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from kerneldsl.errors import ToolMissingError
+from stdlib_kernels.compact import chosen, order
+from stdlib_kernels.histogram import counting
 from stdlib_kernels.reduce import folding, moments, places
 from stdlib_kernels.rows import exponentials, normalization
 from stdlib_kernels.scan import kernels as scans
@@ -28,6 +30,8 @@ FOLD = {
 }
 MOMENTS = {"number": F32, "zero": ZERO, "size": F32}
 PLACE = {"number": F32, "better": lambda v, found: v > found, "is_first": False}
+COUNT = {"number": F32, "bin_of": counting.evenly, "is_weighted": False, "are_pairs": False}
+COUNTED = f"{FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, int64[::1]"
 SCAN = {"number": F32, "op": folding.larger, "identity": ZERO, "is_exclusive": True}
 SOFTMAX = {"number": F32, "is_log": False}
 NORM = {"number": F32, "is_centred": True, "form": lambda v, i, scale, w, b, at: v * scale * w[i]}
@@ -43,6 +47,24 @@ CASES = {
     ),
     "places in rows": (places.places_in_rows, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
     "places in columns": (places.places_in_columns, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
+    "chosen elements": (
+        chosen.move_chosen,
+        {
+            "block": 256,
+            "items": 16,
+            "number": np.int32,
+            "is_chosen": chosen.is_not_zero,
+            "gives_places": False,
+        },
+        f"bool[::1], {FACTORS}, {FACTORS}, int64[::1], uint64[::1]",
+    ),
+    "merged pairs": (order.merge_pairs, {}, f"{FACTORS}, {FACTORS}, int64"),
+    "counters of a block": (
+        counting.count_apart,
+        {**COUNT, "width": 2048, "block": 256, "counter": np.int32},
+        f"{COUNTED}, int64",
+    ),
+    "common counters": (counting.count_together, {**COUNT, "counter": np.int64}, COUNTED),
     "sum by a chain": (
         scans.sum_chain,
         {"width": 16384, "number": F32, "identity": ZERO, "is_exclusive": False},
@@ -83,7 +105,8 @@ CASES = {
 @pytest.mark.parametrize("name", full_beyond(CASES, ["fold rows", "norm"]))
 def test_it_assembles(name: str) -> None:
     kernel, constants, signature = CASES[name]
-    text = str(kernel.member(**constants).ptx(signature, arch="sm_90"))
+    member = kernel.member(**constants) if constants else kernel
+    text = str(member.ptx(signature, arch="sm_90"))
     try:
         (found,) = ptxas.assemble(text, "sm_90").resources.values()
     except ToolMissingError as error:

@@ -15,7 +15,7 @@ import kerneldsl as kd
 from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.utilities import tracebacks
-from stdlib_kernels import elementwise, histogram, imaging, linalg, reduce, rows, scan
+from stdlib_kernels import compact, elementwise, histogram, imaging, linalg, reduce, rows, scan
 from tests.support.extent import full_beyond
 from tests.support.odd_values import ODD
 
@@ -311,7 +311,7 @@ def signature_of(method):
         return inspect.Signature()
 
 
-FAMILIES = (elementwise, histogram, imaging, linalg, reduce, rows, scan)
+FAMILIES = (compact, elementwise, histogram, imaging, linalg, reduce, rows, scan)
 LIBRARY = {
     f"{family.__name__.split('.')[-1]}.{name}": getattr(family, name)
     for family in FAMILIES

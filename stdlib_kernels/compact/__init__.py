@@ -1,0 +1,8 @@
+"""Compaction: fewer elements, in the order of those that they are taken from."""
+
+from __future__ import annotations
+
+from stdlib_kernels.compact.distinct import run_length, unique
+from stdlib_kernels.compact.selection import compress, flatnonzero, nonzero, partition
+
+__all__ = ["compress", "flatnonzero", "nonzero", "partition", "run_length", "unique"]

@@ -1,0 +1,161 @@
+"""Compactions against NumPy's, over dtypes, axes and layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels.compact import compress, flatnonzero, nonzero, partition, run_length, unique
+from stdlib_kernels.compact.order import TILE
+from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
+from tests.support.extent import IS_QUICK, examples, full_beyond
+
+DTYPES = ["bool", "int8", "int64", "uint16", "float16", "float32", "float64", "complex64"]
+#: Around the part of a block on a host, and on a GPU, and beyond both.
+SIZES = [0, 1, 255, 4096, 4097, 50_001]
+
+
+@pytest.fixture
+def several(to_kind):
+    """Function that calls on arrays of one kind, and returns several results as NumPy arrays."""
+
+    def call(function, *args, **named):
+        got = function(*(to_kind(a) if isinstance(a, np.ndarray) else a for a in args), **named)
+        arrays = [each for each in got if not isinstance(each, int)]
+        kind = kd.DeviceArray if to_kind is kd.to_device else np.ndarray
+        assert all(isinstance(each, kind) for each in arrays)
+        return [e.copy_to_host() if isinstance(e, kd.DeviceArray) else e for e in got]
+
+    return call
+
+
+def few_values(rng, shape, dtype):
+    """Return random values with zeros and repetitions."""
+    x = random_array(rng, shape, dtype)
+    if x.dtype.kind in "iu":
+        return x % np.array(3, dtype)
+    return np.round(x).astype(dtype) if x.dtype.kind in "fc" else x
+
+
+@st.composite
+def layouts(draw):
+    """Draw a shape, a step in memory along each axis, and an axis."""
+    ndim = draw(st.integers(1, 4))
+    shape = [draw(st.integers(1, 6)) for _ in range(ndim)]
+    shape[draw(st.integers(0, ndim - 1))] = draw(st.sampled_from([0, 1, 33, 257]))
+    steps = [draw(st.sampled_from([1, 1, 2, -1])) for _ in range(ndim)]
+    return tuple(shape), tuple(steps), draw(st.integers(-ndim, ndim - 1))
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=layouts())
+def test_any_layout(call, several, rng, dtype, drawn):
+    shape, steps, axis = drawn
+    x = strided(few_values(rng, shape, dtype), steps)
+    condition = rng.integers(0, 2, max(0, x.shape[axis] - 1)).astype(bool)
+    got = call(lambda c, v: compress(c, v, axis), condition, x)
+    assert_same_bits(got, np.compress(condition, x, axis), f"{x.shape} {x.strides} {axis}")
+    flags = rng.integers(0, 2, x.size).astype(np.int8)
+    assert_same_bits(call(compress, flags, x), np.compress(flags, x), "flattened")
+    np.testing.assert_array_equal(call(flatnonzero, x), np.flatnonzero(x))
+    for got, exact in zip(several(nonzero, x), np.nonzero(x), strict=True):
+        assert got.dtype == np.int64
+        np.testing.assert_array_equal(got, exact)
+    condition = x != 0
+    elements, count = several(partition, condition, x)
+    assert count == np.count_nonzero(x)
+    exact = np.concatenate([x[condition], x[~condition]])
+    assert_same_bits(elements, exact, "partition")
+
+
+@pytest.mark.parametrize("size", full_beyond(SIZES, [4097]))
+def test_sizes_and_densities(call, several, rng, size):
+    x = random_array(rng, size, "int32")
+    for density in (0, 0.01, 0.5, 1):
+        flags = rng.random(size) < density
+        np.testing.assert_array_equal(call(compress, flags, x), x[flags])
+        elements, count = several(partition, flags, x)
+        np.testing.assert_array_equal(elements, np.concatenate([x[flags], x[~flags]]))
+        assert count == flags.sum()
+
+
+def exact_runs(x):
+    """Return values and lengths of runs, one element after the other."""
+    values, lengths = [], []
+    for v in x.reshape(-1):
+        if values and (v == values[-1] or (v != v and values[-1] != values[-1])):
+            lengths[-1] += 1
+        else:
+            values.append(v)
+            lengths.append(1)
+    return np.array(values, x.dtype), np.array(lengths, np.int64)
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
+def test_runs(several, rng, dtype):
+    for shape in ((0,), (1,), (9, 70), (5000,)):
+        x = few_values(rng, shape, dtype)
+        if x.dtype.kind == "f":
+            x[rng.random(shape) < 0.3] = np.nan
+        values, lengths = several(run_length, x.T)
+        exact_values, exact_lengths = exact_runs(x.T)
+        np.testing.assert_array_equal(values, exact_values)
+        np.testing.assert_array_equal(lengths, exact_lengths)
+        assert values.dtype == x.dtype
+
+
+@pytest.mark.parametrize(
+    "dtype", full_beyond([each for each in DTYPES if each != "complex64"], ["float32"])
+)
+def test_unique(call, several, rng, dtype):
+    for size in (0, 300, 2 * TILE + 5) if IS_QUICK else (0, 1, 300, TILE, TILE + 1, 9 * TILE + 5):
+        for x in (few_values(rng, size, dtype), random_array(rng, size, dtype)):
+            if x.dtype.kind == "f":
+                x[::7] = np.nan
+                x[1::70] = -np.inf
+            exact, exact_counts = np.unique(x, return_counts=True)
+            np.testing.assert_array_equal(call(unique, x), exact)
+            values, counts = several(unique, x, return_counts=True)
+            np.testing.assert_array_equal(values, exact)
+            np.testing.assert_array_equal(counts, exact_counts)
+
+
+def test_special_values(call):
+    x = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, 5e-324])
+    assert call(flatnonzero, x).tolist() == [0, 3, 4, 5]
+    assert call(compress, x, x).size == 4
+
+
+def test_out(target, rng):
+    x = random_array(rng, (20, 30), "float32")
+    condition = np.arange(20) % 3 == 0
+    exact = np.compress(condition, x, 0)
+    out = poisoned(exact.shape, np.float32)
+    assert compress(condition, x, 0, out=out) is out
+    np.testing.assert_array_equal(out, exact)
+    device = kd.to_device(poisoned(exact.shape, np.float32))
+    assert compress(kd.to_device(condition), kd.to_device(x), 0, out=device) is device
+    np.testing.assert_array_equal(device.copy_to_host(), exact)
+
+
+def test_refusals(target):
+    x = np.ones((2, 3))
+    with pytest.raises(ArgumentValueError, match="condition has 3 elements, and there are 2"):
+        compress(np.ones(3), x, 0)
+    with pytest.raises(ArgumentTypeError, match="condition has 2 dimensions"):
+        compress(x, x)
+    with pytest.raises(ArgumentValueError, match="axis 2 is not one"):
+        compress(np.ones(2), x, 2)
+    with pytest.raises(ArgumentValueError, match=r"out has the shape \(3,\)"):
+        compress(np.ones(2), x, 0, out=np.ones(3))
+    with pytest.raises(ArgumentValueError, match="x has no axes"):
+        nonzero(np.array(3))
+    with pytest.raises(ArgumentValueError, match=r"condition has the shape \(2,\)"):
+        partition(np.ones(2), x)
+    with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
+        unique(np.ones(3, complex))
