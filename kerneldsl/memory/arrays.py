@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from kerneldsl.contract import Device, MemoryType
-from kerneldsl.contract.locations import Location, alignment_number
+from kerneldsl.contract import Device
+from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
+from kerneldsl.memory.indexing import BasicIndex
 from kerneldsl.memory.operators import ArrayOperators
 from kerneldsl.memory.pools import allocate
-from kerneldsl.memory.strided import (
-    Order,
-    checked_dtype,
-    contiguous_strides,
-    read_dtype,
-    read_host_array,
-)
+from kerneldsl.memory.protocols import ArrayProtocols
+from kerneldsl.memory.strided import Order, contiguous_strides, read_host_array
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
+from kerneldsl.memory.views import ArrayViews
 from kerneldsl.placement.devices import device_of
 from kerneldsl.streams.current import stream_of
 from kerneldsl.utilities.flags import read_flag
@@ -32,10 +26,6 @@ from kerneldsl.utilities.public_names import public_names
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors_of
 
 __all__ = ["DeviceArray", "make_array", "new_array"]
-
-#: The number by which the CUDA Array Interface names the legacy default stream.
-_LEGACY_DEFAULT_STREAM = 1
-
 
 #: What the rest of kerneldsl uses of an array; interpreters complete other names alone.
 _INTERNAL = frozenset(
@@ -55,7 +45,7 @@ _INTERNAL = frozenset(
 
 
 @shorten_errors_of("fill", *_INTERNAL)
-class DeviceArray(ArrayOperators):
+class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators):
     """An array in the memory of one device.
 
     Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and their like. Kernels take it as
@@ -101,52 +91,6 @@ class DeviceArray(ArrayOperators):
             remedy="Write kd.empty(shape, dtype), kd.to_device(array) or kd.as_array(object)",
         )
 
-    @property
-    def T(self) -> Self:
-        """View with the axes reversed."""
-        return self._view(self._phantom().T)
-
-    # ------------------------------------------------------------------ views
-
-    def __getitem__(self, index: BasicIndex | str) -> Self:
-        if isinstance(index, str):
-            return self._field(index)
-        items = checked_index(index)
-        try:
-            return self._view(self._phantom()[items])
-        except Exception as error:
-            if isinstance(error, KernelError):
-                raise
-            if isinstance(error, IndexError) and re.search("out of bounds|too many", str(error)):
-                raise  # as of a NumPy array; loops over indices end by it
-            raise ArgumentTypeError(
-                f"an array of shape {self.shape} cannot be indexed with {safe_repr(index)}",
-                value=index,
-                limit=f"NumPy says: {error}",
-            ) from error
-
-    def _field(self, name: str) -> Self:
-        """Return the view of a field of every record."""
-        if self.dtype.names is None or name not in self.dtype.names:
-            known = ", ".join(self.dtype.names or ()) or "none"
-            raise ArgumentTypeError(
-                f"an array of dtype {self.dtype} cannot be indexed with {name!r}, no field",
-                value=name,
-                limit=f"Its fields are: {known}",
-            )
-        view = self._phantom()[name]
-        location = self.location + byte_offset(view)
-        element = view.dtype
-        steps = (s for s, n in zip(view.strides, view.shape, strict=True) if n > 1)
-        if any(n % element.alignment for n in (alignment_number(location), *steps)):
-            raise ArgumentTypeError(
-                f"the field {name!r} is not aligned in an array of dtype {self.dtype}",
-                value=name,
-                limit=f"A device reads {element} at multiples of {element.alignment} bytes",
-                remedy="Make the dtype with align=True, or read the field in a kernel",
-            )
-        return self._over(location, view.shape, view.strides, self.is_read_only, element)
-
     def __setitem__(self, index: BasicIndex | str, value: Any) -> None:
         view = self[index]
         if isinstance(value, DeviceArray):
@@ -170,116 +114,6 @@ class DeviceArray(ArrayOperators):
                 remedy="Assign to a slice of the value's shape, as in array[:n] = value",
             ) from error
         view.copy_from_host(source)
-
-    def reshape(self, *shape: int | tuple[int, ...]) -> Self:
-        """Return a view of another shape; one extent may be -1.
-
-        Raises
-        ------
-        ArgumentValueError
-            If the array is not contiguous in C order, or the sizes differ.
-        """
-        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
-        if self.layout != "C":
-            raise ArgumentValueError(
-                f"an array of shape {self.shape} and strides {self.strides} cannot be reshaped "
-                "without a copy",
-                value=wanted,
-                limit="reshape gives views of arrays that are contiguous in C order",
-            )
-        try:
-            return self._view(self._phantom().reshape(wanted))
-        except Exception as error:
-            raise ArgumentValueError(
-                f"an array of shape {self.shape} cannot be reshaped to {safe_repr(wanted)}",
-                value=wanted,
-                limit=f"NumPy says: {error}",
-            ) from error
-
-    def transpose(self, *axes: Any) -> Self:
-        """Return a view with the axes in another order: reversed, or as they are given.
-
-        Raises
-        ------
-        ArgumentValueError
-            If `axes`, ints or one tuple of them, is no permutation of the axes.
-        """
-        try:
-            return self._view(self._phantom().transpose(*axes))
-        except Exception as error:
-            if isinstance(error, KernelError):
-                raise
-            raise ArgumentValueError(
-                f"an array of shape {self.shape} cannot be transposed to the axes "
-                f"{safe_repr(axes)}",
-                value=axes,
-                limit=f"NumPy says: {error}",
-            ) from error
-
-    def view(self, dtype: Any = None) -> Self:
-        """Return a view of the same bytes, of another dtype if one is given.
-
-        Parameters
-        ----------
-        dtype : dtype, optional
-            Where its elements have another size, the last axis is contiguous and becomes longer or
-            shorter, as in `numpy.ndarray.view`.
-
-        Raises
-        ------
-        ArgumentTypeError
-            If there are no device arrays of the dtype, or its elements would not be aligned.
-        ArgumentValueError
-            If the last axis is not contiguous, or its bytes make no whole number of elements.
-        """
-        element = self.dtype if dtype is None else checked_dtype(dtype)
-        try:
-            view = self._phantom().view(element)
-        except (ValueError, TypeError) as error:
-            raise ArgumentValueError(
-                f"an array of shape {self.shape}, strides {self.strides} and dtype {self.dtype} "
-                f"cannot be viewed as {element}",
-                value=element,
-                limit=f"NumPy says: {error}",
-                remedy="Convert the elements with array.astype(dtype)",
-            ) from error
-        steps = (s for s, n in zip(view.strides, view.shape, strict=True) if n > 1)
-        if any(n % element.alignment for n in (alignment_number(self.location), *steps)):
-            raise ArgumentTypeError(
-                f"elements of {element} would not be aligned in an array of dtype {self.dtype} "
-                f"and strides {self.strides}",
-                value=element,
-                limit=f"A device reads such elements at multiples of {element.alignment} bytes",
-                remedy="Take the view of a copy: copy.copy(array).view(dtype)",
-            )
-        return self._over(self.location, view.shape, view.strides, self.is_read_only, element)
-
-    def _phantom(self) -> np.ndarray[Any, Any]:
-        return phantom(self.shape, self.strides, self.dtype)
-
-    def _view(self, view: np.ndarray[Any, Any]) -> Self:
-        """Return the view of this array that is like a view of its phantom."""
-        location = self.location + byte_offset(view)
-        return self._over(location, view.shape, view.strides, self.is_read_only)
-
-    def as_read_only(self) -> Self:
-        """Return a view that neither kernels nor copies write."""
-        return self._over(self.location, self.shape, self.strides, is_read_only=True)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of a device array of rank 0")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        raise ArgumentTypeError(
-            "a device array cannot be iterated over element by element",
-            limit="Each element would be a transfer of its own",
-            remedy="Iterate over array.copy_to_host(), or take views array[i] for i in "
-            "range(len(array))",
-        )
-
-    # ------------------------------------------------------------------ copies
 
     def copy_to_host(
         self,
@@ -391,110 +225,6 @@ class DeviceArray(ArrayOperators):
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the elements, copied to the host, and the device that they are restored on."""
         return _arrived, (self.copy_to_host(), str(self.device))
-
-    # ------------------------------------------------------------------ memory
-
-    def host_view(self) -> np.ndarray[Any, Any]:
-        """Return a NumPy array over the same memory, after the device has come to rest.
-
-        What kernels write later is there once they have finished: `kerneldsl.synchronize`.
-
-        Raises
-        ------
-        ArgumentTypeError
-            If the host cannot reach the memory.
-        """
-        self.check_open()
-        pointer = None
-        if self.is_managed:
-            self.device.synchronize()
-            pointer = self.pointer + self._owner.buffer.host_pointer - self._owner.buffer.pointer
-        elif not self.device.shares_host_memory:
-            raise ArgumentTypeError(
-                f"the host cannot reach an array on {self.device}",
-                value=self,
-                limit="host_view() is there for managed arrays and arrays on the CPU",
-                remedy="Use array.copy_to_host(), or make the array with kd.managed_empty",
-            )
-        self.lend()
-        return self.as_numpy(self._owner, pointer)
-
-    # ------------------------------------------------------------------ protocols
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA Array Interface, version 3; arrays on other targets have no such attribute."""
-        if self.device.memory_type is not MemoryType.CUDA:
-            raise AttributeError(f"an array on {self.device} has no __cuda_array_interface__")
-        self.lend()
-        current = stream_of(self.device, None)
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.pointer if self.size else 0, self.is_read_only),
-            "version": 3,
-            "strides": None if self.layout == "C" else self.strides,
-            # The stream that the consumer has to wait for.
-            "stream": _LEGACY_DEFAULT_STREAM if current is None else current.handle,
-        }
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        """NumPy's array interface; only where the memory is the host's."""
-        if not self.device.shares_host_memory:
-            raise AttributeError(f"an array on {self.device} has no __array_interface__")
-        if self.dtype.isbuiltin != 1:
-            # NumPy then asks __array__, which has the dtype.
-            raise AttributeError(f"the array interface has no name for {self.dtype}")
-        self.lend()
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.pointer, self.is_read_only),
-            "version": 3,
-            "strides": self.strides,
-        }
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Return a NumPy array over the same memory, or a copy; only for memory of the host."""
-        self.check_open()
-        if not self.device.shares_host_memory:
-            raise ArgumentTypeError(
-                f"an array on {self.device} is not converted to a NumPy array implicitly",
-                value=self,
-                limit="The copy to the host must be explicit",
-                remedy="Use array.copy_to_host()",
-            )
-        self.lend()
-        view = self.as_numpy(self)
-        wanted = view.dtype if dtype is None else read_dtype(dtype)
-        if view.dtype != wanted:
-            if copy is False:
-                raise ArgumentValueError(
-                    "a conversion to another dtype needs a copy",
-                    value=dtype,
-                    limit="copy=False was given",
-                    remedy="Leave copy away",
-                )
-            return view.astype(wanted)
-        return view.copy() if copy is not None and read_flag("copy", copy) else view
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        from kerneldsl.memory import dlpack
-
-        return dlpack.dlpack_device(self)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        from kerneldsl.memory import dlpack
-
-        return dlpack.export(self, stream, max_version, dl_device, copy)
 
     def __dir__(self) -> list[str]:
         return public_names(super().__dir__(), _INTERNAL)

@@ -1,0 +1,181 @@
+"""Views of device arrays: indices, fields, other shapes, axes and dtypes of the same memory.
+
+NumPy says what a view is: it is taken of an array that stands for the memory and is never read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from kerneldsl.contract.locations import alignment_number
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors.values import safe_repr
+from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
+from kerneldsl.memory.strided import checked_dtype
+from kerneldsl.utilities.tracebacks import shorten_errors_of
+
+__all__ = ["ArrayViews"]
+
+
+@shorten_errors_of()
+class ArrayViews(ArrayGeometry):
+    """Indexing, and NumPy's methods that copy nothing, for device arrays."""
+
+    __slots__ = ()
+
+    @property
+    def T(self) -> Self:
+        """View with the axes reversed."""
+        return self._view(self._phantom().T)
+
+    def __getitem__(self, index: BasicIndex | str) -> Self:
+        if isinstance(index, str):
+            return self._field(index)
+        items = checked_index(index)
+        try:
+            return self._view(self._phantom()[items])
+        except Exception as error:
+            if isinstance(error, KernelError):
+                raise
+            if isinstance(error, IndexError) and re.search("out of bounds|too many", str(error)):
+                raise  # as of a NumPy array; loops over indices end by it
+            raise ArgumentTypeError(
+                f"an array of shape {self.shape} cannot be indexed with {safe_repr(index)}",
+                value=index,
+                limit=f"NumPy says: {error}",
+            ) from error
+
+    def _field(self, name: str) -> Self:
+        """Return the view of a field of every record."""
+        if self.dtype.names is None or name not in self.dtype.names:
+            known = ", ".join(self.dtype.names or ()) or "none"
+            raise ArgumentTypeError(
+                f"an array of dtype {self.dtype} cannot be indexed with {name!r}, no field",
+                value=name,
+                limit=f"Its fields are: {known}",
+            )
+        view = self._phantom()[name]
+        location = self.location + byte_offset(view)
+        element = view.dtype
+        steps = (s for s, n in zip(view.strides, view.shape, strict=True) if n > 1)
+        if any(n % element.alignment for n in (alignment_number(location), *steps)):
+            raise ArgumentTypeError(
+                f"the field {name!r} is not aligned in an array of dtype {self.dtype}",
+                value=name,
+                limit=f"A device reads {element} at multiples of {element.alignment} bytes",
+                remedy="Make the dtype with align=True, or read the field in a kernel",
+            )
+        return self._over(location, view.shape, view.strides, self.is_read_only, element)
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> Self:
+        """Return a view of another shape; one extent may be -1.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the array is not contiguous in C order, or the sizes differ.
+        """
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        if self.layout != "C":
+            raise ArgumentValueError(
+                f"an array of shape {self.shape} and strides {self.strides} cannot be reshaped "
+                "without a copy",
+                value=wanted,
+                limit="reshape gives views of arrays that are contiguous in C order",
+            )
+        try:
+            return self._view(self._phantom().reshape(wanted))
+        except Exception as error:
+            raise ArgumentValueError(
+                f"an array of shape {self.shape} cannot be reshaped to {safe_repr(wanted)}",
+                value=wanted,
+                limit=f"NumPy says: {error}",
+            ) from error
+
+    def transpose(self, *axes: Any) -> Self:
+        """Return a view with the axes in another order: reversed, or as they are given.
+
+        Raises
+        ------
+        ArgumentValueError
+            If `axes`, ints or one tuple of them, is no permutation of the axes.
+        """
+        try:
+            return self._view(self._phantom().transpose(*axes))
+        except Exception as error:
+            if isinstance(error, KernelError):
+                raise
+            raise ArgumentValueError(
+                f"an array of shape {self.shape} cannot be transposed to the axes "
+                f"{safe_repr(axes)}",
+                value=axes,
+                limit=f"NumPy says: {error}",
+            ) from error
+
+    def view(self, dtype: Any = None) -> Self:
+        """Return a view of the same bytes, of another dtype if one is given.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+            Where its elements have another size, the last axis is contiguous and becomes longer or
+            shorter, as in `numpy.ndarray.view`.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there are no device arrays of the dtype, or its elements would not be aligned.
+        ArgumentValueError
+            If the last axis is not contiguous, or its bytes make no whole number of elements.
+        """
+        element = self.dtype if dtype is None else checked_dtype(dtype)
+        try:
+            view = self._phantom().view(element)
+        except (ValueError, TypeError) as error:
+            raise ArgumentValueError(
+                f"an array of shape {self.shape}, strides {self.strides} and dtype {self.dtype} "
+                f"cannot be viewed as {element}",
+                value=element,
+                limit=f"NumPy says: {error}",
+                remedy="Convert the elements with array.astype(dtype)",
+            ) from error
+        steps = (s for s, n in zip(view.strides, view.shape, strict=True) if n > 1)
+        if any(n % element.alignment for n in (alignment_number(self.location), *steps)):
+            raise ArgumentTypeError(
+                f"elements of {element} would not be aligned in an array of dtype {self.dtype} "
+                f"and strides {self.strides}",
+                value=element,
+                limit=f"A device reads such elements at multiples of {element.alignment} bytes",
+                remedy="Take the view of a copy: copy.copy(array).view(dtype)",
+            )
+        return self._over(self.location, view.shape, view.strides, self.is_read_only, element)
+
+    def _phantom(self) -> np.ndarray[Any, Any]:
+        return phantom(self.shape, self.strides, self.dtype)
+
+    def _view(self, view: np.ndarray[Any, Any]) -> Self:
+        """Return the view of this array that is like a view of its phantom."""
+        location = self.location + byte_offset(view)
+        return self._over(location, view.shape, view.strides, self.is_read_only)
+
+    def as_read_only(self) -> Self:
+        """Return a view that neither kernels nor copies write."""
+        return self._over(self.location, self.shape, self.strides, is_read_only=True)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a device array of rank 0")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        raise ArgumentTypeError(
+            "a device array cannot be iterated over element by element",
+            limit="Each element would be a transfer of its own",
+            remedy="Iterate over array.copy_to_host(), or take views array[i] for i in "
+            "range(len(array))",
+        )
