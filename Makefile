@@ -154,6 +154,10 @@ bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/res
 bench-tiles: $(VENV)/.stamp ## tiles and groups on the CPU against NumPy and hand-written Numba
 	@$(BIN)/python benchmarks/tiles.py --device cpu --json $(BENCH:cpu.json=tiles-cpu.json)
 
+.PHONY: bench-library
+bench-library: $(VENV)/.stamp ## the library on the CPU against NumPy and hand-written Numba
+	@$(BIN)/python benchmarks/library.py --device cpu --json $(BENCH:cpu.json=library-cpu.json)
+
 # On a machine with a GPU: .ci/gpu says what each part is. OUT, COMMIT, GPU_PYTHON, GPU_WORKERS and
 # GPU_TESTS are handed on.
 export OUT COMMIT GPU_PYTHON GPU_WORKERS GPU_TESTS

@@ -11,8 +11,8 @@ from typing import Any
 import numba
 import numpy as np
 import tile_kernels as ours
+from contest import Bound, Case, Prepared
 from numba import prange
-from tile_case import Case, Prepared
 
 __all__ = ["cases", "in_turns", "measure_copy"]
 
@@ -22,6 +22,7 @@ _SEGMENT = 4096
 #: Threads of a block, which decide here how many elements are added side by side, and no more.
 _BLOCK = 64
 _EPS = np.float32(1e-5)
+_BOUNDS = (Bound("NumPy", 1.5), Bound("prange", 0.9))
 
 
 def in_turns(
@@ -50,14 +51,14 @@ def measure_copy(rounds: int) -> float:
 def cases() -> Iterator[Case]:
     """Return the cases."""
     for width in WIDTHS:
-        yield Case(f"softmax {width}", lambda w=width: _softmax(w))
+        yield Case(f"softmax {width}", lambda w=width: _softmax(w), _BOUNDS)
     for width in WIDTHS:
-        yield Case(f"layer norm {width}", lambda w=width: _layer_norm(w))
-    yield Case("cumulative sum 2^24", lambda: _cumulative_sum(_ELEMENTS))
+        yield Case(f"layer norm {width}", lambda w=width: _layer_norm(w), _BOUNDS)
+    yield Case("cumulative sum 2^24", lambda: _cumulative_sum(_ELEMENTS), _BOUNDS)
     for dtype in (np.float32, np.int32):
         name = f"sort of 4096 {np.dtype(dtype)}"
-        yield Case(name, lambda d=dtype: _segment_sort(1 << 22, d))
-    yield Case("ternary 4096 x 4096", lambda: _ternary(4096, 4096))
+        yield Case(name, lambda d=dtype: _segment_sort(1 << 22, d), _BOUNDS)
+    yield Case("ternary 4096 x 4096", lambda: _ternary(4096, 4096), _BOUNDS)
 
 
 def _error_to(reference: Any) -> Callable[[Any], float]:

@@ -10,7 +10,7 @@ import numpy as np
 import tile_kernels as ours
 import tile_triton
 import torch
-from tile_case import Case, Prepared
+from contest import Bound, Case, Prepared
 
 import kerneldsl as kd
 
@@ -21,19 +21,21 @@ _ELEMENTS = 1 << 27
 _SEGMENT = 4096
 _EPS = 1e-5
 
+_BOUNDS = (Bound("best peer", 1.0), Bound("copy", 0.9))
+
 
 def cases(blocks: tuple[int, ...] = ()) -> Iterator[Case]:
     """Return the cases; `blocks` are tried beside the one that the kernels' file names."""
     for width in WIDTHS:
-        yield Case(f"softmax {width}", lambda w=width: _softmax(w, blocks))
+        yield Case(f"softmax {width}", lambda w=width: _softmax(w, blocks), _BOUNDS)
     for width in WIDTHS:
-        yield Case(f"layer norm {width}", lambda w=width: _layer_norm(w, blocks))
-    yield Case("cumulative sum 2^28", lambda: _cumulative_sum(1 << 28, blocks))
+        yield Case(f"layer norm {width}", lambda w=width: _layer_norm(w, blocks), _BOUNDS)
+    yield Case("cumulative sum 2^28", lambda: _cumulative_sum(1 << 28, blocks), _BOUNDS)
     for dtype in (torch.float32, torch.int32):
         name = f"sort of 4096 {str(dtype).removeprefix('torch.')}"
-        yield Case(name, lambda d=dtype: _segment_sort(1 << 26, d, blocks))
+        yield Case(name, lambda d=dtype: _segment_sort(1 << 26, d, blocks), _BOUNDS)
     for rows, columns in ((4096, 4096), (16384, 8192)):
-        yield Case(f"ternary {rows} x {columns}", lambda r=rows, c=columns: _ternary(r, c))
+        yield Case(f"ternary {rows} x {columns}", lambda r=rows, c=columns: _ternary(r, c), _BOUNDS)
 
 
 def _compiled(function: Callable[..., Any]) -> Any:

@@ -1,0 +1,164 @@
+"""The cases of ``library.py`` on a CUDA device, against torch, torch.compile and CuPy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import cupy
+import torch
+from contest import Bound, Case, Prepared
+
+import kerneldsl as kd
+from stdlib_kernels import linalg, reduce, rows, scan
+
+__all__ = ["cases"]
+
+_LARGE = 1 << 28
+_SMALL = (1 << 10, 1 << 14)
+_SHAPES = ((8192, 8192), (32768, 1024), (4096, 32768))
+_EPS = 1e-5
+_NEAR_COPY = Bound("copy", 0.88)
+
+
+def cases() -> Iterator[Case]:
+    """Return the cases."""
+    large = {
+        "sum": (Bound("best peer", 1.0),),
+        "max": (Bound("best peer", 1.0),),
+        "argmax": (Bound("best peer", 1.0),),
+        "var": (Bound("best peer", 1.25),),
+        "cumsum": (Bound("best peer", 1.5), _NEAR_COPY),
+    }
+    for name, bounds in large.items():
+        yield Case(f"{name} 2^28", lambda name=name: _of_vector(name, _LARGE), bounds)
+    for name in large:
+        for size in _SMALL:
+            yield Case(
+                f"calls of {name} 2^{size.bit_length() - 1}",
+                lambda name=name, size=size: _of_vector(name, size, of_calls=True),
+                (Bound("best peer", 1 / 0.6),),
+            )
+    for shape in _SHAPES:
+        for name in ("softmax", "layer_norm", "rms_norm"):
+            yield Case(
+                f"{name} {shape[0]} x {shape[1]}",
+                lambda name=name, shape=shape: _of_rows(name, *shape),
+                (Bound("best peer", 1.05), _NEAR_COPY),
+            )
+    yield Case("transpose 16384", lambda: _transpose(16384), (Bound("best peer", 3.2),))
+    yield Case("matmul 8192", lambda: _matmul(8192), (Bound("torch", 0.9),))
+
+
+def _calls_in_turns(
+    launches: Mapping[str, Callable[[], object]], rounds: int, count: int
+) -> dict[str, list[float]]:
+    """Return samples of seconds from one call to the next, the last one's work included."""
+    samples: dict[str, list[float]] = {name: [] for name in launches}
+    for turn in range(-1, rounds):
+        for name in launches if turn % 2 == 0 else reversed(launches):
+            launches[name]()
+            torch.cuda.synchronize()
+            started = time.perf_counter()
+            for _ in range(count):
+                launches[name]()
+            torch.cuda.synchronize()
+            if turn >= 0:  # the first warms up
+                samples[name].append((time.perf_counter() - started) / count)
+    return samples
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """Return a function that torch has compiled for the shapes it is called with first."""
+    torch._dynamo.reset()
+    return torch.compile(function, dynamic=False)
+
+
+def _error_to(reference: Any) -> Callable[[Any], float]:
+    scale = float(reference.abs().max())
+
+    def error(result: Any) -> float:
+        found = result if isinstance(result, torch.Tensor) else torch.from_dlpack(result)
+        return float((found.double() - reference).abs_().max()) / scale
+
+    return error
+
+
+_OF_TORCH: dict[str, Callable[[Any], Any]] = {
+    "sum": torch.sum,
+    "max": torch.amax,
+    "argmax": torch.argmax,
+    "var": lambda x: torch.var(x, correction=0),
+    "cumsum": lambda x: torch.cumsum(x, 0),
+}
+
+
+def _of_vector(name: str, size: int, *, of_calls: bool = False) -> Prepared:
+    """Prepare a reduction or a scan of a vector of float32."""
+    x = torch.randn(size, device="cuda")
+    mine, theirs = kd.as_array(x), cupy.from_dlpack(x)
+    ours = getattr(scan if name == "cumsum" else reduce, name)
+    of_torch, of_cupy = _OF_TORCH[name], getattr(cupy, name)
+    compiled = _compiled(of_torch)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: ours(mine),
+        "torch": lambda: of_torch(x),
+        "torch.compile": lambda: compiled(x),
+        "CuPy": lambda: of_cupy(theirs),
+    }
+    exact = name in ("max", "argmax")
+    error = _error_to(of_torch(x.double()).double())
+    moved = (2 if name == "cumsum" else 1) * x.nbytes
+    tolerance = 0.0 if exact else 1e-4
+    if of_calls:
+        return Prepared(launches, {}, error, tolerance, 0, 100, _calls_in_turns)
+    return Prepared(launches, {}, error, tolerance, moved)
+
+
+def _of_rows(name: str, count: int, width: int) -> Prepared:
+    x = torch.randn(count, width, device="cuda") * 2 + 1
+    weight, bias = (torch.randn(width, device="cuda") for _ in range(2))
+    functional = torch.nn.functional
+    of_torch: dict[str, Callable[..., Any]] = {
+        "softmax": lambda x, w, b: torch.softmax(x, 1),
+        "layer_norm": lambda x, w, b: functional.layer_norm(x, (width,), w, b, _EPS),
+        "rms_norm": lambda x, w, b: functional.rms_norm(x, (width,), w, _EPS),
+    }
+    function = of_torch[name]
+    compiled = _compiled(function)
+    a, w, b = (kd.as_array(each) for each in (x, weight, bias))
+    ours: dict[str, Callable[[], Any]] = {
+        "softmax": lambda: rows.softmax(a),
+        "layer_norm": lambda: rows.layer_norm(a, weight=w, bias=b, eps=_EPS),
+        "rms_norm": lambda: rows.rms_norm(a, weight=w, eps=_EPS),
+    }
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": ours[name],
+        "torch": lambda: function(x, weight, bias),
+        "torch.compile": lambda: compiled(x, weight, bias),
+    }
+    error = _error_to(function(x.double(), weight.double(), bias.double()))
+    return Prepared(launches, {}, error, 4e-6, 2 * x.nbytes)
+
+
+def _transpose(size: int) -> Prepared:
+    x = torch.randn(size, size, device="cuda")
+    mine, theirs = kd.as_array(x), cupy.from_dlpack(x)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: linalg.transpose(mine),
+        "torch": lambda: x.T.clone(memory_format=torch.contiguous_format),
+        "CuPy": lambda: cupy.ascontiguousarray(theirs.T),
+    }
+    return Prepared(launches, {}, _error_to(x.T.double()), 0.0, 2 * x.nbytes)
+
+
+def _matmul(size: int) -> Prepared:
+    torch.backends.cuda.matmul.allow_tf32 = False
+    a, b = (torch.randn(size, size, device="cuda") for _ in range(2))
+    one, two = kd.as_array(a), kd.as_array(b)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: linalg.matmul(one, two),
+        "torch": lambda: a @ b,
+    }
+    return Prepared(launches, {}, _error_to(a.double() @ b.double()), 1e-5, 0, count=1)
