@@ -1,8 +1,9 @@
 """The places of the largest and the smallest elements.
 
-A thread carries the best element that it has seen and its place; among equal ones the first place
-counts, as in NumPy. What the parts leave is reduced by the same kernels, which then look up the
-places that belong to the values.
+A thread carries the best element that it has seen, and in which turn, as an int32 so that a CPU
+has as many of them in a vector as elements; among equal ones the first place counts, as in NumPy.
+What the parts leave is reduced by the same kernels, which then look up the places that belong to
+the values.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ def places_in_rows(x, known, best, places, chunk, *, number, better, is_first):
     t, a, b = kd.threadIdx.x, kd.blockIdx.x // places.shape[1], kd.blockIdx.x % places.shape[1]
     first = kd.blockIdx.y * chunk
     last = min(first + chunk, x.shape[2])
-    whole = first + (last - first) // kd.blockDim.x * kd.blockDim.x
-    place = min(first + t, last - 1)
-    found = number(x[a, b, place])
-    for at in range(first, whole, kd.blockDim.x):
-        v = number(x[a, b, at + t])
+    rounds = (last - first) // kd.blockDim.x
+    found, turn = number(x[a, b, min(first + t, last - 1)]), kd.int32(0)
+    for k in range(rounds):
+        v = number(x[a, b, first + k * kd.blockDim.x + t])
+        is_better = better(v, found)
+        found, turn = v if is_better else found, kd.int32(k) if is_better else turn
+    place = min(first + turn * kd.blockDim.x + t, last - 1)
+    rest = first + rounds * kd.blockDim.x + t
+    if rest < last:
+        v = number(x[a, b, rest])
         if better(v, found):
-            found, place = v, at + t
-    if whole + t < last:
-        v = number(x[a, b, whole + t])
-        if better(v, found):
-            found, place = v, whole + t
+            found, place = v, rest
     top = kd.block.reduce(found, lambda p, q: q if better(q, p) else p)
     place = kd.block.min(x.shape[2] if better(top, found) else place)
     if t == 0:
@@ -54,21 +56,21 @@ def places_in_columns(x, known, best, places, chunk, *, number, better, is_first
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
     first = part * chunk
     if b < x.shape[2]:
-        found, place = number(x[a, first, b]), first
-        for k in range(first, min(first + chunk, x.shape[1])):
-            v = number(x[a, k, b])
-            if better(v, found):
-                found, place = v, k
+        found, turn = number(x[a, first, b]), kd.int32(0)
+        for k in range(min(chunk, x.shape[1] - first)):
+            v = number(x[a, first + k, b])
+            is_better = better(v, found)
+            found, turn = v if is_better else found, kd.int32(k) if is_better else turn
         best[a, part, b] = found
-        places[a, part, b] = place if is_first else known[a, place, b]
+        places[a, part, b] = first + turn if is_first else known[a, first + turn, b]
 
 
 def _is_larger(v: Any, found: Any) -> Any:
-    return v > found or (v != v and found == found)  # noqa: PLR0124 - NaN alone differs
+    return not (v <= found) and found == found  # noqa: PLR0124 - the first NaN is the best
 
 
 def _is_smaller(v: Any, found: Any) -> Any:
-    return v < found or (v != v and found == found)  # noqa: PLR0124 - NaN alone differs
+    return not (v >= found) and found == found  # noqa: PLR0124 - the first NaN is the best
 
 
 @library_function
