@@ -28,7 +28,7 @@ _LEGACY_DEFAULT_STREAM = 1
 
 @shorten_errors_of()
 class ArrayProtocols(ArrayGeometry):
-    """What other libraries ask device arrays for."""
+    """Interfaces of device arrays that other libraries read."""
 
     __slots__ = ()
 
