@@ -34,7 +34,7 @@ from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
-from targets.cpu.emit import STRIP, BlockEmitter, ElementEmitter, Slot, Variables
+from targets.cpu.emit import BlockEmitter, ElementEmitter, Slot, Variables
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
@@ -44,10 +44,11 @@ from targets.cpu.items import Item
 from targets.cpu.liveness import Liveness
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
+from targets.cpu.slots import SlotPlacer, slot_statements
 from targets.cpu.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.structure import Structure
 from targets.cpu.tiles import TileWriter, tile_operations
-from targets.cpu.typing_probes import Probe, ProbeWriter
+from targets.cpu.typing_probes import ProbeWriter
 from targets.cpu.votes import isolate_barriers
 from targets.cpu.warp_loops import mask_divergent_loops
 
@@ -178,7 +179,7 @@ class _Generator:
             else BlockEmitter(origins, space)
         )
         body = [
-            *self.slot_statements(slots),
+            *slot_statements(slots),
             *self.axes_of_one(),
             self.units_loop([*(pure.definition(n) for n in once), *emitter.items(items)]),
         ]
@@ -329,60 +330,8 @@ class _Generator:
         ]
         function = self.build(self.definition([*starts, trip], words, parameters))
         found = self.infer(function, len(words))
-        return self.slots_of(probes, found)
-
-    def slots_of(
-        self, probes: dict[Item, Probe], found: dict[str, Any]
-    ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
-        from numba import types as numba_types
-
-        from kerneldsl.lowering.numba_internals.host_code import size_of
-        from targets.cpu.intrinsics.memory import slot_maker
-        from targets.cpu.intrinsics.typing_hints import UnknownType
-
-        kinds: dict[str, list[Any]] = {}
-        fetched: dict[Item, dict[str, int]] = {}
-        for item, (probe, names) in probes.items():
-            # Numba drops what a constant condition rules out: nothing is stored there, or fetched.
-            elements = found.get(probe, (UnknownType(),) * len(names))
-            fetched[item] = {}
-            for name, element in zip(names, elements, strict=True):
-                plain = numba_types.unliteral(element)
-                known = kinds.setdefault(name, [])
-                if isinstance(plain, UnknownType):
-                    fetched[item][name] = 0  # any will do: nothing has been stored
-                    continue
-                if plain not in known:
-                    known.append(plain)
-                fetched[item][name] = known.index(plain)
-        slots: dict[str, Slot] = {}
-        dims = self.slot_dims()
-        for name, elements in kinds.items():
-            if not elements:
-                continue  # never has a value where an item begins
-            slot_names, makers = [], []
-            for element in elements:
-                variable = self.names.make(f"slot_{name}")
-                size = size_of(element) * math.prod(dims)
-                offset = self.storage.place(size)
-                maker = self.names.make(f"make_slot_{name}")
-                self.namespace[maker] = slot_maker(element, dims, offset)
-                slot_names.append(variable)
-                makers.append(maker)
-            slots[name] = Slot(tuple(slot_names), tuple(makers))
-        return slots, fetched
-
-    def slot_dims(self) -> tuple[int, ...]:
-        if isinstance(self.space, BlockSpace):
-            return tuple(reversed(self.space.block_dim))
-        return (STRIP,)
-
-    def slot_statements(self, slots: dict[str, Slot]) -> list[ast.stmt]:
-        return [
-            assign(name, call(maker, load(SCRATCH)))
-            for slot in slots.values()
-            for name, maker in zip(slot.names, slot.makers, strict=True)
-        ]
+        placer = SlotPlacer(self.space, self.names, self.storage, self.namespace)
+        return placer.place(probes, found)
 
     # -- the function ----------------------------------------------------------------------------
 
