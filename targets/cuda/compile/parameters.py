@@ -17,6 +17,7 @@ from numba import types
 
 from kerneldsl.contract import ArrayPromises, Specialization
 from kerneldsl.contract.abi import ParameterLayout, parameter_count
+from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
 from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.llvm import assume_aligned, assumption, mark_only_read
@@ -63,6 +64,17 @@ def _only_read(specialization: Specialization) -> frozenset[int]:
     return frozenset(range(len(positions))) - written
 
 
+def _sees_others(specialization: Specialization) -> bool:
+    """Return whether a thread may see what others write while it runs.
+
+    It does behind barriers, fences and what is atomic. In between LLVM takes memory that one
+    pointer alone leads to for unchanged, as calls that are not given the pointer cannot write it.
+    """
+    meeting = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC
+    uses = (use for unit in specialization.unit.reachable() for use in unit.uses.values())
+    return any(use.intrinsic.effect & meeting for use in uses)
+
+
 class ParameterReader:
     """Reads the parameters of an entry one after the other."""
 
@@ -74,6 +86,7 @@ class ParameterReader:
         self._numbers = count()
         #: Numbers of the arrays that are only read, by that name or another.
         self._only_read = _only_read(specialization)
+        self._sees_others = _sees_others(specialization)
         #: Each array so far.
         self._arrays: list[_Array] = []
         arguments = list(builder.function.args)
@@ -148,9 +161,10 @@ class ParameterReader:
         promises = self._promises.array(number)
         natural = self._context.get_abi_alignment(pointer.type.pointee)
         pointer.attributes.align = max(natural, promises.alignment)
-        if self._promises.is_disjoint:
+        is_only_read = number in self._only_read
+        if self._promises.is_disjoint and (is_only_read or not self._sees_others):
             pointer.attributes.add("noalias")
-            if number in self._only_read:
+            if is_only_read:
                 # LLVM finds it for itself, but not of a pointer whose address is looked at.
                 mark_only_read(pointer)
 
