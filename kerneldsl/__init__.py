@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     )
     from kerneldsl.language.intrinsics.chains import chain as chain
     from kerneldsl.language.intrinsics.expert import nv as nv, ptx as ptx
+    from kerneldsl.language.intrinsics.grids import grid_group as grid_group
     from kerneldsl.language.intrinsics.groups import block as block, warp as warp
     from kerneldsl.language.intrinsics.lanes import (
         activemask as activemask,
@@ -321,6 +322,7 @@ _MODULES = {
     ),
     "kerneldsl.language.intrinsics.chains": "chain",
     "kerneldsl.language.intrinsics.expert": "nv ptx",
+    "kerneldsl.language.intrinsics.grids": "grid_group",
     "kerneldsl.language.intrinsics.groups": "block warp",
     "kerneldsl.language.intrinsics.lanes": (
         "activemask all_sync any_sync ballot_sync eq_sync lanemask_lt match_all_sync "

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from kerneldsl.analysis.chains import chain_states, check_chains
 from kerneldsl.analysis.effects import array_effects, augmented_values
+from kerneldsl.analysis.grid_barriers import check_grid_barriers, syncs_grid
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
@@ -30,7 +31,8 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     of a tuple of arrays has not the shape of what another index takes.
 
     Raises `UnsupportedConstructError` where a device function with a barrier is called in a place
-    that is only sometimes evaluated, and where a block may not do its part of a chain once.
+    that is only sometimes evaluated, and where a block may not do its part of a chain once, and
+    `BarrierDivergenceError` where a thread may not reach a barrier of the grid.
     """
     uses = [use for reached in unit.reachable() for use in reached.uses.values()]
     uses_block = any(use.intrinsic.effect & BLOCK_LEVEL for use in uses) or any(
@@ -45,6 +47,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     if has_barrier:
         flat = inline_block_functions(unit)
         problems, overlapping = barrier_problems(flat, tuple_parameters(unit, kinds))
+        overlapping += check_grid_barriers(flat, tuple_parameters(unit, kinds))
         check_chains(flat, tuple_parameters(unit, kinds))
         states = chain_states(flat)
     read, written = array_effects(unit)
@@ -65,6 +68,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
         uses_tiles=uses_tiles(unit),
         views_vectors=any(use.intrinsic.typing is Typing.VIEW for use in uses),
         chain_states=states,
+        syncs_grid=syncs_grid(unit),
     )
 
 

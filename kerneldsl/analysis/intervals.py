@@ -38,11 +38,12 @@ class _Step:
 class Intervals:
     """The barrier intervals of a kernel.
 
-    Block-level functions of the unit have been inlined.
+    Block-level functions of the unit have been inlined. Barriers are those between the threads of
+    the scope.
     """
 
-    def __init__(self, unit: FunctionUnit, accesses: Accesses) -> None:
-        layout = _Layout(unit, accesses)
+    def __init__(self, unit: FunctionUnit, accesses: Accesses, scope: Scope = Scope.BLOCK) -> None:
+        layout = _Layout(unit, accesses, scope)
         layout.block(unit.tree.body, _Step())
         self._steps = layout.steps_of
         self._written: dict[_Step, frozenset[Root]] = {}
@@ -68,10 +69,11 @@ class Intervals:
 class _Layout(Dataflow[_Step]):
     """Lays a unit's statements out as a graph of steps; a state is the step that led to a point."""
 
-    def __init__(self, unit: FunctionUnit, accesses: Accesses) -> None:
+    def __init__(self, unit: FunctionUnit, accesses: Accesses, scope: Scope) -> None:
         super().__init__()
         self.unit = unit
         self.accesses = accesses
+        self.scope = scope
         #: The steps of each node: one, unless a pass has put the node in several places.
         self.steps_of: dict[ast.AST, list[_Step]] = {}
 
@@ -151,7 +153,7 @@ class _Layout(Dataflow[_Step]):
 
     def is_barrier(self, node: ast.AST) -> bool:
         use = self.unit.use_of(node)
-        return use is not None and use.intrinsic.synchronizes(Scope.BLOCK)
+        return use is not None and use.intrinsic.orders_memory(self.scope)
 
 
 def _connect(source: _Step, target: _Step) -> None:

@@ -58,3 +58,5 @@ class KernelTraits:
     views_vectors: bool = False
     #: Positions of array parameters that every launch takes for the state of a chain.
     chain_states: frozenset[int] = frozenset()
+    #: It has a barrier of the whole grid, so that all blocks of a launch run at the same time.
+    syncs_grid: bool = False

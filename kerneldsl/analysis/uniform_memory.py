@@ -13,10 +13,12 @@ from collections.abc import Set as AbstractSet
 from kerneldsl.analysis.aliases import Root, is_own
 from kerneldsl.analysis.effects import Accesses
 from kerneldsl.analysis.intervals import Intervals
+from kerneldsl.language.intrinsics.intrinsic import Scope
 
 __all__ = ["CalleeMemory", "KernelMemory", "Memory"]
 
 _OWN = "a thread's own array"
+_SHARED = "memory that each block has for itself"
 _WRITTEN = "memory that may be written before the next or after the last barrier"
 
 
@@ -46,14 +48,22 @@ class KernelMemory(Memory):
     """Memory as a kernel reads it."""
 
     def __init__(
-        self, accesses: Accesses, intervals: Intervals, *, arguments_may_overlap: bool
+        self,
+        accesses: Accesses,
+        intervals: Intervals,
+        *,
+        arguments_may_overlap: bool,
+        scope: Scope = Scope.BLOCK,
     ) -> None:
         super().__init__(accesses)
         self._intervals = intervals
         self._arguments_may_overlap = arguments_may_overlap
+        self._scope = scope
 
     def conflict(self, roots: AbstractSet[Root], at: ast.AST) -> str | None:
         """Return what memory it is, if it may be written in the interval."""
+        if self._scope > Scope.BLOCK and any(isinstance(root, str) for root in roots):
+            return _SHARED
         written = self._intervals.written(at)
         if roots & written:
             return _WRITTEN

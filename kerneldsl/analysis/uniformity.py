@@ -85,11 +85,14 @@ def analyze_uniformity(
     Block-level functions of the unit are inlined. `tuples` are the parameters that are tuples. In a
     tree whose ids were replaced already, `varying_names` stand for the thread's own index, and
     `declared` are the variables that hold shared and local arrays, with their memory. The scope
-    between whose threads values are compared is the block, or the warp.
+    between whose threads values are compared is the block, the warp or the grid.
     """
     accesses = Accesses(unit, declared)
     memory = KernelMemory(
-        accesses, Intervals(unit, accesses), arguments_may_overlap=arguments_may_overlap
+        accesses,
+        Intervals(unit, accesses, max(scope, Scope.BLOCK)),
+        arguments_may_overlap=arguments_may_overlap,
+        scope=scope,
     )
     return _interpret(unit, memory, tuples, varying_names, declared or (), scope)
 

@@ -27,6 +27,7 @@ _SAME_MEANING = {
     "atomic.nanmax": "atomic.max",
     "atomic.nanmin": "atomic.min",
     "atomic.compare_and_swap": "atomic.cas",
+    "cg.this_grid.sync": "grid_group.sync",
 }
 
 

@@ -18,6 +18,7 @@ from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructEr
 from kerneldsl.frontend.constructs import refuse_unsupported
 from kerneldsl.frontend.endings import refuse_missing_values
 from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher
+from kerneldsl.frontend.grid_groups import name_grid_groups
 from kerneldsl.frontend.lambdas import is_lambda
 from kerneldsl.frontend.local_functions import (
     LocalFunction,
@@ -203,6 +204,7 @@ class _Session:
         self._around |= dict.fromkeys(inner.values(), body)
         tree, reporter, function = body.tree, body.reporter, body.function
         scope = Scope(function, body.names | set(body.functions), reporter, body.constants)
+        name_grid_groups(tree, scope, reporter)
         rewriter = Rewriter(
             scope,
             reporter,

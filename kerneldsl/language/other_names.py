@@ -48,7 +48,8 @@ _HOST_NOTES = {
 _IN_KERNEL = {
     "to_device": "Copy to the device outside the kernel, with kd.to_device",
     "device_array": "Use kd.local.array or kd.shared.array inside a kernel",
-    "cg": "Cooperative groups are not available; split the kernel where the grid must wait",
+    "cg": "Of cooperative groups there is that of the grid: kd.grid_group().sync(), or "
+    "cuda.cg.this_grid().sync()",
     "fp16": "Operators and the functions of math take float16: kd.float16(value) makes one, arrays "
     "hold them, and a NumPy or kd.float16 array is passed as it is",
     "random": "Use kd.random, which has numba.cuda's generators, and others by seed and index",

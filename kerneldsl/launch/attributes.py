@@ -18,6 +18,7 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities.flags import read_flag
 
 if TYPE_CHECKING:
+    from kerneldsl.analysis.traits import KernelTraits
     from kerneldsl.contract import Device, Dim3, LaunchConfig, Resources
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "check_attributes",
     "in_clusters",
     "read_attributes",
+    "runs_at_once",
 ]
 
 #: Blocks of a cluster that every device with clusters can hold.
@@ -81,6 +83,14 @@ def read_attributes(cluster: object, cooperative: object) -> LaunchAttributes:
     return LaunchAttributes((x, y, z), cooperative)
 
 
+def runs_at_once(attributes: LaunchAttributes, traits: KernelTraits, device: Device) -> bool:
+    """Return whether all blocks of a launch must be on a device at once: a cooperative launch.
+
+    A barrier of the grid asks for that, but on a host, where blocks take turns between barriers.
+    """
+    return not device.is_host if traits.syncs_grid else attributes.is_cooperative
+
+
 def in_clusters(config: LaunchConfig, cluster_dim: Dim3) -> LaunchConfig:
     """Round a configuration's grid up to whole clusters."""
     from kerneldsl.contract import LaunchConfig
@@ -95,7 +105,12 @@ def in_clusters(config: LaunchConfig, cluster_dim: Dim3) -> LaunchConfig:
 
 
 def check_attributes(
-    kernel: str, config: LaunchConfig, device: Device, resources: Resources | None
+    kernel: str,
+    config: LaunchConfig,
+    device: Device,
+    resources: Resources | None,
+    *,
+    syncs_grid: bool = False,
 ) -> None:
     """Check a launch against what the device has.
 
@@ -109,6 +124,8 @@ def check_attributes(
         Where.
     resources : Resources or None
         What the kernel takes, where that is known.
+    syncs_grid : bool, optional
+        Whether it is the kernel's barrier of the grid for which a launch is cooperative.
 
     Raises
     ------
@@ -130,23 +147,33 @@ def check_attributes(
                 remedy="Round the grid up, and let the kernel test its index",
             )
     if config.is_cooperative:
-        _require(kernel, device, "cooperative_launch", "cooperative launches", "6.0")
+        instead = "Split the kernel at its barriers of the grid" if syncs_grid else ""
+        _require(kernel, device, "cooperative_launch", "cooperative launches", "6.0", instead)
         if resources is not None and resources.registers is not None:
-            _check_room(kernel, config, device, resources)
+            _check_room(kernel, config, device, resources, syncs_grid=syncs_grid)
 
 
-def _require(kernel: str, device: Device, attribute: str, what: str, since: str) -> None:
+def _require(
+    kernel: str, device: Device, attribute: str, what: str, since: str, instead: str = ""
+) -> None:
     if not device.extra.get(attribute):
         raise LaunchConfigError(
             f"{kernel} was launched with {what} on {device} ({device.name})",
             value=attribute.upper(),
             limit=f"The device has no {what}; NVIDIA's have them "
             f"(CU_DEVICE_ATTRIBUTE_{attribute.upper()}) from compute capability {since} on",
-            remedy="Launch it without them there",
+            remedy=instead or "Launch it without them there",
         )
 
 
-def _check_room(kernel: str, config: LaunchConfig, device: Device, resources: Resources) -> None:
+def _check_room(
+    kernel: str,
+    config: LaunchConfig,
+    device: Device,
+    resources: Resources,
+    *,
+    syncs_grid: bool,
+) -> None:
     from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 
     try:
@@ -163,7 +190,9 @@ def _check_room(kernel: str, config: LaunchConfig, device: Device, resources: Re
     blocks = math.prod(config.grid_dim)
     if blocks > room:
         raise LaunchConfigError(
-            f"a cooperative launch of {kernel} has {blocks} blocks",
+            f"{kernel} has a barrier of the grid, and was launched with {blocks} blocks"
+            if syncs_grid
+            else f"a cooperative launch of {kernel} has {blocks} blocks",
             value=config.grid_dim,
             limit=f"{device} holds {room} of them at once: {held.summary()}",
             remedy="Use fewer blocks, and let each thread do several elements in a loop over "

@@ -9,7 +9,12 @@ from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.contract import Device, Executable, HostShare, LaunchConfig
 from kerneldsl.errors import LaunchConfigError
-from kerneldsl.launch.attributes import NO_ATTRIBUTES, check_attributes, in_clusters
+from kerneldsl.launch.attributes import (
+    NO_ATTRIBUTES,
+    check_attributes,
+    in_clusters,
+    runs_at_once,
+)
 from kerneldsl.launch.decision import is_planned, tiled_config
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.executable import Loaded
@@ -49,7 +54,7 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
         assert shape.grid_dim is not None
         assert shape.block_dim is not None
         config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
-    if shape.launch_attributes != NO_ATTRIBUTES:
+    if shape.launch_attributes != NO_ATTRIBUTES or request.state.traits.syncs_grid:
         config = _add_attributes(request, loaded.executable, config)
     if device.is_shared_out:
         given = None if shape.plan is None else shape.plan.host
@@ -117,8 +122,9 @@ def _add_attributes(request: Request, executable: Executable, config: LaunchConf
     config = replace(
         config,
         cluster_dim=launch_attributes.cluster_dim,
-        is_cooperative=launch_attributes.is_cooperative,
+        is_cooperative=runs_at_once(launch_attributes, request.state.traits, request.device),
     )
     resources = None if executable.device.is_shared_out else executable.resources
-    check_attributes(name, config, executable.device, resources)
+    syncs_grid = request.state.traits.syncs_grid
+    check_attributes(name, config, executable.device, resources, syncs_grid=syncs_grid)
     return config

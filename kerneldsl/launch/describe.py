@@ -9,6 +9,7 @@ from dataclasses import replace
 from kerneldsl.analysis.widening import WideStore
 from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
 from kerneldsl.errors import LaunchConfigError
+from kerneldsl.launch.attributes import runs_at_once
 from kerneldsl.launch.decision import host_members, is_planned, make_problems, wide_stores_of
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.spine import choose_member, compile_for, make_choice, prepare, resources_of
@@ -93,7 +94,7 @@ def _placed(plan: LaunchPlan, request: Request) -> LaunchPlan:
         extent=shape.extent,
         device=str(request.device),
         cluster_dim=shape.launch_attributes.cluster_dim,
-        is_cooperative=shape.launch_attributes.is_cooperative,
+        is_cooperative=runs_at_once(shape.launch_attributes, request.state.traits, request.device),
     )
 
 

@@ -23,6 +23,7 @@ from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, Compiled
 from targets.cpu.fault_text import Description, describe_launch
 from targets.cpu.faults import raise_incomplete, raise_recorded
+from targets.cpu.passes import run_in_passes
 from targets.cpu.signals import (
     current_launch,
     main_thread,
@@ -48,7 +49,7 @@ _MIN_STEP_THREADS = 16 * 1024
 _MIN_SEGMENT = 2048
 #: Longest one, of a kernel without and with loops: a launch can be stopped between two of them.
 _MOST_SEGMENT, _MOST_SEGMENT_OF_LOOPS = 16 * 1024, 512
-_HEADER = struct.Struct("=18q")
+_HEADER = struct.Struct("=19q")
 #: Threads of a kernel without loops in the first piece of a launch, after which it may be stopped.
 _FIRST_THREADS = 1024
 _WORD = struct.Struct("=q")
@@ -72,6 +73,9 @@ class CpuArtifact(Artifact):
     is_element_space: bool = False
     #: Sites of faults in debug mode.
     fault_table: FaultTable | None = field(default=None, repr=False)
+    #: Storage of a block that waits for the others, without dynamic shared memory; ``None`` where
+    #: blocks do not wait.
+    part_bytes: int | None = None
 
     def text(self, form: str) -> str:
         """Return a form of the code: ``"source"`` generated Python, ``"llvm"``, or ``"asm"``."""
@@ -110,17 +114,24 @@ class CpuExecutable(Executable):
             fault = ctypes.addressof(record)
         header = self._header(config, step, units, space, fault)
         buffer = ctypes.create_string_buffer(header + parameters, HEADER_BYTES + len(parameters))
-        layer.run(
-            self.artifact.compiled.address,
-            ctypes.addressof(buffer),
-            -(-units // step),
-            parallel=parallel,
-        )
-        (missing_bytes,) = _WORD.unpack_from(buffer, 8 * MISSING_BYTES_WORD)
-        if missing_bytes:
-            raise_incomplete(self.artifact, missing_bytes)
-        if record is not None:
-            raise_recorded(record.raw, self.artifact, config)
+
+        def run() -> None:
+            layer.run(
+                self.artifact.compiled.address,
+                ctypes.addressof(buffer),
+                -(-units // step),
+                parallel=parallel,
+            )
+            (missing_bytes,) = _WORD.unpack_from(buffer, 8 * MISSING_BYTES_WORD)
+            if missing_bytes:
+                raise_incomplete(self.artifact, missing_bytes)
+            if record is not None:
+                raise_recorded(record.raw, self.artifact, config)
+
+        if self.artifact.part_bytes is None:
+            run()
+        else:
+            run_in_passes(run, buffer, units, self.artifact, config)
 
     def native_entry(self, config: LaunchConfig) -> HostEntry | None:
         """Return the entry, shared among the threads as :meth:`launch` shares it."""
@@ -130,6 +141,8 @@ class CpuExecutable(Executable):
         units, step, space, parallel = self._divide(config, layer)
         if units == 0 or self.artifact.fault_table is not None:
             return None
+        if self.artifact.part_bytes is not None:
+            return None  # the entry is called once for each barrier of the grid
         header = self._header(config, step, units, space, 0)
         steps = -(-units // step)
         is_one_piece = steps == 1 and units <= self._first_units(config, space)
@@ -169,7 +182,7 @@ class CpuExecutable(Executable):
         description, first_units = self.description.address, self._first_units(config, space)
         return _HEADER.pack(
             *(step, units, *space, config.shared_bytes, 0, fault, 0),
-            *(description, 0, thread_key(), first_units, watch_address(), 0),
+            *(description, 0, thread_key(), first_units, watch_address(), 0, 0),
         )
 
     def _first_units(self, config: LaunchConfig, space: tuple[int, ...]) -> int:

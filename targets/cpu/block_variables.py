@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterable
 
 from kerneldsl.analysis.expressions import assigned_names, augmented_value
+from kerneldsl.analysis.grid_barriers import syncs_grid
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
@@ -59,7 +60,8 @@ class BlockVariables:
         private: set[str] = set()
         loops: set[str] = set()
         self._classify(body, block, private, loops, in_loop=False)
-        names = set(block) - private - loops
+        # A block that waits for others keeps nothing: its threads do, in their slots.
+        names = set() if syncs_grid(self.unit) else set(block) - private - loops
         self.loop_names = loops - private - set(block)
         while True:
             self.block_names = names

@@ -20,6 +20,7 @@ word  meaning
 15    units that are run before the launch is asked whether it is stopped, at first
 16    address of what a launch that takes long calls with its own, or 0
 17    when the launch began, in nanoseconds, once a thread has read the clock
+18    address of the storage of all blocks, where they wait for each other, or 0
 ====  ==========================================================
 """
 
@@ -34,6 +35,7 @@ __all__ = [
     "FIRST_UNITS_WORD",
     "HEADER_BYTES",
     "MISSING_BYTES_WORD",
+    "PARTS_WORD",
     "SPACE_WORDS",
     "STOPPED",
     "STOP_WORD",
@@ -43,7 +45,7 @@ __all__ = [
 ]
 
 #: Bytes of the header; the parameter buffer follows.
-HEADER_BYTES = 8 * 18
+HEADER_BYTES = 8 * 19
 #: Words of the header that describe the space.
 SPACE_WORDS = 6
 #: Which word says that there was no scratch memory.
@@ -51,7 +53,7 @@ MISSING_BYTES_WORD = 11
 #: What it says where the launch was stopped.
 STOPPED = -1
 DESCRIPTION_WORD, STOP_WORD, THREAD_KEY_WORD, FIRST_UNITS_WORD = 12, 13, 14, 15
-WATCH_WORD, BEGAN_WORD = 16, 17
+WATCH_WORD, BEGAN_WORD, PARTS_WORD = 16, 17, 18
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from targets.cpu.code import (
     FIRST_UNITS_WORD,
     HEADER_BYTES,
     MISSING_BYTES_WORD,
+    PARTS_WORD,
     SPACE_WORDS,
     STOP_WORD,
     STOPPED,
@@ -86,11 +87,13 @@ def compile_body(
     fastmath: frozenset[str] | bool,
     scratch_bytes: int,
     uses_scratch: bool,
+    waits: bool,
 ) -> Compiled:
     """Compile a generated function and its entry.
 
     The function is from :mod:`targets.cpu.generate`; `scratch_bytes` is the scratch memory of one
-    call, before dynamic shared memory.
+    call, before dynamic shared memory. Where blocks wait for each other, the launch has it for all
+    of them.
 
     Raises `numba.core.errors.NumbaError` as Numba raises it.
     """
@@ -101,7 +104,8 @@ def compile_body(
     result = compiling.compile_function(contexts, function, arguments, None, flags, library=library)
     entry_name = f"{result.fndesc.llvm_func_name}.entry"
     module = library.create_ir_module(f"{function.__name__}.entry")
-    _Entry(contexts.target_context, module, result, layout, scratch_bytes, uses_scratch).build(
+    allocates = uses_scratch and not waits
+    _Entry(contexts.target_context, module, result, layout, scratch_bytes, allocates, waits).build(
         entry_name
     )
     library.add_ir_module(module)
@@ -122,6 +126,7 @@ class _Entry:
     layout: ParameterLayout
     scratch_bytes: int
     uses_scratch: bool
+    waits: bool
     builder: Any = None
     launch: Any = None
 
@@ -143,6 +148,8 @@ class _Entry:
         if self.uses_scratch:
             memory = self.allocate(dynamic)
             scratch = self.aligned(memory)
+        elif self.waits:
+            scratch = builder.inttoptr(self.word(PARTS_WORD), pointer)
         values = [self.word(2 + i) for i in range(SPACE_WORDS)]
         values += [scratch, dynamic, *self.arguments()]
         argument_types = self.result.signature.args

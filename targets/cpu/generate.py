@@ -37,15 +37,17 @@ from targets.cpu.array_variables import CallReplacement, array_variables, take_o
 from targets.cpu.emit import BlockEmitter, ElementEmitter, Slot, Variables
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
+from targets.cpu.grid_loops import write_grid_loops
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import Interchange
 from targets.cpu.intrinsics.table import Exchange, lowering_of
 from targets.cpu.items import Item
 from targets.cpu.liveness import Liveness
+from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
 from targets.cpu.slots import SlotPlacer, slot_statements
-from targets.cpu.storage import SCRATCH, StaticArray, Storage
+from targets.cpu.storage import SCRATCH, STACK_BYTES, StaticArray, Storage
 from targets.cpu.structure import Structure
 from targets.cpu.tiles import TileWriter, tile_operations
 from targets.cpu.typing_probes import ProbeWriter
@@ -58,7 +60,9 @@ __all__ = ["Generated", "generate"]
 _RANGE = ("kd_first", "kd_last")
 _ELEMENT_SPACE = ("kd_segment", "kd_nx", "kd_ny", "kd_nz", "kd_unused_0", "kd_unused_1")
 _BLOCK_SPACE = ("kd_gx", "kd_gy", "kd_gz", "kd_extent_0", "kd_extent_1", "kd_extent_2")
-_MEMORY = (SCRATCH, "kd_dynamic")
+#: The scratch memory of all blocks, each of which has a part; and bytes of dynamic shared memory.
+_PARTS, _DYNAMIC = "kd_parts", "kd_dynamic"
+_MAKE_STATE = "kd_make_state"
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,9 @@ class Generated:
     scratch_bytes: int
     #: Whether it needs any.
     uses_scratch: bool
+    #: Whether blocks wait for each other: each has scratch memory of its own, as long as the launch
+    #: lives, and one call takes it as far as the next barrier of the grid.
+    waits: bool
     #: Sites of faults in debug mode.
     fault_table: FaultTable | None
 
@@ -118,7 +125,8 @@ class _Generator:
         self.infer_unit = infer_unit
         self.unit = inline_block_functions(spec.unit)
         self.names = FreshNames.for_unit(self.unit)
-        self.storage = Storage()
+        self.waits = spec.traits.syncs_grid
+        self.storage = Storage(most_stack_bytes=0 if self.waits else STACK_BYTES)
         self.namespace: dict[str, Any] = {}
         self.sites: list[FaultSite] = []
         #: Variables that hold a thread's own array.
@@ -142,6 +150,9 @@ class _Generator:
     def run(self) -> Generated:
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites)
         tree = isolate_barriers(prepared.tree, self.unit, self.names)
+        if self.waits:
+            write_grid_loops(tree, self.unit, self.names)
+            self.place_state()
         self.place_arrays(tree)
         room = self.place_room()
         tree = replace_ids(tree, self.unit, self.space)
@@ -178,12 +189,15 @@ class _Generator:
             if isinstance(space, ElementSpace)
             else BlockEmitter(origins, space)
         )
-        body = [
-            *slot_statements(slots),
-            *self.axes_of_one(),
-            self.units_loop([*(pure.definition(n) for n in once), *emitter.items(items)]),
-        ]
-        function_tree = self.definition(body, (*_RANGE, *self.space_words()), prepared.parameters)
+        made, definitions = slot_statements(slots), [pure.definition(n) for n in once]
+        if self.waits:
+            blocks = [*made, *definitions, *resumable(items, emitter.items)]
+            body = [*self.axes_of_one(), self.units_loop(blocks)]
+        else:
+            blocks = [*definitions, *emitter.items(items)]
+            body = [*made, *self.axes_of_one(), self.units_loop(blocks)]
+        words = (*_RANGE, *self.space_words())
+        function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
         self.storage.check(self.unit)
         return Generated(
             self.build(function_tree),
@@ -191,6 +205,7 @@ class _Generator:
             isinstance(self.space, ElementSpace),
             self.storage.scratch_bytes,
             self.storage.scratch_bytes > 0 or self.spec.traits.uses_dynamic_shared,
+            self.waits,
             FaultTable(tuple(self.sites)) if self.spec.options.debug else None,
         )
 
@@ -294,6 +309,15 @@ class _Generator:
             for variable, each in self.arrays.items()
         }
 
+    def place_state(self) -> None:
+        """Reserve what says where a block goes on, at the beginning of its storage."""
+        from numba import types as numba_types
+
+        from targets.cpu.intrinsics.memory import slot_maker
+
+        offset = self.storage.place(STATE_BYTES)
+        self.namespace[_MAKE_STATE] = slot_maker(numba_types.int64, (1,), offset)
+
     def storage_statements(self) -> list[ast.stmt]:
         """Return the statements that make the arrays of the block's storage."""
         from targets.cpu.intrinsics.memory import array_maker
@@ -306,7 +330,7 @@ class _Generator:
             self.namespace[maker] = array_maker(
                 static["dtype"], static["shape"], array.copies, offset
             )
-            statements.append(assign(storage, call(maker, load(SCRATCH), load("kd_dynamic"))))
+            statements.append(assign(storage, call(maker, load(SCRATCH), load(_DYNAMIC))))
         return statements
 
     def place_slots(
@@ -359,14 +383,20 @@ class _Generator:
         return loop
 
     def definition(
-        self, body: list[ast.stmt], words: tuple[str, ...], parameters: tuple[str, ...]
+        self,
+        body: list[ast.stmt],
+        words: tuple[str, ...],
+        parameters: tuple[str, ...],
+        *,
+        in_parts: bool = False,
     ) -> ast.FunctionDef:
         """Return a generated function around its statements, with its outside names bound.
 
         The statements are copied: the items they were written from may stand in them more than
-        once, and in other functions too. The arrays of the block are made first.
+        once, and in other functions too. The arrays of the block are made first; `in_parts` says
+        that each block has a part of the memory that is given, and they are made for each.
         """
-        names = [*words, *_MEMORY, *parameters]
+        names = [*words, _PARTS if in_parts else SCRATCH, _DYNAMIC, *parameters]
         if self.spec.options.debug:
             names.append(FAULT)
         arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
@@ -376,8 +406,21 @@ class _Generator:
         place_at(ast.copy_location(tree, self.unit.tree), self.unit.tree)
         self.binder.bind(self.namespace, tree, self.unit, self.private_arrays)
         # Binding has placed the arrays of device functions, behind which dynamic memory begins.
-        tree.body[:0] = self.storage_statements()
+        if in_parts:
+            (loop,) = (each for each in tree.body if isinstance(each, ast.For))
+            loop.body[:0] = self.part_statements()
+        else:
+            tree.body[:0] = self.storage_statements()
         return place_at(tree, self.unit.tree)
+
+    def part_statements(self) -> list[ast.stmt]:
+        """Return the statements that find the block's part of the memory, and what is in it."""
+        from targets.cpu.intrinsics.memory import part_maker
+
+        self.namespace["kd_part"] = part_maker(self.storage.scratch_bytes)
+        part = call("kd_part", load(_PARTS), load("kd_block"), load(_DYNAMIC))
+        state = assign(AT_SLOT, call(_MAKE_STATE, load(SCRATCH)))
+        return [assign(SCRATCH, part), state, *self.storage_statements()]
 
     def build(self, tree: ast.FunctionDef) -> types.FunctionType:
         """Make a generated function from its tree."""

@@ -10,7 +10,17 @@ import ast
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Branch", "ForLoop", "Item", "Leave", "Once", "Threads", "Vote", "WhileLoop"]
+__all__ = [
+    "Branch",
+    "ForLoop",
+    "GridBarrier",
+    "Item",
+    "Leave",
+    "Once",
+    "Threads",
+    "Vote",
+    "WhileLoop",
+]
 
 
 @dataclass(eq=False)
@@ -82,4 +92,9 @@ class Leave:
     statement: ast.Break | ast.Continue
 
 
-Item: TypeAlias = Threads | Once | Vote | Branch | ForLoop | WhileLoop | Leave
+@dataclass(eq=False)
+class GridBarrier:
+    """A barrier of the whole grid: the block goes on when all others have come as far."""
+
+
+Item: TypeAlias = Threads | Once | Vote | Branch | ForLoop | WhileLoop | Leave | GridBarrier

@@ -49,9 +49,10 @@ class StaticArray:
 class Storage:
     """Places storage as it is asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_stack_bytes: int = STACK_BYTES) -> None:
         #: Taken from the stack.
         self.stack_bytes = 0
+        self._most_stack_bytes = most_stack_bytes
         #: Taken from scratch memory; what a launch adds in dynamic shared memory follows.
         self.scratch_bytes = 0
         self._largest: StaticArray | None = None
@@ -59,7 +60,7 @@ class Storage:
     def place(self, nbytes: int) -> int | None:
         """Reserve bytes; return their offset in scratch memory, or ``None`` for the stack."""
         rounded = -(-nbytes // ALIGNMENT) * ALIGNMENT
-        if self.stack_bytes + rounded <= STACK_BYTES:
+        if self.stack_bytes + rounded <= self._most_stack_bytes:
             self.stack_bytes += rounded
             return None
         offset = self.scratch_bytes

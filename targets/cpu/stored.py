@@ -30,6 +30,7 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
     metadata = {
         "entry_name": artifact.entry_name,
         "is_element_space": artifact.is_element_space,
+        "part_bytes": artifact.part_bytes,
         "timings": dict(artifact.timings),
     }
     return {
@@ -57,17 +58,25 @@ def restore(
     try:
         metadata = parse_json(sections["metadata"])
         entry_name, is_element_space = metadata["entry_name"], metadata["is_element_space"]
+        part_bytes = metadata["part_bytes"]
         timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
         source = sections["source"].decode("utf-8", "surrogatepass")
         code = sections["object"]
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
-    if not isinstance(entry_name, str) or not isinstance(is_element_space, bool):
+    if (
+        not isinstance(entry_name, str)
+        or not isinstance(is_element_space, bool)
+        or not isinstance(part_bytes, int | None)
+    ):
         raise UnusableCodeError("the metadata is of other types")
     loaded = load_object(code, entry_name)
     offer_handlers(sections.get("handlers"))
     compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)
-    return CpuArtifact(specialization, entry_name, timings, source, compiled, is_element_space)
+    return CpuArtifact(
+        *(specialization, entry_name, timings, source, compiled, is_element_space),
+        part_bytes=part_bytes,
+    )
 
 
 class StoredLibrary:

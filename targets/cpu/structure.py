@@ -352,7 +352,7 @@ class Structure:
         assert isinstance(lowering, Cut)
         form = lowering.form
         if form is None:
-            return []  # the end of the items before it is the barrier
+            return [*lowering.items]  # the end of the items before it is the barrier of a block
         if target is None:
             return [Vote(self.names.make("vote"), form, call.args[0], guards)]
         if target in self.variables.block_names:

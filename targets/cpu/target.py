@@ -102,6 +102,7 @@ class CpuCompiler(Compiler):
                     fastmath=numba_flags(specialization),
                     scratch_bytes=generated.scratch_bytes,
                     uses_scratch=generated.uses_scratch,
+                    waits=generated.waits,
                 )
         except KernelError:
             raise
@@ -122,6 +123,7 @@ class CpuCompiler(Compiler):
             compiled,
             generated.is_element_space,
             generated.fault_table,
+            generated.scratch_bytes if generated.waits else None,
         )
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:

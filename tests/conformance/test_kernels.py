@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.analysis.grid_barriers import syncs_grid
 from kerneldsl.memory.geometry import ArrayGeometry
 from tests.conformance.kernels import CASES, QUICK_CASES
 from tests.support.cases import Case, copy_arguments, kind_of, owner_of
 from tests.support.extent import full_beyond
 from tests.support.native import fill_budgets, is_native, require_native
+from tests.support.python_kernels import unit_of
 from tests.support.targets import target_names
 
 
@@ -80,7 +82,9 @@ def test_prepared_case(computing_target: str, case: Case, rng: np.random.Generat
         is_empty = case.extent is not None and 0 in case.extent
         # A GPU's arrays are promised to be apart, or one and the same; others go through Python.
         is_promised = computing_target == "cpu" or not overlap_in_part(args)
-        with is_native(launch, expected=is_promised and not is_empty):
+        # Launches with a barrier of the grid go through Python everywhere.
+        waits = syncs_grid(unit_of(case.kernel))
+        with is_native(launch, expected=is_promised and not is_empty and not waits):
             bound()
         kd.synchronize()
         after = args if computing_target == "cpu" else on_host(given)

@@ -26,6 +26,16 @@ def _behind_a_barrier(x, out):
     out[i] += x[0]
 
 
+def _behind_a_barrier_of_the_grid(x, out):
+    i = kd.grid(1)
+    out[i] = x[0]
+    kd.grid_group().sync()
+    if i == 7:
+        x[0] = 3.0
+    kd.grid_group().sync()
+    out[i] += x[0]
+
+
 def _behind_a_fence(x, out):
     i = kd.grid(1)
     out[i] = x[0]
@@ -59,6 +69,7 @@ def _behind_a_warp_barrier(x, out):
     "function",
     [
         _behind_a_barrier,
+        _behind_a_barrier_of_the_grid,
         _behind_a_fence,
         _behind_an_atomic,
         _behind_a_warp_barrier,

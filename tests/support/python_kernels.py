@@ -23,7 +23,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from tests.support.groups import GROUPS
-from tests.support.simt import STOPS, Launch, Stop, Thread
+from tests.support.simt import GRID_BARRIER, STOPS, Launch, Stop, Thread
 from tests.support.vectors import VECTORS
 
 __all__ = ["Language", "PausingThread", "python_function", "simulate", "simulate_forall", "unit_of"]
@@ -60,6 +60,9 @@ class Language:
     def _shared_array(self, shape: Any, dtype: Any) -> Any:
         frame = sys._getframe(1)
         return self.turn.thread.shared_array((frame.f_code, frame.f_lineno), shape, dtype)
+
+    def grid_group(self) -> Any:
+        return types.SimpleNamespace(sync=lambda: self._wait(GRID_BARRIER, ()))
 
     def syncwarp(self, mask: int = 0xFFFFFFFF) -> None:
         self._wait("syncwarp", (mask,))
@@ -178,7 +181,7 @@ def _rebind(function: Callable[..., Any], language: Language, done: dict[int, An
 
     code = function.__code__
     names = _names_in(code)
-    language.can_wait |= not names.isdisjoint({*STOPS, *GROUPS, "chain"})
+    language.can_wait |= not names.isdisjoint({*STOPS, *GROUPS, "chain", "grid_group"})
     scope = {k: replace(v) if k in names else v for k, v in function.__globals__.items()}
     cells = tuple(types.CellType(replace(c.cell_contents)) for c in function.__closure__ or ())
     made = types.FunctionType(code, scope, function.__name__, function.__defaults__, cells)

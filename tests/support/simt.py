@@ -22,7 +22,16 @@ from tests.support.tile_words import TILE_WORDS, of_tile
 from tests.support.vectors import VECTORS, VectorArray, VectorMaker, view
 from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
 
-__all__ = ["BARRIERS", "STOPS", "Body", "DivergentBarrierError", "Launch", "Stop", "Thread"]
+__all__ = [
+    "BARRIERS",
+    "GRID_BARRIER",
+    "STOPS",
+    "Body",
+    "DivergentBarrierError",
+    "Launch",
+    "Stop",
+    "Thread",
+]
 
 #: What all threads of a block wait at that live.
 BARRIERS = frozenset(
@@ -33,6 +42,8 @@ BARRIERS = frozenset(
         *(f"tile.{word}" for word in TILE_WORDS),
     )
 )
+#: What all threads of a launch wait at, those that have ended included.
+GRID_BARRIER = "grid_group.sync"
 #: What the lanes of a warp meet at that reach it together.
 _MEETINGS = frozenset(f"warp.{word}" for word in GROUP_WORDS)
 #: What the lanes of a warp wait at that a mask names and that live.
@@ -40,7 +51,7 @@ _OF_WARPS = EXCHANGES | {"syncwarp"}
 #: The mask where none is given.
 _ALL_LANES = 0xFFFFFFFF
 #: All that a thread waits at.
-STOPS = BARRIERS | _OF_WARPS | _MEETINGS
+STOPS = BARRIERS | _OF_WARPS | _MEETINGS | {GRID_BARRIER}
 
 _Place = tuple[int, int, int]
 #: Where a thread waits, and with which arguments. The name of the call is first; of what lanes meet
@@ -49,7 +60,7 @@ Stop = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 class DivergentBarrierError(Exception):
-    """Threads of a block wait at different barriers."""
+    """Threads of a block or a grid wait at different barriers."""
 
 
 class Body(Protocol):
@@ -240,13 +251,17 @@ class Launch:
         Raises
         ------
         DivergentBarrierError
-            Threads of a block wait at different barriers.
+            Threads of a block or a grid wait at different barriers.
         """
         with np.errstate(all="ignore"):
-            for block in self._order(_places(self.grid_dim)):
-                shared: dict[Any, Any] = {}
-                threads = [Thread(self, block, t, shared) for t in _places(self.block_dim)]
-                self._run_block({thread.linear: start(thread) for thread in threads})
+            blocks = [self._run_block(place, start) for place in _places(self.grid_dim)]
+            while blocks:
+                blocks = self._order(blocks)
+                waiting = [block for block in blocks if next(block, None) is not None]
+                if waiting and len(waiting) < len(blocks):
+                    ended = len(blocks) - len(waiting)
+                    raise DivergentBarrierError(f"{ended} blocks never reach the grid's barrier")
+                blocks = self._order(waiting)
 
     def undefined(self, shape: Any, dtype: Any) -> Any:
         """Return an array with the contents of none; others where the order is reversed."""
@@ -261,8 +276,14 @@ class Launch:
         found = list(things)
         return found[::-1] if self._is_reversed else found
 
-    def _run_block(self, threads: dict[int, Body]) -> None:
-        """Run to the next barrier, answer it, and so on; those that have ended take no part."""
+    def _run_block(self, place: _Place, start: Callable[[Thread], Body]) -> Iterator[bool]:
+        """Run to the next barrier, answer it, and so on; those that have ended take no part.
+
+        It yields at barriers of the grid.
+        """
+        shared: dict[Any, Any] = {}
+        made = [Thread(self, place, each, shared) for each in _places(self.block_dim)]
+        threads = {thread.linear: start(thread) for thread in made}
         ready: dict[int, Any] = dict.fromkeys(threads)
         stops: dict[int, Stop] = {}
         while ready:
@@ -272,6 +293,10 @@ class Launch:
                     stops[number] = threads[number].send(ready[number])
                 except StopIteration:
                     continue
+            if [stop[0][0] for stop in stops.values()] == [GRID_BARRIER] * len(threads):
+                yield True
+                ready = dict.fromkeys(threads)
+                continue
             ready = (
                 _met_in_warps(stops)
                 or _met_together(stops)
@@ -314,7 +339,7 @@ def _met_together(stops: dict[int, Stop]) -> dict[int, Any]:
 def _met(stops: dict[int, Stop], threads: int, chains: Chains) -> dict[int, Any]:
     """The answer of the barrier at which all threads are that live, of the block's `threads`."""
     places = {place for place, _ in stops.values()}
-    if len(places) > 1 or any(place[0] in _OF_WARPS for place in places):
+    if len(places) > 1 or any(place[0] in (*_OF_WARPS, GRID_BARRIER) for place in places):
         raise DivergentBarrierError(f"threads wait at {places}")
     if places:
         group, _, word = next(iter(places))[0].partition(".")

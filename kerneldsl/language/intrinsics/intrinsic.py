@@ -242,6 +242,13 @@ class Intrinsic:
         """Return whether it is a barrier that every thread of a scope must reach."""
         return self.is_barrier and self.scope >= scope
 
+    def orders_memory(self, scope: Scope) -> bool:
+        """Return whether threads of a scope see behind it what was written before it.
+
+        A chain orders nothing between blocks but the values it is given.
+        """
+        return self.synchronizes(scope) and (scope < Scope.GRID or Effect.FENCE in self.effect)
+
     @property
     def is_of_block(self) -> bool:
         """True if the threads of a block do it as one, so that all are given the same."""

@@ -11,6 +11,7 @@ from kerneldsl.language.intrinsics import (
     cached,
     chains,
     expert,
+    grids,
     groups,
     lanes,
     memory,
@@ -25,7 +26,20 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 __all__ = ["INTRINSICS", "find_intrinsic"]
 
 _KINDS = (
-    *(places, barriers, lanes, groups, chains, values, memory, cached, vectors, views, atomics),
+    *(
+        places,
+        barriers,
+        lanes,
+        groups,
+        chains,
+        grids,
+        values,
+        memory,
+        cached,
+        vectors,
+        views,
+        atomics,
+    ),
     *(tiles, expert),
 )
 

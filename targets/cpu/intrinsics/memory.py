@@ -18,7 +18,15 @@ from numba.extending import intrinsic, models, register_model
 from kerneldsl.lowering.numba_internals.arrays import array_value, make_array, suspend_emission
 from kerneldsl.lowering.types import element_type
 
-__all__ = ["SlotType", "array_maker", "array_view", "load_slot", "slot_maker", "store_slot"]
+__all__ = [
+    "SlotType",
+    "array_maker",
+    "array_view",
+    "load_slot",
+    "part_maker",
+    "slot_maker",
+    "store_slot",
+]
 
 _I64 = ir.IntType(64)
 #: Vector loads of any width the host has may start at this alignment.
@@ -40,6 +48,24 @@ def _reserve(builder: Any, storage: Any) -> Any:
 def _in_scratch(builder: Any, scratch: Any, offset: int) -> Any:
     # Computed as a number, an address could be of anything for LLVM's alias analysis.
     return builder.gep(scratch, [_I64(offset)], inbounds=True)
+
+
+def part_maker(nbytes: int) -> Callable[..., Any]:
+    """Make the intrinsic ``part(memory, block, dynamic_bytes) -> memory`` of the storage of blocks.
+
+    Each block has so many bytes of it and the dynamic ones, rounded up to the alignment.
+    """
+
+    @intrinsic
+    def part(typingctx: Any, memory: Any, block: Any, dynamic_bytes: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            whole = builder.add(args[2], _I64(nbytes + _ALIGNMENT - 1))
+            each = builder.and_(whole, _I64(-_ALIGNMENT))
+            return builder.gep(args[0], [builder.mul(args[1], each)], inbounds=True)
+
+        return types.voidptr(types.voidptr, types.int64, types.int64), generate
+
+    return part  # type: ignore[no-any-return]
 
 
 # -- arrays of a block or a thread ------------------------------------------------------------

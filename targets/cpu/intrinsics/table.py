@@ -25,6 +25,7 @@ from targets.cpu.intrinsics.chains import chain_operation
 from targets.cpu.intrinsics.groups.table import GROUPS
 from targets.cpu.intrinsics.operations import operation
 from targets.cpu.intrinsics.warp import Exchange
+from targets.cpu.items import GridBarrier, Item
 
 __all__ = [
     "LOWERINGS",
@@ -56,6 +57,8 @@ class Cut:
 
     #: How the predicates of a vote are combined: see :class:`targets.cpu.items.Vote`.
     form: str | None = None
+    #: What a barrier without a vote is, where that is more than the end of the items before it.
+    items: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,7 @@ LOWERINGS: dict[str, Lowering] = {
     "syncthreads_and": Cut("and"),
     "syncthreads_or": Cut("or"),
     "syncwarp": Cut(),
+    "grid_group.sync": Cut(items=(GridBarrier(),)),
     **warp.EXCHANGES,
     **warp_values.EXCHANGES,
     "block.count": Cut("count"),

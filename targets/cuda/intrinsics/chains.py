@@ -24,14 +24,13 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.chains import Before, Climb, Nodes, SequentialLookBack, State
-from kerneldsl.lowering.faults import FAULT_FIELDS
 from kerneldsl.lowering.groups import Combination, combination
 from kerneldsl.lowering.loops import loop_while
-from targets.cuda.compile.calling import FAULT
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
 from targets.cuda.intrinsics.groups.threads import Block, barrier
 from targets.cuda.intrinsics.ids import read_register
+from targets.cuda.intrinsics.records import DEVICE_ORDER, has_failed
 from targets.cuda.intrinsics.shuffles import shuffle
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
@@ -39,9 +38,7 @@ __all__ = ["EMITTERS"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
-_ORDER = 'syncscope("device") monotonic'
 _ALL_LANES = 0xFFFFFFFF
-_STATE_OFFSET = next(offset for name, _, offset in FAULT_FIELDS if name == "state")
 #: Where a block keeps what :func:`_next` has learnt: the launch, and of which state it is.
 _LAUNCH, _OWNER = 4, 8
 #: A slot of the block that no level of nodes uses.
@@ -52,7 +49,7 @@ _LONG_CHAIN, _SLEEP_NS = 1024, 1500
 
 
 def _next(call: Call) -> ir.Value:
-    builder, state = call.builder, State.of(call, _ORDER)
+    builder, state = call.builder, State.of(call, DEVICE_ORDER)
     block = Block(builder, _I64)
     with builder.if_then(builder.icmp_unsigned("==", block.thread, _I32(0))):
         word = state.count_part()
@@ -64,7 +61,7 @@ def _next(call: Call) -> ir.Value:
 
 
 def _before(call: Call) -> ir.Value:
-    builder, state = call.builder, State.of(call, _ORDER)
+    builder, state = call.builder, State.of(call, DEVICE_ORDER)
     found = combination("chain.before", call)
     block = Block(builder, found.value_type)
     nodes = Nodes(state, found.value_type, _launch(state, block))
@@ -201,7 +198,7 @@ class _LookBack:
             with builder.if_then(builder.load(is_waiting)):
                 is_there, value = self._nodes.look(node)
                 builder.store(value, found)
-                is_over = builder.or_(is_there, _has_failed(builder))
+                is_over = builder.or_(is_there, has_failed(builder))
                 builder.store(builder.not_(is_over), is_waiting)
             waiting = [_I32(_ALL_LANES), builder.load(is_waiting)]
             any_waiting = call_nvvm(builder, "vote.any.sync", _I1, waiting)
@@ -245,27 +242,13 @@ class _ThreadLookBack(SequentialLookBack):
         with loop_while(builder, lambda: builder.load(goes_on)):
             is_there, value = self.nodes.look(node)
             builder.store(value, found)
-            is_over = builder.or_(is_there, _has_failed(builder))
+            is_over = builder.or_(is_there, has_failed(builder))
             builder.store(builder.not_(is_over), goes_on)
         return builder.load(found)
 
 
 def _sleep(builder: ir.IRBuilder) -> None:
     call_by_architecture(builder, "nanosleep", ir.VoidType(), [_I32(_SLEEP_NS)])
-
-
-def _has_failed(builder: ir.IRBuilder) -> ir.Value:
-    """Return whether a thread of the launch has failed, which may never publish its node.
-
-    Only in debug mode is there a record that says so.
-    """
-    record = builder.function.args[FAULT]
-    result = cgutils.alloca_once_value(builder, _I1(0))
-    with builder.if_then(builder.icmp_unsigned("!=", record, record.type(None))):
-        place = builder.gep(record, [_I64(_STATE_OFFSET)])
-        state = builder.load_atomic(builder.bitcast(place, _I32.as_pointer()), _ORDER, 4)
-        builder.store(builder.icmp_unsigned("!=", state, _I32(0)), result)
-    return builder.load(result)
 
 
 EMITTERS: dict[str, Emitter] = {"chain.next": _next, "chain.before": _before}

@@ -13,6 +13,7 @@ from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cuda.intrinsics import (
     atomics,
     chains,
+    grids,
     ids,
     inline,
     memory,
@@ -34,6 +35,7 @@ EMITTERS: dict[str, Emitter] = {
     **warp.EMITTERS,
     **groups.EMITTERS,
     **chains.EMITTERS,
+    **grids.EMITTERS,
     **memory.EMITTERS,
     **atomics.EMITTERS,
     **scalars.EMITTERS,

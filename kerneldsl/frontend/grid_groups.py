@@ -1,0 +1,105 @@
+"""Write ``kd.grid_group().sync()`` as a call of one name: the group of a grid is no value.
+
+The group may have a name in the function, as numba.cuda's has: ``g = kd.grid_group()`` and
+``g.sync()``.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from typing import NoReturn
+
+from kerneldsl.frontend.names import local_constants
+from kerneldsl.frontend.report import Reporter
+from kerneldsl.frontend.resolve import Scope
+from kerneldsl.language.intrinsics.grids import grid_group
+
+__all__ = ["name_grid_groups"]
+
+#: The last part of what a call of which gives the group, here and in numba.cuda.
+_NAMES = ("grid_group", "this_grid")
+_FOREIGN = "cg.this_grid"
+
+
+def name_grid_groups(tree: ast.FunctionDef, scope: Scope, reporter: Reporter) -> None:
+    """Rewrite calls of a grid's group in place: ``kd.grid_group().sync`` is ``kd.grid_group.sync``.
+
+    A variable that is the group of a grid, and nothing else, is left out.
+
+    Raises `UnsupportedConstructError` where the group is used otherwise.
+    """
+    if any(_last_name(node) in _NAMES for node in ast.walk(tree)):
+        _Naming(tree, scope, reporter).visit(tree)
+
+
+def _last_name(node: ast.AST) -> str | None:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case _:
+            return None
+
+
+class _Naming(ast.NodeTransformer):
+    def __init__(self, tree: ast.FunctionDef, scope: Scope, reporter: Reporter) -> None:
+        self._scope = scope
+        self._reporter = reporter
+        #: Variables that are the group, to the function that gives it.
+        self._named = {
+            name: node.func
+            for name, node in local_constants(tree).items()
+            if isinstance(node, ast.Call) and self._is_group(node)
+        }
+
+    def _is_group(self, node: ast.Call) -> bool:
+        """Return whether a call gives the group of the grid."""
+        if _last_name(node.func) not in _NAMES or not self._scope.is_outside(node.func):
+            return False
+        found = self._scope.resolve(node.func)
+        return found.foreign == _FOREIGN or (found.value is grid_group and not found.rest)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        match node.targets:
+            case [ast.Name(id=name)] if name in self._named:
+                return ast.copy_location(ast.Pass(), node)
+        self.generic_visit(node)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        match node.value:
+            case ast.Name(id=name) if name in self._named:
+                function = copy.deepcopy(self._named[name])
+            case ast.Call(func=function) as call if self._is_group(call):
+                self._check(call)
+            case _:
+                self.generic_visit(node)
+                return node
+        if node.attr != "sync":
+            self._fail(node, f"The group of a grid has no {node.attr!r}")
+        node.value = ast.copy_location(function, node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if self._is_group(node):
+            self._check(node)
+            self._fail(node, "The group of a grid is used as a value")
+        self.generic_visit(node)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._named:
+            self._fail(node, "The group of a grid is used as a value")
+        return node
+
+    def _check(self, call: ast.Call) -> None:
+        if call.args or call.keywords:
+            self._fail(call, "The group of a grid is given arguments")
+
+    def _fail(self, node: ast.AST, what: str) -> NoReturn:
+        self._reporter.fail(
+            node,
+            what,
+            "Write kd.grid_group().sync(), or g = kd.grid_group() once, and g.sync()",
+            limit="It has the barrier sync(), and is no value",
+        )

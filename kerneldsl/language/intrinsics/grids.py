@@ -1,0 +1,35 @@
+"""Declare what all threads of a launch do together.
+
+References
+----------
+CUDA C++ Programming Guide, section "Grid Synchronization" of "Cooperative Groups".
+"""
+
+from __future__ import annotations
+
+from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, IntrinsicGroup, Scope, Typing
+
+__all__ = ["grid_group"]  # what is listed here is of the language
+
+
+class _GridGroup(IntrinsicGroup):
+    """All threads of a launch: a kernel writes ``kd.grid_group().sync()``, as numba.cuda has it."""
+
+    def __call__(self) -> _GridGroup:
+        """Return the group, which has a meaning in a kernel alone."""
+        return self
+
+
+grid_group = _GridGroup(
+    "grid_group",
+    {
+        "sync": Intrinsic(
+            "grid_group.sync",
+            "Wait until every thread of the launch is here, and see what they wrote; "
+            "`kd.grid_group().sync()` in a kernel.",
+            Typing.NOTHING,
+            effect=Effect.BARRIER | Effect.FENCE,
+            scope=Scope.GRID,
+        ),
+    },
+)

@@ -1,0 +1,92 @@
+"""Write the loops that hold a barrier of the grid so that a block can leave and enter them again.
+
+``for i in range(a, b): body`` becomes ::
+
+    low = a
+    high = b
+    count = len(range(low, high))
+    step = 0
+    while step < count:
+        i = the item of range(low, high) with the number step
+        step = step + 1
+        body
+
+of which every variable can be stored while the block waits for the others.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+
+from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.library_names import library_name
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.grids import grid_group
+from kerneldsl.language.intrinsics.intrinsic import Typing
+
+__all__ = ["write_grid_loops"]
+
+
+def _holds_grid_barrier(node: ast.AST, unit: FunctionUnit) -> bool:
+    """Return whether a barrier of the grid stands in a statement."""
+    uses = (unit.use_of(inner) for inner in ast.walk(node))
+    return any(use is not None and use.intrinsic is grid_group.sync for use in uses)
+
+
+def write_grid_loops(tree: ast.FunctionDef, unit: FunctionUnit, names: FreshNames) -> None:
+    """Rewrite loops over a range in place.
+
+    Raises `UnsupportedConstructError` for a loop with such a barrier over anything else, and for a
+    chain: a block that waits for another one's part may be before it in a pass.
+    """
+    for name, use in unit.uses.items():
+        if use.intrinsic.typing in (Typing.CHAIN_NEXT, Typing.CHAIN):
+            raise UnsupportedConstructError(
+                f"kd.{use.intrinsic.name} is in a kernel with a barrier of the grid",
+                where=unit.locate_use(name),
+                limit="On the CPU blocks take turns between such barriers, and their order is not "
+                "that of a chain's parts",
+                remedy="Use two kernels, or add up over the grid: each block stores its sum, and "
+                "reads those before it behind kd.grid_group().sync()",
+            )
+    _Loops(unit, names).visit(tree)
+
+
+class _Loops(ast.NodeTransformer):
+    def __init__(self, unit: FunctionUnit, names: FreshNames) -> None:
+        self._unit = unit
+        self._names = names
+
+    def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
+        self.generic_visit(node)
+        if not _holds_grid_barrier(node, self._unit):
+            return node
+        iterable = node.iter
+        if (
+            not isinstance(iterable, ast.Call)
+            or library_name(iterable.func, self._unit.namespace) != "range"
+            or any(isinstance(argument, ast.Starred) for argument in iterable.args)
+        ):
+            raise UnsupportedConstructError(
+                "on the CPU a loop with a barrier of the grid runs over a range alone",
+                where=self._unit.locate(iterable),
+                remedy="Loop over range(…), and take the item by its number",
+            )
+        out: list[ast.stmt] = []
+        bounds: list[ast.expr] = []
+        for argument in iterable.args:
+            name = self._names.make("bound")
+            out.append(assign(name, argument))
+            bounds.append(load(name))
+        step, count = self._names.make("step"), self._names.make("count")
+        out.append(assign(count, call("kd_len", call("kd_range", *bounds))))
+        out.append(assign(step, ast.Constant(0)))
+        item = call("kd_range_item", load(step), *copy.deepcopy(bounds))
+        following = ast.BinOp(load(step), ast.Add(), ast.Constant(1))
+        body = [ast.Assign([node.target], item), assign(step, following), *node.body]
+        out.append(ast.While(ast.Compare(load(step), [ast.Lt()], [load(count)]), body, []))
+        return [place_at(statement, node) for statement in out]
