@@ -45,7 +45,7 @@ def test_what_is_inferred_is_numbas_type() -> None:
     """Of the conformance kernels, generated programs and all that they call."""
     infer = get_target("cpu").compiler.typed_unit
     known = unknown = 0
-    for name, gathered, kinds in sample(list(gathered_kernels(150)), 50):
+    for name, gathered, kinds in sample(list(gathered_kernels(150)), 56):
         for unit in infer(gathered, tuple(kinds)).reachable():
             some, others = check(name, unit)
             known, unknown = known + some, unknown + others
