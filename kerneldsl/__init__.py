@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from kerneldsl.kernels.decorators import func as func, kernel as kernel
     from kerneldsl.kernels.kernel import DeviceFunction as DeviceFunction, Kernel as Kernel
     from kerneldsl.kernels.launches import BoundLaunch as BoundLaunch, Launch as Launch
+    from kerneldsl.kernels.tuned import tune as tune
     from kerneldsl.language.intrinsics.atomics import atomic as atomic
     from kerneldsl.language.intrinsics.barriers import (
         syncthreads as syncthreads,
@@ -315,6 +316,7 @@ _MODULES = {
     "kerneldsl.kernels.decorators": "func kernel",
     "kerneldsl.kernels.kernel": "DeviceFunction Kernel",
     "kerneldsl.kernels.launches": "BoundLaunch Launch",
+    "kerneldsl.kernels.tuned": "tune",
     "kerneldsl.language.intrinsics.atomics": "atomic",
     "kerneldsl.language.intrinsics.barriers": (
         "syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp threadfence "

@@ -8,11 +8,11 @@ whatever it does not know.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol
 
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.kernels.tunable import TunableLaunch
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
 from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.process_owned import ProcessOwned
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.launch.timing import Timing
     from kerneldsl.planner.plan import LaunchPlan
-    from kerneldsl.tuning.report import TuningReport
 
     class _Kernel(Protocol):
         """Interface of a kernel that a launch uses."""
@@ -49,7 +48,7 @@ _MAX_TABLES = 4
 _MAX_SAMPLES = 100_000
 
 
-class Launch(ProcessOwned, Generic[P]):
+class Launch(TunableLaunch, ProcessOwned, Generic[P]):
     """A kernel with the shape of its launch: call it with the kernel's arguments.
 
     Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``. Type checkers compare the
@@ -64,6 +63,7 @@ class Launch(ProcessOwned, Generic[P]):
         self.kernel = kernel
         self._dispatcher = kernel._dispatcher
         self._shape = shape
+        shape.tuning = getattr(kernel, "_tuning", None)
         #: What the native launcher knows of this launch.
         self._tables: tuple[Any, ...] = ()
         #: Launches through Python, and after how many the native launcher is tried (again).
@@ -117,6 +117,7 @@ class Launch(ProcessOwned, Generic[P]):
 
     def _launch(self, args: tuple[Any, ...]) -> None:
         """Launch through Python."""
+        self._tune_first(args)
         self._dispatcher.launch(self._shape, args)
         self._slow_count = count = self._slow_count + 1
         has_come_to_be_timed = False
@@ -277,77 +278,6 @@ class Launch(ProcessOwned, Generic[P]):
             includes="the Python call, the launch, the kernel"
             + ("" if device.shares_host_memory else ", and the copies of NumPy arguments"),
         )
-
-    @shorten_errors
-    def tune(
-        self,
-        *args: Any,
-        budget: float | str = "5s",
-        reference: Callable[..., Any] | None = None,
-        rtol: float | None = None,
-        before: Callable[[], object] | None = None,
-        progress: Callable[[str], object] | None = None,
-        **named: Any,
-    ) -> TuningReport:
-        """Measure the plans of this launch; later launches of its kind take the fastest.
-
-        Of its kind are launches of this kernel with arguments of the same types, over extents of
-        the same class, on a device of the same name with the same driver, in this process and,
-        through the cache on disk, in others. Each measurement is kept as it is made.
-
-        Parameters
-        ----------
-        *args, **named
-            As for the launch, on a GPU with device arrays. What the kernel writes holds in the end
-            what it held before.
-        budget : float or str, optional
-            Seconds, ``"5s"``, ``"2min"``; ``"full"`` to measure every plan; ``"cached"`` to take
-            what was measured before and measure nothing. Within a time, plans are measured in the
-            order in which they are likely to be the fastest, until no other is.
-        reference : callable, optional
-            Computes from the arguments what the kernel should write: an array, or a tuple with one
-            for each that it writes. By default what the planner's own choice computes is right. A
-            plan with other results is not taken.
-        rtol : float, optional
-            How far results in floating point may differ, relative to the largest element; by
-            default the square root of the precision of the element type.
-        before : callable, optional
-            Called before each launch that is timed, to empty caches for instance.
-        progress : callable, optional
-            Called with a line of text after each plan.
-
-        Returns
-        -------
-        TuningReport
-            What was measured. Its `plan` can be given to ``forall``.
-
-        Raises
-        ------
-        LaunchConfigError
-            If there is nothing to choose: grid and block, a plan or a member are given.
-        ArgumentTypeError
-            For NumPy arrays on a device to which they would be copied.
-        """
-        from kerneldsl.streams.current import refuse_waiting
-        from kerneldsl.tuning.tune import TuningOptions, read_budget, tune
-
-        refuse_waiting()
-        given = self._in_order(args, named)
-        seconds, is_exhaustive = read_budget(budget)
-        shape = self._shape
-
-        def launch_with(plan: LaunchPlan) -> Launch[Any]:
-            assert shape.extent is not None
-            kernel: Any = self.kernel
-            return kernel.forall(*shape.extent, stream=shape.stream, plan=plan)  # type: ignore[no-any-return]
-
-        options = TuningOptions(seconds, is_exhaustive, reference, rtol, before, progress)
-        report = tune(self._request(given), given, launch_with, options)
-        if _is_native:  # what it knows of launches made so far has another plan
-            from kerneldsl.launch.native.machine import begin_generation
-
-            begin_generation()
-        return report
 
     def __repr__(self) -> str:
         shape = self._shape

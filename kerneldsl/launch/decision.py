@@ -32,6 +32,7 @@ from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.measured import candidate_of, read_choice
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
+from kerneldsl.launch.tuning_policy import policy_for
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Choice, Problem, choose
 from kerneldsl.planner.limits import DeviceOccupancyLimits
@@ -106,7 +107,7 @@ def decide(
     assert shape.extent is not None
     measured = _measured(request)
     if measured is not None:
-        found = Choice(measured, {})
+        found = Choice(measured, {}, is_measured=True)
     elif not is_planned(request):
         found = Choice(Candidate(shape.block_dim or (1, 1, 1)), {})
     elif shape.space is not None and request.device.is_shared_out:
@@ -136,6 +137,8 @@ def settle(request: Request, choice: Choice) -> None:
 def _measured(request: Request) -> Candidate | None:
     """Return the candidate that was the fastest when the launch was tuned, if it was."""
     if request.shape.plan is not None or request.device.is_described:
+        return None
+    if not policy_for(request.shape).budget.uses_records:
         return None
     known = read_choice(request)
     return None if known is None else candidate_of(known, request)

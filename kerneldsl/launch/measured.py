@@ -21,6 +21,7 @@ from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare
 from kerneldsl.launch.artifact import find_key
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.specialize import specialize_anew
+from kerneldsl.launch.tuning_policy import CacheState
 from kerneldsl.planner.candidates import Candidate, extent_class
 from kerneldsl.utilities.untrusted import parse_json
 
@@ -85,8 +86,8 @@ class Measured:
     problem: str = ""
 
 
-def measurement_key(request: Request, plan: PlanChoices) -> Key:
-    """Return the key of a plan's measurement.
+def measurement_key(request: Request, plan: PlanChoices, cache: CacheState = "warm") -> Key:
+    """Return the key of a plan's measurement, with the last cache in a state.
 
     `request` is that of the member, where the kernel has a space. Raises `UncacheableError`.
     """
@@ -95,6 +96,7 @@ def measurement_key(request: Request, plan: PlanChoices) -> Key:
         "entry": "measurement",
         "block": str(plan.block_dim),
         "share": str(plan.host),
+        **({} if cache == "warm" else {"cache": cache}),
         **_where(request),
     }
     return Key({**made.components, **about})

@@ -12,6 +12,7 @@ from kerneldsl.planner.candidates import block_shapes, extent_class, grid_ends
 from kerneldsl.streams.current import BaseStream
 
 if TYPE_CHECKING:
+    from kerneldsl.launch.tuning_policy import TuningPolicy
     from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.planner.space import Member, Space
 
@@ -45,6 +46,7 @@ class LaunchShape:
         "space",
         "stream",
         "tile",
+        "tuning",
     )
 
     def __init__(
@@ -79,6 +81,8 @@ class LaunchShape:
         #: The kernel's space, while the member is open; the member, once it is not.
         self.space = space
         self.member = member
+        #: How the kernel's launches are tuned, where ``@kd.tune`` says it.
+        self.tuning: TuningPolicy | None = None
         #: What is planned for: a class of extents, or the block and mapping of a given plan.
         self.planned_for: Any = None
         if plan is not None:
@@ -119,13 +123,14 @@ class LaunchShape:
             self.launch_attributes,
             member=member,
         )
+        made.tuning = self.tuning
         if extent is None:
             self._shapes[member] = made
         return made
 
     def in_stream(self, stream: Any) -> LaunchShape:
         """Return the same shape in another stream, where a plan for this device counts no more."""
-        return LaunchShape(
+        made = LaunchShape(
             self.grid_dim,
             self.block_dim,
             self.extent,
@@ -136,6 +141,8 @@ class LaunchShape:
             space=self.space,
             member=self.member,
         )
+        made.tuning = self.tuning
+        return made
 
     def planned_within(self, limits: DeviceLimits) -> Any:
         """Return what is planned for where threads do not walk on: classes end where grids do."""

@@ -238,6 +238,8 @@ class Choice(NamedTuple):
     candidate: Candidate
     #: What was compiled, and what it takes.
     compiled: Compiled
+    #: Whether measurements decided, not the model.
+    is_measured: bool = False
 
 
 def choose(

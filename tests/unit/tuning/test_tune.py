@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +15,11 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.launch.measured import Measured, PlanChoices
-from kerneldsl.tuning import tune as tuning
+from kerneldsl.launch.measured import PlanChoices
+from kerneldsl.launch.tuning_policy import Budget, read_budget
 from kerneldsl.tuning.measuring import median_interval
-from kerneldsl.tuning.tune import read_budget
 from tests.cache.programs import ROOT, run_script
 from tests.support.launched import null_in_use
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERNELDSL_CACHE", "1")
-    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def timed_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[PlanChoices], float]], None]:
-    """Replace the clock: a plan takes as long as a function of it says."""
-
-    def install(clock: Callable[[PlanChoices], float]) -> None:
-        def measure(session: Any, plan: PlanChoices) -> Measured:
-            time = clock(plan)
-            return Measured(time, time, time, 7)
-
-        monkeypatch.setattr(tuning._Session, "_measure", measure)
-
-    return install
 
 
 def make_sums(*tiles: int) -> Any:
@@ -239,8 +217,10 @@ def test_what_cannot_be_tuned_is_refused():
 
 
 def test_budgets():
-    assert read_budget(2) == (2.0, False)
-    assert read_budget(" 3 s ") == (3.0, False)
+    assert read_budget(2) == Budget(2.0)
+    assert read_budget(" 3 s ") == Budget(3.0)
+    assert read_budget("250ms") == Budget(0.25)
+    assert not read_budget("never").uses_records
 
 
 @pytest.mark.parametrize("count", range(7, 61))

@@ -1,0 +1,134 @@
+"""Policies of tuning: whether records count, and how long the first launch of a kind may measure.
+
+A policy is chosen for a context by ``with kd.tune(…):``, for a kernel by ``@kd.tune(…)`` and for
+the process by a plain call; the first of these that there is counts. Without any, records are used
+and nothing is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import safe_repr
+from kerneldsl.utilities.scoped import Scope
+
+if TYPE_CHECKING:
+    from kerneldsl.launch.shape import LaunchShape
+
+__all__ = [
+    "Budget",
+    "CacheState",
+    "TuningPolicy",
+    "policy_for",
+    "policy_scope",
+    "read_budget",
+    "read_cache_state",
+]
+
+_MOST_SECONDS = 86_400.0
+
+#: Whether the device's last cache holds a launch's data from the launch before it, or nothing.
+CacheState: TypeAlias = Literal["warm", "cold"]
+
+
+class Budget(NamedTuple):
+    """Limits of what tuning may spend on a launch."""
+
+    #: Seconds after which nothing more is measured; 0 where nothing is.
+    seconds: float
+    #: Whether every plan is measured.
+    is_exhaustive: bool = False
+    #: Whether what was measured before counts.
+    uses_records: bool = True
+
+
+class TuningPolicy(NamedTuple):
+    """Policy of tuning the first launch of a kind; the parameters of :class:`kerneldsl.tune`."""
+
+    budget: Budget
+    cache: CacheState = "warm"
+    reference: Callable[..., Any] | None = None
+    rtol: float | None = None
+
+
+#: Of a launch for which nothing was chosen.
+RECORDS_ALONE = TuningPolicy(Budget(0.0))
+policy_scope: Scope[TuningPolicy] = Scope("kerneldsl_tune")
+
+
+def policy_for(shape: LaunchShape) -> TuningPolicy:
+    """Return the policy for a launch here and now."""
+    chosen = policy_scope.in_context.get() or shape.tuning or policy_scope.process_wide
+    return RECORDS_ALONE if chosen is None else chosen
+
+
+def read_budget(budget: object) -> Budget:
+    """Read a budget.
+
+    Parameters
+    ----------
+    budget : float or str
+        Seconds; ``"5s"``, ``"250ms"``, ``"2min"``; ``"full"`` for all plans, ``"cached"`` for what
+        was measured before alone, ``"never"`` for the planner's own choice whatever was measured.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> read_budget("1.5s").seconds, read_budget("2min").seconds, read_budget("cached").seconds
+    (1.5, 120.0, 0.0)
+    >>> read_budget("full")
+    Budget(seconds=inf, is_exhaustive=True, uses_records=True)
+    """
+    limit = 'It is a number of seconds, "5s", "2min", "full", "cached" or "never"'
+    if isinstance(budget, bool) or not isinstance(budget, int | float | str):
+        raise ArgumentTypeError(
+            f"budget is a {type(budget).__qualname__}", value=budget, limit=limit
+        )
+    seconds = math.nan
+    if isinstance(budget, str):
+        named = _NAMED.get(budget)
+        if named is not None:
+            return named
+        for unit, each in (("min", 60.0), ("ms", 1e-3), ("s", 1.0)):
+            number = budget.strip().removesuffix(unit)
+            if number != budget.strip():
+                with suppress(ValueError):
+                    seconds = float(number) * each
+                break
+    elif abs(budget) <= _MOST_SECONDS:  # a huge int is no float
+        seconds = float(budget)
+    if not 0.0 < seconds <= _MOST_SECONDS:
+        raise ArgumentValueError(f"budget is {safe_repr(budget)}", value=budget, limit=limit)
+    return Budget(seconds)
+
+
+_NAMED = {
+    "full": Budget(math.inf, is_exhaustive=True),
+    "cached": Budget(0.0),
+    "never": Budget(0.0, uses_records=False),
+}
+
+
+def read_cache_state(cache: object) -> CacheState:
+    """Read in which state of the last cache launches are timed.
+
+    Raises
+    ------
+    ArgumentValueError
+        If it is neither ``"warm"`` nor ``"cold"``.
+    """
+    if not isinstance(cache, str) or cache not in ("warm", "cold"):
+        raise ArgumentValueError(
+            f"cache is {safe_repr(cache)}",
+            value=cache,
+            limit='Launches are timed with a "warm" or a "cold" cache',
+        )
+    return cast(CacheState, cache)

@@ -1,0 +1,30 @@
+"""Options of tuning one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kerneldsl.launch.tuning_policy import TuningPolicy
+
+__all__ = ["TuningOptions"]
+
+
+@dataclass(frozen=True)
+class TuningOptions:
+    """Options of tuning a launch; the parameters of :meth:`kerneldsl.Launch.tune`.
+
+    Parameters
+    ----------
+    policy : TuningPolicy
+        Budget, state of the cache, reference and tolerance.
+    before : callable or None
+        Called before each launch that is timed. What is measured with it is not recorded, since
+        nobody can tell what it leaves behind.
+    progress : callable or None
+        Told how far it is, in a line of text.
+    """
+
+    policy: TuningPolicy
+    before: Callable[[], object] | None = None
+    progress: Callable[[str], object] | None = None
