@@ -25,7 +25,7 @@ from kerneldsl.planner.choose import Choice
 from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import element_work
 
-__all__ = ["configure", "shared_extent"]
+__all__ = ["configure", "host_share", "shared_extent"]
 
 #: Checked configurations of one executable that are remembered.
 _MAX_CONFIGS = 1024
@@ -59,7 +59,7 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
     if device.is_shared_out:
         given = None if shape.plan is None else shape.plan.host
         measured = None if choice is None else choice.candidate.host
-        config = replace(config, share=given or measured or _share(request, config))
+        config = replace(config, share=given or measured or host_share(request, config))
     if len(loaded.configs) >= _MAX_CONFIGS:
         loaded.configs.clear()
     loaded.configs[shape.key] = config
@@ -92,7 +92,7 @@ def shared_extent(request: Request, config: LaunchConfig) -> tuple[int, ...]:
     return config.extent
 
 
-def _share(request: Request, config: LaunchConfig) -> HostShare | None:
+def host_share(request: Request, config: LaunchConfig) -> HostShare | None:
     """Return how threads of the host share a launch."""
     pool = request.device.thread_pool()
     if pool is None:

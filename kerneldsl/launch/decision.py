@@ -29,9 +29,11 @@ from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.launch.attributes import in_clusters
 from kerneldsl.launch.dimensions import check_limits
+from kerneldsl.launch.fitted_models import model_for
 from kerneldsl.launch.measured import candidate_of, read_choice
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
+from kerneldsl.launch.shipped_plans import shipped_choice
 from kerneldsl.launch.tuning_policy import policy_for
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Choice, Problem, choose
@@ -140,7 +142,7 @@ def _measured(request: Request) -> Candidate | None:
         return None
     if not policy_for(request.shape).budget.uses_records:
         return None
-    known = read_choice(request)
+    known = read_choice(request) or shipped_choice(request)
     return None if known is None else candidate_of(known, request)
 
 
@@ -232,13 +234,15 @@ def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem |
         body, seen = oriented.body, oriented.kinds
         axes = tuple(range(len(extent))) if oriented.is_first else None
     work = element_work(body, seen, uses_double=uses_double)
+    model = model_for(device)
     return Problem(
         kernel=unit.qualname,
         extent=extent,
         work=work._replace(is_serial=not promises.is_disjoint and work.loads > 0),
         device=device,
         limits=limits,
-        rates=DeviceRates.from_device(device),
+        rates=model.of_device(DeviceRates.from_device(device)),
+        model_constants=model.constants,
         max_vector=_max_vector(kinds, promises),
         can_map=can_map,
         block_dim=shape.block_dim,

@@ -26,19 +26,23 @@ from kerneldsl.planner.candidates import Candidate, extent_class
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = [
+    "ABOUT",
+    "SECTION",
     "Measured",
     "PlanChoices",
     "candidate_of",
     "choice_key",
     "measurement_key",
     "read_choice",
+    "read_measured",
     "read_measurement",
+    "read_plan",
     "write_choice",
     "write_measurement",
 ]
 
-#: The section of an entry that holds it.
-_SECTION = "measured"
+#: The section of an entry that holds it, and that of what readers of records are told beside.
+SECTION, ABOUT = "measured", "about"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +136,11 @@ def _where(request: Request) -> dict[str, str]:
 def read_measurement(key: Key) -> Measured | None:
     """Return what was measured, if it was."""
     found = _read(key)
-    if found is None:
-        return None
+    return None if found is None else read_measured(found)
+
+
+def read_measured(found: Mapping[str, Any]) -> Measured | None:
+    """Return a measurement as JSON has it; ``None`` if it is none."""
     try:
         made = Measured(**found)
         times = (made.median_ns or 0.0, made.low_ns, made.high_ns)
@@ -144,14 +151,17 @@ def read_measurement(key: Key) -> Measured | None:
     return made
 
 
-def write_measurement(key: Key, measured: Measured) -> None:
-    """Keep a measurement; it is on disk when this returns."""
-    _write(key, asdict(measured))
+def write_measurement(key: Key, measured: Measured, about: Mapping[str, Any] | None = None) -> None:
+    """Keep a measurement, and what readers of the records are told of it.
+
+    It is on disk when this returns.
+    """
+    _write(key, asdict(measured), about)
 
 
-def write_choice(key: Key, plan: PlanChoices) -> None:
+def write_choice(key: Key, plan: PlanChoices, about: Mapping[str, Any] | None = None) -> None:
     """Keep the plan that launches are to take."""
-    _write(key, asdict(plan))
+    _write(key, asdict(plan), about)
 
 
 def read_choice(request: Request) -> PlanChoices | None:
@@ -162,8 +172,11 @@ def read_choice(request: Request) -> PlanChoices | None:
         found = _read(choice_key(request))
     except UncacheableError:
         return None
-    if found is None:
-        return None
+    return None if found is None else read_plan(found)
+
+
+def read_plan(found: Mapping[str, Any]) -> PlanChoices | None:
+    """Return a plan as JSON has it; ``None`` if it is none."""
     try:
         mapping, host = found["mapping"], found["host"]
         axes = mapping["axes"]
@@ -208,7 +221,7 @@ def _read(key: Key) -> dict[str, Any] | None:
             continue
         try:
             entry, _ = store.read(key)
-            found = parse_json(entry.sections[_SECTION])
+            found = parse_json(entry.sections[SECTION])
         except (BadEntry, KeyError, ValueError):
             continue
         if isinstance(found, dict):
@@ -216,5 +229,10 @@ def _read(key: Key) -> dict[str, Any] | None:
     return None
 
 
-def _write(key: Key, values: Mapping[str, Any]) -> None:
-    disk_cache().keep(key, {_SECTION: json.dumps(dict(values)).encode()})
+def _write(key: Key, values: Mapping[str, Any], about: Mapping[str, Any] | None) -> None:
+    sections = {SECTION: json.dumps(dict(values)).encode()}
+    if about is not None:
+        sections[ABOUT] = json.dumps(dict(about)).encode()
+        made = {"kernel": about["launch"]["kernel"]}  # as it is noted of code
+        sections["made"] = json.dumps(made).encode()
+    disk_cache().keep(key, sections)

@@ -128,6 +128,12 @@ class LaunchShape:
             self._shapes[member] = made
         return made
 
+    def within(self, space: Space) -> LaunchShape:
+        """Return the same shape with the member open among fewer."""
+        made = self.in_stream(self.stream)
+        made.space = space
+        return made
+
     def in_stream(self, stream: Any) -> LaunchShape:
         """Return the same shape in another stream, where a plan for this device counts no more."""
         made = LaunchShape(

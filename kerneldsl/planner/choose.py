@@ -23,7 +23,7 @@ from kerneldsl.planner.candidates import (
     fit_grid,
     walked_axes,
 )
-from kerneldsl.planner.cost import Prediction, predict
+from kerneldsl.planner.cost import CONSTANTS, Constants, Prediction, predict
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import Occupancy, occupancy
 from kerneldsl.planner.rates import DeviceRates
@@ -87,6 +87,8 @@ class Problem:
     member: Member | None = None
     #: Values of the compile-time parameters; members for which they are equal share code.
     constants: tuple[Any, ...] = ()
+    #: Constants of the cost model for the device.
+    model_constants: Constants = CONSTANTS
 
     def mappings(self) -> tuple[ElementMapping, ...]:
         """Return the mappings that the kernel can be compiled with."""
@@ -206,6 +208,7 @@ def _score(problem: Problem, mapping: ElementMapping, compiled: Compiled) -> lis
             held.active_blocks,
             problem.rates,
             spill_bytes=resources.spill_bytes or 0,
+            constants=problem.model_constants,
         )
         is_compiled = known is not None
         found.append(Scored(problem, candidate, grid_dim, held, prediction, resources, is_compiled))

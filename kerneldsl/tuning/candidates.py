@@ -6,13 +6,15 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from kerneldsl.contract import HostShare
-from kerneldsl.launch.configuration import shared_extent
-from kerneldsl.launch.decision import host_members, is_planned, make_problems
+from kerneldsl.contract import HostShare, LaunchConfig
+from kerneldsl.errors import LaunchConfigError, ResourceLimitError
+from kerneldsl.launch.configuration import host_share, shared_extent
+from kerneldsl.launch.decision import host_members, is_planned, make_problems, tiled_config
 from kerneldsl.launch.measured import PlanChoices
-from kerneldsl.launch.request import Request
+from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.spine import prepare
 from kerneldsl.planner.choose import rank
+from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.tuning.search import Point
 
 __all__ = ["TuningCandidate", "find_candidates"]
@@ -33,11 +35,14 @@ class TuningCandidate:
         Its time by the cost model; ``None`` where there is none for the target.
     point : Point
         The plan as the search sees it.
+    model : ModelInputs or None
+        What the cost model predicted from; ``None`` where there is none for the target.
     """
 
     plan: PlanChoices
     predicted_ns: float | None
     point: Point
+    model: ModelInputs | None = None
 
 
 def find_candidates(request: Request) -> list[TuningCandidate]:
@@ -52,7 +57,7 @@ def find_candidates(request: Request) -> list[TuningCandidate]:
         return _on_host(request)
     if not is_planned(request):
         return []
-    problems = make_problems(request, request.shape.extent) or []
+    problems = make_problems(_possible(request), request.shape.extent) or []
     found = []
     for scored in rank(problems, {}):
         candidate, member = scored.candidate, scored.candidate.member
@@ -71,31 +76,60 @@ def find_candidates(request: Request) -> list[TuningCandidate]:
             }
         time = scored.prediction.time_ns
         plan = PlanChoices(candidate.block_dim, mapping, () if member is None else member.values)
-        found.append(TuningCandidate(plan, time, Point(time, parameters)))
+        found.append(TuningCandidate(plan, time, Point(time, parameters), ModelInputs.of(scored)))
     return found
 
 
 def _on_host(request: Request) -> list[TuningCandidate]:
     """Return the members, and for each the ways in which threads may share the work."""
     if request.shape.space is None:
-        return list(_shares(request, 0))
+        _, config = prepare(request)
+        return list(_shares(request, config, 0))
+    possible = _possible(request)
+    # Members are compiled when they are measured, not to know how they would be shared out.
     return [
         found
-        for order, member in enumerate(host_members(request))
-        for found in _shares(request.of(member), order)
+        for order, member in enumerate(host_members(possible))
+        for found in _shares(request.of(member), tiled_config(request.of(member).shape), order)
     ]
 
 
-def _shares(request: Request, order: int) -> list[TuningCandidate]:
-    _, config = prepare(request)
+def _possible(request: Request) -> Request:
+    """Leave out the members that the device cannot run, by what is known before compiling.
+
+    Raises
+    ------
+    LaunchConfigError, ResourceLimitError
+        If it can run none.
+    """
+    shape = request.shape
+    if shape.space is None:
+        return request
+    members, first = [], None
+    for member in shape.space:
+        try:
+            check_shape(request.of(member))
+        except (LaunchConfigError, ResourceLimitError) as error:
+            first = first or error
+        else:
+            members.append(member)
+    if first is None:
+        return request
+    if not members:
+        raise first
+    return request._replace(shape=shape.within(shape.space.subset(members)))
+
+
+def _shares(request: Request, config: LaunchConfig, order: int) -> list[TuningCandidate]:
     pool = request.device.thread_pool()
     member = request.shape.member
     parameters = () if member is None else member.values
     block_dim = config.block_dim
-    if config.share is None or pool is None:
+    share = config.share or host_share(request, config)
+    if share is None or pool is None:
         plan = PlanChoices(block_dim, parameters=parameters)
         return [TuningCandidate(plan, None, Point(1.0 + 0.05 * order, dict(parameters)))]
-    share, whole = config.share, max(math.prod(shared_extent(request, config)), 1)
+    whole = max(math.prod(shared_extent(request, config)), 1)
     found: dict[HostShare, float] = {share: 1.0 + 0.05 * order}
     for threads in _powers(pool[0]):
         for steps in _STEPS if threads > 1 else (1,):

@@ -8,6 +8,7 @@ from typing import Any
 
 from kerneldsl.launch.measured import Measured, PlanChoices
 from kerneldsl.planner.plan import LaunchPlan
+from kerneldsl.tuning.t4 import SCHEMA_VERSION, configuration_of, t4_result
 from kerneldsl.utilities.formatting import format_duration, html_table, text_table
 
 __all__ = ["TunedPlan", "TuningReport"]
@@ -97,31 +98,17 @@ class TuningReport:
     def to_t4(self) -> dict[str, Any]:
         """Return the measurements in the T4 results format of autotuning tools.
 
-        References
-        ----------
-        F.-J. Willemsen et al., "A Methodology for Comparing Auto-Tuning Optimization Algorithms",
-        FGCS 159, 2024; the schema of github.com/autotuning-methodology/benchmark_hub.
+        See :mod:`kerneldsl.tuning.t4`; ``kerneldsl tune export`` writes all that is recorded.
         """
         return {
-            "schema_version": "1.0.0",
+            "schema_version": SCHEMA_VERSION,
             "metadata": {
                 "kernel": self.plan.kernel,
                 "device": self.plan.device,
                 "extent": list(self.plan.extent or ()),
                 **self.software,
             },
-            "results": [
-                {
-                    "configuration": _flat(each.plan),
-                    "objectives": ["time"],
-                    "invalidity": "correct" if each.measured.median_ns is not None else "runtime",
-                    "correctness": 1 if each.measured.median_ns is not None else 0,
-                    "measurements": []
-                    if each.measured.median_ns is None
-                    else [{"name": "time", "value": each.measured.median_ns, "unit": "ns"}],
-                }
-                for each in self.tried
-            ],
+            "results": [t4_result(each.plan, each.measured) for each in self.tried],
         }
 
     def __str__(self) -> str:
@@ -155,21 +142,8 @@ def _row(each: TunedPlan, mark: str) -> tuple[str, ...]:
     measured, predicted = each.measured, each.predicted_ns
     return (
         mark,
-        ", ".join(f"{name}={value}" for name, value in _flat(each.plan).items()),
+        ", ".join(f"{name}={value}" for name, value in configuration_of(each.plan).items()),
         "-" if measured.median_ns is None else format_duration(measured.median_ns),
         "-" if predicted is None else format_duration(predicted),
         measured.problem or ("known" if each.was_known else ""),
     )
-
-
-def _flat(plan: PlanChoices) -> dict[str, Any]:
-    """Return what a plan decides, by name, for people and tools."""
-    found: dict[str, Any] = {"block": plan.block_dim}
-    if plan.parameters:
-        found |= dict(plan.parameters)
-    elif plan.host is None:
-        mapping = plan.mapping
-        found |= {"items": mapping.items, "vector": mapping.vector, "order": mapping.order}
-    if plan.host is not None:
-        found |= {"threads": plan.host.threads, "chunk": plan.host.chunk}
-    return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 from kerneldsl.cache.reasons import UncacheableError
@@ -12,11 +14,13 @@ from kerneldsl.launch.measured import (
     Measured,
     PlanChoices,
     candidate_of,
+    choice_key,
     measurement_key,
     read_measurement,
     write_measurement,
 )
 from kerneldsl.launch.request import Request
+from kerneldsl.launch.tuned_launch import tuned_launch
 from kerneldsl.planner.choose import TIE
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.tuning.arguments import Arguments
@@ -90,7 +94,7 @@ class Session:
         known = None if key is None else read_measurement(key)
         measured = known or self._measure(candidate.plan)
         if known is None and key is not None:
-            write_measurement(key, measured)
+            write_measurement(key, measured, self._about(number))
         self._add(number, measured, was_known=known is not None)
         return measured.median_ns
 
@@ -158,6 +162,27 @@ class Session:
                 f"{len(self.tried)} of {len(self._candidates)} plans, best "
                 f"{self._best_ns / 1e3:.1f} µs"
             )
+
+    def _about(self, number: int) -> dict[str, Any]:
+        """Return what readers of the records are told of a measurement."""
+        candidate, model = self._candidates[number], self._candidates[number].model
+        return {
+            **self.about_launch,
+            "order": number,
+            "plan": asdict(candidate.plan),
+            "predicted_ns": candidate.predicted_ns,
+            "cache": self._options.policy.cache,
+            "model": None if model is None else model.to_dict(),
+        }
+
+    @cached_property
+    def about_launch(self) -> dict[str, Any]:
+        """Identity of the launch in records, and of its choice."""
+        try:
+            choice = choice_key(self._request).digest
+        except UncacheableError:
+            choice = ""
+        return {"launch": tuned_launch(self._request).to_dict(), "choice": choice}
 
     def _key(self, plan: PlanChoices) -> Any:
         request = self._request

@@ -73,13 +73,13 @@ def tune(
     except KeyboardInterrupt:
         session.arguments.restore()
         if session.has_found:
-            _remember(request, session.choose(), is_for_good=True)
+            _remember(request, session.choose(), session.about_launch)
         raise
     finally:
         policy_scope.in_context.reset(token)
     session.arguments.restore()
     chosen = session.choose()
-    _remember(request, chosen, is_for_good=True)
+    _remember(request, chosen, session.about_launch)
     return TuningReport(
         plan=plan_of(request, chosen),
         tried=tuple(session.tried),
@@ -98,7 +98,7 @@ def forget(
     Records stay as they are.
     """
     first = session.first()
-    _remember(request, first, is_for_good=False)
+    _remember(request, first, None)
     untried = Measured(None, problem='not measured: the budget is "never"')
     return TuningReport(
         plan=plan_of(request, first),
@@ -140,11 +140,11 @@ def check_tunable(request: Request) -> None:
         )
 
 
-def _remember(request: Request, chosen: PlanChoices, *, is_for_good: bool) -> None:
-    """Let launches of this kind take a plan, in this process and, for good, in later ones."""
-    if is_for_good:
+def _remember(request: Request, chosen: PlanChoices, about: dict[str, Any] | None) -> None:
+    """Let launches of this kind take a plan, and later processes, if there is something to say."""
+    if about is not None:
         with suppress(UncacheableError):  # then it is good in this process alone
-            write_choice(choice_key(request), chosen)
+            write_choice(choice_key(request), chosen, about)
     candidate = candidate_of(chosen, request)
     assert candidate is not None
     for each in (request, *([] if candidate.member is None else [request.of(candidate.member)])):

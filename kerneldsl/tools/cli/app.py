@@ -23,6 +23,7 @@ from kerneldsl.placement.registry import command_names, command_summary, get_com
 from kerneldsl.tools.cli import health, machine, options
 from kerneldsl.tools.cli.cache import make_cache_app
 from kerneldsl.tools.cli.output import print_json
+from kerneldsl.tools.cli.tune import make_tune_app
 from kerneldsl.tools.cli.warm import warm
 
 __all__ = ["make_app", "run"]
@@ -122,6 +123,7 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
     app.command("versions")(_versions)
     app.command("warm")(warm)
     app.add_typer(make_cache_app(), name="cache")
+    app.add_typer(make_tune_app(), name="tune")
     for name in command_names():
         if name in extra:
             app.command(name)(get_command(name))
