@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.launch.tuning_policy import (
     CacheState,
     TuningPolicy,
@@ -48,7 +50,8 @@ class TunableLaunch:
         reference: Callable[..., Any] | None = None,
         rtol: float | None = None,
         before: Callable[[], object] | None = None,
-        progress: Callable[[str], object] | None = None,
+        progress: Callable[[str], object] | bool = True,
+        processes: int | None = None,
         **named: Any,
     ) -> TuningReport:
         """Measure the plans of this launch; later launches of its kind take the fastest.
@@ -79,8 +82,13 @@ class TunableLaunch:
             default the square root of the precision of the element type.
         before : callable, optional
             Called before each launch that is timed. What is measured with it is not recorded.
-        progress : callable, optional
-            Called with a line of text after each plan.
+        progress : callable or bool, optional
+            Called with a line of text after each plan; by default a terminal shows a bar once half
+            a second has passed, and ``False`` shows none.
+        processes : int, optional
+            How many plans are compiled at the same time, in processes of their own, before they
+            are measured; by default as many as there are cores. Code that the cache cannot hold is
+            compiled in this one.
 
         Returns
         -------
@@ -101,7 +109,8 @@ class TunableLaunch:
         refuse_waiting()
         given = self._in_order(args, named)
         policy = TuningPolicy(read_budget(budget), read_cache_state(cache), reference, rtol)
-        options = TuningOptions(policy, before, progress)
+        tell = progress if callable(progress) else None
+        options = TuningOptions(policy, before, tell, bool(progress), _read_processes(processes))
         report = tune(self._request(given), given, self._launch_with, options)
         pass_over_prepared()
         return report
@@ -124,6 +133,23 @@ class TunableLaunch:
 
         if tune_first_launch(self._request(args), args, self._launch_with, policy):
             pass_over_prepared()
+
+
+def _read_processes(processes: Any) -> int | None:
+    """Read a number of processes.
+
+    Raises
+    ------
+    ArgumentValueError
+        If it is no int of 1 or more.
+    """
+    if processes is None or (type(processes) is int and processes >= 1):
+        return processes
+    raise ArgumentValueError(
+        f"processes is {safe_repr(processes)}",
+        value=processes,
+        limit="It must be an int, 1 or more, or None for as many as there are cores",
+    )
 
 
 def pass_over_prepared() -> None:

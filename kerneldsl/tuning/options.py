@@ -21,10 +21,16 @@ class TuningOptions:
     before : callable or None
         Called before each launch that is timed. What is measured with it is not recorded, since
         nobody can tell what it leaves behind.
-    progress : callable or None
+    tell : callable or None
         Told how far it is, in a line of text.
+    shows_progress : bool
+        Whether a terminal shows it where nobody is told.
+    processes : int or None
+        How many compile at the same time; by default as many as there are cores.
     """
 
     policy: TuningPolicy
     before: Callable[[], object] | None = None
-    progress: Callable[[str], object] | None = None
+    tell: Callable[[str], object] | None = None
+    shows_progress: bool = True
+    processes: int | None = None

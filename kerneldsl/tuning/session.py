@@ -26,8 +26,10 @@ from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.tuning.arguments import Arguments
 from kerneldsl.tuning.candidates import TuningCandidate
 from kerneldsl.tuning.cold_cache import make_flush
+from kerneldsl.tuning.compile_ahead import CompileAhead
 from kerneldsl.tuning.measuring import Stopwatch
 from kerneldsl.tuning.options import TuningOptions
+from kerneldsl.tuning.progress import ProgressBar
 from kerneldsl.tuning.report import TunedPlan
 
 __all__ = ["Session", "plan_of"]
@@ -63,6 +65,8 @@ class Session:
         self._request, self._args, self._options = request, args, options
         self._launch_with = launch_with
         self._candidates = candidates
+        self._ahead = CompileAhead(request, candidates, options.processes)
+        self.progress = ProgressBar(len(candidates), options.tell, options.shows_progress)
         self._order: list[int] = []
         self._best_ns = math.inf
         before = options.before
@@ -92,6 +96,8 @@ class Session:
         candidate = self._candidates[number]
         key = self._key(candidate.plan)
         known = None if key is None else read_measurement(key)
+        if known is None:
+            self._ahead.prepare(number)
         measured = known or self._measure(candidate.plan)
         if known is None and key is not None:
             write_measurement(key, measured, self._about(number))
@@ -157,11 +163,7 @@ class Session:
         self._order.append(number)
         if measured.median_ns is not None:
             self._best_ns = min(self._best_ns, measured.median_ns)
-        if self._options.progress is not None:
-            self._options.progress(
-                f"{len(self.tried)} of {len(self._candidates)} plans, best "
-                f"{self._best_ns / 1e3:.1f} µs"
-            )
+        self.progress.step(len(self.tried), self._best_ns)
 
     def _about(self, number: int) -> dict[str, Any]:
         """Return what readers of the records are told of a measurement."""

@@ -76,6 +76,7 @@ def tune(
             _remember(request, session.choose(), session.about_launch)
         raise
     finally:
+        session.progress.close()
         policy_scope.in_context.reset(token)
     session.arguments.restore()
     chosen = session.choose()

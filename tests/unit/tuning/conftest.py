@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kerneldsl.launch.measured import Measured, PlanChoices
+from kerneldsl.tuning.compile_ahead import CompileAhead
 from kerneldsl.tuning.session import Session
 
 
@@ -20,7 +21,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def timed_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[PlanChoices], float]], None]:
-    """Replace the clock: a plan takes as long as a function of it says."""
+    """Replace the clock: a plan takes as long as a function of it says. Nothing is compiled."""
 
     def install(clock: Callable[[PlanChoices], float]) -> None:
         def measure(session: Any, plan: PlanChoices) -> Measured:
@@ -28,5 +29,6 @@ def timed_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[PlanChoices
             return Measured(time, time, time, 7)
 
         monkeypatch.setattr(Session, "_measure", measure)
+        monkeypatch.setattr(CompileAhead, "prepare", lambda ahead, number: None)
 
     return install

@@ -51,7 +51,7 @@ def inputs_of(kernel: Any, exponent: int) -> list[ModelInputs]:
     request = kernel.forall(1 << exponent)._request((KERNELS[kernel],), arch="sm_90")
     problems = make_problems(request, request.shape.extent)
     assert problems is not None
-    return [ModelInputs.of(scored) for scored in rank(problems, {})[::4]]
+    return [ModelInputs.of(scored) for scored in rank(problems, {})[::6]]
 
 
 def launches(model: FittedModel, scatter: float = 0.0) -> list[list[Sample]]:
@@ -62,7 +62,7 @@ def launches(model: FittedModel, scatter: float = 0.0) -> list[list[Sample]]:
             for each in inputs_of(kernel, exponent)
         ]
         for kernel in KERNELS
-        for exponent in (14, 20, 24, 27)
+        for exponent in (14, 22, 27)
     ]
 
 

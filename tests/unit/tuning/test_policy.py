@@ -10,6 +10,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.launch.measured import Measured, PlanChoices
 from kerneldsl.tuning.session import Session
+from tests.support.extent import full_beyond
 from tests.support.launched import null_in_use
 
 FAST = {"block": 64, "tile": 2}
@@ -52,7 +53,9 @@ def launch(kernel: Any, size: int = 1000) -> dict[str, Any]:
     return dict(kernel.forall(size).plan(x, out).parameters)
 
 
-@pytest.mark.parametrize("tune", [kd.tune, kd.tune("full"), kd.tune(60.0)])
+@pytest.mark.parametrize(
+    "tune", full_beyond([kd.tune, kd.tune("full"), kd.tune(60.0)], quick=[kd.tune])
+)
 def test_a_decorated_kernel_is_tuned_at_its_first_launch(measured: list[Any], tune: Any):
     kernel = make_sums(tune)
     with kd.use("cpu"):
@@ -128,6 +131,7 @@ def test_tune_never_takes_back_what_was_tuned(measured: list[Any]):
         assert launch(make_sums()) == FAST  # the record stays
 
 
+@pytest.mark.full
 def test_without_a_cache_tuning_one_extent_keeps_another(
     measured: list[Any], monkeypatch: pytest.MonkeyPatch
 ):

@@ -216,6 +216,7 @@ def test_a_plan_that_a_package_ships_is_taken_from_the_first_launch(
     assert member(module.make(2.0)) == plain
 
 
+@pytest.mark.full
 def test_what_was_measured_here_goes_before_what_is_shipped(
     package: Any, another: Any, timed_by: Any
 ):

@@ -135,7 +135,7 @@ result = [str(plain), str(report.plan.host), [each.was_known for each in report.
 
 
 def test_a_second_process_measures_nothing_and_launches_the_tuned_plan(tmp_path: Path):
-    text = PROGRAM.replace("PROGRESS", "None")
+    text = PROGRAM.replace("PROGRESS", "False")
     first = run_script(tmp_path / "a.py", text.replace("BUDGET", '"full"'))["result"]
     again = run_script(tmp_path / "b.py", text.replace("BUDGET", '"cached"'))["result"]
     assert not any(first[2])
@@ -169,7 +169,7 @@ def test_nothing_that_was_measured_is_lost_in_a_kill(tmp_path: Path, kills: int)
         assert process.returncode in (0, -signal.SIGKILL)
         cached = run_script(
             tmp_path / "read.py",
-            PROGRAM.replace("PROGRESS", "None").replace("BUDGET", '"cached"'),
+            PROGRAM.replace("PROGRESS", "False").replace("BUDGET", '"cached"'),
         )
         found = len(cached["result"][2])
         assert found >= seen
