@@ -15,6 +15,7 @@ from kerneldsl.launch.tuning_policy import (
     read_budget,
     read_cache_state,
 )
+from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class TunableLaunch:
         given = self._in_order(args, named)
         policy = TuningPolicy(read_budget(budget), read_cache_state(cache), reference, rtol)
         tell = progress if callable(progress) else None
-        options = TuningOptions(policy, before, tell, bool(progress), _read_processes(processes))
+        is_shown = tell is None and read_flag("progress", progress)
+        options = TuningOptions(policy, before, tell, is_shown, _read_processes(processes))
         report = tune(self._request(given), given, self._launch_with, options)
         pass_over_prepared()
         return report

@@ -14,6 +14,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.launch.tuning_policy import policy_scope
 from kerneldsl.utilities import tracebacks
 from stdlib_kernels import compact, elementwise, histogram, imaging, linalg, reduce, rows, scan
 from tests.support.extent import full_beyond
@@ -220,13 +221,13 @@ PUBLIC = [name for name in kd.__all__ if is_plain_call(name)]
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_calls(name):
     call = getattr(kd, name)
-    process_wide = kd.placement.devices._choices, kd.placement.fallback._choices
-    before = [scope.process_wide for scope in process_wide]
+    process_wide = kd.placement.devices._choices, kd.placement.fallback._choices, policy_scope
+    before = [(scope.process_wide, tuple(scope._plain)) for scope in process_wide]
     try:
         report(attack(call, name))
     finally:
-        for scope, value in zip(process_wide, before, strict=True):
-            scope.process_wide = value
+        for scope, (value, plain) in zip(process_wide, before, strict=True):
+            scope.process_wide, scope._plain[:] = value, plain
 
 
 def bound():

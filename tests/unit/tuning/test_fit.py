@@ -146,7 +146,7 @@ def test_the_command_fits_what_is_recorded(monkeypatch: pytest.MonkeyPatch):
         device = current_device()
         for exponent in (16, 24):
             out = kd.zeros(1 << exponent, np.float32)
-            fill.forall(out.size).tune(out, budget=0.2)
+            fill.forall(out.size).tune(out, budget=10.0)
         assert all(len(each.samples()) == len(each.plans) for each in read_records())
         (found,) = json.loads(run("--json", "--dry-run"))["fits"]
         assert found["device"] == device.name
