@@ -52,7 +52,7 @@ class CompileAhead:
         self._request = request
         self._candidates = candidates
         self._processes = processes or _usable_cores()
-        self._is_on = self._processes > 1 and hasattr(os, "fork") and disk_cache().user is not None
+        self._is_on = self._processes > 1 and disk_cache().user is not None
         #: Numbers of the plans, the most likely first, whose code was not looked at yet.
         self._left = sorted(
             range(len(candidates)), key=lambda number: candidates[number].point.predicted_ns
@@ -95,6 +95,8 @@ def compile_in_children(
 
     What fails is left to whoever needs that code. An interrupt ends the children.
     """
+    if not hasattr(os, "fork"):
+        return
     started = time.perf_counter()
     children: set[int] = set()
     try:
@@ -115,6 +117,9 @@ def compile_in_children(
 
 
 def _fork(compiler: Compiler, codes: Sequence[Specialization]) -> int:
+    """Return the child, which compiles and ends."""
+    if not hasattr(os, "fork"):
+        raise OSError("this system has no fork")
     with warnings.catch_warnings():
         # Python warns of forks beside threads; see above.
         warnings.simplefilter("ignore", DeprecationWarning)

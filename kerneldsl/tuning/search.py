@@ -5,7 +5,9 @@ by factors that depend on single parameters (what a longer vector is worth on th
 spilled registers cost), so a linear model of the logarithm of measured over predicted time, with an
 indicator for each value of each parameter, is fitted to what has been measured. Its prior is the
 cost model itself. The next plan is the one whose time may be lowest, within the uncertainty of the
-fit; the search ends when no plan that is left promises a gain.
+fit; the search ends when no plan that is left promises a gain. In a large space, where values of
+two parameters may go well together though neither does by itself, it then walks on: the plans that
+differ least from the fastest are measured, and from a faster one it goes on in the same way.
 
 The constants below were chosen with the times of every plan of 22 kernels at 7 sizes on an H200:
 they find 0.98 of the optimum with 9 of 100 plans, where the model's first plans have 0.91.
@@ -37,6 +39,8 @@ _WEIGHT_DEVIATION, _SCATTER = 0.15, 0.02
 _OPTIMISM = 0.5
 #: Plans that are measured before the search may end.
 _FEWEST = 4
+#: Plans of a space in which the search goes on around the fastest, and how many it looks at there.
+_LARGE, _NEIGHBOURS = 200, 3
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,10 @@ def search(
         return
     fit = _Fit(points)
     order = _by_prediction(points)
-    best, count = math.inf, 0
+    best, fastest, count = math.inf, -1, 0
     left = set(order)
+    around: list[int] = []  # what is left to measure around the fastest, once no bound promises
+    walked_from = -1
     while left:
         if count and is_over():
             return
@@ -99,14 +105,36 @@ def search(
         if count:
             number, bound = fit.most_promising(left)
         if count >= _FEWEST and bound > best * (1.0 - _GAIN):
-            return
+            if len(points) < _LARGE or fastest < 0:
+                return
+            if not around:
+                if walked_from == fastest:
+                    return
+                walked_from = fastest
+                around = _nearest(points, fastest, left)
+                if not around:
+                    return
+            number = around.pop(0)
         left.discard(number)
+        around = [each for each in around if each != number]
         time = measure(number)
         count += 1
         yield number
         fit.learn(number, time)
-        if time is not None:
-            best = min(best, time)
+        if time is not None and time < best:
+            best, fastest = time, number
+
+
+def _nearest(points: Sequence[Point], number: int, left: set[int]) -> list[int]:
+    """Return a few plans that differ from one in the fewest parameters, likely ones first."""
+    parameters = points[number].parameters
+
+    def apart(other: int) -> tuple[int, float]:
+        others = points[other].parameters
+        count = sum(value != others.get(name) for name, value in parameters.items())
+        return count, points[other].predicted_ns
+
+    return sorted(left, key=apart)[:_NEIGHBOURS]
 
 
 def _by_prediction(points: Sequence[Point]) -> list[int]:

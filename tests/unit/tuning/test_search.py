@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerneldsl.tuning import search as search_module
 from kerneldsl.tuning.search import Point, search, search_all
 
 RECORD = Path(__file__).parents[3] / "benchmarks" / "results" / "sweep-h200.json.gz"
@@ -85,6 +86,31 @@ def test_factors_of_single_parameters_are_learned():
         others = random.choice(len(points), len(tried), replace=False)
         by_chance.append(min(times) / min(times[number] for number in others))
     assert geometric_mean(reached) > geometric_mean(by_chance) * 1.05
+
+
+def test_in_a_large_space_the_search_walks_on_around_the_fastest(monkeypatch: pytest.MonkeyPatch):
+    """Values that go well together alone are no factors of single parameters."""
+    random = np.random.default_rng(20261123)
+    side = 16
+    points = [Point(1000.0, {"row": i, "column": j}) for i in range(side) for j in range(side)]
+    gains = []
+    for _ in range(20):
+        row, column = random.integers(0, side, 2)
+
+        def time(number: int, row: int = row, column: int = column) -> float:
+            i, j = divmod(number, side)
+            apart = abs(i - row + j - column) + 0.2 * abs(i - row - j + column)
+            return 1000.0 + 40.0 * float(apart)
+
+        reached = []
+        for large in (len(points), len(points) + 1):
+            monkeypatch.setattr(search_module, "_LARGE", large)
+            tried = list(search(points, time, lambda: False))
+            assert len(set(tried)) == len(tried)
+            reached.append(min(map(time, tried)))
+        assert reached[0] <= reached[1]
+        gains.append(reached[1] / reached[0])
+    assert geometric_mean(gains) > 1.01
 
 
 @settings(max_examples=100, deadline=None)
