@@ -3,7 +3,8 @@
 ``python benchmarks/planner_fit.py sweep.json`` reads what ``benchmarks/planner.py --record`` has
 written, lets the planner decide with the registers that are recorded there (those of mappings that
 it does not compile it estimates, as ever), and prints how good the plan is that it takes. That is
-how a change of the model in `kerneldsl/planner` is judged.
+how a change of the model in `kerneldsl/planner` is judged. ``--fit`` fits the model's constants to
+the record, as ``kerneldsl tune fit`` does to what tuning has recorded, and prints them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from kerneldsl.launch.decision import make_problems
 from kerneldsl.launch.spine import resources_of
 from kerneldsl.planner import DeviceOccupancyLimits
 from kerneldsl.planner.candidates import Candidate
-from kerneldsl.planner.choose import Problem, choose
+from kerneldsl.planner.choose import Problem, choose, rank
+from kerneldsl.planner.fit import ModelInputs, Sample, fit_model
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import element_work
 from targets import null
@@ -69,6 +71,7 @@ class Recorded:
     plans: list[str]
     times: list[float]
     chosen: int
+    samples: list[Sample]
 
     @property
     def ratio(self) -> float:
@@ -117,8 +120,14 @@ def _mapped(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Dev
     )
     chosen = choose([problem], lambda _, mapping: takes[mapping]).candidate
     told = [f"{_by(c.block_dim)} items {_by(c.mapping.items)} v{c.mapping.vector}" for c in plans]
+    compiled = {(problem.constants, mapping): resources for mapping, resources in takes.items()}
+    samples = [
+        Sample(ModelInputs.of(each), plans[each.candidate] * 1e3)
+        for each in rank([problem], compiled)
+        if each.candidate in plans
+    ]
     return Recorded(
-        case.name, size["exponent"], told, list(plans.values()), list(plans).index(chosen)
+        case.name, size["exponent"], told, list(plans.values()), list(plans).index(chosen), samples
     )
 
 
@@ -145,8 +154,24 @@ def _member(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Dev
     ).candidate.member
     assert chosen is not None
     told = [", ".join(f"{name}={value}" for name, value in values) for values in plans]
+    open_ones = [each for each in asked if each.member is not None and each.member.values in plans]
+    compiled = {
+        (each.constants, mapping): recorded(each, mapping)
+        for each in open_ones
+        for mapping in each.mappings()
+    }
+    samples = [
+        Sample(ModelInputs.of(each), plans[each.candidate.member.values] * 1e3)
+        for each in rank(open_ones, compiled)
+        if each.candidate.member is not None
+    ]
     return Recorded(
-        case.name, size["exponent"], told, list(plans.values()), list(plans).index(chosen.values)
+        case.name,
+        size["exponent"],
+        told,
+        list(plans.values()),
+        list(plans).index(chosen.values),
+        samples,
     )
 
 
@@ -160,8 +185,16 @@ def main() -> int:
     parser.add_argument("sweep", type=Path)
     parser.add_argument("--worst", type=int, default=25)
     parser.add_argument("--only", action="append", metavar="KERNEL", help="one case; repeatable")
+    parser.add_argument("--fit", action="store_true", help="fit the constants, and print them")
     arguments = parser.parse_args()
     found = list(read(arguments.sweep, arguments.only))
+    if arguments.fit:
+        fit = fit_model([each.samples for each in found])
+        print(json.dumps(fit.model.to_dict(), indent=1))
+        print(f"error {fit.error_before:.4f} → {fit.error:.4f}, first plan / best "
+              f"{fit.first_choice_before:.4f} → {fit.first_choice:.4f}, "
+              f"{fit.samples} plans of {fit.launches} launches")  # fmt: skip
+        return 0 if fit.is_better else 1
     for each in sorted(found, key=lambda each: each.ratio)[: arguments.worst]:
         best = min(range(len(each.times)), key=each.times.__getitem__)
         print(f"{each.name:15} 2^{each.exponent:<3} {each.ratio:.3f}  "

@@ -73,3 +73,49 @@ def test_members_of_a_space_are_tuned(
     total.forall(x.size)(x, out)
     np.testing.assert_allclose(out.copy_to_host()[0], x.copy_to_host().sum())
     print(report)
+
+
+def test_a_decorated_kernel_is_tuned_before_its_first_launch_with_a_cold_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+):
+    """Members compile in forked children beside a CUDA context, which those do not touch."""
+    monkeypatch.setenv("KERNELDSL_CACHE", "1")
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path))
+
+    @kd.tune("2s", cache="cold")
+    @kd.kernel(
+        space=kd.Space(block=[64, 128, 256], items=[1, 2, 4], covers=lambda c: c.block * c.items)
+    )
+    def halve(x, *, block, items):
+        for k in range(items):
+            i = (kd.blockIdx.x * items + k) * block + kd.threadIdx.x
+            if i < x.size:
+                x[i] *= np.float32(0.5)
+
+    before = rng.random(1 << 22).astype(np.float32)
+    x = kd.to_device(before)
+    halve.forall(x.size)(x)
+    np.testing.assert_array_equal(x.copy_to_host(), before * np.float32(0.5))
+    report = halve.forall(x.size).tune(x, budget="cached", cache="cold")
+    assert len(report.tried) >= 4
+    assert all(each.was_known for each in report.tried)
+    assert halve.forall(x.size).plan(x).parameters == report.plan.parameters
+    warm = halve.forall(x.size).tune(x, budget="full")
+    assert warm.best.measured.median_ns < report.best.measured.median_ns
+    print(report, warm, sep="\n")
+
+
+def test_the_model_is_fitted_to_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from typer.testing import CliRunner
+
+    from kerneldsl.tools.cli.app import make_app
+
+    monkeypatch.setenv("KERNELDSL_CACHE", "1")
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path))
+    for exponent in (18, 24):
+        x, y, out = (kd.ones(1 << exponent, np.float32) for _ in range(3))
+        triad.forall(out.size).tune(np.float32(2), x, y, out, budget="3s")
+    done = CliRunner().invoke(make_app(), ["tune", "fit"], catch_exceptions=False)
+    assert done.exit_code in (0, 1)
+    print(done.output)
+    assert "→" in done.output
