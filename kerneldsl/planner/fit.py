@@ -1,11 +1,12 @@
 """Fitting the cost model's constants to measured times of one device.
 
-The model is right about what plans of a kernel differ in more often than about how long each takes,
-so what is made small is the error of predictions within a launch, and with less weight that of all;
-plans near the fastest weigh most. Factors of the constants are changed one after the other, in
-steps that get smaller, as long as that helps; far from 1 they have to help more (a prior, since few
-records show what every constant is worth). Of the result two numbers are told that were not
-minimized: how good the plan is that the model puts first, before and after.
+What counts is the plan that the model puts first, so what is made small is first of all its regret:
+by how much plans are slower than the fastest, weighted by a softmax of their predictions. With less
+weight follow the errors of predictions, first within a launch, where plans near the fastest weigh
+most. Factors of the constants are changed one after the other, in steps that get smaller, as long
+as that helps; far from 1 they have to help more (a prior, since few records show what every
+constant is worth). Of the result two numbers are told that were not minimized themselves: how good
+the plan is that the model puts first, and the error, before and after, over all plans.
 
 References
 ----------
@@ -40,12 +41,13 @@ _RATES = (
 )
 #: Steps of the logarithm of a factor, and rounds over all factors with each.
 _STEPS, _ROUNDS = (0.4, 0.15, 0.05), 3
-#: Weight of the error of all predictions against that within a launch, and of the prior.
-_ABSOLUTE, _PRIOR = 0.2, 0.002
+#: Weights of the error within a launch, of that of all predictions, and of the prior, against the
+#: regret; and how much shorter a prediction has to be to weigh e times as much in that.
+_WITHIN, _ABSOLUTE, _PRIOR, _SOFTNESS = 0.4, 0.1, 0.0003, 0.03
 #: Farthest that a factor goes, as a logarithm.
 _FARTHEST = 1.5
-#: Samples that are fitted to; of more, every n-th is.
-_MOST_SAMPLES = 600
+#: Samples that are fitted to; of more, those near the fastest are.
+_MOST_SAMPLES = 2000
 
 
 class ModelInputs(NamedTuple):
@@ -196,8 +198,8 @@ def fit_model(launches: Sequence[Sequence[Sample]], start: FittedModel | None = 
         raise ValueError("no launch has two measured plans")
     begin = start or FittedModel()
     total = sum(map(len, spaces))
-    stride = max(1, -(-total // _MOST_SAMPLES))
-    thinned = [_thin(space, stride) for space in spaces]
+    each = max(2, _MOST_SAMPLES // len(spaces))
+    thinned = [_thin(space, each) for space in spaces]
     names = [f"constants.{name}" for name in Constants._fields] + [f"rates.{n}" for n in _RATES]
     logs = dict.fromkeys(names, 0.0)
     best = _loss(thinned, begin, logs)
@@ -227,9 +229,13 @@ def fit_model(launches: Sequence[Sequence[Sample]], start: FittedModel | None = 
     )
 
 
-def _thin(space: list[Sample], stride: int) -> list[Sample]:
-    """Keep every n-th plan in the order of their times, the fastest among them."""
-    return sorted(space, key=lambda each: each.time_ns)[::stride]
+def _thin(space: list[Sample], count: int) -> list[Sample]:
+    """Keep so many plans, the fastest among them, and fewer the slower they are."""
+    ordered = sorted(space, key=lambda each: each.time_ns)
+    if len(ordered) <= count:
+        return ordered
+    last = len(ordered) - 1
+    return [ordered[n] for n in sorted({int(last * (k / (count - 1)) ** 2) for k in range(count)})]
 
 
 def _scaled(begin: FittedModel, logs: Mapping[str, float]) -> FittedModel:
@@ -244,17 +250,24 @@ def _scaled(begin: FittedModel, logs: Mapping[str, float]) -> FittedModel:
 
 def _loss(spaces: list[list[Sample]], begin: FittedModel, logs: Mapping[str, float]) -> float:
     model = _scaled(begin, logs)
-    total = count = 0.0
+    total = 0.0
     for space in spaces:
         errors = _errors(space, model)
         fastest = min(each.time_ns for each in space)
-        weights = [fastest / each.time_ns for each in space]
-        whole = sum(weights)
-        mean = sum(w * e for w, e in zip(weights, errors, strict=True)) / whole
-        within = sum(w * (e - mean) ** 2 for w, e in zip(weights, errors, strict=True)) / whole
-        total += within + _ABSOLUTE * mean**2
-        count += 1.0
-    return total / count + _PRIOR * sum(log**2 for log in logs.values())
+        slower = [math.log(each.time_ns / fastest) for each in space]
+        weights = [math.exp(-late) for late in slower]
+        mean = _average(weights, errors)
+        total += _WITHIN * _average(weights, [(error - mean) ** 2 for error in errors])
+        total += _ABSOLUTE * mean**2
+        predicted = [late + error for late, error in zip(slower, errors, strict=True)]
+        least = min(predicted)
+        likely = [math.exp((least - each) / _SOFTNESS) for each in predicted]
+        total += _average(likely, slower)
+    return total / len(spaces) + _PRIOR * sum(log**2 for log in logs.values())
+
+
+def _average(weights: Sequence[float], values: Sequence[float]) -> float:
+    return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
 
 
 def _errors(space: Sequence[Sample], model: FittedModel) -> list[float]:
