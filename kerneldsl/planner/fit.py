@@ -174,8 +174,10 @@ class ModelFit(NamedTuple):
 
     @property
     def is_better(self) -> bool:
-        """True if predictions are nearer and the model's first plans no worse."""
-        return self.error < self.error_before and self.first_choice >= self.first_choice_before
+        """True if the model's first plans are better, or as good with nearer predictions."""
+        if self.first_choice == self.first_choice_before:
+            return self.error < self.error_before
+        return self.first_choice > self.first_choice_before
 
 
 def fit_model(launches: Sequence[Sequence[Sample]], start: FittedModel | None = None) -> ModelFit:

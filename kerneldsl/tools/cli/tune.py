@@ -154,8 +154,8 @@ def _fit(
 ) -> None:
     """Fit the planner's constants to records of each device; its first plans are better then.
 
-    A fit that predicts no better, or whose first plans are worse, is not kept; the exit status is 1
-    where no fit is.
+    A fit whose first plans are worse, or as good with predictions that are no nearer, is not kept;
+    the exit status is 1 where no fit is better.
     """
     from kerneldsl.launch.fitted_models import write_model
     from kerneldsl.planner.fit import fit_model
