@@ -5,8 +5,8 @@ by how much plans are slower than the fastest, weighted by a softmax of their pr
 weight follow the errors of predictions, first within a launch, where plans near the fastest weigh
 most. Factors of the constants are changed one after the other, in steps that get smaller, as long
 as that helps; far from 1 they have to help more (a prior, since few records show what every
-constant is worth). Of the result two numbers are told that were not minimized themselves: how good
-the plan is that the model puts first, and the error, before and after, over all plans.
+constant is worth). Where there are enough launches, every third is left out of the fit and judges
+it: how good is the plan that the model puts first, and how large the error, before and after.
 
 References
 ----------
@@ -44,6 +44,8 @@ _STEPS, _ROUNDS = (0.4, 0.15, 0.05), 3
 #: Weights of the error within a launch, of that of all predictions, and of the prior, against the
 #: regret; and how much shorter a prediction has to be to weigh e times as much in that.
 _WITHIN, _ABSOLUTE, _PRIOR, _SOFTNESS = 0.4, 0.1, 0.0003, 0.03
+#: Launches from which on some are left out, to judge.
+_ENOUGH = 6
 #: Farthest that a factor goes, as a logarithm.
 _FARTHEST = 1.5
 #: Samples that are fitted to; of more, those near the fastest are.
@@ -163,7 +165,7 @@ class ModelFit(NamedTuple):
 
     model: FittedModel
     #: Time of the best plan over that of the plan which the model puts first, the geometric mean
-    #: over launches; before and after.
+    #: over the launches that judge; before and after.
     first_choice_before: float
     first_choice: float
     #: Root of the mean square of the logarithm of predicted over measured time.
@@ -200,8 +202,10 @@ def fit_model(launches: Sequence[Sequence[Sample]], start: FittedModel | None = 
         raise ValueError("no launch has two measured plans")
     begin = start or FittedModel()
     total = sum(map(len, spaces))
-    each = max(2, _MOST_SAMPLES // len(spaces))
-    thinned = [_thin(space, each) for space in spaces]
+    judges = spaces[2::3] if len(spaces) >= _ENOUGH else spaces
+    fitted = [space for n, space in enumerate(spaces) if judges is spaces or n % 3 != 2]
+    each = max(2, _MOST_SAMPLES // len(fitted))
+    thinned = [_thin(space, each) for space in fitted]
     names = [f"constants.{name}" for name in Constants._fields] + [f"rates.{n}" for n in _RATES]
     logs = dict.fromkeys(names, 0.0)
     best = _loss(thinned, begin, logs)
@@ -222,10 +226,10 @@ def fit_model(launches: Sequence[Sequence[Sample]], start: FittedModel | None = 
     model = _scaled(begin, logs)
     return ModelFit(
         model,
-        _first_choice(spaces, begin),
-        _first_choice(spaces, model),
-        _error(spaces, begin),
-        _error(spaces, model),
+        _first_choice(judges, begin),
+        _first_choice(judges, model),
+        _error(judges, begin),
+        _error(judges, model),
         len(spaces),
         total,
     )

@@ -69,7 +69,7 @@ def launches(model: FittedModel, scatter: float = 0.0) -> list[list[Sample]]:
 def test_the_constants_of_another_device_are_found():
     found = fit_model(launches(OTHER, scatter=0.01))
     assert found.error_before > 0.3
-    assert found.error < found.error_before / 3
+    assert found.error < found.error_before / 2  # of launches that were left out
     assert found.first_choice >= max(found.first_choice_before, 0.97)
     assert found.is_better
     # On launches that the fit has not seen.
