@@ -14,7 +14,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
 from stdlib_kernels.copying import copy_elements
-from stdlib_kernels.parameters import NARROW, NUMERIC
+from stdlib_kernels.parameters import NARROW, names_of
 
 __all__ = [
     "Array",
@@ -79,9 +79,7 @@ def check_array(
             "kd.as_array(…)",
         )
     dtype = value.dtype
-    wanted = dtypes or tuple(sorted(n for n in NUMERIC if np.dtype(n).kind in kinds))
-    if halves and not dtypes:
-        wanted += NARROW
+    wanted = dtypes or names_of(kinds, halves=halves)
     if not (dtype.name in wanted and dtype.isnative):
         raise ArgumentTypeError(
             f"{name} has the dtype {dtype}",

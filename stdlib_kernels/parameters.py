@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = [
     "axis_of",
     "dtype_of",
     "function_of",
+    "names_of",
     "number_of",
     "scalar_of",
 ]
@@ -28,6 +30,13 @@ NUMERIC = frozenset(
 )
 #: Floats that are computed with as float32.
 NARROW = ("float16", "bfloat16")
+
+
+@cache
+def names_of(kinds: str, *, halves: bool) -> tuple[str, ...]:
+    """Return the names of dtypes of NumPy's kinds, with those of 16-bit floats if asked for."""
+    names = tuple(sorted(name for name in NUMERIC if np.dtype(name).kind in kinds))
+    return names + NARROW if halves else names
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -102,8 +111,7 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
     """
     if dtype is None:
         dtype = default
-    wanted = sorted(name for name in NUMERIC if np.dtype(name).kind in kinds)
-    wanted += NARROW if "f" in kinds else ()
+    wanted = names_of(kinds, halves="f" in kinds)
     try:
         found: np.dtype[Any] = np.dtype(dtype)
     except Exception as error:  # what NumPy, or a foreign object, raises

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, allocate
+from stdlib_kernels.arrays import Array, allocate, computing_dtype
 from stdlib_kernels.reduce.extremes import most
 
 __all__ = ["sorted_copy"]
@@ -56,7 +56,8 @@ def sorted_copy(x: Array) -> Array:
     """Return the elements of an array of one axis in rising order, NaN last."""
     n = x.size
     number = np.dtype(np.uint8) if x.dtype.kind == "b" else x.dtype
-    last = number.type(np.nan) if number.kind not in "iu" else most(number)
+    wide = computing_dtype(number)
+    last = most(wide) if wide.kind in "iu" else wide.type(np.nan)
     parts = [allocate(x, (n,), x.dtype) for _ in range(2)]
     if n:
         sort_tiles[-(-n // TILE), BLOCK](x, parts[0], number=number.type, last=last)
