@@ -7,6 +7,7 @@ once, so that a function of several kernels does not copy at each launch.
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "Array",
     "accumulator_dtype",
     "allocate",
+    "around_axis",
     "check_array",
     "check_out",
     "check_same_kind",
@@ -178,6 +180,17 @@ def contiguous_1d(array: Array) -> Array:
         copy_elements(array, copy)
         array = copy
     return array.reshape(-1)
+
+
+def around_axis(array: Array, axis: int) -> Array:
+    """Return an array as three axes: all before one, that one, all behind it; a view if possible.
+
+    `axis` is from 0 on.
+    """
+    if array.ndim == 1:
+        return array[None, :, None]
+    before, after = math.prod(array.shape[:axis]), math.prod(array.shape[axis + 1 :])
+    return contiguous_1d(array).reshape((before, array.shape[axis], after))
 
 
 def is_contiguous(array: Array) -> bool:

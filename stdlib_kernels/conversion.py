@@ -21,7 +21,7 @@ def convert(array: kd.DeviceArray, dtype: Any) -> kd.DeviceArray:
     Parameters
     ----------
     array : device array
-        Of any rank if it is contiguous in C order, else of up to 3 dimensions.
+        Of any rank and layout.
     dtype : dtype
         The new one.
 
@@ -34,8 +34,7 @@ def convert(array: kd.DeviceArray, dtype: Any) -> kd.DeviceArray:
     Raises
     ------
     kerneldsl.errors.ArgumentTypeError
-        Where device arrays have no such dtype, complex numbers would lose their imaginary parts, or
-        there are more than 3 dimensions that are not contiguous.
+        Where device arrays have no such dtype, or complex numbers would lose their imaginary parts.
 
     See Also
     --------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError
 
 __all__ = ["copy_elements"]
 
@@ -36,23 +35,14 @@ def copy_3d(source, out, *, convert):
 
 
 def copy_elements(source: kd.DeviceArray, out: kd.DeviceArray) -> None:
-    """Copy an array over another of the same shape on the same device.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where they have more than three dimensions.
-    """
+    """Copy an array of any rank over another of the same shape on the same device."""
+    if out.ndim > 3:
+        for i in range(out.shape[0]):
+            copy_elements(source[i], out[i])
+        return
     if out.ndim == 0:
         source, out = source.reshape(1), out.reshape(1)
-    kernels = {1: copy_1d, 2: copy_2d, 3: copy_3d}
-    if out.ndim not in kernels:
-        raise ArgumentTypeError(
-            f"a device array of {out.ndim} dimensions would have to be copied",
-            value=tuple(out.shape),
-            limit="Only arrays of up to 3 dimensions are, where they are not contiguous",
-            remedy="Pass one that is contiguous in C order",
-        )
+    kernel = {1: copy_1d, 2: copy_2d, 3: copy_3d}[out.ndim]
     # Said, a conversion is meant: of floats to integers a launch would warn.
     convert = _as_it_is if source.dtype == out.dtype else out.dtype.type
-    kernels[out.ndim].forall(*out.shape)(source, out, convert=convert)
+    kernel.forall(*out.shape)(source, out, convert=convert)

@@ -12,6 +12,7 @@ from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import (
     Array,
     allocate,
+    around_axis,
     check_array,
     check_out,
     check_same_kind,
@@ -87,19 +88,16 @@ def compress(
             value=condition.size,
             limit="There is one of each at most",
         )
-    flags, source = on_device(condition), contiguous_1d(on_device(x))
+    flags, source = on_device(condition), on_device(x)
     if place is None:
-        found = choose(flags, source, is_not_zero)
+        found = choose(flags, contiguous_1d(source), is_not_zero)
     else:
         places = choose(flags, None, is_not_zero)
         shape = (*x.shape[:place], places.size, *x.shape[place + 1 :])
         found = allocate(source, shape, x.dtype)
-        after = math.prod(x.shape[place + 1 :])
-        form = (math.prod(x.shape[:place]), places.size, after)
         if found.size:
-            take_slices.forall(*form)(
-                source.reshape((form[0], n, after)), places, found.reshape(form)
-            )
+            taken, given = around_axis(source, place), around_axis(found, place)
+            take_slices.forall(*given.shape)(taken, places, given)
     check_out(out, like=x, shape=tuple(found.shape), dtype=x.dtype)
     return finish(found, like=x, out=out)
 

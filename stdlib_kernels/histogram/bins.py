@@ -241,13 +241,21 @@ def _edges_of(
             f"{name} is {safe_repr(bins)}", value=bins, limit="There is one bin at least"
         )
     kind = computing_dtype(x.dtype) if dtype is None else dtype
+    kind = np.dtype(np.uint8) if kind.kind == "b" else kind
     low, high = _outer_edges(outer, x)
-    if x.dtype.kind in "biu" or dtype is not None or outer is not None:
-        made = np.histogram_bin_edges(np.zeros(1, kind), count, (low, high))
-    else:
+    ends: Any = (low, high)
+    if x.dtype.kind not in "biu" and dtype is None and outer is None and x.size:
+        # NumPy computes between elements in their own dtype, and between numbers in float64.
         ends = (kind.type(low), kind.type(high))
-        made = np.histogram_bin_edges(np.zeros(1, kind), count, ends)
-    return _Edges(made, True)
+    try:
+        return _Edges(np.histogram_bin_edges(np.zeros(1, kind), count, ends), True)
+    except ValueError as error:
+        raise ArgumentValueError(
+            f"{count} bins from {low} to {high} are narrower than {kind} can tell apart",
+            value=bins,
+            limit="Edges rise",
+            remedy="Take fewer bins, or a wider range",
+        ) from error
 
 
 def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:

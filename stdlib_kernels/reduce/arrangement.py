@@ -173,19 +173,10 @@ def _packed(
         view = np.ascontiguousarray(view)
     else:
         copy = kd.empty(view.shape, view.dtype, device=view.device)
-        _copy(view, copy)
+        copy_elements(view, copy)
         view = copy
     rows = math.prod(view.shape[: len(kept)])
     return _of_three(view.reshape((1, rows, -1)), (False, False, True)), tuple(kept)
-
-
-def _copy(source: kd.DeviceArray, out: kd.DeviceArray) -> None:
-    """Copy arrays of any rank: planes of three axes one after the other."""
-    if out.ndim <= 3:
-        copy_elements(source, out)
-    else:
-        for i in range(out.shape[0]):
-            _copy(source[i], out[i])
 
 
 def _of_three(view: Array, is_reduced: tuple[bool, ...]) -> Arrangement:

@@ -13,7 +13,6 @@ Long columns that are too few to occupy a device are copied into rows first.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
     Array,
     allocate,
+    around_axis,
     check_out,
     contiguous_1d,
     destination,
@@ -87,9 +87,8 @@ def scan_call(
     made = allocate(source, shape, dtype) if out is None or not is_contiguous(out) else None
     result = made if made is not None else destination(source, shape, dtype, out)
     if x.size:
-        n, after = shape[place], math.prod(shape[place + 1 :])
-        form = (x.size // (n * after), n, after)
-        taken, given = contiguous_1d(source).reshape(form), result.reshape(form)
+        flat = contiguous_1d(source) if axis is None else source
+        taken, given = around_axis(flat, place), around_axis(result, place)
         if is_reversed:
             taken, given = taken[:, ::-1], given[:, ::-1]
         _scan(taken, given, constants)

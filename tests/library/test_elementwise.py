@@ -128,12 +128,14 @@ def test_numbers_and_captured_values(call, rng):
     np.testing.assert_array_equal(got, np.minimum(x, 0.25) * 3)
 
 
+@pytest.mark.full
 def test_many_arrays(call, rng):
     arrays = [random_array(rng, 64, "int32") for _ in range(7)]
     got = call(elementwise.map, lambda a, b, c, d, e, f, g: a ^ b ^ c ^ d ^ e ^ f ^ g, *arrays)
     np.testing.assert_array_equal(got, np.bitwise_xor.reduce(arrays))
 
 
+@pytest.mark.full
 def test_special_values(call):
     values = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5]
     x, low, high = (np.array(each) for each in np.meshgrid(values, values, values))
@@ -145,6 +147,7 @@ def test_special_values(call):
     assert_same_bits(call(elementwise.where, x, x, low), np.where(x, x, low), "where")
 
 
+@pytest.mark.full
 def test_expressions_of_sympy(call, rng):
     sympy = pytest.importorskip("sympy")
     b, a = sympy.symbols("b a")

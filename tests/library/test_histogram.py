@@ -43,7 +43,12 @@ def check(pair, x, bins, **named):
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        exact, exact_edges = np.histogram(wide, bins, **{**named, **_weights_of(named)})
+        try:
+            exact, exact_edges = np.histogram(wide, bins, **{**named, **_weights_of(named)})
+        except ValueError:
+            with pytest.raises(ArgumentValueError, match="narrower than"):
+                pair(histogram, x, bins, **named)
+            return
     hist, edges = pair(histogram, x, bins, **named)
     label = f"{x.dtype} {x.shape} {bins} {named.keys()}"
     assert edges.dtype == exact_edges.dtype, label
@@ -95,6 +100,14 @@ def test_edges_hold_what_lies_on_them(pair):
             check(pair, x[(x >= 0) & (x <= 1)], bins)
 
 
+@pytest.mark.full
+def test_no_elements(pair):
+    for dtype in ("float32", "float64", "int8"):
+        check(pair, np.empty(0, dtype), 10)
+        check(pair, np.empty((0, 3), dtype), [0, 1, 2])
+
+
+@pytest.mark.full
 def test_special_values(pair):
     x = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1, 2, np.nan])
     check(pair, x, 4, range=(-1, 2))
@@ -103,7 +116,7 @@ def test_special_values(pair):
         pair(histogram, x, 4)
 
 
-@pytest.mark.parametrize("weights", full_beyond(["bool", "int16", "float16", "float64"], ["int16"]))
+@pytest.mark.parametrize("weights", full_beyond(["bool", "int16", "float16", "float64"], []))
 def test_weights_and_density(pair, rng, weights):
     x = random_array(rng, (30, 50), "float64")
     w = random_array(rng, (30, 50), weights)
@@ -152,7 +165,7 @@ BINS_OF_PAIRS = {
 }
 
 
-@pytest.mark.parametrize("form", full_beyond(BINS_OF_PAIRS, ["two numbers"]))
+@pytest.mark.parametrize("form", full_beyond(BINS_OF_PAIRS, []))
 def test_histograms_of_pairs(pair, rng, form):
     bins = BINS_OF_PAIRS[form]
     x, y = random_array(rng, 2000, "float64"), random_array(rng, 4000, "float32")[::-2]
