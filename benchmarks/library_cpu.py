@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy as np
 from contest import Bound, Case, Prepared
 from numba import prange
 
-from stdlib_kernels import linalg, reduce, scan
+from stdlib_kernels import compact, elementwise, histogram, linalg, reduce, scan
 
 __all__ = ["cases"]
 
-_LARGE = 1 << 26
+_LARGE, _MEDIUM = 1 << 26, 1 << 24
 
 
 def cases() -> Iterator[Case]:
@@ -22,6 +23,11 @@ def cases() -> Iterator[Case]:
     yield Case("sum 2^26", lambda: _sum(_LARGE), (Bound("NumPy", 1.0), Bound("prange", 0.9)))
     yield Case("argmax 2^26", lambda: _argmax(_LARGE), (Bound("NumPy", 1.0),))
     yield Case("cumsum 2^26", lambda: _cumsum(_LARGE), (Bound("NumPy", 1.5),))
+    yield Case("cummax 2^24", lambda: _cummax(_MEDIUM), (Bound("NumPy", 1.0),))
+    yield Case("bincount 2^24, uint8", lambda: _bincount(_MEDIUM), (Bound("NumPy", 3.0),))
+    yield Case("histogram 2^24, 100 bins", lambda: _histogram(_MEDIUM), (Bound("NumPy", 3.0),))
+    yield Case("compress 2^24", lambda: _compress(_MEDIUM), (Bound("NumPy", 1.0),))
+    yield Case("map 2^24", lambda: _map(_MEDIUM), (Bound("NumPy", 1.0),))
     yield Case("matmul 1024", lambda: _matmul(1024), (Bound("NumPy", 0.6),))
 
 
@@ -61,6 +67,56 @@ def _cumsum(size: int) -> Prepared:
         "NumPy": lambda: np.cumsum(x),
     }
     return Prepared(launches, {}, _error_to(np.cumsum(x, dtype=np.float64)), 1e-3, 2 * x.nbytes)
+
+
+def _cummax(size: int) -> Prepared:
+    x = _vector(size)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: scan.cummax(x),
+        "NumPy": lambda: np.maximum.accumulate(x),
+    }
+    return Prepared(launches, {}, _error_to(np.maximum.accumulate(x)), 0.0, 2 * x.nbytes)
+
+
+def _bincount(size: int) -> Prepared:
+    x = np.random.default_rng().integers(0, 256, size, np.uint8)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: histogram.bincount(x),
+        "NumPy": lambda: np.bincount(x),
+    }
+    return Prepared(launches, {}, _error_to(np.bincount(x)), 0.0, x.nbytes)
+
+
+def _histogram(size: int) -> Prepared:
+    x = _vector(size)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: histogram.histogram(x, 100, (-3, 3))[0],
+        "NumPy": lambda: np.histogram(x, 100, (-3, 3))[0],
+    }
+    return Prepared(launches, {}, _error_to(np.histogram(x, 100, (-3, 3))[0]), 0.0, x.nbytes)
+
+
+def _compress(size: int) -> Prepared:
+    x = _vector(size)
+    flags = _vector(size) > 0
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: compact.compress(flags, x),
+        "NumPy": lambda: x[flags],
+    }
+    return Prepared(launches, {}, _error_to(x[flags]), 0.0, x.nbytes + x.nbytes // 2 + size)
+
+
+def _map(size: int) -> Prepared:
+    x, y = _vector(size), _vector(size)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: elementwise.map(_hypotenuse, x, y),
+        "NumPy": lambda: np.sqrt(x * x + y * y),
+    }
+    return Prepared(launches, {}, _error_to(np.hypot(x, y, dtype=float)), 1e-6, 3 * x.nbytes)
+
+
+def _hypotenuse(v: Any, w: Any) -> Any:
+    return math.sqrt(v * v + w * w)
 
 
 def _matmul(size: int) -> Prepared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from contest import Bound, Case, Prepared
 
 import kerneldsl as kd
-from stdlib_kernels import linalg, reduce, rows, scan
+from stdlib_kernels import compact, elementwise, histogram, linalg, reduce, rows, scan
 
 __all__ = ["cases"]
 
@@ -47,6 +48,10 @@ def cases() -> Iterator[Case]:
                 lambda name=name, shape=shape: _of_rows(name, *shape),
                 (Bound("best peer", 1.05), _NEAR_COPY),
             )
+    yield Case("bincount 2^28, uint8", lambda: _bincount(_LARGE), (Bound("best peer", 4.0),))
+    yield Case("histogram 2^28, 256 bins", lambda: _histogram(_LARGE), (Bound("best peer", 4.0),))
+    yield Case("compress 2^28", lambda: _compress(_LARGE), (Bound("best peer", 3.0),))
+    yield Case("map 2^28", lambda: _map(_LARGE), (Bound("best peer", 1.0),))
     yield Case("transpose 16384", lambda: _transpose(16384), (Bound("best peer", 3.2),))
     yield Case("matmul 8192", lambda: _matmul(8192), (Bound("torch", 0.9),))
 
@@ -140,6 +145,61 @@ def _of_rows(name: str, count: int, width: int) -> Prepared:
     }
     error = _error_to(function(x.double(), weight.double(), bias.double()))
     return Prepared(launches, {}, error, 4e-6, 2 * x.nbytes)
+
+
+def _bincount(size: int) -> Prepared:
+    x = torch.randint(0, 256, (size,), device="cuda", dtype=torch.uint8)
+    mine, theirs = kd.as_array(x), cupy.from_dlpack(x)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: histogram.bincount(mine, minlength=256),
+        "torch": lambda: torch.bincount(x, minlength=256),
+        "CuPy": lambda: cupy.bincount(theirs, minlength=256),
+    }
+    error = _error_to(torch.bincount(x, minlength=256).double())
+    return Prepared(launches, {}, error, 0.0, x.nbytes)
+
+
+def _histogram(size: int) -> Prepared:
+    x = torch.rand(size, device="cuda")
+    mine, theirs = kd.as_array(x), cupy.from_dlpack(x)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: histogram.histogram(mine, 256, (0, 1))[0],
+        "torch": lambda: torch.histc(x, 256, 0, 1),
+        "CuPy": lambda: cupy.histogram(theirs, 256, (0, 1))[0],
+    }
+    # Peers round quotients, and miss a few elements that lie beside edges.
+    return Prepared(launches, {}, _error_to(torch.histc(x, 256, 0, 1).double()), 1e-4, x.nbytes)
+
+
+def _compress(size: int) -> Prepared:
+    x = torch.randn(size, device="cuda")
+    flags = torch.rand(size, device="cuda") < 0.5
+    mine, chosen = kd.as_array(x), kd.as_array(flags)
+    theirs, cupys = cupy.from_dlpack(x), cupy.from_dlpack(flags)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: compact.compress(chosen, mine),
+        "torch": lambda: torch.masked_select(x, flags),
+        "CuPy": lambda: theirs[cupys],
+    }
+    moved = x.nbytes + flags.nbytes + x.nbytes // 2
+    return Prepared(launches, {}, _error_to(x[flags].double()), 0.0, moved)
+
+
+def _map(size: int) -> Prepared:
+    x, y = (torch.randn(size, device="cuda") for _ in range(2))
+    mine, others = kd.as_array(x), kd.as_array(y)
+    function = lambda v, w: torch.sqrt(v * v + w * w)  # noqa: E731
+    compiled = _compiled(function)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: elementwise.map(_hypotenuse, mine, others),
+        "torch": lambda: function(x, y),
+        "torch.compile": lambda: compiled(x, y),
+    }
+    return Prepared(launches, {}, _error_to(function(x.double(), y.double())), 1e-6, 3 * x.nbytes)
+
+
+def _hypotenuse(v: Any, w: Any) -> Any:
+    return math.sqrt(v * v + w * w)
 
 
 def _transpose(size: int) -> Prepared:

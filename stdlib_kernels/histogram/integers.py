@@ -26,6 +26,8 @@ __all__ = ["bincount", "checked_weights"]
 
 #: Dtypes whose values all are int64.
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+#: Of these, those of few values, none of them negative.
+_SHORT = ("bool", "uint8")
 #: Counters at most.
 MAX_BINS = 1 << 31
 _NEGATIVE = np.iinfo(np.int64).max
@@ -81,11 +83,16 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
         raise ArgumentTypeError(
             f"minlength is {safe_repr(minlength)}", value=minlength, limit="It is an int"
         )
-    source = on_device(x)
+    source = contiguous_1d(on_device(x))
     if not 0 <= least <= MAX_BINS:
         raise ArgumentValueError(
             f"minlength is {safe_repr(minlength)}", value=minlength, limit=f"0 to {MAX_BINS}"
         )
+    if x.dtype.name in _SHORT and x.size and weighted is None:
+        # There are so few values that the largest one is found in the counts.
+        counts = count_bins(source, source, max(least, 256), itself, np.dtype(np.int64))
+        used = np.flatnonzero(finish(counts[:256], like=np.empty(0), out=None))[-1] + 1
+        return finish(counts[: max(least, int(used))], like=x, out=None)
     bins = max(least, _largest(source) + 1)
     if bins > MAX_BINS:
         raise ArgumentValueError(
@@ -97,9 +104,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     if not bins:
         counts = allocate(source, (0,), np.dtype(np.int64 if weights is None else np.float64))
     else:
-        counts = count_bins(
-            contiguous_1d(source), source, bins, itself, np.dtype(np.int64), weights=weighted
-        )
+        counts = count_bins(source, source, bins, itself, np.dtype(np.int64), weights=weighted)
     return finish(counts, like=x, out=None)
 
 
