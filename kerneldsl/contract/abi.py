@@ -4,6 +4,7 @@ The layout is the same on every target and is part of what an ahead-of-time comp
 
 * a scalar is one parameter of its own type (``bool`` travels as ``uint8``, a complex number as two
   floats, real part first);
+* a record by itself is its bytes, eight to a ``uint64``, the last of which is filled with zeros;
 * an array is its data pointer, then its extent along each axis as ``int64``, then, only where its
   layout is "A", its stride along each axis in bytes as ``int64``; an array of rank 0 is a pointer;
 * where a target binds buffers to numbered slots instead, the buffer of each array is in the next
@@ -31,6 +32,7 @@ from kerneldsl.utilities.formatting import text_table
 
 __all__ = [
     "EXPLICIT",
+    "RECORD_WORD_BYTES",
     "ArrayParameters",
     "LaunchMode",
     "Parameter",
@@ -39,6 +41,9 @@ __all__ = [
     "array_parameters",
     "parameter_count",
 ]
+
+#: Bytes of a record that one parameter passes.
+RECORD_WORD_BYTES = 8
 
 _FORMATS = {
     **{row.name: row.struct_code for row in ELEMENT_TYPES.values() if not row.is_complex},
@@ -282,6 +287,9 @@ def _flatten(name: str, kind: Kind, data: str = "pointer") -> Iterator[tuple[str
         if kind.element.is_complex:
             yield f"{name}.real", kind.element.arithmetic
             yield f"{name}.imag", kind.element.arithmetic
+        elif kind.element.is_record:
+            for first in range(0, kind.element.nbytes, RECORD_WORD_BYTES):
+                yield f"{name}.bytes[{first}]", "uint64"
         else:
             yield name, kind.dtype
     elif isinstance(kind, ArrayKind):

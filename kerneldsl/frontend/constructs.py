@@ -135,7 +135,7 @@ def _visit(node: ast.AST, reporter: Reporter) -> None:
     if (
         isinstance(node, ast.Attribute)
         and not isinstance(node.ctx, ast.Load)
-        and not isinstance(node.value, ast.Subscript)  # of which it may be a field
+        and not _is_of_element(node.value)  # of which it may be a field
     ):
         remedy = "Assign to a variable or an element; to a field of a record as record['field']"
         _refuse(node, "assigning to an attribute", remedy, reporter)
@@ -146,6 +146,13 @@ def _visit(node: ast.AST, reporter: Reporter) -> None:
         for child in value if isinstance(value, list) else (value,):
             if isinstance(child, ast.AST):
                 _visit(child, reporter)
+
+
+def _is_of_element(node: ast.expr) -> bool:
+    """Return whether an expression is an element, or a field of one."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Subscript)
 
 
 def _is_string(node: ast.expr) -> bool:

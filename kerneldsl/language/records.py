@@ -1,9 +1,10 @@
 """Element types of records: NumPy's structured dtypes, each told by a name that says its layout.
 
-A record has fields of the element types, or arrays of them in it, at any offsets that do not
-overlap: packed as NumPy has them by default, or aligned as C has them. The name of its element type
-is its fields with their offsets, ``Record(x: float32 @ 0, m: int32[2] @ 4; 12 aligned)``, so that
-argument kinds and the keys of compiled code say all of it.
+A record has fields of the element types, further records among them, or arrays of these in it, at
+any offsets that do not overlap: packed as NumPy has them by default, or aligned as C has them. The
+name of its element type is its fields with their offsets, ``Record(x: float32 @ 0, m: int32[2] @ 4;
+12 aligned)``, so that argument kinds and the keys of compiled code say all of it. What is in a
+packed record may lie anywhere, so that a record in it is a packed one, too.
 
 References
 ----------
@@ -30,8 +31,9 @@ _FIELD_TYPES = frozenset(
     }
 )
 _PREFIX = "Record("
-_NAME = re.compile(r"Record\((?P<fields>.+); (?P<nbytes>\d+)(?P<aligned> aligned)?\)")
-_FIELD = re.compile(r"(?P<name>\w+): (?P<dtype>\w+)(\[(?P<shape>[\d, ]+)\])? @ (?P<offset>\d+)")
+_FIELD_NAME, _FIELD_TYPE = re.compile(r"(\w+): "), re.compile(r"\w+")
+_PLACE = re.compile(r"(\[(?P<shape>[\d, ]+)\])? @ (?P<offset>\d+)(?P<more>, )?")
+_END = re.compile(r"; (?P<nbytes>\d+)(?P<aligned> aligned)?\)")
 
 
 class Field(NamedTuple):
@@ -61,14 +63,23 @@ class RecordLayout(NamedTuple):
         )
         return f"{_PREFIX}{fields}; {self.nbytes}{' aligned' * self.is_aligned})"
 
+    def packed(self) -> RecordLayout:
+        """Return the layout of the same bytes where nothing of them is known to be aligned."""
+        fields = tuple(each._replace(dtype=_packed_name(each.dtype)) for each in self.fields)
+        return RecordLayout(fields, self.nbytes, is_aligned=False)
+
     def numpy_dtype(self) -> np.dtype[Any]:
         """Return NumPy's dtype."""
         import numpy as np
 
+        def of_field(name: str) -> np.dtype[Any]:
+            inner = is_record_name(name)
+            return layout_of_name(name).numpy_dtype() if inner else np.dtype(name)
+
         return np.dtype(
             {
                 "names": [each.name for each in self.fields],
-                "formats": [(each.dtype, each.shape) for each in self.fields],
+                "formats": [(of_field(each.dtype), each.shape) for each in self.fields],
                 "offsets": [each.offset for each in self.fields],
                 "itemsize": self.nbytes,
             },
@@ -93,25 +104,49 @@ def layout_of_name(name: str) -> RecordLayout:
     >>> layout.numpy_dtype()
     dtype([('x', '<f4'), ('m', '<i4', (2,))], align=True)
     """
-    found = _NAME.fullmatch(name)
-    if found is None:
+    layout, end = _read(name, 0)
+    if end != len(name):
         raise KeyError(name)
-    fields = tuple(
-        Field(
-            each["name"],
-            each["dtype"],
-            tuple(map(int, each["shape"].split(","))) if each["shape"] else (),
-            int(each["offset"]),
-        )
-        for each in _FIELD.finditer(found["fields"])
-    )
-    return RecordLayout(fields, int(found["nbytes"]), found["aligned"] is not None)
+    return layout
+
+
+def _read(text: str, at: int) -> tuple[RecordLayout, int]:
+    """Return the layout whose name begins at a place of a text, and the place behind it."""
+
+    def match(pattern: re.Pattern[str]) -> re.Match[str]:
+        nonlocal at
+        found = pattern.match(text, at)
+        if found is None:
+            raise KeyError(text)
+        at = found.end()
+        return found
+
+    at += len(_PREFIX)
+    fields, has_more = [], True
+    while has_more:
+        name = match(_FIELD_NAME)[1]
+        if text.startswith(_PREFIX, at):
+            inner, at = _read(text, at)
+            dtype = inner.name
+        else:
+            dtype = match(_FIELD_TYPE)[0]
+        place = match(_PLACE)
+        shape = tuple(map(int, place["shape"].split(","))) if place["shape"] else ()
+        fields.append(Field(name, dtype, shape, int(place["offset"])))
+        has_more = place["more"] is not None
+    end = match(_END)
+    return RecordLayout(tuple(fields), int(end["nbytes"]), end["aligned"] is not None), at
+
+
+def _packed_name(dtype: str) -> str:
+    """Return the name of a field's type in a packed record."""
+    return layout_of_name(dtype).packed().name if is_record_name(dtype) else dtype
 
 
 def record_name(dtype: np.dtype[Any]) -> str | None:
     """Return the name of the element type of a structured dtype; ``None`` where there is none.
 
-    There is none of records in records, of fields that overlap, and of fields of other types.
+    There is none of fields that overlap, and of fields of other types.
 
     Examples
     --------
@@ -126,13 +161,22 @@ def record_name(dtype: np.dtype[Any]) -> str | None:
     fields = []
     for name in dtype.names:
         kind, offset = dtype.fields[name][:2]
-        fields.append(Field(name, kind.base.name, kind.shape, offset))
-        is_known = kind.base.name in _FIELD_TYPES and kind.base.isnative and 0 not in kind.shape
-        if not is_known or not re.fullmatch(r"\w+", name) or dtype.fields[name][2:]:
+        found = _field_type(kind.base)
+        if found is None or 0 in kind.shape or dtype.fields[name][2:]:
             return None
+        if not re.fullmatch(r"\w+", name):
+            return None
+        fields.append(Field(name, found, kind.shape, offset))
     end = 0
     for field in sorted(fields, key=lambda each: each.offset):
         if field.offset < end:
             return None
         end = field.offset + dtype.fields[field.name][0].itemsize
-    return RecordLayout(tuple(fields), dtype.itemsize, dtype.isalignedstruct).name
+    layout = RecordLayout(tuple(fields), dtype.itemsize, dtype.isalignedstruct)
+    return (layout if layout.is_aligned else layout.packed()).name
+
+
+def _field_type(dtype: np.dtype[Any]) -> str | None:
+    if dtype.names is not None:
+        return record_name(dtype)
+    return dtype.name if dtype.name in _FIELD_TYPES and dtype.isnative else None

@@ -274,9 +274,12 @@ def _explain_no_implementation(function: str, arguments: str) -> Finding:
             is_subscript,
         )
     if name == "setitem" and arguments.lstrip("(").startswith("readonly "):
+        is_field = "nestedarray(" in arguments
+        owner = "an array in a record that is an argument" if is_field else "a captured array"
+        passed = "an array of one record, array[:1]," if is_field else "the array"
         return Finding(
-            "cannot assign to an element of a captured array, which is a constant",
-            "Pass the array as an argument",
+            f"cannot assign to an element of {owner}, which is a constant",
+            f"Pass {passed} as an argument",
             is_subscript,
         )
     if name == "setitem" and arguments.endswith("Unknown"):

@@ -35,6 +35,12 @@ def _record(row: ElementType) -> types.Type:
     return record_type(row, element_type)
 
 
+def _argument(row: ElementType) -> types.Type:
+    from kerneldsl.lowering.records import argument_type
+
+    return argument_type(row, element_type)
+
+
 def _vector(row: ElementType) -> types.Type:
     from kerneldsl.lowering.vectors import vector_type
 
@@ -76,7 +82,7 @@ def numba_type(kind: Kind) -> types.Type:
     Array(float32, 2, 'C', False, aligned=True)
     """
     if isinstance(kind, ScalarKind):
-        return element_type(kind.dtype)
+        return _argument(kind.element) if kind.element.is_record else element_type(kind.dtype)
     if isinstance(kind, ArrayKind):
         element = element_type(kind.dtype)
         return types.Array(element, kind.ndim, kind.layout, aligned=kind.element.is_aligned)

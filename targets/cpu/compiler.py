@@ -15,12 +15,13 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.contract.abi import RECORD_WORD_BYTES, ParameterLayout
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering.numba_internals import compiling
 from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from kerneldsl.lowering.records import record_value
 from kerneldsl.lowering.types import numba_type
 from targets.cpu.code import (
     BEGAN_WORD,
@@ -351,6 +352,10 @@ class _Entry:
                 number.real = self.field(places[f"{name}.real"], part)
                 number.imag = self.field(places[f"{name}.imag"], part)
                 return number._getvalue()
+            if kind.element.is_record:
+                firsts = range(0, kind.element.nbytes, RECORD_WORD_BYTES)
+                words = [self.field(places[f"{name}.bytes[{n}]"], _I64) for n in firsts]
+                return record_value(context, builder, found, words)
             stored = self.field(places[name], context.get_data_type(found))
             return context.data_model_manager[found].from_data(builder, stored)
         if isinstance(kind, ArrayKind):

@@ -15,6 +15,7 @@ from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.language.element_types import element_name
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, format_signature
+from kerneldsl.language.records import record_name
 from tests.support.arrays import assert_same_bits, assert_within_ulp, poisoned
 from tests.support.python_kernels import simulate, simulate_forall, unit_of
 
@@ -182,6 +183,8 @@ def kind_of(value: Any) -> Kind:
         return ArrayKind(name, value.ndim, layout)  # type: ignore[arg-type]
     if isinstance(value, tuple):
         return TupleKind(tuple(kind_of(v) for v in value), getattr(value, "_fields", ()))
+    if isinstance(value, np.void):
+        return ScalarKind(record_name(value.dtype) or "")
     if isinstance(value, np.generic):
         return ScalarKind(str(value.dtype))
     names = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}

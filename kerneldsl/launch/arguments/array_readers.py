@@ -84,8 +84,8 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     elif dtype.kind in "Mm":
         remedy = "Pass array.view(np.int64), in which NaT is the smallest int64"
     elif dtype.names is not None:
-        limit = "Fields of records are numbers, bools, or arrays of those, at places that do not "
-        limit += "overlap"
+        limit = "Fields of records are numbers, bools, records, or arrays of those, at places that "
+        limit += "do not overlap"
         remedy = "Pass each field as an array of its own: " + ", ".join(
             f"array[{n!r}]" for n in dtype.names[:4]
         )

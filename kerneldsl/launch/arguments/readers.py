@@ -17,6 +17,7 @@ from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, TupleKind
 from kerneldsl.launch.arguments.array_readers import read_device_array, read_ndarray
 from kerneldsl.launch.arguments.binding import Binding, Reader, Refused, bits_of, code_of, kinds_of
+from kerneldsl.launch.arguments.record_readers import read_record
 from kerneldsl.memory.arrays import DeviceArray
 
 __all__ = ["READERS", "find_reader"]
@@ -150,6 +151,8 @@ def find_reader(value: Any) -> Reader:
 def _reader_of_type(kind: type) -> Reader | None:
     if issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray):
         return read_ndarray
+    if issubclass(kind, np.void):
+        return read_record
     if issubclass(kind, np.generic):
         dtype = np.dtype(kind)
         is_own = dtype.type is kind and dtype.name in ELEMENT_TYPES
@@ -173,12 +176,6 @@ def _unknown(value: Any) -> Refused:
         return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
     if isinstance(value, tuple):
         return Refused(what, limit=limit, remedy="Pass a plain tuple: tuple(value)")
-    if isinstance(value, np.void) and value.dtype.names is not None:
-        return Refused(
-            f"a record of dtype {value.dtype} cannot be passed to a kernel",
-            limit="Kernels take arrays of records",
-            remedy="Pass an array of one record, or the fields that are needed",
-        )
     if isinstance(value, np.datetime64 | np.timedelta64):
         return Refused(
             f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",

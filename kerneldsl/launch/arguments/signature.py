@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.contract.abi import parameter_count
 from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ElementKind, numpy_dtype
 from kerneldsl.language.kinds import (
@@ -128,10 +129,19 @@ def _conform_one(
 ) -> int:
     """Append the values of one argument; return the position after its own."""
     given = binding.values
-    if isinstance(found, ScalarKind) and isinstance(wanted, ScalarKind):
-        width = 2 if found.element.is_complex else 1
+    if isinstance(found, ScalarKind) and found == wanted:
+        end = position + parameter_count(found)
+        values += given[position:end]
+        return end
+    if (
+        isinstance(found, ScalarKind)
+        and isinstance(wanted, ScalarKind)
+        and found.element.is_number
+        and wanted.element.is_number
+    ):
+        width = parameter_count(found)
         value: Any = given[position] if width == 1 else complex(*given[position : position + 2])
-        if found.element.is_passed_as_bits and found != wanted:
+        if found.element.is_passed_as_bits:
             value = value_of(value, found.dtype)
         values += _convert(name, value, found, wanted)
         return position + width
@@ -166,8 +176,6 @@ def _conform_one(
 
 def _convert(name: str, value: Any, found: ScalarKind, wanted: ScalarKind) -> tuple[Any, ...]:
     source, target = found.element, wanted.element
-    if source is target:
-        return (value.real, value.imag) if target.is_complex else (value,)
     if target.is_integer and (source.is_integer or source.kind is ElementKind.BOOL):
         low, high = target.integer_range
         if not low <= int(value) <= high:

@@ -178,7 +178,7 @@ def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int)
         return None
     if kind is bool:
         return ScalarStep(bool, offset, StepKind.BOOL)
-    if kind in (float, complex) or issubclass(kind, np.generic):
+    if kind in (float, complex) or (issubclass(kind, np.generic) and element.is_number):
         # NumPy's scalars keep their value where Python's floats do; a subclass may not.
         return ScalarStep(kind, offset, _COPIES[element.nbytes])
     return None

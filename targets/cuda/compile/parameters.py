@@ -21,6 +21,7 @@ from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
 from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.llvm import assume_aligned, assumption, mark_only_read
+from kerneldsl.lowering.records import record_value
 from kerneldsl.lowering.types import element_type
 
 __all__ = ["ParameterReader", "assume", "parameter_types"]
@@ -118,6 +119,9 @@ class ParameterReader:
                 number = context.make_complex(builder, numba_type)
                 number.real, number.imag = next(self._parameters), next(self._parameters)
                 return number._getvalue()
+            if isinstance(numba_type, types.Record):
+                words = list(islice(self._parameters, parameter_count(kind)))
+                return record_value(context, builder, numba_type, words)
             return context.get_data_as_value(builder, numba_type, next(self._parameters))
         members = [
             self.value(element, element_type)

@@ -14,6 +14,10 @@ from kerneldsl.language.records import layout_of_name, record_name
 _TYPES = st.sampled_from(
     ["bool", "int8", "uint16", "int32", "uint64", "float32", "float64", "complex64", "complex128"]
 )
+_INNER = st.sampled_from(
+    [np.dtype([("x", "f4"), ("n", "i1", (2,))], align=is_aligned) for is_aligned in (False, True)]
+)
+_DEEP = _INNER.map(lambda inner: np.dtype([("n", "i2"), ("in", inner, (3,)), ("z", "c8")]))
 _SHAPES = st.lists(st.integers(1, 4), max_size=3).map(tuple)
 _NAMES = st.lists(
     st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_é]{0,6}", fullmatch=True),
@@ -27,7 +31,7 @@ _NAMES = st.lists(
 def dtypes(draw: st.DrawFn) -> np.dtype:
     """Structured dtypes: packed, aligned, and with fields at places in another order."""
     names = draw(_NAMES)
-    formats = [(draw(_TYPES), draw(_SHAPES)) for _ in names]
+    formats = [(draw(_TYPES | _INNER | _DEEP), draw(_SHAPES)) for _ in names]
     fields = [(name, *each) for name, each in zip(names, formats, strict=True)]
     plain = np.dtype(fields, align=draw(st.booleans()))
     if draw(st.booleans()):
@@ -62,12 +66,22 @@ def test_aligned_and_packed_records_are_two_types_though_numpy_has_them_equal() 
     assert [ELEMENT_TYPES[element_name(d)].alignment for d in (packed, aligned)] == [1, 4]
 
 
+def test_what_is_in_a_packed_record_is_packed() -> None:
+    inner = np.dtype([("a", "i1"), ("x", "f4")], align=True)
+    packed = element_name(np.dtype([("k", "i1"), ("inner", inner)]))
+    aligned = element_name(np.dtype([("k", "i1"), ("inner", inner)], align=True))
+    assert packed == "Record(k: int8 @ 0, inner: Record(a: int8 @ 0, x: float32 @ 4; 8) @ 1; 9)"
+    assert aligned is not None
+    assert "x: float32 @ 4; 8 aligned) @ 4; 12 aligned" in aligned
+
+
 @pytest.mark.parametrize(
     "dtype",
     [
         np.dtype([("x", "f4"), ("when", "M8[s]")]),
         np.dtype([("x", ">f4")]),
-        np.dtype([("inner", [("x", "f4")])]),
+        np.dtype([("inner", [("when", "M8[s]")])]),
+        np.dtype([("inner", [("two words", "f4")], (2,))]),
         np.dtype([("x", "f4", (2, 0))]),
         np.dtype([("two words", "f4")]),
         np.dtype([(("title", "x"), "f4")]),
@@ -82,7 +96,8 @@ def test_other_structures_have_none(dtype: np.dtype) -> None:
 
 
 def test_what_is_no_record_is_not_in_the_table() -> None:
-    for name in ("float33", "Record(x)", "Record"):
+    nested = "Record(x: Record(y: float32 @ 0; 4 @ 0; 4)"
+    for name in ("float33", "Record(x)", "Record", nested, "Record(x: float32 @ 0; 4))"):
         with pytest.raises(KeyError):
             ELEMENT_TYPES[name]
         assert name not in ELEMENT_TYPES

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, KernelTypingError, UnsupportedConstructError
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    KernelTypingError,
+    UnsupportedConstructError,
+)
 from kerneldsl.language.element_types import element_name
 from kerneldsl.language.kinds import ArrayKind
 from tests.ptx.helpers import body_of, compile_ptx
@@ -157,3 +162,110 @@ def test_a_gpu_reads_packed_records_by_bytes(dtype):
     kinds = (ArrayKind(element_name(dtype), 1),)
     body = body_of(compile_ptx(double.__wrapped__, kinds, "sm_90"))
     assert ("ld.global.b32" in body) == (dtype is ALIGNED)
+
+
+def test_an_array_in_a_packed_record_is_packed_beside_one_of_an_aligned_record():
+    """Of Numba's own types of arrays one stands for both."""
+    fields = [("tag", np.int8), ("v", np.float32, (7,))]
+
+    @kd.kernel
+    def doubled(a):
+        i = kd.grid(1)
+        a[i].v[3] *= np.float32(2)
+
+    for dtype in (np.dtype(fields, align=True), np.dtype(fields), np.dtype(fields, align=True)):
+        kinds = (ArrayKind(element_name(dtype), 1),)
+        body = body_of(compile_ptx(doubled.__wrapped__, kinds, "sm_90"))
+        assert ("ld.global.b32" in body) == dtype.isalignedstruct
+
+
+_INNER = np.dtype([("n", np.int8), ("x", np.float32)], align=True)
+
+
+@pytest.mark.parametrize("is_aligned", [False, True])
+def test_a_gpu_reads_records_in_packed_records_by_bytes(is_aligned):
+    """Also those of aligned records, which may lie anywhere in a packed one."""
+
+    @kd.kernel
+    def summed(a, out):
+        i = kd.grid(1)
+        out[i] = a[i].inner.x + a["many"]["x"][i, 1]
+
+    dtype = np.dtype([("k", np.int8), ("inner", _INNER), ("many", _INNER, (2,))], align=is_aligned)
+    kinds = (ArrayKind(element_name(dtype), 1), ArrayKind("float32", 1))
+    body = body_of(compile_ptx(summed.__wrapped__, kinds, "sm_90"))
+    reads = [line for line in body.splitlines() if "ld.global" in line]
+    assert len(reads) == (2 if is_aligned else 8)
+
+
+def test_a_field_of_records_is_a_view_of_a_device_array():
+    dtype = np.dtype([("k", np.int8), ("inner", _INNER)], align=True)
+    a = np.zeros(5, dtype)
+    a["inner"]["x"] = np.arange(5)
+    device = kd.to_device(a)
+    assert device["inner"]["x"].copy_to_host().tolist() == [0, 1, 2, 3, 4]
+
+
+@kd.kernel
+def scaled(p, out):
+    i = kd.grid(1)
+    out[i] = p["x"] * p["m"][i % 3]
+
+
+def _one(dtype, x=2.0):
+    record = np.zeros(3, dtype)[1]
+    record["x"], record["m"] = x, (1, 2, 3)
+    return record
+
+
+@each_dtype
+def test_a_record_is_an_argument_by_its_value(dtype):
+    """As it is at the launch; others, and those of other dtypes, are other arguments."""
+    out = np.zeros(4)
+    record = _one(dtype)
+    for each in (record, _one(dtype, 3), _one(PACKED), _one(ALIGNED, 5)):
+        scaled.forall(4)(each, out)
+        assert out.tolist() == [each["x"] * m for m in (1, 2, 3, 1)]
+    scaled.forall(4)(_records(dtype, 5).view(np.recarray)[2], out)
+    assert not out.any()
+    launch = scaled.forall(4).bind(record, out)
+    launch()
+    record["x"] = 7
+    scaled.forall(4)(record, out)
+    assert out[0] == 7
+    assert "x" in scaled.ptx(record, out, arch="sm_90", forall=1)
+
+
+def test_signatures_take_records():
+    @kd.kernel(["float64, float64[::1]"])
+    def other(p, out):
+        out[kd.grid(1)] = p
+
+    with pytest.raises(ArgumentTypeError, match="expects float64"):
+        other.forall(1)(_one(PACKED), np.zeros(1))
+
+
+def test_an_argument_is_not_written():
+    def at_a_field(p):
+        p["x"] = 1
+
+    def in_an_array(p):
+        p["m"][0] = 1
+
+    def by_another_name(p):
+        record = p
+        record["x"] = 1
+
+    for function in (at_a_field, in_an_array, by_another_name):
+        with pytest.raises(KernelTypingError, match="array of one record"):
+            kd.kernel(function).forall(1)(_one(ALIGNED))
+
+
+def test_records_that_are_no_arguments():
+    out = np.zeros(1)
+    with pytest.raises(ArgumentTypeError, match=r"record\['when'\], record\['x'\]"):
+        scaled.forall(1)(np.zeros(1, [("when", "M8[s]"), ("x", "f4")])[0], out)
+    with pytest.raises(ArgumentTypeError, match=r"dtype \|V3 cannot be passed.*structured dtype"):
+        scaled.forall(1)(np.void(b"abc"), out)
+    with pytest.raises(ArgumentValueError, match=r"1032 bytes.*array\[:1\]"):
+        scaled.forall(1)(np.zeros(1, [("x", "f8"), ("m", "f8", 128)])[0], out)

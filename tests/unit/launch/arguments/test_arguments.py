@@ -97,7 +97,7 @@ class Pair(tuple):
         (np.datetime64("2026-01-01"), kd.ArgumentTypeError, ["datetime64", "view(np.int64)"]),
         (np.zeros(3, "U4"), kd.ArgumentTypeError, ["<U4"]),
         (np.zeros(3, [("u", "f4"), ("v", "M8[s]")]), kd.ArgumentTypeError, ["array['u']"]),
-        (np.zeros(3, "f4,f4")[0], kd.ArgumentTypeError, ["record", "array of one record"]),
+        (np.zeros(3, [("u", "M8[s]")])[0], kd.ArgumentTypeError, ["record", "record['u']"]),
         (np.zeros(3, ">f4"), kd.ArgumentTypeError, ["byte order", "astype"]),
         (np.zeros((1,) * 9), kd.ArgumentTypeError, ["9 dimensions", "8"]),
         (np.zeros(9, np.uint8)[1:].view(np.float64), kd.ArgumentValueError, ["copy()"]),
