@@ -45,12 +45,6 @@ __all__ = [
 #: Bytes of a record that one parameter passes.
 RECORD_WORD_BYTES = 8
 
-_FORMATS = {
-    **{row.name: row.struct_code for row in ELEMENT_TYPES.values() if not row.is_complex},
-    "pointer": "Q",
-    "offset": "Q",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class LaunchMode:
@@ -96,7 +90,7 @@ class Parameter:
     @property
     def nbytes(self) -> int:
         """Size in bytes; also the alignment."""
-        return struct.calcsize(_FORMATS[self.dtype])
+        return struct.calcsize(_format(self.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +174,7 @@ class ParameterLayout:
         placed: list[Parameter] = []
         offset = 0
         for name, dtype in self._flat():
-            size = struct.calcsize(_FORMATS[dtype])
+            size = struct.calcsize(_format(dtype))
             offset = -(-offset // size) * size
             placed.append(Parameter(name, dtype, offset))
             offset += size
@@ -207,7 +201,7 @@ class ParameterLayout:
         for parameter in self.parameters:
             if parameter.offset > position:
                 text += f"{parameter.offset - position}x"
-            text += _FORMATS[parameter.dtype]
+            text += _format(parameter.dtype)
             position = parameter.offset + parameter.nbytes
         return text
 
@@ -280,6 +274,11 @@ def array_parameters(kinds: Iterable[Kind]) -> tuple[ArrayParameters, ...]:
 def parameter_count(kind: Kind) -> int:
     """Return how many parameters pass an argument of a kind."""
     return sum(1 for _ in _flatten("", kind))
+
+
+def _format(dtype: str) -> str:
+    """Return the format of :mod:`struct` for a parameter."""
+    return "Q" if dtype in ("pointer", "offset") else ELEMENT_TYPES[dtype].struct_code
 
 
 def _flatten(name: str, kind: Kind, data: str = "pointer") -> Iterator[tuple[str, str]]:

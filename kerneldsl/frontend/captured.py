@@ -12,6 +12,7 @@ import numpy as np
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays, freeze, private_copy
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
+from kerneldsl.language.times import is_time_name
 
 __all__ = [
     "CAPTURABLE",
@@ -44,7 +45,7 @@ def is_constant(value: object) -> bool:
     if isinstance(value, enum.Enum):
         return isinstance(value, enum.IntEnum | enum.IntFlag)
     return value is None or isinstance(
-        value, int | float | complex | str | np.bool_ | np.number | np.ndarray
+        value, int | float | complex | str | np.bool_ | np.number | np.datetime64 | np.ndarray
     )
 
 
@@ -64,7 +65,9 @@ def constant_problem(value: object) -> tuple[str, str] | None:
         if value.dtype.name not in DTYPE_NAMES:
             return (
                 f"is a NumPy scalar of dtype {value.dtype}",
-                f"Use one of {', '.join(DTYPE_NAMES)}",
+                "Pass it as an argument"
+                if is_time_name(value.dtype.name)
+                else f"Use one of {', '.join(DTYPE_NAMES)}",
             )
         if ELEMENT_TYPES[value.dtype.name].is_narrow:
             return f"is a NumPy scalar of dtype {value.dtype}", "Pass it as an argument"

@@ -7,9 +7,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from kerneldsl.frontend.reading import AttributeReader
 
-__all__ = ["draws", "is_library", "is_linear_algebra", "root_of", "steady_reader"]
+__all__ = ["draws", "is_library", "is_linear_algebra", "is_of_times", "root_of", "steady_reader"]
 
 #: Libraries whose modules keep their names for as long as a program runs.
 _LIBRARIES = ("cmath", "kerneldsl", "math", "numba", "numba_cuda", "numpy", "operator")
@@ -46,6 +48,11 @@ def draws(owner: object, path: str) -> bool:
 def is_linear_algebra(value: object) -> bool:
     """Return whether a value is one of NumPy's functions that call LAPACK."""
     return str(getattr(value, "__module__", "")).startswith("numpy.linalg")
+
+
+def is_of_times(value: object) -> bool:
+    """Return whether a value is what NumPy makes and tests dates and durations with."""
+    return any(value is each for each in (np.datetime64, np.timedelta64, np.isnat))
 
 
 def steady_reader(read: Callable[[], Any]) -> Callable[[], Any]:

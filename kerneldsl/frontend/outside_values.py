@@ -14,7 +14,14 @@ from kerneldsl.frontend.captured import (
     make_captured,
     plain_value,
 )
-from kerneldsl.frontend.chains import draws, is_library, is_linear_algebra, root_of, steady_reader
+from kerneldsl.frontend.chains import (
+    draws,
+    is_library,
+    is_linear_algebra,
+    is_of_times,
+    root_of,
+    steady_reader,
+)
 from kerneldsl.frontend.refusals import refuse_foreign
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved, Scope
@@ -123,6 +130,12 @@ class OutsideValues(ast.NodeTransformer):
                 node,
                 f"{resolved.path} works on whole matrices in memory of its own, which threads lack",
                 "Write a loop over the elements, or call it outside the kernel",
+            )
+        if is_of_times(resolved.value) and not self._is_plain:
+            self._reporter.fail(
+                node,
+                f"{resolved.path} is not a function of kernels",
+                "Pass dates and durations as arguments; x != x says whether x is NaT",
             )
         self._watch(node, resolved)
         if self._is_plain or node is root or isinstance(owner, types.ModuleType):

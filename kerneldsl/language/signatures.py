@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
+from kerneldsl.language.times import is_time_name
 from kerneldsl.utilities.modules import is_of_numba
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ def _kind_of(value: Any) -> Kind:
         return TupleKind(tuple(map(_kind_of, value.types)))
     elif is_of_numba(value, "Type"):
         dtype = _ALIASES.get(str(value), str(value))
-        if dtype in DTYPE_NAMES:
+        if dtype in DTYPE_NAMES or is_time_name(dtype):
             return ScalarKind(dtype)
     raise ValueError(
         f"signature: {value!r} is the type of no argument; an argument is one of "

@@ -258,6 +258,11 @@ _OPERATORS = {
 }  # fmt: skip
 
 
+#: The remedy for dates and durations.
+_OF_TIMES = (
+    "Bring both to one unit before the launch, array.astype('M8[s]') or array.astype('m8[s]'); "
+    "durations are added, multiplied by integers and divided"
+)
 _MAKERS = frozenset(
     f"{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")
 ) | {"arange", "array", "copy", "linspace"}
@@ -300,7 +305,9 @@ def _explain_no_implementation(function: str, arguments: str) -> Finding:
         array, _, value = arguments_of(arguments)
         return Finding(
             f"a value of type {value} is stored in an element of {array}",
-            "Store a number: it is converted to the type of the elements",
+            _OF_TIMES
+            if "time64[" in array or "delta64[" in array
+            else "Store a number: it is converted to the type of the elements",
             is_stored_element,
         )
     if name in _MAKERS:
@@ -323,6 +330,8 @@ def _explain_no_implementation(function: str, arguments: str) -> Finding:
             f"in a kernel, the operator {_OPERATORS[name]} does not take {operands}",
             "Work element by element"
             if "array(" in arguments
+            else _OF_TIMES
+            if "time64[" in arguments or "delta64[" in arguments
             else "Convert the operands to numbers that it takes",
             is_operation,
         )

@@ -56,7 +56,7 @@ class _Argument(_Record):
 
     @property
     def key(self) -> Any:
-        """What tells it from other types."""
+        """Return what tells it from other types."""
         return self.name, "argument"
 
 
@@ -74,7 +74,7 @@ class _FieldArray(types.NestedArray):
 
     @property
     def key(self) -> Any:
-        """What tells it from other types."""
+        """Return what tells it from other types."""
         return self.dtype, self.shape, self.aligned, self.mutable
 
 

@@ -47,12 +47,20 @@ def _vector(row: ElementType) -> types.Type:
     return vector_type(row, element_type)
 
 
+def _time(row: ElementType) -> types.Type:
+    from kerneldsl.lowering.times import time_type
+
+    return time_type(row)
+
+
 def _maker(row: ElementType) -> Callable[[ElementType], types.Type]:
     """Return what makes the Numba type of an element type: one for each kind of them."""
     if row.is_record:
         return _record
     if row.is_vector:
         return _vector
+    if row.is_time:
+        return _time
     return _narrow_float if row.is_narrow else _own
 
 

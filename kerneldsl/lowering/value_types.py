@@ -22,6 +22,7 @@ from kerneldsl.language.types import (
     Type,
 )
 from kerneldsl.lowering.tile_types import NumbaTile
+from kerneldsl.lowering.times import TimeType
 from kerneldsl.lowering.vectors import VectorType
 
 __all__ = ["value_type"]
@@ -45,7 +46,7 @@ def value_type(found: Any) -> Type:
     """
     plain = types.unliteral(found)
     match plain:
-        case types.Number() | types.Boolean() | types.Record() | VectorType():
+        case types.Number() | types.Boolean() | types.Record() | VectorType() | TimeType():
             return _scalar(plain)
         case types.Array() if _is_element(plain.dtype):
             return ArrayKind(str(plain.dtype), plain.ndim, plain.layout)

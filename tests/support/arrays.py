@@ -92,6 +92,8 @@ def assert_same_bits(got: np.ndarray, expected: np.ndarray, label: str) -> None:
         assert_same_bits(got.real, expected.real, f"{label}.real")
         assert_same_bits(got.imag, expected.imag, f"{label}.imag")
         return
+    if got.dtype.kind in "mM":  # NaT is not equal to itself
+        got, expected = got.view(np.int64), expected.view(np.int64)
     wrong = got != expected
     if _is_float(got.dtype):
         wrong |= np.signbit(got) != np.signbit(expected)

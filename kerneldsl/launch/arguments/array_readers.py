@@ -14,7 +14,7 @@ from kerneldsl.launch.arguments.binding import Binding, Refused, code_of
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import address_of
 
-__all__ = ["MAX_NDIM", "read_device_array", "read_ndarray", "seal"]
+__all__ = ["MAX_NDIM", "name_of", "read_device_array", "read_ndarray", "seal"]
 
 #: Largest rank of an array argument.
 MAX_NDIM = 8
@@ -47,7 +47,7 @@ def read_ndarray(value: np.ndarray[Any, Any], binding: Binding) -> int:
 
 
 def _classify(dtype: np.dtype[Any], ndim: int, flags: int) -> int:
-    name = _name_of(dtype)
+    name = name_of(dtype)
     if ndim > MAX_NDIM:
         raise Refused(
             f"the array has {ndim} dimensions",
@@ -65,8 +65,8 @@ def _classify(dtype: np.dtype[Any], ndim: int, flags: int) -> int:
     return code_of(ArrayKind(name, ndim, layout))
 
 
-def _name_of(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype's element type.
+def name_of(dtype: np.dtype[Any], what: str = "an array") -> str:
+    """Return the name of the element type of the dtype of an argument.
 
     Raises
     ------
@@ -82,7 +82,8 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     elif dtype.kind == "f":
         remedy = "Convert it with array.astype(np.float32) or array.astype(np.float64)"
     elif dtype.kind in "Mm":
-        remedy = "Pass array.view(np.int64), in which NaT is the smallest int64"
+        limit = "Dates and durations have one unit, from years to attoseconds"
+        remedy = f"Convert it with array.astype('{dtype.kind}8[s]'), or another unit"
     elif dtype.names is not None:
         limit = "Fields of records are numbers, bools, records, or arrays of those, at places that "
         limit += "do not overlap"
@@ -93,7 +94,7 @@ def _name_of(dtype: np.dtype[Any]) -> str:
         remedy = "Convert it to a numeric dtype"
     shown = f"{dtype} of foreign byte order" if not dtype.isnative else str(dtype)
     raise Refused(
-        f"an array of dtype {shown} cannot be passed to a kernel",
+        f"{what} of dtype {shown} cannot be passed to a kernel",
         limit=limit,
         remedy=remedy,
     )
@@ -125,7 +126,7 @@ def seal(value: ArrayGeometry) -> None:
         If kernels do not take its dtype.
     """
     value.check_open()
-    value.seal(code_of(ArrayKind(_name_of(value.dtype), value.ndim, value.layout)))
+    value.seal(code_of(ArrayKind(name_of(value.dtype), value.ndim, value.layout)))
 
 
 def _claim(binding: Binding, device: Device) -> None:

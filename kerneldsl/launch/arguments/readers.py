@@ -15,7 +15,7 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, TupleKind
-from kerneldsl.launch.arguments.array_readers import read_device_array, read_ndarray
+from kerneldsl.launch.arguments.array_readers import name_of, read_device_array, read_ndarray
 from kerneldsl.launch.arguments.binding import Binding, Reader, Refused, bits_of, code_of, kinds_of
 from kerneldsl.launch.arguments.record_readers import read_record
 from kerneldsl.memory.arrays import DeviceArray
@@ -91,6 +91,12 @@ def _numpy_scalar_reader(dtype: str) -> Reader:
     return read
 
 
+def _read_time(value: np.datetime64 | np.timedelta64, binding: Binding) -> int:
+    name = name_of(value.dtype, "a NumPy scalar")
+    binding.values.append(int(value.view(np.int64)))
+    return code_of(ScalarKind(name))
+
+
 # --------------------------------------------------------------------------- tuples
 
 
@@ -153,6 +159,8 @@ def _reader_of_type(kind: type) -> Reader | None:
         return read_ndarray
     if issubclass(kind, np.void):
         return read_record
+    if issubclass(kind, np.datetime64 | np.timedelta64):
+        return _read_time
     if issubclass(kind, np.generic):
         dtype = np.dtype(kind)
         is_own = dtype.type is kind and dtype.name in ELEMENT_TYPES
@@ -176,13 +184,6 @@ def _unknown(value: Any) -> Refused:
         return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
     if isinstance(value, tuple):
         return Refused(what, limit=limit, remedy="Pass a plain tuple: tuple(value)")
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return Refused(
-            f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",
-            limit="Kernels know no units of time",
-            remedy="Pass value.view(np.int64), in which NaT is the smallest int64, and arrays "
-            "likewise",
-        )
     if isinstance(value, np.generic):
         return Refused(
             f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",

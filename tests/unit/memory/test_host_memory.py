@@ -127,7 +127,7 @@ def test_ordinary_arrays_have_no_host_view() -> None:
 def test_host_memory_that_cannot_be(make: Any) -> None:
     with null.described_as(H100) as target:
         with pytest.raises(kd.ArgumentTypeError, match="dtype"):
-            make(3, "datetime64[s]", device="null")
+            make(3, "datetime64[25s]", device="null")
         with pytest.raises(kd.ArgumentValueError, match="negative"):
             make((3, -1), device="null")
         full = kd.OutOfMemoryError("full", code=2, name="CUDA_ERROR_OUT_OF_MEMORY")
