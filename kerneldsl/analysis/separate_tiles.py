@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import Any
 
 from kerneldsl.analysis.expressions import written
+from kerneldsl.analysis.flatten_tiles import flatten_tiles
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.analysis.tile_refusals import (
     dtype_of,
@@ -52,30 +52,8 @@ def separate_tiles(unit: FunctionUnit) -> FunctionUnit:
     """
     if not uses_tiles(unit):
         return unit
-    unit = inline_block_functions(unit)
-    while True:
-        shapes = TileShapes(unit)
-        given = _functions_of_tiles(unit, shapes)
-        if not given:
-            return _Separator(unit, shapes).run()
-        unit = inline_block_functions(unit, given)
-
-
-def _functions_of_tiles(unit: FunctionUnit, shapes: TileShapes) -> set[FunctionUnit]:
-    """Return the device functions that tiles are given to as they are."""
-    mapped = {
-        inner
-        for node in ast.walk(unit.tree)
-        if shapes.operation(node) == "map"
-        for inner in ast.walk(node)
-    }
-    found = set()
-    for node in ast.walk(unit.tree):
-        callee = None if node in mapped else unit.callee_of(node)
-        arguments = node.args if isinstance(node, ast.Call) else []
-        if callee is not None and any(shapes.of(each) is not None for each in arguments):
-            found.add(callee)
-    return found
+    unit = flatten_tiles(unit)
+    return _Separator(unit, TileShapes(unit)).run()
 
 
 class _Separator:
