@@ -125,7 +125,7 @@ def _shares(request: Request, config: LaunchConfig, order: int) -> list[TuningCa
     member = request.shape.member
     parameters = () if member is None else member.values
     block_dim = config.block_dim
-    share = config.share or host_share(request, config)
+    share = host_share(request, config)  # the planner's, whatever was measured before
     if share is None or pool is None:
         plan = PlanChoices(block_dim, parameters=parameters)
         return [TuningCandidate(plan, None, Point(1.0 + 0.05 * order, dict(parameters)))]

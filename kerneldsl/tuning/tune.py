@@ -49,8 +49,22 @@ def tune(
     LaunchConfigError
         If the launch leaves nothing to choose, or no plan could be measured.
     """
-    started = time.perf_counter()
     check_tunable(request)
+    # What is launched meanwhile, by the reference or to copy arguments, is tuned another time.
+    token = policy_scope.in_context.set(RECORDS_ALONE)
+    try:
+        return _tune(request, args, launch_with, options)
+    finally:
+        policy_scope.in_context.reset(token)
+
+
+def _tune(
+    request: Request,
+    args: Sequence[Any],
+    launch_with: Callable[[LaunchPlan], Callable[..., object]],
+    options: TuningOptions,
+) -> TuningReport:
+    started = time.perf_counter()
     candidates = find_candidates(request)
     session = Session(request, args, launch_with, options, candidates)
     budget = options.policy.budget
@@ -61,8 +75,6 @@ def tune(
     def is_over() -> bool:
         return time.perf_counter() >= end
 
-    # What is launched meanwhile, by the reference say, is tuned on another occasion.
-    token = policy_scope.in_context.set(RECORDS_ALONE)
     try:
         if budget.seconds > 0.0:
             find = search_all if budget.is_exhaustive else search
@@ -77,7 +89,6 @@ def tune(
         raise
     finally:
         session.progress.close()
-        policy_scope.in_context.reset(token)
     session.arguments.restore()
     chosen = session.choose()
     _remember(request, chosen, session.about_launch)

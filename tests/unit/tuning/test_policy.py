@@ -242,6 +242,44 @@ def test_flushing_writes_more_than_the_last_cache(monkeypatch: pytest.MonkeyPatc
         make_flush(current_device(), None)()
 
 
+def test_tune_never_takes_back_how_the_cpu_shares_an_element_kernel(timed_by: Any):
+    @kd.kernel
+    def double(x):
+        x[kd.grid(1)] *= 2
+
+    x = np.ones(1 << 20)
+    with kd.use("cpu"):
+        launch = double.forall(x.size)
+        plain = launch.plan(x).host
+        timed_by(lambda plan: 1000.0 if plan.host == plain else 10.0)
+        tuned = launch.tune(x, budget="full").plan.host
+        assert launch.plan(x).host == tuned != plain
+        again = launch.tune(x, budget="full")
+        assert again.tried[0].plan.host == plain  # the planner's choice stays the first
+        assert launch.tune(x, budget="never").plan.host == plain == launch.plan(x).host
+
+
+def test_what_copies_arguments_is_not_tuned_within(
+    measured: list[Any], monkeypatch: pytest.MonkeyPatch
+):
+    """A copy of a strided array is a launch of the library's, and has arguments of its own."""
+    from kerneldsl.tuning import arguments
+
+    inner = make_sums()
+    copied = 0
+
+    def copy(target: Any, source: Any) -> None:
+        nonlocal copied
+        copied += 1
+        inner.forall(640)(np.zeros(640), np.zeros(1))
+        target[...] = source
+
+    monkeypatch.setattr(arguments, "copy", copy)
+    with kd.use("cpu"), kd.tune("full"):
+        assert launch(make_sums()) == FAST
+    assert copied >= 2
+
+
 def test_what_is_no_kernel_is_not_decorated():
     with pytest.raises(kd.ArgumentTypeError, match="It stands above"):
         kd.tune("5s")(lambda x: x)  # type: ignore[type-var]
