@@ -59,7 +59,7 @@ def moments_of_rows(x, means, squares, chunk, *, number, zero, size):
     first = kd.blockIdx.y * chunk
     last = min(first + chunk, x.shape[2])
     whole = first + (last - first) // kd.blockDim.x * kd.blockDim.x
-    origin = number(x[a, b, 0]) if x.shape[2] > 0 else zero
+    origin = number(x[a, b, 0])
     total, rest, square = zero, zero, zero.real
     for at in range(first, whole, kd.blockDim.x):
         total += number(x[a, b, at + t]) - origin
@@ -92,7 +92,7 @@ def moments_of_columns(x, means, squares, chunk, *, number, zero, size):
     first = part * chunk
     last = min(first + chunk, x.shape[1])
     if b < x.shape[2]:
-        origin = number(x[a, 0, b]) if x.shape[1] > 0 else zero
+        origin = number(x[a, 0, b])
         total, rest, square = zero, zero, zero.real
         for k in range(first, last):
             total += number(x[a, k, b]) - origin
@@ -249,6 +249,9 @@ def _spread(
     if divisor <= 0:
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=5)
     if call.is_void:
+        return call.deliver()
+    if not call.count:
+        call.result.fill(np.nan)
         return call.deliver()
     cut, zero = call.arrangement, number.type(0)
     means, squares = cut.allocate(number), cut.allocate(real)
