@@ -13,11 +13,11 @@ from typing import Any
 from llvmlite import ir
 from numba import errors, types
 from numba.core import cgutils
-from numba.core.typeconv import Conversion
 from numba.extending import lower_builtin, lower_cast, models, register_model
 
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.records import layout_of_name
+from kerneldsl.lowering.numba_internals.operators import Conversion
 
 __all__ = ["argument_type", "record_type", "record_value"]
 

@@ -71,6 +71,11 @@ def member(kernel: Any, size: int = 1000) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+@pytest.fixture(autouse=True)
 def fast_member(timed_by: Any) -> None:
     timed_by(lambda plan: 10.0 if dict(plan.parameters) == FAST else 1000.0)
 

@@ -36,8 +36,10 @@ print("within the bounds")
 @pytest.mark.skipif(not IS_X86, reason=f"{platform.machine()} is not x86-64")
 @pytest.mark.parametrize(
     "settings",
-    [{"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}, {"NUMBA_ENABLE_AVX": "0"}],
-    ids=["baseline", "without AVX"],
+    [
+        pytest.param({"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}, id="baseline"),
+        pytest.param({"NUMBA_ENABLE_AVX": "0"}, id="without AVX", marks=pytest.mark.full),
+    ],
 )
 def test_the_bounds_hold_on_lesser_processors(settings: dict[str, str]) -> None:
     path = os.pathsep.join(p for p in [os.getcwd(), *sys.path] if p)
