@@ -105,7 +105,8 @@ def _decided(request: Request) -> LaunchPlan | None:
     if choice is None or problems is None:
         return None
     if not choice.compiled:
-        (problem,), mapping = problems, choice.candidate.mapping
+        member, mapping = choice.candidate.member, choice.candidate.mapping
+        problem = next(each for each in problems if each.member == member)
         resources = resources_of(request, problem, mapping)
         choice = Choice(choice.candidate, {(problem.constants, mapping): resources})
     return describe(problems, choice)

@@ -76,7 +76,7 @@ def cut_bytes_out(ptx: str) -> str:
 
     def write(found: re.Match[str]) -> str:
         before, store, values = found.groups()
-        cut = []
+        cut: list[str] = []
         for value in re.findall(r"%\w+", values):
             if value in floats:
                 byte = f"%kd_byte{len(cut)}"

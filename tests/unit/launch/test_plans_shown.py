@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.launch import describe
+from kerneldsl.planner.choose import Choice
 
 SIGNATURE = "float32[::1], float32[::1]"
 
@@ -126,3 +129,31 @@ def test_a_plan_for_another_kind_of_device_is_refused():
         doubled.forall(1000, plan=of_gpu)(x, out)
         with pytest.raises(kd.LaunchConfigError, match="a plan for cpu was given to a launch on"):
             doubled.forall(1000, plan=of_cpu)(x, out)
+
+
+def test_a_plan_that_was_recorded_for_a_member_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No member was compiled to choose it."""
+
+    @kd.kernel(space=kd.Space(block=[64, 128], items=[1, 2], covers=lambda c: c.block * c.items))
+    def halve(x, *, block, items):
+        for k in range(items):
+            i = (kd.blockIdx.x * items + k) * block + kd.threadIdx.x
+            if i < x.size:
+                x[i] *= np.float32(0.5)
+
+    with kd.use("null:0"):
+        x = kd.empty(1 << 20, np.float32)
+        launch = halve.forall(x.size)
+        first = launch.plan(x)
+        decide, wanted = describe.make_choice, {"block": 128, "items": 2}
+
+        def recorded(request: Any) -> Any:
+            (last,) = (m for m in request.shape.space if dict(m.values) == wanted)
+            candidate = decide(request).candidate
+            return Choice(candidate._replace(block_dim=last.block_dim, member=last), {})
+
+        monkeypatch.setattr(describe, "make_choice", recorded)
+        shown = launch.plan(x)
+    assert dict(shown.parameters) == wanted
+    assert shown.block_dim == (128, 1, 1)
+    assert set(dict(first.parameters)) == {"block", "items"}
