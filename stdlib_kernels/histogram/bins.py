@@ -212,15 +212,20 @@ def _prepared(
     edges: Sequence[_Edges], sources: Sequence[Array]
 ) -> tuple[np.dtype[Any], Any, list[Array]]:
     """Return the dtype in which elements and edges meet, how bins are found, and the edges."""
-    are_even = all(each.are_even for each in edges)
     narrow = all(each.bins <= MAX_NARROW_BINS for each in edges) and all(
         computing_dtype(s.dtype) == np.float32 and e.values.dtype == np.float32
         for s, e in zip(sources, edges, strict=True)
     )
     number = np.dtype(np.float32 if narrow else np.float64)
-    like = sources[0]
-    given = [to_like(like, each.values.astype(number)) for each in edges]
-    return number, evenly if are_even else between, given
+    given = [each.values.astype(number) for each in edges]
+    with np.errstate(over="ignore"):
+        # A quotient says nothing where the whole width is beyond the dtype.
+        are_even = all(
+            each.are_even and np.isfinite(e[-1] - e[0])
+            for each, e in zip(edges, given, strict=True)
+        )
+    on_its_device = [to_like(sources[0], each) for each in given]
+    return number, evenly if are_even else between, on_its_device
 
 
 def _edges_of(

@@ -203,3 +203,11 @@ def test_refusals(target):
         histogram(np.ones(3), 3, (1, 0))
     with pytest.raises(ArgumentValueError, match="x has 3 elements, and y 2"):
         histogram2d(np.ones(3), np.ones(2))
+
+
+def test_a_range_as_wide_as_the_dtype(pair):
+    """The width itself is no number: places are looked for among the edges."""
+    x = np.array([-3e38, 0, 1, 3e38, 5, np.nan], np.float32)
+    hist, edges = pair(histogram, x, 4, (-3e38, 3e38))
+    assert hist.tolist() == [1, 0, 3, 1]
+    assert np.isfinite(edges).all()
