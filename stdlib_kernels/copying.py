@@ -37,8 +37,10 @@ def copy_3d(source, out, *, convert):
 def copy_elements(source: kd.DeviceArray, out: kd.DeviceArray) -> None:
     """Copy an array of any rank over another of the same shape on the same device."""
     if out.ndim > 3:
-        for i in range(out.shape[0]):
-            copy_elements(source[i], out[i])
+        axis = out.shape.index(min(out.shape))  # there are the fewest launches along the shortest
+        for i in range(out.shape[axis]):
+            at: Any = (*(slice(None),) * axis, i)
+            copy_elements(source[at], out[at])
         return
     if out.ndim == 0:
         source, out = source.reshape(1), out.reshape(1)

@@ -34,6 +34,7 @@ __all__ = [
     "common_dtype",
     "map_call",
     "result_dtypes",
+    "widened",
 ]
 
 #: What stands beside arrays.
@@ -91,7 +92,9 @@ def result_dtypes(function: Any, values: Sequence[Any]) -> tuple[np.dtype[Any], 
     In a kernel int32 + int32 is int64, and float32 * 0.5 is float64. As in NumPy, a result is no
     wider than NumPy's dtype for the operands, if both are integers, or both are floats.
     """
-    operands = tuple(Operand((False,) if _is_array(v) else None, _is_narrow(v)) for v in values)
+    operands = tuple(
+        Operand((False,) if _is_array(v) else None, widened(v) is not None) for v in values
+    )
     kinds = ", ".join(_kind(each) for each in values)
     found = _probed(function, operands, kinds)
     common = common_dtype(*values)
@@ -163,8 +166,7 @@ def map_call(
     shape = broadcast_shape(values)
     for out, dtype in zip(outs, dtypes, strict=True):
         check_out(out, like=like, shape=shape, dtype=dtype)
-    narrow = [np.float32 if _is_narrow(each) else None for each in values]
-    to = list(narrow if convert is None else convert)
+    to = list(map(widened, values) if convert is None else convert)
     taken = [on_device(each) if _is_array(each) else each for each in values]
     arrays = [each for each in taken if _is_array(each)]
     results = [
@@ -185,10 +187,14 @@ def _launch(
     if all(tuple(each.shape) == shape and is_contiguous(each) for each in arrays):
         values, results = ([_flat(each) for each in part] for part in (values, results))
     elif len(shape) > MAX_RANK:
+        axis = shape.index(min(shape))
+        before: tuple[Any, ...] = (slice(None),) * axis
         values = [_of_rank(each, len(shape)) for each in values]
-        for i in range(shape[0]):
-            slices = [e[min(i, e.shape[0] - 1)] if _is_array(e) else e for e in values]
-            _launch(function, slices, to, [each[i] for each in results], casts)
+        for i in range(shape[axis]):
+            slices = [
+                e[(*before, min(i, e.shape[axis] - 1))] if _is_array(e) else e for e in values
+            ]
+            _launch(function, slices, to, [each[(*before, i)] for each in results], casts)
         return
     rank = max(1, results[0].ndim)
     extent = tuple(results[0].shape) or (1,)
@@ -211,8 +217,9 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray | kd.DeviceArray)
 
 
-def _is_narrow(value: Any) -> bool:
-    return hasattr(value, "dtype") and value.dtype.name in NARROW
+def widened(value: Any) -> Any:
+    """Return what an operand is converted to: float32 for floats of 16 bits, else ``None``."""
+    return np.float32 if hasattr(value, "dtype") and value.dtype.name in NARROW else None
 
 
 def _kind(value: Any) -> str:

@@ -8,9 +8,15 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
-from stdlib_kernels.elementwise.calls import Number, checked_operands, common_dtype, map_call
+from stdlib_kernels.elementwise.calls import (
+    Number,
+    checked_operands,
+    common_dtype,
+    map_call,
+    widened,
+)
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import NARROW, dtype_of, scalar_of
+from stdlib_kernels.parameters import dtype_of, scalar_of
 from stdlib_kernels.reduce.folding import larger, smaller
 
 __all__ = ["astype", "clip", "where"]
@@ -68,7 +74,7 @@ def where(
     dtype = common_dtype(x, y)
     number = computing_dtype(dtype)
     values = [condition, _number("x", x, dtype), _number("y", y, dtype)]
-    to = [_narrow(condition), number.type, number.type]
+    to = [widened(condition), number.type, number.type]
     return map_call(_chosen, values, [dtype], [out], like, convert=to, exact=True)[0]
 
 
@@ -164,7 +170,7 @@ def astype(x: Array, dtype: Any, *, out: Array | None = None) -> Any:
             limit="The imaginary parts would be lost",
             remedy="Take .real, or abs(), of each element by map(…)",
         )
-    return map_call(_itself, [x], [found], [out], x, convert=[_narrow(x)])[0]
+    return map_call(_itself, [x], [found], [out], x, convert=[widened(x)])[0]
 
 
 def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
@@ -172,8 +178,3 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, int | float | complex | np.number | np.bool_):
         return scalar_of(name, value, computing_dtype(dtype))
     return value
-
-
-def _narrow(value: Any) -> Any:
-    is_narrow = hasattr(value, "dtype") and value.dtype.name in NARROW
-    return np.float32 if is_narrow else None
