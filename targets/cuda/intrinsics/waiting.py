@@ -1,4 +1,4 @@
-"""Let threads that wait for others see that one of these has failed."""
+"""Accesses by which threads wait for others, and see that one of these has failed."""
 
 from __future__ import annotations
 
