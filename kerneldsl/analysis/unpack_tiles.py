@@ -107,11 +107,10 @@ class _Unpacking(ast.NodeTransformer):
             return node
         if target is node.targets[0] and value is node.value and not self.wants(node):
             return node
-        pairs = [pair for each in (target, *node.targets[1:]) for pair in _pairs(each, value)]
         if len(node.targets) > 1:
             statements = self._to_all(node.targets, value)
         else:
-            statements = self._assigned(pairs)
+            statements = self._assigned(_pairs(target, value))
         return [place_at(statement, node) for statement in statements]
 
     def _items(self, node: ast.Name, context: ast.expr_context) -> ast.Tuple:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from kerneldsl.cache.disk import disk_cache
 from kerneldsl.cache.key import Key
-from kerneldsl.cache.reasons import BadEntry
 from kerneldsl.contract import Device
+from kerneldsl.launch.measured import read_json
 from kerneldsl.launch.tuned_launch import driver_class
 from kerneldsl.planner.fit import FittedModel, read_model
-from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = ["forget_models", "model_for", "write_model"]
 
@@ -53,15 +50,5 @@ def _key(device: str, driver: str) -> Key:
 
 
 def _read(key: Key) -> FittedModel | None:
-    cache = disk_cache()
-    for store in (cache.site, cache.user):
-        if store is None:
-            continue
-        try:
-            entry, _ = store.read(key)
-            found: Any = parse_json(entry.sections[_SECTION])
-        except (BadEntry, KeyError, ValueError):
-            continue
-        if isinstance(found, Mapping):
-            return read_model(found)
-    return None
+    found = read_json(key, _SECTION)
+    return None if found is None else read_model(found)

@@ -34,6 +34,7 @@ __all__ = [
     "choice_key",
     "measurement_key",
     "read_choice",
+    "read_json",
     "read_measured",
     "read_measurement",
     "read_plan",
@@ -135,7 +136,7 @@ def _where(request: Request) -> dict[str, str]:
 
 def read_measurement(key: Key) -> Measured | None:
     """Return what was measured, if it was."""
-    found = _read(key)
+    found = read_json(key, SECTION)
     return None if found is None else read_measured(found)
 
 
@@ -169,7 +170,7 @@ def read_choice(request: Request) -> PlanChoices | None:
     if not disk_cache().is_on:
         return None
     try:
-        found = _read(choice_key(request))
+        found = read_json(choice_key(request), SECTION)
     except UncacheableError:
         return None
     return None if found is None else read_plan(found)
@@ -213,15 +214,15 @@ def candidate_of(plan: PlanChoices, request: Request) -> Candidate | None:
     return None
 
 
-def _read(key: Key) -> dict[str, Any] | None:
-    """Read an entry; that there is none is no miss of compiled code."""
+def read_json(key: Key, section: str) -> dict[str, Any] | None:
+    """Read a section of an entry; that there is none is no miss of compiled code."""
     cache = disk_cache()
     for store in (cache.site, cache.user):
         if store is None:
             continue
         try:
             entry, _ = store.read(key)
-            found = parse_json(entry.sections[SECTION])
+            found = parse_json(entry.sections[section])
         except (BadEntry, KeyError, ValueError):
             continue
         if isinstance(found, dict):

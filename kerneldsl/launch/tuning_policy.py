@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kerneldsl.launch.shape import LaunchShape
 
 __all__ = [
+    "RECORDS_ALONE",
     "Budget",
     "CacheState",
     "TuningPolicy",

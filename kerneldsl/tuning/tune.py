@@ -22,7 +22,7 @@ from kerneldsl.tuning.report import TunedPlan, TuningReport
 from kerneldsl.tuning.search import search, search_all
 from kerneldsl.tuning.session import Session, plan_of
 
-__all__ = ["check_tunable", "forget", "tune"]
+__all__ = ["tune"]
 
 
 def tune(
@@ -49,7 +49,7 @@ def tune(
     LaunchConfigError
         If the launch leaves nothing to choose, or no plan could be measured.
     """
-    check_tunable(request)
+    _check(request)
     # What is launched meanwhile, by the reference or to copy arguments, is tuned another time.
     token = policy_scope.in_context.set(RECORDS_ALONE)
     try:
@@ -69,7 +69,7 @@ def _tune(
     session = Session(request, args, launch_with, options, candidates)
     budget = options.policy.budget
     if not budget.uses_records:
-        return forget(request, candidates, session)
+        return _forget(request, candidates, session)
     end = started + budget.seconds
 
     def is_over() -> bool:
@@ -102,7 +102,7 @@ def _tune(
     )
 
 
-def forget(
+def _forget(
     request: Request, candidates: Sequence[TuningCandidate], session: Session
 ) -> TuningReport:
     """Let launches of a kind take the planner's own choice in this process.
@@ -122,7 +122,7 @@ def forget(
     )
 
 
-def check_tunable(request: Request) -> None:
+def _check(request: Request) -> None:
     """Refuse a launch that has one plan alone, or whose time would be that of copies.
 
     Raises
