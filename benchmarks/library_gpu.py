@@ -112,6 +112,8 @@ def _of_vector(name: str, size: int, *, of_calls: bool = False) -> Prepared:
         "torch.compile": lambda: compiled(x),
         "CuPy": lambda: of_cupy(theirs),
     }
+    if name == "var":  # CuPy's of 2^28 float32 is off by 1.6e-4, more than is allowed
+        del launches["CuPy"]
     exact = name in ("max", "argmax")
     error = _error_to(of_torch(x.double()).double())
     moved = (2 if name == "cumsum" else 1) * x.nbytes
