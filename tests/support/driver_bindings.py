@@ -72,12 +72,19 @@ class FakeBindings:
         Number of a status, and results, by name, of calls that do nothing else.
     launched : bytes
         Packed parameters of the last launch.
+    launched_one_by_one : list of bytes
+        The first four bytes of its first two parameters, where each was handed over by itself.
+    attributes : list of str
+        Which attributes the last launch had.
     """
 
     CUdevice_attribute = Names("CU_DEVICE_ATTRIBUTE_")
     CUfunction_attribute = Names("CU_FUNC_ATTRIBUTE_")
     CUjit_option = Names("CU_JIT_")
     CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
+    CUlaunchConfig = SimpleNamespace
+    CUlaunchAttributeID = Names("CU_LAUNCH_ATTRIBUTE_")
+    CUstream = int
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -85,6 +92,8 @@ class FakeBindings:
         self.failures: dict[str, Status] = {}
         self.answers: dict[str, tuple[Any, ...]] = {}
         self.launched: bytes = b""
+        self.launched_one_by_one: list[bytes] = []
+        self.attributes: list[str] = []
         self.error_log = b""
 
     def __getattr__(self, name: str) -> Any:
@@ -172,6 +181,20 @@ class FakeBindings:
         assert [extra[0], extra[2], extra[4]] == [1, 2, None]
         size = ctypes.c_size_t.from_address(extra[3]).value
         self.launched = ctypes.string_at(extra[1], size)
+        return ()
+
+    @staticmethod
+    def CUlaunchAttribute() -> SimpleNamespace:
+        return SimpleNamespace(value=SimpleNamespace(clusterDim=SimpleNamespace()))
+
+    def do_cuLaunchKernelEx(
+        self, config: Any, function: Any, parameters: int, extra: int
+    ) -> tuple[Any, ...]:
+        assert extra == 0
+        assert config.numAttrs == len(config.attrs)
+        self.attributes = [each.id for each in config.attrs]
+        addresses = ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p))
+        self.launched_one_by_one = [ctypes.string_at(addresses[i], 4) for i in range(2)]
         return ()
 
     def do_cuEventCreate(self, flags: int) -> tuple[Any, ...]:

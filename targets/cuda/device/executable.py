@@ -71,6 +71,7 @@ class CudaExecutable(Executable):
         self.load_seconds = time.perf_counter() - started
         self._resources = self._function.resources
         self._is_debug = options.debug
+        self._offsets = [each.offset for each in artifact.specialization.layout.parameters]
         #: What was launched last; dispatch passes the same object for the same shape.
         self._last_config: LaunchConfig | None = None
         #: Dynamic shared memory that a launch may have as things stand.
@@ -166,6 +167,7 @@ class CudaExecutable(Executable):
             stream=stream,
             cluster_dim=config.cluster_dim,
             is_cooperative=config.is_cooperative,
+            offsets=self._offsets,
         )
 
     def _launch_and_check(self, config: LaunchConfig, parameters: bytes, stream: int) -> None:

@@ -12,6 +12,7 @@ import logging
 import re
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -232,11 +233,13 @@ def launch(
     stream: int,
     cluster_dim: Dim3 | None = None,
     is_cooperative: bool = False,
+    offsets: Sequence[int] = (),
 ) -> None:
     """Start a kernel; the parameters are copied before this returns.
 
-    Parameters are packed as the entry declares them; `shared_bytes` are those of dynamic shared
-    memory of a block.
+    Parameters are packed as the entry declares them, each from its offset on; `offsets` is needed
+    where blocks run together, in clusters or cooperatively. `shared_bytes` are those of dynamic
+    shared memory of a block.
 
     Raises `ResourceLimitError` where there are more parameters than a kernel can take. Raises
     `DriverError` where the driver refused the launch, or something that ran before it had failed.
@@ -251,14 +254,18 @@ def launch(
         )
     ctypes.memmove(room.address, parameters, len(parameters))
     room.size.value = len(parameters)
-    extra = room.extra_address if parameters else 0
     with driver.current(function.device_index):
         if cluster_dim is not None or is_cooperative:
             config = _launch_config(driver.api, grid_dim, block_dim, shared_bytes, stream)
             config.attrs = _attributes(driver.api, cluster_dim, is_cooperative)
             config.numAttrs = len(config.attrs)
-            status = driver.api.cuLaunchKernelEx(config, function.handle, 0, extra)[0]
+            # One by one: where they come in a buffer, the driver (580.159) answers
+            # CUDA_ERROR_INVALID_VALUE to the capture of a cooperative launch.
+            addresses = (ctypes.c_void_p * len(offsets))(*(room.address + each for each in offsets))
+            one_by_one = ctypes.addressof(addresses) if offsets else 0
+            status = driver.api.cuLaunchKernelEx(config, function.handle, one_by_one, 0)[0]
         else:
+            extra = room.extra_address if parameters else 0
             status = driver.api.cuLaunchKernel(
                 function.handle, *grid_dim, *block_dim, shared_bytes, stream, 0, extra
             )[0]

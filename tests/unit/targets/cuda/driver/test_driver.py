@@ -174,6 +174,26 @@ def test_a_launch_hands_over_the_packed_parameters(driver: Driver, api: FakeBind
     assert call[1:11] == (0x99, 1, 2, 3, 4, 5, 6, 7, 8, 0)
 
 
+@pytest.mark.parametrize(
+    ("together", "attributes"),
+    [
+        ({"is_cooperative": True}, ["COOPERATIVE"]),
+        ({"cluster_dim": (2, 1, 1)}, ["CLUSTER_DIMENSION"]),
+    ],
+)
+def test_blocks_that_run_together_get_their_parameters_one_by_one(
+    driver: Driver, api: FakeBindings, together: dict[str, Any], attributes: list[str]
+) -> None:
+    function = functions.load(driver, 0, "", "axpy")
+    packed = struct.pack("=fxxxxi", 1.5, 77)
+    functions.launch(
+        *(driver, function, (2, 1, 1), (4, 5, 6), packed),
+        **{"shared_bytes": 7, "stream": 8, "offsets": [0, 8], **together},
+    )
+    assert api.attributes == attributes
+    assert api.launched_one_by_one == [packed[:4], packed[8:12]]
+
+
 def test_too_many_parameters_never_reach_the_driver(driver: Driver, api: FakeBindings) -> None:
     function = functions.load(driver, 0, "", "axpy")
     with pytest.raises(ResourceLimitError, match="32765 bytes of parameters"):
