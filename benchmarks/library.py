@@ -15,6 +15,7 @@ says whether all bounds were kept.
 # ruff: noqa: E402 -- the cores are set before NumPy and Numba count them
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -38,8 +39,9 @@ def main() -> int:
 
         return report(cases(), options)
     from library_gpu import cases as gpu_cases
+    from library_gpu_fields import cases as field_cases
 
-    return report(gpu_cases(), options)
+    return report(itertools.chain(gpu_cases(), field_cases()), options)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import numpy as np
 from contest import Bound, Case, Prepared
 from numba import prange
 
-from stdlib_kernels import compact, elementwise, histogram, linalg, reduce, scan
+from stdlib_kernels import compact, elementwise, histogram, linalg, random, reduce, scan
 
 __all__ = ["cases"]
 
@@ -28,6 +28,8 @@ def cases() -> Iterator[Case]:
     yield Case("histogram 2^24, 100 bins", lambda: _histogram(_MEDIUM), (Bound("NumPy", 3.0),))
     yield Case("compress 2^24", lambda: _compress(_MEDIUM), (Bound("NumPy", 1.0),))
     yield Case("map 2^24", lambda: _map(_MEDIUM), (Bound("NumPy", 1.0),))
+    for name in ("random", "standard_normal", "standard_exponential"):
+        yield Case(f"{name} 2^24", lambda name=name: _random(name, _MEDIUM), (Bound("NumPy", 1.0),))
     yield Case("matmul 1024", lambda: _matmul(1024), (Bound("NumPy", 0.6),))
 
 
@@ -117,6 +119,19 @@ def _map(size: int) -> Prepared:
 
 def _hypotenuse(v: Any, w: Any) -> Any:
     return math.sqrt(v * v + w * w)
+
+
+def _random(name: str, size: int) -> Prepared:
+    """Prepare numbers of float32, whose mean tells whether they are those of the distribution."""
+    rng, theirs = random.default_rng(1), np.random.default_rng(1)
+    ours, out = np.empty(size, np.float32), np.empty(size, np.float32)
+    method = getattr(rng, name.removeprefix("standard_"))
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: method(out=ours),
+        "NumPy": lambda: getattr(theirs, name)(out=out, dtype=np.float32),
+    }
+    mean = {"random": 0.5, "standard_normal": 0.0, "standard_exponential": 1.0}[name]
+    return Prepared(launches, {}, lambda v: abs(float(v.mean(dtype=float)) - mean), 1e-2, 4 * size)
 
 
 def _matmul(size: int) -> Prepared:

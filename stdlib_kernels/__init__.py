@@ -9,6 +9,7 @@
 :mod:`stdlib_kernels.scan`         cumulative sums, products, extremes, and any operation's scan
 :mod:`stdlib_kernels.rows`         softmax, layer and root mean square normalization, along an axis
 :mod:`stdlib_kernels.linalg`       transpose, matrix product
+:mod:`stdlib_kernels.random`       arrays of random numbers, of a seed and a counter
 =================================  =================================================================
 
 Each function takes NumPy arrays or device arrays and returns the same kind. Importing this package

@@ -54,6 +54,17 @@ _WORDS = {
     "computing dtype": """dtype : dtype, optional
     In which it is computed; by default float64 for booleans and integers, and the array's own for
     others. The result has it, too, or its real part's.""",
+    "size": """size : int or tuple of int, optional
+    The shape of the array; one number by default, or as many as `out` has elements.""",
+    "drawn dtype": """dtype : dtype, optional
+    float64 (by default), float32, float16 or bfloat16, in which numbers are drawn; the last two are
+    computed as float32 and rounded.""",
+    "drawn out": """out : array, optional
+    Where the numbers go, of any kind and layout, and of their shape and dtype.""",
+    "drawn": """A device array on the generator's device, or without a `size` a NumPy scalar; `out`,
+    where it is given.""",
+    "drawn errors": """kerneldsl.errors.ArgumentError
+    Where a parameter is none that the distribution has, or `out` does not fit.""",
     "ddof": """ddof : float
     What the number of elements is lessened by in the divisor.""",
     "correction": """correction : float, optional

@@ -18,9 +18,11 @@ __all__ = [
     "axis_of",
     "dtype_of",
     "function_of",
+    "integer_of",
     "names_of",
     "number_of",
     "scalar_of",
+    "shape_of",
 ]
 
 #: Names of NumPy's dtypes that functions take.
@@ -79,14 +81,9 @@ def axis_of(axis: Any, ndim: int) -> int:
     ArgumentValueError
         Where there is no such axis.
     """
-    try:
-        found = operator.index(axis)
-    except Exception as error:  # what a foreign object raises
-        raise ArgumentTypeError(
-            f"axis is {safe_repr(axis)}", value=axis, limit="It is an int"
-        ) from error
+    found = integer_of("axis", axis)
     _check_axis(found, ndim)
-    return int(found % ndim)
+    return found % ndim
 
 
 def _check_axis(axis: int, ndim: int) -> None:
@@ -138,6 +135,44 @@ def function_of(name: str, value: Any) -> Any:
     raise ArgumentTypeError(
         f"{name} is {safe_repr(value)}", value=value, limit="It is a function that kernels can call"
     )
+
+
+def integer_of(name: str, value: Any) -> int:
+    """Return an integer of Python's or NumPy's.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where it is none.
+    """
+    try:
+        return int(operator.index(value))
+    except Exception as error:  # what a foreign object raises
+        raise ArgumentTypeError(
+            f"{name} is {safe_repr(value)}", value=value, limit="It is an int"
+        ) from error
+
+
+def shape_of(name: str, value: Any) -> tuple[int, ...]:
+    """Return a shape that is given as an int, a tuple of ints, or ``None`` for one element.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where it is none of these.
+    ArgumentValueError
+        Where an extent is negative.
+    """
+    if value is None:
+        return ()
+    extents = tuple(
+        integer_of(name, n) for n in (value if isinstance(value, tuple | list) else (value,))
+    )
+    if any(n < 0 for n in extents):
+        raise ArgumentValueError(
+            f"{name} is {safe_repr(value)}", value=value, limit="Extents are 0 or more"
+        )
+    return extents
 
 
 def number_of(name: str, value: Any) -> float:

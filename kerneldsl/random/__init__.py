@@ -12,14 +12,20 @@ Two families:
 - *Streams* (:mod:`~kerneldsl.random.xoroshiro`): numba.cuda's xoroshiro128+ generators, one for
   each state of an array, which every draw advances.
 
-Integers and uniform numbers of both have the same bits on every target, and so has
-``normal_float32``; the others state a bound.
+Integers and uniform numbers of both have the same bits on every target, and so have
+``normal_float32`` and ``exponential_float32``; the others state a bound.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from kerneldsl.random.exponential import (
+    exponential2_float64,
+    exponential4_float32,
+    exponential_float32,
+    exponential_float64,
+)
 from kerneldsl.random.integers import (
     integers_int32,
     integers_int64,
@@ -53,6 +59,10 @@ from kerneldsl.random.xoroshiro import (
 
 __all__ = [
     "create_xoroshiro128p_states",
+    "exponential2_float64",
+    "exponential4_float32",
+    "exponential_float32",
+    "exponential_float64",
     "init_xoroshiro128p_states",
     "integers_int32",
     "integers_int64",

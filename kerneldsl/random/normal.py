@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.kernels.decorators import func
+from kerneldsl.random.fixed_point import negative_logarithm, product
 from kerneldsl.random.philox import philox
 from kerneldsl.random.uniform import unit_float64
 
@@ -34,38 +35,9 @@ __all__ = ["normal2_float64", "normal4_float32", "normal_float32", "normal_float
 
 
 @func
-def _product(left: Any, right: Any) -> Any:
-    """Return the product of two numbers with 30 bits behind the point, of 32 bits each."""
-    return (np.int64(np.int32(left)) * np.int64(np.int32(right))) >> np.int64(30)
-
-
-@func
 def _radius(word: Any) -> Any:
     """Return ``sqrt(-2 ln u)`` as float32, of ``u = (word + 1) / 2**32``."""
-    number, shifts = np.int64(np.uint32(word)) + np.int64(1), np.int64(0)
-    # Double it until it is above 2**31, of at most 2**32: up to 32 times.
-    for step in (16, 8, 4, 2, 1, 1):
-        is_small = number <= np.int64(1) << np.int64(32 - step)
-        number = number << np.int64(step) if is_small else number
-        shifts = shifts + np.int64(step) if is_small else shifts
-    # -ln(1 - y) / y, of y in [0, 1/2): a polynomial in 4 y - 1 that interpolates at Chebyshev's
-    # nodes, with an error below 2**-27.
-    distance = np.int64(0x100000000) - number
-    at = distance - np.int64(0x40000000)
-    quotient = np.int64(23620) + _product(np.int64(7101), at)
-    quotient = np.int64(61773) + _product(quotient, at)
-    quotient = np.int64(212826) + _product(quotient, at)
-    quotient = np.int64(765056) + _product(quotient, at)
-    quotient = np.int64(2772070) + _product(quotient, at)
-    quotient = np.int64(10485602) + _product(quotient, at)
-    quotient = np.int64(42538412) + _product(quotient, at)
-    quotient = np.int64(196070674) + _product(quotient, at)
-    quotient = np.int64(1235585097) + _product(quotient, at)
-    # The point is before the last 32 bits of y, 30 of the quotient, 58 of the sum; the second term
-    # is ln 2 for each doubling.
-    product = np.int64(np.int32(distance)) * np.int64(np.int32(quotient))
-    logarithm = (product >> np.int64(4)) + shifts * np.int64(199786072581291495)
-    return np.float32(math.sqrt(np.float32(logarithm) * np.float32(2.0**-57)))
+    return np.float32(math.sqrt(np.float32(negative_logarithm(word)) * np.float32(2.0**-57)))
 
 
 @func
@@ -75,12 +47,12 @@ def _scaled_sine(word: Any) -> Any:
     half = angle & np.int64(0x7FFFFFFF)
     folded = half if half <= np.int64(0x40000000) else np.int64(0x80000000) - half
     # sin(pi/2 x) / x, of x in [0, 1]: a polynomial in x * x, with an error below 2**-35.
-    square = _product(folded, folded)
-    quotient = np.int64(172072) - _product(np.int64(3685), square)
-    quotient = np.int64(5026892) - _product(quotient, square)
-    quotient = np.int64(85569282) - _product(quotient, square)
-    quotient = np.int64(693598666) - _product(quotient, square)
-    quotient = np.int64(1686629713) - _product(quotient, square)
+    square = product(folded, folded)
+    quotient = np.int64(172072) - product(np.int64(3685), square)
+    quotient = np.int64(5026892) - product(quotient, square)
+    quotient = np.int64(85569282) - product(quotient, square)
+    quotient = np.int64(693598666) - product(quotient, square)
+    quotient = np.int64(1686629713) - product(quotient, square)
     sine = np.int64(np.int32(folded)) * np.int64(np.int32(quotient))
     return np.float32(sine if angle == half else -sine)
 

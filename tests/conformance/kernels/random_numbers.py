@@ -55,16 +55,13 @@ for _name in ("uniform_float16", "uniform_bfloat16", "uniform_float32", "uniform
     _dtype = _name.partition("_")[2]
     if _dtype in HOST_DTYPES:
         _list.add(_name, _drawing(getattr(kd.random, _name)), _seed_and(_dtype), grid=(3,))
-_list.add("normal_float32", _drawing(kd.random.normal_float32), _seed_and("float32"), grid=(3,))
+for _name in ("normal_float32", "exponential_float32"):
+    _list.add(_name, _drawing(getattr(kd.random, _name)), _seed_and("float32"), grid=(3,))
 #: Each of two targets is within half of it of the exact transform.
 _FLOAT64_ULP = 12
-_list.add(
-    "normal_float64",
-    _drawing(kd.random.normal_float64),
-    _seed_and("float64"),
-    grid=(3,),
-    ulp=_FLOAT64_ULP,
-)
+for _name in ("normal_float64", "exponential_float64"):
+    _function = getattr(kd.random, _name)
+    _list.add(_name, _drawing(_function), _seed_and("float64"), grid=(3,), ulp=_FLOAT64_ULP)
 
 
 @kd.kernel

@@ -74,6 +74,19 @@ def test_seed_index_and_subsequence_are_key_and_counter(
     assert kd.random.philox(seed, index, subsequence) == wanted
 
 
+def test_exponential_numbers_are_logarithms_of_words() -> None:
+    with mpmath.workdps(40):
+        for index in range(200):
+            words = [int(word) for word in kd.random.philox(6, index)]
+            exact = [-mpmath.log(mpmath.mpf(word + 1) / 2**32) for word in words]
+            found = np.array(kd.random.exponential4_float32(6, index))
+            assert max(_ulp_errors(found, exact)) < 2
+            wide = np.array(kd.random.exponential2_float64(6, index))
+            uppers = [(words[k + 1] << 32 | words[k]) >> 11 for k in (0, 2)]
+            exact = [-mpmath.log(1 - mpmath.mpf(upper) / 2**53) for upper in uppers]
+            assert max(_ulp_errors(wide, exact)) < 2
+
+
 def test_uint64_beyond_int64() -> None:
     assert kd.random.philox(np.uint64(2**64 - 1), 0) == kd.random.philox(-1, 0)
 
@@ -182,11 +195,14 @@ _EDGES = sorted(
 _EDGES = [n for n in _EDGES if 0 <= n < 2**32]
 
 
-def test_normal_float32_of_words_at_the_edges() -> None:
+def test_float32_of_words_at_the_edges() -> None:
+    from kerneldsl.random.exponential import _of_word
     from kerneldsl.random.normal import _on_circle, _radius
 
     with mpmath.workdps(40):
         for word in _EDGES:
+            logarithm = -mpmath.log(mpmath.mpf(word + 1) / 2**32)
+            assert _ulp_errors(np.array([_of_word(word)]), [logarithm])[0] < 2
             radius = mpmath.sqrt(-2 * mpmath.log(mpmath.mpf(word + 1) / 2**32))
             found = _radius(word)
             assert _ulp_errors(np.array([found]), [radius])[0] < 1.5
@@ -228,6 +244,10 @@ def test_the_first_of_several_is_that_of_one() -> None:
         assert kd.random.uniform4_float32(1, index)[0] == kd.random.uniform_float32(1, index)
         assert kd.random.uniform2_float64(1, index)[0] == kd.random.uniform_float64(1, index)
         assert kd.random.normal2_float64(1, index)[0] == kd.random.normal_float64(1, index)
+        fours = kd.random.exponential4_float32(1, index)
+        assert fours[0] == kd.random.exponential_float32(1, index)
+        pair = kd.random.exponential2_float64(1, index)
+        assert pair[0] == kd.random.exponential_float64(1, index)
 
 
 def test_moments_and_independence_of_normal_numbers() -> None:

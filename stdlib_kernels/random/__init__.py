@@ -1,0 +1,15 @@
+"""Random arrays of a counter-based generator, by NumPy's names.
+
+=============  ====================================================================================
+`default_rng`  makes a `Generator` of a seed
+`Generator`    draws arrays: `random`, `uniform`, `normal`, `integers`, `exponential`, `choice`
+`State`        what a generator comes to: a key and a counter
+=============  ====================================================================================
+"""
+
+from __future__ import annotations
+
+from stdlib_kernels.random.generator import Generator, default_rng
+from stdlib_kernels.random.state import State
+
+__all__ = ["Generator", "State", "default_rng"]

@@ -1,0 +1,343 @@
+"""The generator: what its methods draw, and where that goes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels.arrays import Array, computing_dtype
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import dtype_of, integer_of, number_of, shape_of
+from stdlib_kernels.random.choosing import chosen
+from stdlib_kernels.random.draws import draw_of, integer_draw
+from stdlib_kernels.random.filling import drawn
+from stdlib_kernels.random.state import Counter, seeded
+
+__all__ = ["Generator", "default_rng"]
+
+#: ``None`` for one number, or the shape of an array.
+Size: TypeAlias = int | tuple[int, ...] | None
+
+
+class Generator(Counter):
+    """A source of random numbers: Philox4x32-10 of a key and a counter.
+
+    A number is a function of the key and of its place, counted from the counter at the call. So a
+    state gives the same numbers again, however they are computed, and the same bits on every
+    target; but ``normal`` and ``exponential`` of float64, which take their logarithms and sines
+    from the target, within 8 ulp. Threads may share a generator.
+
+    Parameters
+    ----------
+    seed : int, optional
+        The key, of 64 bits; other seeds give independent numbers. One that nobody knows by default.
+    device : device, optional
+        Where arrays are made; by default the current one, at each call.
+
+    See Also
+    --------
+    numpy.random.Generator : has methods of the same names, and other numbers.
+
+    References
+    ----------
+    J. K. Salmon, M. A. Moraes, R. O. Dror and D. E. Shaw, "Parallel random numbers: as easy as 1,
+    2, 3", SC11 (2011).
+
+    Examples
+    --------
+    >>> from stdlib_kernels.random import Generator
+    >>> rng = Generator(2024)
+    >>> saved = rng.state
+    >>> first = rng.random(5).copy_to_host()
+    >>> rng.state = saved
+    >>> bool((rng.random(5).copy_to_host() == first).all())
+    True
+    """
+
+    def __init__(self, seed: int | None = None, *, device: Any = None) -> None:
+        super().__init__(seeded(seed))
+        self._device = device
+
+    def __repr__(self) -> str:
+        return f"Generator(key={self.state.key:#x}, counter={self.state.counter})"
+
+    @library_function
+    def random(self, size: Size = None, dtype: Any = None, out: Array | None = None) -> Any:
+        """Draw uniform numbers in [0, 1).
+
+        Parameters
+        ----------
+        {size}
+        {drawn dtype}
+        {drawn out}
+
+        Returns
+        -------
+        device array, or NumPy scalar
+            Each a multiple of 2**-53 for float64, of 2**-24 for float32, of 2**-11 for float16 and
+            of 2**-8 for bfloat16, all equally likely. {drawn}
+
+        Raises
+        ------
+        {drawn errors}
+        """
+        return self._of_floats("unit", size, dtype, out, 0.0, 0.0)
+
+    @library_function
+    def uniform(
+        self,
+        low: float = 0.0,
+        high: float = 1.0,
+        size: Size = None,
+        *,
+        dtype: Any = None,
+        out: Array | None = None,
+    ) -> Any:
+        """Draw uniform numbers between two.
+
+        Parameters
+        ----------
+        low, high : float
+            The numbers; the second is none of those that are drawn, unless a result is rounded
+            to it.
+        {size}
+        {drawn dtype}
+        {drawn out}
+
+        Returns
+        -------
+        device array, or NumPy scalar
+            ``low + (high - low) * u``, of `u` as `random` draws it of as many bits. {drawn}
+
+        Raises
+        ------
+        {drawn errors}
+        """
+        first, last = number_of("low", low), number_of("high", high)
+        if not math.isfinite(last - first):
+            raise ArgumentValueError(
+                f"uniform: low is {low}, and high {high}",
+                value=(low, high),
+                limit="Their distance is a finite number",
+            )
+        return self._of_floats("uniform", size, dtype, out, first, last - first)
+
+    @library_function
+    def normal(
+        self,
+        loc: float = 0.0,
+        scale: float = 1.0,
+        size: Size = None,
+        *,
+        dtype: Any = None,
+        out: Array | None = None,
+    ) -> Any:
+        """Draw normal numbers.
+
+        Parameters
+        ----------
+        loc : float
+            Their mean.
+        scale : float
+            Their standard deviation, which is not negative.
+        {size}
+        {drawn dtype}
+        {drawn out}
+
+        Returns
+        -------
+        device array, or NumPy scalar
+            By Box and Muller's transform; up to 6.66 standard deviations from the mean for float32.
+            {drawn}
+
+        Raises
+        ------
+        {drawn errors}
+        """
+        return self._of_floats("normal", size, dtype, out, number_of("loc", loc), _scale(scale))
+
+    @library_function
+    def exponential(
+        self,
+        scale: float = 1.0,
+        size: Size = None,
+        *,
+        dtype: Any = None,
+        out: Array | None = None,
+    ) -> Any:
+        """Draw exponential numbers.
+
+        Parameters
+        ----------
+        scale : float
+            Their mean, which is not negative.
+        {size}
+        {drawn dtype}
+        {drawn out}
+
+        Returns
+        -------
+        device array, or NumPy scalar
+            By inversion; up to 22.2 means for float32. {drawn}
+
+        Raises
+        ------
+        {drawn errors}
+        """
+        return self._of_floats("exponential", size, dtype, out, _scale(scale), 0.0)
+
+    @library_function
+    def integers(
+        self,
+        low: int,
+        high: int | None = None,
+        size: Size = None,
+        dtype: Any = np.int64,
+        endpoint: bool = False,
+        *,
+        out: Array | None = None,
+    ) -> Any:
+        """Draw integers of an interval, each as likely as any other.
+
+        Numbers that would favour some are rejected, and drawn of a counter of their own.
+
+        Parameters
+        ----------
+        low, high : int
+            The interval, without `high`; from 0 to `low`, without it, where `high` is left out.
+        {size}
+        dtype : dtype
+            Of integers, which holds the interval.
+        endpoint : bool
+            Whether `high` is in the interval.
+        {drawn out}
+
+        Returns
+        -------
+        device array, or NumPy scalar
+            Of 2**32 values one for each of the four words of a counter, so that
+            ``integers(2**32, dtype=np.uint32)`` are the words themselves. {drawn}
+
+        Raises
+        ------
+        {drawn errors}
+
+        References
+        ----------
+        D. Lemire, "Fast random integer generation in an interval", ACM Transactions on Modeling and
+        Computer Simulation 29 (2019), section 4.
+
+        Examples
+        --------
+        >>> from stdlib_kernels.random import default_rng
+        >>> dice = default_rng(1).integers(1, 6, size=1000, endpoint=True).copy_to_host()
+        >>> int(dice.min()), int(dice.max())
+        (1, 6)
+        """
+        kind = dtype_of(dtype, np.int64, kinds="iu")
+        first = 0 if high is None else integer_of("low", low)
+        last = integer_of(*(("low", low) if high is None else ("high", high))) - (not endpoint)
+        info = np.iinfo(kind)
+        if not info.min <= first <= last <= info.max:
+            raise ArgumentValueError(
+                f"integers: the interval is from {first} to {last}",
+                value=(low, high),
+                limit=f"It has at least one number; {kind} has {info.min} to {info.max}",
+            )
+        draw, numbers = integer_draw(first, last - first + 1)
+        return drawn(self.take, self._device, draw, size, kind, out, *numbers)
+
+    @library_function
+    def choice(
+        self,
+        a: int | Array,
+        size: Size = None,
+        replace: bool = True,
+        p: Array | None = None,
+        axis: int = 0,
+    ) -> Any:
+        """Draw elements of an array, each anew.
+
+        Parameters
+        ----------
+        a : int or array
+            What is drawn of, along `axis`; of an int the numbers below it.
+        {size}
+        replace : bool
+            Whether an element may be drawn again; drawing without replacement is not there.
+        p : array of shape (n,), optional
+            How likely each element is, of float32 or float64 and of `a`'s kind. They are not
+            negative; what they sum to counts as 1. All are equally likely by default.
+        axis : int
+            Along which elements lie.
+
+        Returns
+        -------
+        array, or NumPy scalar
+            Of `a`'s kind, dtype and shape, but that `size` takes the place of `axis`; int64 where
+            `a` is an int, of `p`'s kind or, without one, a device array on the generator's
+            device.
+
+        Raises
+        ------
+        {drawn errors}
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stdlib_kernels.random import default_rng
+        >>> default_rng(1).choice(np.array([2, 3, 5]), 4, p=np.array([0.0, 1.0, 0.0])).tolist()
+        [3, 3, 3, 3]
+        """
+        if not replace:
+            raise ArgumentValueError(
+                "choice: replace is False",
+                value=replace,
+                limit="Elements are drawn with replacement",
+                remedy="Draw a permutation with NumPy, or elements with replacement",
+            )
+        return chosen(self.take, self._device, a, shape_of("size", size), p, axis)
+
+    def _of_floats(
+        self, name: str, size: Size, dtype: Any, out: Array | None, a: float, b: float
+    ) -> Any:
+        """Draw floats of a distribution with two parameters."""
+        found = dtype_of(dtype, np.float64 if out is None else out.dtype, kinds="f")
+        number = computing_dtype(found)
+        draw = draw_of(name, found, is_wide=number == np.float64)
+        return drawn(
+            self.take, self._device, draw, size, found, out, number.type(a), number.type(b)
+        )
+
+
+def default_rng(seed: int | Generator | None = None, *, device: Any = None) -> Generator:
+    """Make a generator of a seed, or return the generator that is given.
+
+    Parameters
+    ----------
+    seed : int or Generator, optional
+        The key of the generator, of 64 bits; one that nobody knows by default.
+    device : device, optional
+        Where arrays are made; by default the current one, at each call.
+
+    Returns
+    -------
+    Generator
+
+    See Also
+    --------
+    numpy.random.default_rng
+    """
+    return seed if isinstance(seed, Generator) else Generator(seed, device=device)
+
+
+def _scale(value: Any) -> float:
+    scale = number_of("scale", value)
+    if not scale >= 0:
+        raise ArgumentValueError(
+            f"scale is {scale}", value=scale, limit="It is a number that is not negative"
+        )
+    return scale
