@@ -1,4 +1,4 @@
-"""What a counter gives: four or two numbers, as functions of ``(key, index, beyond, a, b, c)``.
+"""Numbers of a counter, four or two, as functions of ``(key, index, beyond, a, b, c)``.
 
 `index` and `beyond` are the lower and the upper half of the counter; `a`, `b` and `c` are what the
 distribution takes.

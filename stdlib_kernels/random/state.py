@@ -14,7 +14,7 @@ __all__ = ["Counter", "State", "seeded"]
 
 
 class State(NamedTuple):
-    """What numbers come next: the key of Philox4x32-10, and the counter of the next draw.
+    """The numbers to come: the key of Philox4x32-10, and the counter of the next draw.
 
     Attributes
     ----------
