@@ -23,7 +23,8 @@ from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
-from targets.cuda.compile.ptx_text import count_anew, cut_bytes_out, let_signs_wrap
+from targets.cuda.compile.ptx_text import count_anew
+from targets.cuda.compile.ptxas_workarounds import work_around_ptxas
 from targets.cuda.intrinsics.by_architecture import definitions, is_by_architecture
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 
@@ -187,7 +188,7 @@ def write_ptx(
     builder = llvm.create_pass_builder(machine, tuning)
     run_passes(builder.getModulePassManager(), module, builder)
     _name_leftovers(module, entry_name)
-    text = cut_bytes_out(let_signs_wrap(count_anew(machine.emit_assembly(module))))
+    text = work_around_ptxas(count_anew(machine.emit_assembly(module)))
     return text, count_anew(str(module))
 
 
