@@ -40,6 +40,10 @@ _WORDS = {
     "scanned axis": """axis : int, optional
     Along which elements follow each other; by default the array is taken as flattened in C
     order.""",
+    "sorted axis": """axis : int, optional
+    Along which; ``None`` takes the array as flattened in C order.""",
+    "descending": """descending : bool
+    Whether the largest come first.""",
     "out": """out : array, optional
     Where the result goes, of the result's shape and dtype and of `x`'s kind.""",
     "keepdims": """keepdims : bool

@@ -10,8 +10,8 @@ import kerneldsl as kd
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import Array, allocate, check_array, contiguous_1d, finish, on_device
 from stdlib_kernels.compact.chosen import begins_run, choose
-from stdlib_kernels.compact.order import sorted_copy
 from stdlib_kernels.functions import library_function
+from stdlib_kernels.sort.rows import as_rows, sort_rows
 
 __all__ = ["run_length", "unique"]
 
@@ -66,7 +66,7 @@ def run_length(x: Array) -> Any:
 def unique(x: Array, *, return_counts: bool = False) -> Any:
     """Find the elements that differ from each other, in rising order.
 
-    They are sorted for that, by merging sorted tiles.
+    They are sorted for that.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def unique(x: Array, *, return_counts: bool = False) -> Any:
     """
     check_array("x", x, kinds="biuf", halves=True)
     asked = read_flag("return_counts", return_counts)
-    ordered = sorted_copy(contiguous_1d(on_device(x)))
+    rows, restored = as_rows(on_device(x), None)
+    ordered = restored(sort_rows(rows)[0])
     if not asked:
         return finish(choose(ordered, ordered, begins_run), like=x, out=None)
     return tuple(finish(each, like=x, out=None) for each in _runs(ordered))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels.compact import compress, flatnonzero, nonzero, partition, run_length, unique
-from stdlib_kernels.compact.order import TILE
+from stdlib_kernels.sort.tiles import MAX_WIDTH
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import IS_QUICK, examples, full_beyond
 
@@ -113,7 +113,11 @@ def test_runs(several, rng, dtype):
     "dtype", full_beyond([each for each in DTYPES if each != "complex64"], ["float32"])
 )
 def test_unique(call, several, rng, dtype):
-    for size in (0, 300, 2 * TILE + 5) if IS_QUICK else (0, 1, 300, TILE, TILE + 1, 9 * TILE + 5):
+    for size in (
+        (0, 300, 2 * MAX_WIDTH + 5)
+        if IS_QUICK
+        else (0, 1, 300, MAX_WIDTH, MAX_WIDTH + 1, 9 * MAX_WIDTH + 5)
+    ):
         for x in (few_values(rng, size, dtype), random_array(rng, size, dtype)):
             if x.dtype.kind == "f":
                 x[::7] = np.nan

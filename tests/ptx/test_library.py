@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from kerneldsl.errors import ToolMissingError
-from stdlib_kernels.compact import chosen, order
+from stdlib_kernels.compact import chosen
 from stdlib_kernels.histogram import counting
 from stdlib_kernels.reduce import folding, moments, places
 from stdlib_kernels.rows import exponentials, normalization
 from stdlib_kernels.scan import kernels as scans
+from stdlib_kernels.sort import onesweep, searching, tiles
+from stdlib_kernels.sort.words import order_of
 from targets.cuda.compile import ptxas
 from tests.support.extent import full_beyond
 
@@ -34,6 +36,8 @@ COUNT = {"number": F32, "bin_of": counting.evenly, "is_weighted": False, "are_pa
 COUNTED = f"{FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, int64[::1]"
 SCAN = {"number": F32, "op": folding.larger, "identity": ZERO, "is_exclusive": True}
 SOFTMAX = {"number": F32, "is_log": False}
+WORDS = "uint32[:, ::1]"
+FLOATS, LONG = (order_of(np.dtype(each), descending=False) for each in (F32, np.float64))
 NORM = {"number": F32, "is_centred": True, "form": lambda v, i, scale, w, b, at: v * scale * w[i]}
 CASES = {
     "fold rows": (folding.fold_rows, FOLD, f"{X}, {X}, {X}, int64, float64"),
@@ -58,7 +62,17 @@ CASES = {
         },
         f"bool[::1], {FACTORS}, {FACTORS}, int64[::1], uint64[::1]",
     ),
-    "merged pairs": (order.merge_pairs, {}, f"{FACTORS}, {FACTORS}, int64"),
+    "sorted tiles": (
+        tiles.sort_tile,
+        {"count": 1, "width": 1024, "rank": LONG.rank, "last": LONG.last, "gives": "values"},
+        ", ".join([WORDS.replace("32", "64")] * 4) + ", uint64",
+    ),
+    "counted digits": (
+        onesweep.count_digits,
+        {"block": 256, "chunk": 16384, "digits": 4, "digit": FLOATS.digit},
+        f"{WORDS}, int64[:, :, ::1], uint32, int64",
+    ),
+    "merged arrays": (searching.merge_two, {"number": F32}, f"{FACTORS}, {FACTORS}, {FACTORS}"),
     "counters of a block": (
         counting.count_apart,
         {**COUNT, "width": 2048, "block": 256, "counter": np.int32},

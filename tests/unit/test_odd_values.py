@@ -16,7 +16,17 @@ from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.launch.tuning_policy import policy_scope
 from kerneldsl.utilities import tracebacks
-from stdlib_kernels import compact, elementwise, histogram, imaging, linalg, reduce, rows, scan
+from stdlib_kernels import (
+    compact,
+    elementwise,
+    histogram,
+    imaging,
+    linalg,
+    reduce,
+    rows,
+    scan,
+    sort,
+)
 from tests.support.extent import full_beyond
 from tests.support.odd_values import ODD
 
@@ -312,7 +322,7 @@ def signature_of(method):
         return inspect.Signature()
 
 
-FAMILIES = (compact, elementwise, histogram, imaging, linalg, reduce, rows, scan)
+FAMILIES = (compact, elementwise, histogram, imaging, linalg, reduce, rows, scan, sort)
 LIBRARY = {
     f"{family.__name__.split('.')[-1]}.{name}": getattr(family, name)
     for family in FAMILIES

@@ -1,0 +1,9 @@
+"""Order: sorts and the places that sort, the largest elements, and searches in what is sorted."""
+
+from __future__ import annotations
+
+from stdlib_kernels.sort.ordering import argsort, sort, sort_pairs
+from stdlib_kernels.sort.searching import merge, searchsorted
+from stdlib_kernels.sort.top import top_k
+
+__all__ = ["argsort", "merge", "searchsorted", "sort", "sort_pairs", "top_k"]

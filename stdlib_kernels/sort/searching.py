@@ -1,0 +1,175 @@
+"""Places of elements in sorted arrays, and two sorted arrays as one.
+
+References
+----------
+Nadathur Satish, Mark Harris and Michael Garland, "Designing Efficient Sorting Algorithms for
+Manycore GPUs", IPDPS 2009: merging by the rank of each element in the other array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
+from stdlib_kernels.arrays import (
+    Array,
+    allocate,
+    check_array,
+    check_out,
+    check_same_kind,
+    computing_dtype,
+    contiguous_1d,
+    finish,
+    on_device,
+)
+from stdlib_kernels.elementwise.calls import common_dtype
+from stdlib_kernels.functions import library_function
+
+__all__ = ["merge", "searchsorted"]
+
+
+def _is_before(a: Any, b: Any) -> Any:
+    return a < b or (b != b and a == a)  # noqa: PLR0124 - NaN come last
+
+
+def _rank(x: Any, v: Any, number: Any, is_behind_equal: Any) -> Any:
+    """Return how many elements of a sorted array are before a value, or equal to it."""
+    low, high = 0, x.size
+    while low < high:
+        middle = (low + high) // 2
+        w = number(x[middle])
+        if _is_before(w, v) or (is_behind_equal and not _is_before(v, w)):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kd.kernel(wraparound=False)
+def find_ranks(x, v, out, *, number, is_behind_equal):
+    """Find where values belong: ``x[n], v[m], out[m]``."""
+    i = kd.grid(1)
+    if i < v.size:
+        out[i] = _rank(x, number(v[i]), number, is_behind_equal)
+
+
+@kd.kernel(wraparound=False)
+def merge_two(x, y, out, *, number):
+    """Merge sorted arrays, equal elements of the first one first: ``x[n], y[m], out[n + m]``."""
+    i = kd.grid(1)
+    if i < x.size:
+        v = number(x[i])
+        out[i + _rank(y, v, number, False)] = v
+    elif i < out.size:
+        v = number(y[i - x.size])
+        out[i - x.size + _rank(x, v, number, True)] = v
+
+
+@library_function
+def searchsorted(x: Array, v: Array, side: str = "left", *, out: Array | None = None) -> Any:
+    """Find where values belong in a sorted array.
+
+    Parameters
+    ----------
+    x : array of shape (n,)
+        In rising order, NaN last. NumPy's, a device array, or one of another library; of any
+        layout. bool, integer or float.
+    v : array
+        The values, of `x`'s kind, and of any shape and layout.
+    side : str
+        ``"left"``, before elements that are equal to a value, or ``"right"``, behind them.
+    out : int64 array, optional
+        Where the result goes, of `v`'s shape and kind.
+
+    Returns
+    -------
+    int64 array
+        For each value the number of elements before it; of `v`'s shape and kind. `out`, where it is
+        given.
+
+    Raises
+    ------
+    {errors}
+
+    See Also
+    --------
+    numpy.searchsorted
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.sort import searchsorted
+    >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8])).tolist()
+    [1, 4]
+    >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8]), "right").tolist()
+    [3, 4]
+    """
+    number = _common_number(("x", x), ("v", v))
+    check_array("x", x, kinds="biuf", halves=True, ndim=1)
+    if not isinstance(side, str) or side not in ("left", "right"):
+        raise ArgumentValueError(
+            f"side is {safe_repr(side)}", value=side, limit="It is 'left' or 'right'"
+        )
+    check_out(out, like=v, shape=tuple(v.shape), dtype=np.dtype(np.int64))
+    values = contiguous_1d(on_device(v)).reshape((-1,))
+    found = allocate(values, values.shape, np.dtype(np.int64))
+    if values.size:
+        find_ranks.forall(values.size)(
+            on_device(x), values, found, number=number.type, is_behind_equal=side == "right"
+        )
+    return finish(found.reshape(tuple(v.shape)), like=v, out=out)
+
+
+@library_function
+def merge(x: Array, y: Array, *, out: Array | None = None) -> Any:
+    """Merge two sorted arrays.
+
+    Parameters
+    ----------
+    x : array of shape (n,)
+        In rising order, NaN last. NumPy's, a device array, or one of another library; of any
+        layout. bool, integer or float.
+    y : array of shape (m,)
+        The same, of `x`'s kind.
+    {out}
+
+    Returns
+    -------
+    array of shape (n + m,)
+        In rising order, equal elements of `x` before those of `y`; of `x`'s kind, and of NumPy's
+        dtype for both. `out`, where it is given.
+
+    Raises
+    ------
+    {errors}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.sort import merge
+    >>> merge(np.array([1, 4]), np.array([0, 4, 5])).tolist()
+    [0, 1, 4, 4, 5]
+    """
+    number = _common_number(("x", x), ("y", y))
+    for name, each in (("x", x), ("y", y)):
+        check_array(name, each, kinds="biuf", halves=True, ndim=1)
+    dtype, shape = common_dtype(x, y), (x.size + y.size,)
+    check_out(out, like=x, shape=shape, dtype=dtype)
+    source, other = on_device(x), on_device(y)
+    found = allocate(source, shape, dtype)
+    if found.size:
+        merge_two.forall(found.size)(source, other, found, number=number.type)
+    return finish(found, like=x, out=out)
+
+
+def _common_number(*named: tuple[str, Any]) -> np.dtype[Any]:
+    """Return the dtype in which elements of two arrays are compared."""
+    (first, one), (second, other) = named
+    for name, each in named:
+        check_array(name, each, kinds="biuf", halves=True)
+    check_same_kind(second, other, first, one)
+    return computing_dtype(common_dtype(one, other))
