@@ -24,14 +24,17 @@ _CONFORMANCE_TOPIC = re.compile(
     r"(tests/(?:conformance/test_kernels|ptx/test_conformance)\.py)::\w+\[(?:\w+-)?(\w+(?:\.[a-z]+)?)"
 )
 
+#: File and function of ``…/test_reductions.py::test_any_axes_and_layout[numpy-cpu-mean-int8]``.
+_LIBRARY_CALL = re.compile(r"(tests/library/\w+\.py)::\w+\[\w+-\w+-([^-\]]+)")
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
     """One process runs all tests of a file, in which a kernel is then compiled once.
 
     Of the longest files it is a topic of the conformance suite, or of a large topic the cases whose
-    names begin with the same word, and a part of the fuzz. Another way to share tests out that is
-    asked for by ``--dist`` stands.
+    names begin with the same word, a function of the library, and a part of the fuzz. Another way
+    to share tests out that is asked for by ``--dist`` stands.
     """
     if config.getoption("dist") != "load":
         return None
@@ -39,7 +42,7 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
 
     class ByKernels(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            topic = _CONFORMANCE_TOPIC.match(nodeid)
+            topic = _CONFORMANCE_TOPIC.match(nodeid) or _LIBRARY_CALL.match(nodeid)
             if topic is not None:
                 return "::".join(topic.groups())
             return nodeid if "test_generated_programs" in nodeid else super()._split_scope(nodeid)
