@@ -223,6 +223,7 @@ if TYPE_CHECKING:
         zeros as zeros,
         zeros_like as zeros_like,
     )
+    from kerneldsl.memory.forms import ArrayForm as ArrayForm
     from kerneldsl.memory.host_memory import (
         pinned_copy as pinned_copy,
         pinned_empty as pinned_empty,
@@ -355,6 +356,7 @@ _MODULES = {
         "as_array empty empty_like from_dlpack full full_like managed_empty mapped_view ones "
         "ones_like to_device zeros zeros_like"
     ),
+    "kerneldsl.memory.forms": "ArrayForm",
     "kerneldsl.memory.host_memory": "pinned_copy pinned_empty",
     "kerneldsl.memory.memory_statistics": "MemoryStatistics PoolStatistics",
     "kerneldsl.memory.pools": "MemoryPool memory_stats",
