@@ -8,14 +8,16 @@ once, so that a function of several kernels does not copy at each launch.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
 from stdlib_kernels.copying import copy_elements
+from stdlib_kernels.overlap import may_overlap
 from stdlib_kernels.parameters import NARROW, names_of
+from stdlib_kernels.repeating import note_made, note_scalar, refuse_to_repeat
 
 __all__ = [
     "Array",
@@ -26,12 +28,12 @@ __all__ = [
     "check_out",
     "check_same_kind",
     "computing_dtype",
+    "contiguous",
     "contiguous_1d",
     "destination",
     "finish",
     "is_contiguous",
     "is_on_host",
-    "may_overlap",
     "on_device",
     "to_like",
 ]
@@ -173,13 +175,18 @@ def contiguous_1d(array: Array) -> Array:
     """Return all elements in C order as a one-dimensional array: a view where one is possible."""
     if array.ndim == 1:
         return array
+    return contiguous(array).reshape(-1)
+
+
+def contiguous(array: Array) -> Array:
+    """Return an array whose elements follow each other in C order: itself, or a copy."""
     if isinstance(array, np.ndarray):
-        return np.ascontiguousarray(array).reshape(-1)
-    if array.layout != "C":
-        copy = kd.empty(array.shape, array.dtype, device=array.device)
-        copy_elements(array, copy)
-        array = copy
-    return array.reshape(-1)
+        return np.ascontiguousarray(array)
+    if array.layout == "C":
+        return array
+    copy = allocate(array, array.shape, array.dtype)
+    copy_elements(array, cast("kd.DeviceArray", copy))
+    return copy
 
 
 def around_axis(array: Array, axis: int) -> Array:
@@ -204,10 +211,13 @@ def allocate(
     like: Array, shape: tuple[int, ...], dtype: np.dtype[Any], *, zero: bool = False
 ) -> Array:
     """Make an array of the kind of `like` and on its device."""
+    made: Array
     if isinstance(like, np.ndarray):
-        return np.zeros(shape, dtype) if zero else np.empty(shape, dtype)
-    make = kd.zeros if zero else kd.empty
-    return make(shape, dtype, device=like.device)
+        made = np.zeros(shape, dtype) if zero else np.empty(shape, dtype)
+    else:
+        made = (kd.zeros if zero else kd.empty)(shape, dtype, device=like.device)
+    note_made(made, is_zero=zero)
+    return made
 
 
 def destination(
@@ -236,11 +246,15 @@ def finish(result: Array, *, like: Array, out: Array | None) -> Any:
     if out is None:
         host = isinstance(like, np.ndarray)
         found = result.copy_to_host() if host and isinstance(result, kd.DeviceArray) else result
-        return found[()] if host and found.ndim == 0 else found
+        if host and found.ndim == 0:
+            note_scalar(found)
+            return found[()]
+        return found
     if result is not out:
         if isinstance(result, kd.DeviceArray) and isinstance(out, kd.DeviceArray):
             copy_elements(result, out)
         else:
+            refuse_to_repeat()
             out[...] = result.copy_to_host() if isinstance(result, kd.DeviceArray) else result
     return out
 
@@ -248,21 +262,3 @@ def finish(result: Array, *, like: Array, out: Array | None) -> Any:
 def is_on_host(array: Array) -> bool:
     """Return whether kernels of an array run on the host's cores."""
     return isinstance(array, np.ndarray) or array.device.shares_host_memory
-
-
-def may_overlap(left: Array, right: Array) -> bool:
-    """Return whether two arrays may share memory, by their bounds where they are on a device."""
-    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
-        return bool(np.may_share_memory(left, right))
-    if isinstance(left, kd.DeviceArray) and isinstance(right, kd.DeviceArray):
-        low_left, high_left = _bounds(left)
-        low_right, high_right = _bounds(right)
-        return low_left < high_right and low_right < high_left
-    return False
-
-
-def _bounds(array: kd.DeviceArray) -> tuple[int, int]:
-    steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if n > 0]
-    low = array.pointer + sum(s for s in steps if s < 0)
-    high = array.pointer + sum(s for s in steps if s > 0) + array.itemsize
-    return (low, low) if array.size == 0 else (low, high)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kerneldsl as kd
+from stdlib_kernels.repeating import launch_over
 
 __all__ = ["copy_elements"]
 
@@ -47,4 +48,4 @@ def copy_elements(source: kd.DeviceArray, out: kd.DeviceArray) -> None:
     kernel = {1: copy_1d, 2: copy_2d, 3: copy_3d}[out.ndim]
     # Said, a conversion is meant: of floats to integers a launch would warn.
     convert = _as_it_is if source.dtype == out.dtype else out.dtype.type
-    kernel.forall(*out.shape)(source, out, convert=convert)
+    launch_over(kernel, out.shape, source, out, convert=convert)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.utilities.tracebacks import passes_on, shorten_errors
+from kerneldsl.utilities.tracebacks import OWN_FOLDERS, passes_on, shorten_errors
+from stdlib_kernels.repeating import Repeated, refuse_to_repeat
 
-__all__ = ["library_function"]
+__all__ = ["library_function", "repeated_function", "warn"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,6 +92,36 @@ def library_function(function: Callable[P, R]) -> Callable[P, R]:
     in braces in the docstring, a line each, are replaced by what functions share. Errors are
     shortened.
     """
+    return _public(_of_any_kind(function, function))
+
+
+def repeated_function(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a public function whose launches depend on its arrays' forms and its options alone.
+
+    As `library_function`; the launches of a call are made again at the next one like it.
+    """
+    places = list(inspect.signature(function).parameters)
+    repeated = Repeated(function, places.index("out") if "out" in places else None)
+
+    @passes_on
+    @functools.wraps(function)
+    def repeating(*args: P.args, **kwargs: P.kwargs) -> R:
+        found = repeated.find(args, kwargs)
+        if found is None:
+            return others(*args, **kwargs)
+        return cast("R", repeated.call(*found, args, kwargs))
+
+    others = _of_any_kind(function, repeating)
+    return _public(repeating)
+
+
+def _public(function: Callable[P, R]) -> Callable[P, R]:
+    function.__doc__ = _documented(function.__doc__)
+    return shorten_errors(function)
+
+
+def _of_any_kind(function: Callable[P, R], of_ours: Callable[P, R]) -> Callable[P, R]:
+    """Return what calls a function, and one of our arrays in the place of others."""
 
     @passes_on
     @functools.wraps(function)
@@ -96,9 +129,10 @@ def library_function(function: Callable[P, R]) -> Callable[P, R]:
         # Few calls have arrays of others: those that have none pass as they are.
         given = [array for each in (*args, *kwargs.values()) for array in _foreign_in(each)]
         if not given:
+            refuse_to_repeat()
             return function(*args, **kwargs)
         taken = {id(each): kd.as_array(each) for each in given}
-        call: Callable[..., Any] = function
+        call: Callable[..., Any] = of_ours
         found: Any = call(
             *(_exchanged(each, taken) for each in args),
             **{name: _exchanged(each, taken) for name, each in kwargs.items()},
@@ -110,8 +144,16 @@ def library_function(function: Callable[P, R]) -> Callable[P, R]:
             found = _given_back(found, given, taken, give)
         return cast("R", found)
 
-    of_any_kind.__doc__ = _documented(function.__doc__)
-    return shorten_errors(of_any_kind)
+    return of_any_kind
+
+
+def warn(text: str) -> None:
+    """Warn of a result, on the line of the program that calls the library."""
+    refuse_to_repeat()
+    depth, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, RuntimeWarning, stacklevel=depth)
 
 
 def _foreign_in(value: Any) -> list[Any]:

@@ -21,11 +21,12 @@ from stdlib_kernels.arrays import (
     computing_dtype,
     finish,
     is_contiguous,
-    may_overlap,
     on_device,
 )
 from stdlib_kernels.elementwise.writing import MAX_RANK, Operand, mapping_kernel, probing_kernel
+from stdlib_kernels.overlap import may_overlap
 from stdlib_kernels.parameters import NARROW, NUMERIC
+from stdlib_kernels.repeating import launch_over
 
 __all__ = [
     "Number",
@@ -210,7 +211,7 @@ def _launch(
     constants = {f"to{n}": t for n, t in enumerate(to) if t is not None}
     constants |= {f"as{n}": t for n, t in enumerate(casts) if t is not None}
     kernel = mapping_kernel(operands, tuple(t is not None for t in casts), rank)
-    kernel.forall(*extent)(*values, *results, f=function, **constants)
+    launch_over(kernel, extent, *values, *results, f=function, **constants)
 
 
 def _is_array(value: Any) -> bool:

@@ -15,7 +15,7 @@ from stdlib_kernels.elementwise.calls import (
     map_call,
     widened,
 )
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import dtype_of, scalar_of
 from stdlib_kernels.reduce.folding import larger, smaller
 
@@ -34,7 +34,7 @@ def _bounded(v: Any, low: Any, high: Any) -> Any:
     return smaller(larger(v, low), high)
 
 
-@library_function
+@repeated_function
 def where(
     condition: Array | Number, x: Array | Number, y: Array | Number, *, out: Any = None
 ) -> Any:
@@ -78,7 +78,7 @@ def where(
     return map_call(_chosen, values, [dtype], [out], like, convert=to, exact=True)[0]
 
 
-@library_function
+@repeated_function
 def clip(
     x: Array,
     min: Array | Number | None = None,
@@ -129,7 +129,7 @@ def clip(
     return map_call(function, values, [dtype], [out], like, convert=to, exact=True)[0]
 
 
-@library_function
+@repeated_function
 def astype(x: Array, dtype: Any, *, out: Array | None = None) -> Any:
     """Convert the elements to another dtype.
 

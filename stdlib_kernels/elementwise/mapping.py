@@ -10,13 +10,13 @@ from typing import Any
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import Array
 from stdlib_kernels.elementwise.calls import checked_operands, map_call, result_dtypes
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import dtype_of, function_of
 
 __all__ = ["map"]
 
 
-@library_function
+@repeated_function
 def map(
     f: Callable[..., Any],
     *arrays: Any,

@@ -14,7 +14,8 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
 from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.repeating import launch_over
 
 __all__ = ["grey"]
 
@@ -30,7 +31,7 @@ def luma(image, out):
         out[i, j] = (299 * red + 587 * green + 114 * blue + 500) // 1000
 
 
-@library_function
+@repeated_function
 def grey(image: Array, *, out: Array | None = None) -> Any:
     """Convert a colour image to grey.
 
@@ -70,5 +71,5 @@ def grey(image: Array, *, out: Array | None = None) -> Any:
     check_out(out, like=image, shape=(height, width), dtype=np.dtype(np.uint8))
     source = on_device(image)
     result = destination(source, (height, width), np.dtype(np.uint8), out)
-    luma.forall(height, width)(source, result)
+    launch_over(luma, (height, width), source, result)
     return finish(result, like=image, out=out)

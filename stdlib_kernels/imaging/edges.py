@@ -16,7 +16,8 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.repeating import launch_over
 
 __all__ = ["sobel"]
 
@@ -51,7 +52,7 @@ def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
     return gradient_magnitude
 
 
-@library_function
+@repeated_function
 def sobel(image: Array, *, out: Array | None = None) -> Any:
     """Measure how steeply a grey image changes at each pixel.
 
@@ -91,5 +92,5 @@ def sobel(image: Array, *, out: Array | None = None) -> Any:
     check_out(out, like=image, shape=(height, width), dtype=dtype)
     source = on_device(image)
     result = destination(source, (height, width), dtype, out)
-    gradient_magnitude(dtype).forall(height, width)(source, result)
+    launch_over(gradient_magnitude(dtype), (height, width), source, result)
     return finish(result, like=image, out=out)

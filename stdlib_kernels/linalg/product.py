@@ -27,7 +27,8 @@ from stdlib_kernels.arrays import (
     finish,
     on_device,
 )
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.repeating import launch
 
 __all__ = ["matmul"]
 
@@ -73,7 +74,7 @@ def matmul_tiles(dtype: np.dtype[Any]) -> Any:
     return matmul_tiles
 
 
-@library_function
+@repeated_function
 def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     """Multiply two matrices.
 
@@ -127,5 +128,5 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     result = destination(left, (rows, columns), dtype, out, right)
     if rows and columns:
         grid = (-(-columns // TILE), min(-(-rows // TILE), MAX_GRID_Y))
-        matmul_tiles(dtype)[grid, (TILE, TILE)](left, right, result)
+        launch(matmul_tiles(dtype), grid, (TILE, TILE), left, right, result)
     return finish(result, like=a, out=out)

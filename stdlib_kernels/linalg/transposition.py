@@ -18,7 +18,8 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.repeating import launch
 
 __all__ = ["transpose"]
 
@@ -57,7 +58,7 @@ def transpose_tiles(dtype: np.dtype[Any]) -> Any:
     return transpose_tiles
 
 
-@library_function
+@repeated_function
 def transpose(a: Array, *, out: Array | None = None) -> Any:
     """Transpose a matrix into new memory.
 
@@ -96,5 +97,5 @@ def transpose(a: Array, *, out: Array | None = None) -> Any:
     result = destination(source, (columns, rows), a.dtype, out)
     if rows and columns:
         grid = (-(-columns // TILE), min(-(-rows // TILE), MAX_GRID_Y))
-        transpose_tiles(a.dtype)[grid, (TILE, ROWS)](source, result)
+        launch(transpose_tiles(a.dtype), grid, (TILE, ROWS), source, result)
     return finish(result, like=a, out=out)

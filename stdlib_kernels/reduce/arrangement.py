@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, allocate
-from stdlib_kernels.copying import copy_elements
+from stdlib_kernels.arrays import Array, allocate, contiguous
+from stdlib_kernels.repeating import launch
 
 __all__ = ["Arrangement", "Kernels", "arrange"]
 
@@ -100,12 +100,12 @@ class Arrangement:
         """Launch the kernel of the form on the inputs and `outputs`, with a block for each part."""
         (a, b), parts = self.kept, self.parts
         if self.by_rows:
+            kernel, grid = kernels.rows, (a * b, parts)
             block = BLOCK if self.count > LONG_ROW else WARP
-            launch = kernels.rows[(a * b, parts), block]
         else:
             block = BLOCK if b > WARP else WARP
-            launch = kernels.columns[(a * -(-b // block), parts), block]
-        launch(*self.inputs, *outputs, **constants)
+            kernel, grid = kernels.columns, (a * -(-b // block), parts)
+        launch(kernel, grid, block, *self.inputs, *outputs, **constants)
 
 
 def arrange(
@@ -168,13 +168,7 @@ def _packed(
     x: Array, axes: tuple[int, ...], kept: list[int]
 ) -> tuple[Arrangement, tuple[int, ...]]:
     """Arrange a copy whose reduced axes are the last ones."""
-    view = x.transpose((*kept, *axes))
-    if isinstance(view, np.ndarray):
-        view = np.ascontiguousarray(view)
-    else:
-        copy = kd.empty(view.shape, view.dtype, device=view.device)
-        copy_elements(view, copy)
-        view = copy
+    view = contiguous(x.transpose((*kept, *axes)))
     rows = math.prod(view.shape[: len(kept)])
     return _of_three(view.reshape((1, rows, -1)), (False, False, True)), tuple(kept)
 

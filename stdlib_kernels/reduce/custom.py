@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import dtype_of, function_of, scalar_of
 from stdlib_kernels.reduce.calls import Axis, fold_call
 from stdlib_kernels.reduce.folding import Rule
@@ -14,7 +14,7 @@ from stdlib_kernels.reduce.folding import Rule
 __all__ = ["reduce"]
 
 
-@library_function
+@repeated_function
 def reduce(
     x: Array,
     op: Callable[[Any, Any], Any],

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.reduce.calls import Axis, check_not_empty, fold_call
 from stdlib_kernels.reduce.folding import Rule, larger, smaller
 
@@ -28,7 +28,7 @@ def most(dtype: np.dtype[Any]) -> Any:
     return dtype.type(1) if dtype.kind == "b" else dtype.type(np.inf)
 
 
-@library_function
+@repeated_function
 def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Find the largest element of an array, of all or along axes.
 
@@ -64,7 +64,7 @@ def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
     return _extreme("max", x, axis, out, keepdims)
 
 
-@library_function
+@repeated_function
 def min(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Find the smallest element of an array, of all or along axes.
 

@@ -17,18 +17,18 @@ Sample Variances", Stanford University, STAN-CS-79-773, 1979: how pairs are comb
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function, warn
 from stdlib_kernels.parameters import dtype_of, number_of
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.calls import Axis, begin
 from stdlib_kernels.reduce.folding import add
+from stdlib_kernels.repeating import launch, launch_over
 
 __all__ = ["std", "var"]
 
@@ -137,7 +137,7 @@ def _root(v: Any) -> Any:
     return math.sqrt(v)
 
 
-@library_function
+@repeated_function
 def var(
     x: Array,
     axis: Axis = None,
@@ -190,7 +190,7 @@ def var(
     return _spread(x, axis, dtype, out, ddof, keepdims, _itself)
 
 
-@library_function
+@repeated_function
 def std(
     x: Array,
     axis: Axis = None,
@@ -247,7 +247,7 @@ def _spread(
     call = begin(x, axis, real if given.kind == "c" else given, out=out, keepdims=keepdims)
     divisor = real.type(max(call.count - number_of("ddof", ddof), 0))
     if divisor <= 0:
-        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=5)
+        warn("Degrees of freedom <= 0 for slice")
     if call.is_void:
         return call.deliver()
     if not call.count:
@@ -259,19 +259,12 @@ def _spread(
     cut.launch(kernels, means, squares, cut.chunk, number=number.type, zero=zero, size=real.type)
     whole = call.result.reshape(cut.kept)
     if cut.parts == 1:
-        divide.forall(*cut.kept)(squares.reshape(cut.kept), divisor, whole, finish=finish)
+        squares = squares.reshape(cut.kept)
+        launch_over(divide, cut.kept, squares, divisor, whole, finish=finish)
         return call.deliver()
     if not cut.by_rows:
         means, squares = means.transpose((0, 2, 1)), squares.transpose((0, 2, 1))
-    combine_moments[math.prod(cut.kept), COMBINING_BLOCK](
-        means,
-        squares,
-        whole,
-        cut.chunk,
-        call.count,
-        divisor,
-        zero=zero,
-        size=real.type,
-        finish=finish,
-    )
+    rows, numbers = math.prod(cut.kept), (cut.chunk, call.count, divisor)
+    arrays, how = (means, squares, whole), {"zero": zero, "size": real.type, "finish": finish}
+    launch(combine_moments, rows, COMBINING_BLOCK, *arrays, *numbers, **how)
     return call.deliver()

@@ -18,7 +18,7 @@ from stdlib_kernels.arrays import (
     finish,
     on_device,
 )
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import number_of
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.calls import Axis, check_not_empty, fold_call
@@ -63,7 +63,7 @@ def _or(a: Any, b: Any) -> Any:
     return a | b
 
 
-@library_function
+@repeated_function
 def norm(
     x: Array,
     axis: Axis = None,
@@ -128,7 +128,7 @@ def norm(
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
 
 
-@library_function
+@repeated_function
 def dot(x: Array, y: Array, *, out: Array | None = None) -> Any:
     """Compute the scalar product of two vectors.
 

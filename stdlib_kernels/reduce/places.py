@@ -16,7 +16,7 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.calls import begin, check_not_empty
 
@@ -73,7 +73,7 @@ def _is_smaller(v: Any, found: Any) -> Any:
     return not (v >= found) and found == found  # noqa: PLR0124 - the first NaN is the best
 
 
-@library_function
+@repeated_function
 def argmax(
     x: Array, axis: int | None = None, *, out: Array | None = None, keepdims: bool = False
 ) -> Any:
@@ -111,7 +111,7 @@ def argmax(
     return _place("argmax", x, axis, out, keepdims, _is_larger)
 
 
-@library_function
+@repeated_function
 def argmin(
     x: Array, axis: int | None = None, *, out: Array | None = None, keepdims: bool = False
 ) -> Any:

@@ -7,13 +7,12 @@ has the same bits in every run and on every target.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from stdlib_kernels.arrays import Array, accumulator_dtype, check_array, computing_dtype
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function, warn
 from stdlib_kernels.parameters import axes_of, dtype_of
 from stdlib_kernels.reduce.calls import Axis, fold_call
 from stdlib_kernels.reduce.folding import Rule, add, multiply
@@ -25,7 +24,7 @@ def _quotient(total: Any, count: Any) -> Any:
     return total / count
 
 
-@library_function
+@repeated_function
 def sum(
     x: Array,
     axis: Axis = None,
@@ -76,7 +75,7 @@ def sum(
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
 
 
-@library_function
+@repeated_function
 def prod(
     x: Array,
     axis: Axis = None,
@@ -123,7 +122,7 @@ def prod(
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
 
 
-@library_function
+@repeated_function
 def mean(
     x: Array,
     axis: Axis = None,
@@ -175,7 +174,7 @@ def mean(
     number = computing_dtype(result).type
     count = math.prod(x.shape[i] for i in axes_of(axis, x.ndim))
     if not count:
-        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=4)
+        warn("Mean of empty slice")
     # NaN, since complex numbers divided by 0 are not NaN in a kernel.
     rule = Rule(add, number(0), number, finish=_quotient, parameter=float(count or np.nan))
     return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)

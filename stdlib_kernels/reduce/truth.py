@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from stdlib_kernels.arrays import Array, check_array, computing_dtype
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.reduce.calls import Axis, fold_call
 from stdlib_kernels.reduce.folding import Rule, add
 
@@ -26,7 +26,7 @@ def _both(a: Any, b: Any) -> Any:
     return a & b
 
 
-@library_function
+@repeated_function
 def any(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Tell whether any element is not zero, of all or along axes.
 
@@ -60,7 +60,7 @@ def any(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
     return _truth(x, axis, np.bool_, _either, np.bool_(False), out, keepdims)
 
 
-@library_function
+@repeated_function
 def all(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Tell whether no element is zero, of all or along axes.
 
@@ -94,7 +94,7 @@ def all(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
     return _truth(x, axis, np.bool_, _both, np.bool_(True), out, keepdims)
 
 
-@library_function
+@repeated_function
 def count_nonzero(
     x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False
 ) -> Any:

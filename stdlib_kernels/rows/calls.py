@@ -29,6 +29,7 @@ from stdlib_kernels.arrays import (
     on_device,
 )
 from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.repeating import launch
 
 __all__ = ["Kernels", "apply", "checked_axis", "result_dtype"]
 
@@ -96,9 +97,9 @@ def apply(
         else:
             form = (before, n, after)
             strips = -(-after // COLUMN_BLOCK)
-            kernels.columns[before * strips, min(COLUMN_BLOCK, _power_of_two(after))](
-                contiguous_1d(source).reshape(form), result.reshape(form), *others, **constants
-            )
+            block = min(COLUMN_BLOCK, _power_of_two(after))
+            arrays = contiguous_1d(source).reshape(form), result.reshape(form)
+            launch(kernels.columns, before * strips, block, *arrays, *others, **constants)
     return out if result is out else finish(result, like=x, out=out)
 
 
@@ -112,4 +113,4 @@ def _by_rows(kernels: Kernels, x: Array, out: Array, *others: Any, **constants: 
     width = width if is_short else LONG_TILE
     block = next(block for most, block in BLOCKS.items() if width <= most)
     kernel = kernels.short if is_short else kernels.long
-    kernel[x.shape[0], block](x, out, *others, width=width, **constants)
+    launch(kernel, x.shape[0], block, x, out, *others, width=width, **constants)

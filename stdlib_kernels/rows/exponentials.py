@@ -13,7 +13,7 @@ from typing import Any
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.rows.calls import Kernels, apply, checked_axis
 
 __all__ = ["log_softmax", "softmax"]
@@ -71,7 +71,7 @@ def softmax_columns(x, out, *, number, is_log):
 _KERNELS = Kernels(softmax_short, softmax_long, softmax_columns)
 
 
-@library_function
+@repeated_function
 def softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
     """Divide the exponentials of the elements by their sum along an axis.
 
@@ -110,7 +110,7 @@ def softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
     return apply(_KERNELS, x, checked_axis(x, axis), out, is_log=False)
 
 
-@library_function
+@repeated_function
 def log_softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
     """Compute the logarithm of `softmax` along an axis, which is finite where that underflows.
 

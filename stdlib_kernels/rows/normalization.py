@@ -24,7 +24,7 @@ from stdlib_kernels.arrays import (
     computing_dtype,
     on_device,
 )
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import number_of
 from stdlib_kernels.rows.calls import Kernels, apply, checked_axis, result_dtype
 
@@ -104,7 +104,7 @@ def normalize_columns(x, out, weight, bias, count, eps, *, number, is_centred, f
 _KERNELS = Kernels(normalize_short, normalize_long, normalize_columns)
 
 
-@library_function
+@repeated_function
 def layer_norm(
     x: Array,
     weight: Array | None = None,
@@ -156,7 +156,7 @@ def layer_norm(
     return _normalize(x, weight, bias, axis, eps, out, is_centred=True)
 
 
-@library_function
+@repeated_function
 def rms_norm(
     x: Array,
     weight: Array | None = None,

@@ -34,6 +34,7 @@ from stdlib_kernels.arrays import (
 from stdlib_kernels.copying import copy_elements
 from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.reduce.folding import Rule, add
+from stdlib_kernels.repeating import launch, refuse_to_repeat
 from stdlib_kernels.scan.kernels import scan_chain, scan_columns, scan_rows, sum_chain, sum_rows
 
 __all__ = ["scan_call"]
@@ -111,7 +112,7 @@ def _scan(x: Array, out: Array, constants: dict[str, Any]) -> None:
             x, out = x.transpose((2, 1, 0)), out.transpose((2, 1, 0))
         block = BLOCK if x.shape[2] > 32 else 32
         strips = -(-x.shape[2] // block)
-        scan_columns[x.shape[0] * strips, block](x, out, **constants)
+        launch(scan_columns, x.shape[0] * strips, block, x, out, **constants)
 
 
 def _scan_rows(x: Array, out: Array, constants: dict[str, Any]) -> None:
@@ -129,21 +130,22 @@ def _scan_rows(x: Array, out: Array, constants: dict[str, Any]) -> None:
         state = allocate(x, (3 * blocks,), np.dtype(np.uint64), zero=True)
         for row in range(rows):
             if is_sum:
-                sum_chain[blocks, block](x[row], out[row], state, width=part, **constants)
+                arrays = x[row], out[row], state
+                launch(sum_chain, blocks, block, *arrays, width=part, **constants)
             else:
-                scan_chain[blocks, block](
-                    x[row], out[row], state, block=block, items=items, **constants
-                )
+                shape = {"block": block, "items": items}
+                launch(scan_chain, blocks, block, x[row], out[row], state, **shape, **constants)
     elif is_sum:
         width = ROW_TILE if n > ROW_TILE // 4 else ROW_TILE // 4
-        sum_rows[rows, width // 16](x, out, width=width, **constants)
+        launch(sum_rows, rows, width // 16, x, out, width=width, **constants)
     else:
         block = min(block, 32) if n <= ROW_TILE // 4 else block
-        scan_rows[rows, block](x, out, block=block, **constants)
+        launch(scan_rows, rows, block, x, out, block=block, **constants)
 
 
 def _copy(source: Array, out: Array) -> None:
     if isinstance(source, kd.DeviceArray) and isinstance(out, kd.DeviceArray):
         copy_elements(source, out)
     else:
+        refuse_to_repeat()
         out[...] = source

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stdlib_kernels.arrays import Array, accumulator_dtype, check_array, computing_dtype
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import dtype_of, function_of, scalar_of
 from stdlib_kernels.reduce.extremes import least, most
 from stdlib_kernels.reduce.folding import Rule, add, larger, multiply, smaller
@@ -15,7 +15,7 @@ from stdlib_kernels.scan.calls import scan_call
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "scan"]
 
 
-@library_function
+@repeated_function
 def cumsum(
     x: Array,
     axis: int | None = None,
@@ -63,7 +63,7 @@ def cumsum(
     return _accumulated(x, axis, dtype, out, exclusive, reverse, add)
 
 
-@library_function
+@repeated_function
 def cumprod(
     x: Array,
     axis: int | None = None,
@@ -107,7 +107,7 @@ def cumprod(
     return _accumulated(x, axis, dtype, out, exclusive, reverse, multiply)
 
 
-@library_function
+@repeated_function
 def cummax(
     x: Array,
     axis: int | None = None,
@@ -151,7 +151,7 @@ def cummax(
     return _extremes(x, axis, out, exclusive, reverse, is_max=True)
 
 
-@library_function
+@repeated_function
 def cummin(
     x: Array,
     axis: int | None = None,
@@ -193,7 +193,7 @@ def cummin(
     return _extremes(x, axis, out, exclusive, reverse, is_max=False)
 
 
-@library_function
+@repeated_function
 def scan(
     x: Array,
     op: Callable[[Any, Any], Any],

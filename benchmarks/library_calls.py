@@ -1,0 +1,153 @@
+"""Time on the host from one call of a function of ``stdlib_kernels`` to the next, on small arrays.
+
+On a CPU, on the null target, which has no driver's cost of its own, or on a GPU::
+
+    python benchmarks/library_calls.py --device cpu --json benchmarks/results/calls-cpu.json
+
+Of each function three times are printed, in microseconds, medians of turns that are taken in one
+run: of a call whose launches are planned anew, of a call like one before, and of NumPy's function,
+or torch's where it is there. Below are floors: a plain launch of a kernel, and the arrays that each
+call makes. On a GPU calls follow each other without waiting, so that the device may be what binds.
+"""
+
+# ruff: noqa: E402 -- the repository is put before other places first
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "benchmarks")]
+
+import kerneldsl as kd
+from stdlib_kernels import elementwise, linalg, reduce, rows, scan
+from stdlib_kernels.copying import copy_1d
+
+_ELEMENTS = 1 << 10
+_TURNS = 21
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
+
+
+def _itself(v: Any) -> Any:
+    return v
+
+
+def _doubled(v: Any) -> Any:
+    return v + v
+
+
+def cases(x: Any, plane: Any, weight: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """Return the functions, with their arguments; a name is NumPy's and torch's, too."""
+    for name in ("sum", "max", "argmax", "mean", "var"):
+        yield name, getattr(reduce, name), (x,)
+    yield "cumsum", functools.partial(scan.cumsum, axis=0), (x,)
+    yield "softmax", rows.softmax, (plane,)
+    yield "layer_norm", rows.layer_norm, (plane, weight, weight)
+    yield "transpose", linalg.transpose, (plane,)
+    yield "matmul", linalg.matmul, (plane, plane)
+    yield "where", elementwise.where, (x, x, x)
+    yield "clip", elementwise.clip, (x, 0.25, 0.75)
+    yield "map", functools.partial(elementwise.map, _doubled), (x,)
+
+
+def _planned_anew(function: Any) -> Any:
+    """Return a function as it was before its calls were repeated."""
+    if isinstance(function, functools.partial):
+        return functools.partial(_planned_anew(function.func), *function.args, **function.keywords)
+    return inspect.unwrap(function)
+
+
+def _peer(name: str, arrays: tuple[Any, ...], torch: Any, device: str) -> Callable[[], Any] | None:
+    """Return torch's function of a name on arrays like these, or NumPy's."""
+    host = [each.copy_to_host() if isinstance(each, kd.DeviceArray) else each for each in arrays]
+    library: Any = np
+    if torch is not None:
+        place = "cuda" if device.startswith("cuda") else "cpu"
+        host = [torch.as_tensor(v).to(place) if isinstance(v, np.ndarray) else v for v in host]
+        library = torch
+        if name == "layer_norm":
+            shape = (host[0].shape[1],)
+            return lambda: torch.nn.functional.layer_norm(host[0], shape, *host[1:])
+    functions = {
+        "cumsum": lambda v: library.cumsum(v, 0),
+        "softmax": getattr(library, "softmax", None) and (lambda v: library.softmax(v, 1)),
+        "transpose": lambda v: v.T.copy() if library is np else v.T.contiguous(),
+        "where": lambda c, a, b: library.where(c != 0, a, b),
+        "map": lambda v: v + v,
+    }
+    function = functions.get(name, getattr(library, name, None))
+    return None if function is None else lambda: function(*host)
+
+
+def _samples(calls: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
+    """Return the median microseconds of a call, of contenders that take turns."""
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(-3, _TURNS):
+        for name, call in calls.items():
+            kd.synchronize()
+            started = time.perf_counter()
+            for _ in range(count):
+                call()
+            if turn >= 0:  # the first make the native launcher, and its tables
+                found[name].append((time.perf_counter() - started) / count * 1e6)
+    return {name: statistics.median(each) for name, each in found.items()}
+
+
+def main() -> int:
+    """Measure, print and store."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--count", type=int, default=20, help="calls of a sample")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    torch = _torch()
+    if torch is not None and arguments.device.startswith("cuda") and not torch.cuda.is_available():
+        torch = None
+    peer = "NumPy" if torch is None else "torch"
+    random = np.random.default_rng(0)
+    results: dict[str, dict[str, float]] = {}
+    with kd.use(arguments.device):
+        x = kd.to_device(random.random(_ELEMENTS, np.float32))
+        plane = x.reshape(32, -1)
+        weight = kd.to_device(np.ones(plane.shape[1], np.float32))
+        for name, function, given in cases(x, plane, weight):
+            calls: dict[str, Callable[[], Any]] = {
+                "planned anew": functools.partial(_planned_anew(function), *given),
+                "repeated": functools.partial(function, *given),
+            }
+            theirs = _peer(name, given, torch, arguments.device)
+            if theirs is not None:
+                calls[peer] = theirs
+            results[name] = _samples(calls, arguments.count)
+            shown = ", ".join(f"{who} {us:.2f}" for who, us in results[name].items())
+            print(f"{name}: {shown} us", flush=True)
+        out, started = kd.empty(_ELEMENTS, np.float32), copy_1d.member(convert=_itself)[4, 256]
+        floors = {"a launch": lambda: started(x, out), "an array": lambda: kd.empty(1, np.float32)}
+        results["floors"] = _samples(floors, arguments.count)
+        print("floors:", ", ".join(f"{who} {us:.2f} us" for who, us in results["floors"].items()))
+        name = kd.device_info().name
+    if arguments.json is not None:
+        stored = {"device": name, "elements": _ELEMENTS, "unit": "us", "calls": results}
+        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

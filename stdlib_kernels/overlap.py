@@ -1,0 +1,44 @@
+"""Which memory an array lies in, and whether two arrays share some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+
+__all__ = ["bounds_of", "may_overlap", "start_of"]
+
+
+def start_of(array: Any) -> int:
+    """Return the address of an array's first element.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where the memory has no addresses.
+    """
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.pointer)
+
+
+def bounds_of(array: Any) -> tuple[int, int]:
+    """Return the addresses between which an array's elements lie; see `start_of`."""
+    low = high = start_of(array)
+    if not array.size:
+        return low, high
+    for n, step in zip(array.shape, array.strides, strict=True):
+        if step < 0:
+            low += (n - 1) * step
+        else:
+            high += (n - 1) * step
+    return low, high + int(array.dtype.itemsize)
+
+
+def may_overlap(left: Any, right: Any) -> bool:
+    """Return whether two arrays may share memory, by their bounds."""
+    if isinstance(left, kd.DeviceArray) != isinstance(right, kd.DeviceArray):
+        return False
+    low_left, high_left = bounds_of(left)
+    low_right, high_right = bounds_of(right)
+    return low_left < high_right and low_right < high_left

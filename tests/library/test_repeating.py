@@ -1,0 +1,301 @@
+"""Calls that are repeated: the same to the bit as calls whose launches are planned anew."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.errors import ClosedResourceError, ReadOnlyArrayError
+from stdlib_kernels import elementwise, linalg, reduce, repeating, rows, scan
+from stdlib_kernels.arrays import allocate
+from stdlib_kernels.copying import copy_1d
+from stdlib_kernels.functions import repeated_function
+from tests.support.arrays import random_array, strided
+from tests.support.extent import examples
+
+
+class Case(NamedTuple):
+    """A function, how many arrays it takes, and with which options."""
+
+    function: Callable[..., Any]
+    arrays: int = 1
+    options: tuple[dict[str, Any], ...] = ({},)
+    ndim: int | None = None
+
+
+_AXES: tuple[dict[str, Any], ...] = ({}, {"axis": 0}, {"axis": -1}, {"axis": -1, "keepdims": True})
+CASES = {
+    "sum": Case(reduce.sum, options=(*_AXES, {"dtype": np.float64})),
+    "argmax": Case(reduce.argmax, options=_AXES[:3]),
+    "var": Case(reduce.var, options=({}, {"ddof": 1}, {"ddof": 1.0})),
+    "cumsum": Case(scan.cumsum, options=({}, {"axis": 0}, {"axis": -1, "reverse": True})),
+    "softmax": Case(rows.softmax, options=({}, {"axis": 0})),
+    "transpose": Case(linalg.transpose, ndim=2),
+    "where": Case(elementwise.where, 3),
+    "clip": Case(elementwise.clip, options=({"min": 0.0}, {"min": -0.0}, {"min": 0})),
+}
+
+
+def raw(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the library without what repeats its calls."""
+    return inspect.unwrap(function)
+
+
+def bits(array: Any) -> tuple[Any, ...]:
+    """Return what two results have in common that are the same to the bit."""
+    found = array.copy_to_host() if isinstance(array, kd.DeviceArray) else np.asarray(array)
+    return type(array), found.shape, found.dtype, found.tobytes()
+
+
+def laid(to_kind: Callable[..., Any], values: np.ndarray, steps: tuple[int, ...]) -> Any:
+    """Return an array of a kind with such steps in memory."""
+    array = strided(values, steps)
+    if to_kind is np.asarray:
+        return array
+    shape = [n * abs(step) for n, step in zip(values.shape, steps, strict=True)]
+    made = kd.empty(tuple(shape), values.dtype)[tuple(slice(None, None, step) for step in steps)]
+    made[...] = values
+    return made
+
+
+@st.composite
+def calls(draw: Any) -> tuple[str, dict[str, Any], tuple[int, ...], tuple[int, ...], Any]:
+    """Draw a call: function, options, shape, steps in memory, and where its result goes."""
+    name = draw(st.sampled_from(sorted(CASES)))
+    case = CASES[name]
+    shape = draw(st.sampled_from([(70, 3), (3, 70)]) | st.just((70,)))
+    shape = (70, 3) if case.ndim == 2 and len(shape) == 1 else shape
+    steps = draw(st.sampled_from([(1, 1), (1, 1), (-1, 2)]))[: len(shape)]
+    out = draw(st.sampled_from([None, None, "new", "overlapping", "first"]))
+    return name, draw(st.sampled_from(case.options)), shape, steps, out
+
+
+@pytest.mark.full
+@settings(
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(drawn=st.lists(calls(), min_size=1, max_size=6), seed=st.integers(0, 2**31))
+def test_repeated_calls_give_what_calls_give_that_are_planned_anew(to_kind, drawn, seed):
+    rng = np.random.default_rng(seed)
+    for name, options, shape, steps, place in drawn * 3:
+        case = CASES[name]
+        values = [random_array(rng, shape, np.float32) for _ in range(case.arrays)]
+        results = []
+        for function in (raw(case.function), case.function):
+            given = [laid(to_kind, each, steps) for each in values]
+            named = options
+            if place is not None and (out := _out(function, given, options, place)) is not None:
+                named = {**options, "out": out}
+            found = function(*given, **named)
+            assert named.get("out", found) is found
+            results.append(bits(found))
+        assert results[0] == results[1], (name, options, place)
+
+
+def _out(function: Any, given: list[Any], options: dict[str, Any], place: str) -> Any:
+    """Return where a result goes: new memory, memory behind an input's start, or an input."""
+    like = raw(function)(*given, **options)
+    fits = like.shape == given[0].shape and like.dtype == given[0].dtype
+    if place == "first":
+        return given[0] if fits else None
+    if place == "overlapping" and fits:
+        on_host = isinstance(given[0], np.ndarray)
+        values = given[0] if on_host else given[0].copy_to_host()
+        memory = np.resize(values, 2 * like.size)
+        memory = memory if on_host else kd.to_device(memory)
+        given[0] = memory[: like.size].reshape(like.shape)
+        return memory[5 : like.size + 5].reshape(like.shape)
+    made = np.full(like.shape, 3, like.dtype)
+    return kd.to_device(made) if isinstance(given[0], kd.DeviceArray) else made
+
+
+def counted(calls: list[Any]) -> Callable[..., Any]:
+    """Return a function of the library that copies a vector, and lists when it plans."""
+
+    @repeated_function
+    def copied(x: Any, note: Any = None, *, out: Any = None) -> Any:
+        calls.append(note)
+        found = allocate(x, x.shape, x.dtype) if out is None else out
+        repeating.launch(copy_1d, 1, 64, x, found, convert=_itself)
+        return found
+
+    return copied
+
+
+def _itself(v: Any) -> Any:
+    return v
+
+
+@pytest.fixture
+def cpu():
+    """Run on the CPU."""
+    with kd.use("cpu"):
+        yield
+
+
+@pytest.mark.parametrize("kind", [np.asarray, kd.to_device])
+def test_a_call_is_planned_once_for_each_form_and_option(cpu, kind):
+    planned: list[Any] = []
+    copied = counted(planned)
+    x = kind(np.arange(64.0))
+    for _ in range(2):
+        for note in (0, 0.0, -0.0, False, None, "0", (0,), (0.0,), np.int8(0), np.int64(0)):
+            assert bits(copied(x, note))[3] == bits(x)[3]
+        assert len(planned) == 10
+    for other in (x[:32], x[::2], x[::-1], kind(np.arange(64, dtype=np.int64))):
+        for _ in range(2):
+            assert bits(copied(other))[3] == bits(other)[3]
+    assert len(planned) == 14
+
+
+def test_the_same_array_twice_is_not_two_arrays(cpu):
+    x, y = (kd.to_device(np.full(70, v, np.float32)) for v in (1, 2))
+    for _ in range(3):
+        assert elementwise.where(x, x, x).copy_to_host().tolist() == [1] * 70
+        assert elementwise.where(x, y, x).copy_to_host().tolist() == [2] * 70
+        assert elementwise.where(x, x, y).copy_to_host().tolist() == [1] * 70
+
+
+def test_parts_of_one_array_that_overlap_are_told_apart(cpu):
+    x = kd.to_device(np.arange(80, dtype=np.float32))
+    for _ in range(2):
+        for at in (0, 1, 10):
+            found = elementwise.where(np.float32(0), x[:70], x[at : at + 70]).copy_to_host()
+            assert found.tolist() == list(range(at, at + 70))
+
+
+def test_results_have_memory_of_their_own(cpu):
+    copied = counted([])
+    x = kd.to_device(np.arange(64.0))
+    found = [copied(x) for _ in range(4)]
+    assert len({each.pointer for each in found}) == 4
+    found[0].close()
+    assert found[1].copy_to_host()[-1] == 63
+
+
+@pytest.mark.parametrize("kind", [np.asarray, kd.to_device])
+def test_no_array_is_kept(cpu, kind):
+    copied = counted([])
+    watched = []
+    for n in range(3):
+        x, out = kind(np.arange(64.0)), kind(np.zeros(64))
+        found = copied(x, out=out) if n else copied(x)
+        watched += [weakref.ref(each) for each in (x, out, found)]
+        del x, out, found
+    assert [each() for each in watched] == [None] * 9
+
+
+def test_so_many_calls_are_remembered(cpu):
+    planned: list[Any] = []
+    copied = counted(planned)
+    x = kd.to_device(np.arange(64.0))
+    every = repeating._MAX_CALLS + 10
+    for note in range(every):
+        copied(x, note)
+    cell = next(
+        c for c in copied.__wrapped__.__closure__ if type(c.cell_contents) is repeating.Repeated
+    )
+    assert len(cell.cell_contents._calls) == repeating._MAX_CALLS
+    copied(x, every - 1)
+    assert len(planned) == every
+    copied(x, 0)
+    assert len(planned) == every + 1
+
+
+@pytest.mark.full
+def test_threads_repeat_the_same_calls(cpu):
+    failures: list[Any] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(40):
+            values = rng.integers(0, 99, 70 + seed % 2)
+            x = kd.to_device(values)
+            if int(reduce.sum(x).item()) != values.sum():
+                failures.append(values)
+            if scan.cumsum(x).copy_to_host().tolist() != values.cumsum().tolist():
+                failures.append(values)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not failures
+
+
+def test_errors_come_again(cpu):
+    copied = counted([])
+    x, out = kd.to_device(np.arange(64.0)), kd.to_device(np.zeros(64))
+    for _ in range(3):
+        copied(x, out=out)
+    host = np.zeros(64)
+    host.flags.writeable = False
+    for _ in range(2):
+        with pytest.raises(ReadOnlyArrayError):
+            copied(np.arange(64.0), out=host)
+    x.close()
+    for _ in range(2):
+        with pytest.raises(ClosedResourceError):
+            copied(x, out=out)
+
+
+@pytest.mark.full
+def test_warnings_come_again_where_the_call_is(cpu):
+    x = kd.to_device(np.arange(70.0))
+    for _ in range(3):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            reduce.var(x, ddof=70)
+            reduce.mean(x[:0])
+        assert [each.filename for each in caught] == [__file__] * 2
+
+
+def test_memory_comes_from_the_pool_that_is_active(cpu):
+    copied = counted([])
+    x = kd.to_device(np.arange(64.0))
+    found = [copied(x) for _ in range(2)]
+    pool = kd.MemoryPool()
+    with pool:
+        found.append(copied(x))
+    assert pool.stats().in_use_bytes == x.nbytes
+    assert bits(found[2]) == bits(found[1]) == bits(found[0])
+
+
+def test_numpy_arrays_are_computed_where_kernels_run_now():
+    copied = counted([])
+    x = np.arange(64.0)
+    for _ in range(3):
+        with kd.use("cpu"):
+            assert copied(x)[-1] == 63
+        with kd.use("null"):
+            before = kd.memory_stats("null").allocation_count
+            copied(x)
+            assert kd.memory_stats("null").allocation_count > before
+
+
+def test_streams_order_repeated_calls():
+    copied = counted([])
+    with kd.use("null"):
+        x = kd.to_device(np.arange(64.0))
+        stream = kd.Stream()
+        for _ in range(40):
+            copied(x)
+        with stream:
+            found = copied(x)
+        assert found._owner._home is not None
+        again = copied(found)  # waits for the stream, as a launch of such an array does
+        assert again._owner._home is None
+        kd.synchronize()
