@@ -1,4 +1,4 @@
-"""Which memory an array lies in, and whether two arrays share some."""
+"""The memory that an array lies in, which two arrays may share."""
 
 from __future__ import annotations
 

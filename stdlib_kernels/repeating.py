@@ -193,7 +193,7 @@ def _is_apart(out: Any, arrays: list[Any]) -> bool:
 
 
 class _HostForm:
-    """Where a NumPy array begins in another one's memory, its shape, strides and dtype.
+    """The place of a NumPy array in another one's memory, its shape, strides and dtype.
 
     It has the methods of `kd.ArrayForm`.
     """
@@ -262,7 +262,7 @@ class _NotKnown(Exception):
 
 
 class _Recording:
-    """What a call of a function does, as far as it shall be repeated."""
+    """A call of a function, as far as it shall be repeated."""
 
     def __init__(self, arrays: list[Any]) -> None:
         self.given = tuple(at for at, each in enumerate(arrays) if _place(each, arrays) == at)
@@ -277,7 +277,7 @@ class _Recording:
 
     @property
     def are_apart(self) -> bool:
-        """Whether no array that was given shares memory with another one."""
+        """True where no array that was given shares memory with another one."""
         try:
             return not any(may_overlap(a, b) for a, b in itertools.combinations(self._arrays, 2))
         except ArgumentTypeError:  # their memory has no addresses

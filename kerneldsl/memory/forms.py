@@ -77,6 +77,7 @@ class ArrayForm:
                     f"a form was asked for of a {type(each).__qualname__}",
                     value=each,
                     limit="Device arrays have forms",
+                    remedy="Make one with kd.to_device(…) or kd.as_array(…)",
                 )
             each.check_open()
         self._base = (base.shape, base.strides, base.dtype, base.device)
@@ -120,13 +121,14 @@ class ArrayForm:
             if array.is_closed:
                 array.check_open()
             if (array.shape, array.strides, array.dtype, array.device) != self._base:
+                shape, strides, dtype, device = self._base
                 raise ArgumentValueError(
                     f"an array of shape {array.shape}, strides {array.strides} and dtype "
                     f"{array.dtype} on {array.device} is not like a form's base",
                     value=array,
-                    limit="The base has the shape {}, strides {} and dtype {} on {}".format(
-                        *self._base
-                    ),
+                    limit=f"The base has the shape {shape}, strides {strides} and dtype {dtype} on "
+                    f"{device}",
+                    remedy="Make a form of a view of this array",
                 )
         except KernelError as error:
             shorten(error)
@@ -155,6 +157,7 @@ class ArrayForm:
                     "its own",
                     value=self._strides,
                     limit="Arrays are made in C or Fortran order",
+                    remedy="Take over(…) of an array like the base",
                 )
             buffer = allocate(self._device, self._nbytes)
         except KernelError as error:
