@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    LaunchConfigError,
+    ToolMissingError,
+)
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kerneldsl.contract import Artifact, Compiler, Dim3, Resources, Specialization
     from kerneldsl.contract.abi import LaunchMode
+    from kerneldsl.explain import Explanation
     from kerneldsl.launch.dispatch import Dispatcher
     from kerneldsl.launch.shape import LaunchShape
 
@@ -93,6 +102,86 @@ class InspectionMixin:
         compiler, specialization = self.specialization(*args, **options)
         typed = compiler.typed_unit(specialization.unit, specialization.kinds)
         return "\n\n".join(unit.source() for unit in typed.reachable()) + "\n"
+
+    @shorten_errors
+    def explain(
+        self,
+        *args: Any,
+        block: int | tuple[int, ...] | None = None,
+        grid: int | tuple[int, ...] | None = None,
+        forall: int | tuple[int, ...] | None = None,
+        sizes: Mapping[str, Any] | None = None,
+        arch: str | None = None,
+        shared_bytes: int = 0,
+        occupancy: bool = True,
+    ) -> Explanation:
+        """Explain what a launch on a GPU would do, without a GPU.
+
+        Parameters
+        ----------
+        *args
+            Arguments, or a signature. What NumPy arrays hold that the kernel does not write is
+            known, so that indices in them are.
+        block, grid : int or tuple of int, optional
+            The launch. A grid that is not given covers the largest array that the kernel writes.
+        forall : int or tuple of int, optional
+            The extent of a launch by ``kernel.forall``, with one index for each thread.
+        sizes : mapping, optional
+            Of a signature: name of a parameter to its value, or to the shape of an array. What is
+            not in it is assumed, and `Explanation.assumed` says what.
+        arch : str, optional
+            Architecture, such as ``"sm_90"``, of a large card without being there; by default that
+            of the first GPU, or of such a card.
+        shared_bytes : int
+            Bytes of dynamic shared memory of a block.
+        occupancy : bool
+            Whether the kernel is compiled, so that its registers are known where there is an
+            assembler.
+
+        Returns
+        -------
+        Explanation
+            Accesses, their requests, sectors and wavefronts; branches; arithmetic and its roofline;
+            and findings with their places.
+
+        Raises
+        ------
+        ToolMissingError
+            If SymPy is not installed.
+        ArgumentValueError
+            If `sizes` names no parameter, or has a shape of another rank.
+        """
+        from kerneldsl.explain.explain import explain_kernel, explained_device
+        from kerneldsl.language.signatures import is_signature
+        from kerneldsl.launch.dimensions import read_extent, read_shared_bytes
+
+        target = _writer_of("ptx")
+        device = explained_device(target, arch)
+        extent = None if forall is None else read_extent(forall)
+        options: dict[str, Any] = {
+            "forall": None if extent is None else len(extent),
+            "block": block,
+            "arch": device.arch,
+            "target": target,
+        }
+        compiler, specialization = self.specialization(*args, **options)
+        resources: Resources | None = None
+        if occupancy:
+            with contextlib.suppress(ToolMissingError):
+                resources = self.resources(*args, **options)
+        is_typed = not args or (len(args) == 1 and is_signature(args[0]))
+        return explain_kernel(
+            compiler,
+            specialization,
+            None if is_typed else args,
+            device,
+            resources=resources,
+            block=self._block if block is None else read_dim3(block, "block_dim"),
+            grid=None if grid is None else read_dim3(grid, "grid_dim"),
+            extent=extent,
+            sizes=sizes,
+            shared_bytes=read_shared_bytes(shared_bytes),
+        )
 
     @shorten_errors
     def asm(self, *args: Any, **options: Any) -> str:

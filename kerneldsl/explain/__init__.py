@@ -1,0 +1,11 @@
+"""Explanations of kernels by symbolic analysis, without a GPU: ``kernel.explain(…)``.
+
+A kernel's typed normal form is walked for the threads of a launch, so that requests, sectors and
+wavefronts are counted as the hardware would; the same indices as SymPy expressions say why.
+``docs/explain.md`` says what is exact and what is not.
+"""
+
+from kerneldsl.explain.accesses import AccessReport
+from kerneldsl.explain.explanation import ArrayTraffic, BranchReport, Explanation, Finding
+
+__all__ = ["AccessReport", "ArrayTraffic", "BranchReport", "Explanation", "Finding"]

@@ -1,0 +1,170 @@
+"""Reports of accesses: the index as a formula, and what the requests cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from kerneldsl.errors import SourceLocation
+from kerneldsl.explain.symbols import Expression, Symbols, neighbour_stride
+from kerneldsl.explain.tally import AccessTally
+from kerneldsl.explain.values import Space
+from kerneldsl.planner.work import SECTOR_BYTES
+
+__all__ = ["AccessReport", "Certainty", "report_access", "source_text"]
+
+#: Counts are exact; of evenly spread indices, which data may be or not; or a bound, for all threads
+#: that may do it.
+Certainty: TypeAlias = Literal["exact", "estimate", "bound"]
+
+
+@dataclass(frozen=True, eq=False)
+class AccessReport:
+    """An access of an array, over the whole grid.
+
+    Parameters
+    ----------
+    array : str
+        The array.
+    space : {"global", "shared", "local", "constant"}
+        Where it is.
+    operation : {"load", "store", "atomic"}
+        What is done.
+    text : str
+        The access as the kernel has it.
+    where : SourceLocation
+        Its place.
+    itemsize : int
+        Bytes that a thread asks for.
+    index : tuple of sympy.Expr
+        Index along each axis, in coordinates, loop counters, parameters and extents.
+    offset : sympy.Expr or None
+        Elements from the first of an array in C order; ``None`` of what is no plain element.
+    stride : sympy.Expr, int or None
+        Elements from a thread's access to that of its neighbour, as a formula where it depends on
+        extents or parameters; ``None`` where it is not the same for all.
+    requests : float
+        Requests of warps.
+    threads : float
+        Accesses of threads.
+    sectors : float
+        Of global memory, the sectors of 32 bytes that all requests touch.
+    needed_bytes : float
+        Of those, the bytes that were asked for, each once a request.
+    wavefronts, least_wavefronts : float
+        Of shared memory, what requests take, and what they would without conflicts.
+    certainty : {"exact", "estimate", "bound"}
+        What the counts are.
+    """
+
+    array: str
+    space: str
+    operation: str
+    text: str
+    where: SourceLocation
+    itemsize: int
+    index: tuple[Expression, ...]
+    offset: Expression | None
+    stride: Expression | int | None
+    requests: float
+    threads: float
+    sectors: float
+    needed_bytes: float
+    wavefronts: float
+    least_wavefronts: float
+    same_address: float
+    certainty: Certainty
+
+    @property
+    def sectors_per_request(self) -> float:
+        """Sectors that a request touches on average; 0 of what is not in global memory."""
+        return self.sectors / self.requests if self.requests else 0.0
+
+    @property
+    def wavefronts_per_request(self) -> float:
+        """Wavefronts that a request takes on average; 0 of what is not in shared memory."""
+        return self.wavefronts / self.requests if self.requests else 0.0
+
+    @property
+    def efficiency(self) -> float:
+        """Part of the touched sectors' bytes that was asked for; 1 where there are none."""
+        return self.needed_bytes / (SECTOR_BYTES * self.sectors) if self.sectors else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as numbers and text alone."""
+        return {
+            "array": self.array,
+            "space": self.space,
+            "operation": self.operation,
+            "text": self.text,
+            "file": self.where.filename,
+            "line": self.where.lineno,
+            "itemsize": self.itemsize,
+            "index": [str(each) for each in self.index],
+            "offset": None if self.offset is None else str(self.offset),
+            "stride": None if self.stride is None else str(self.stride),
+            "requests": self.requests,
+            "threads": self.threads,
+            "sectors": self.sectors,
+            "sectors_per_request": self.sectors_per_request,
+            "efficiency": self.efficiency,
+            "wavefronts": self.wavefronts,
+            "wavefronts_per_request": self.wavefronts_per_request,
+            "same_address": self.same_address,
+            "certainty": self.certainty,
+        }
+
+
+def report_access(
+    tally: AccessTally, symbols: Mapping[Any, Symbols], names: Mapping[Any, str]
+) -> AccessReport:
+    """Write down an access.
+
+    `symbols` are those of each function, `names` what the arrays are called that the kernel makes.
+    """
+    index, offset = symbols[tally.unit].place(tally.node)
+    operation = "atomic" if tally.is_atomic else "store" if tally.is_store else "load"
+    certainty: Certainty = "exact"
+    if tally.depends_on_data:
+        certainty = "estimate"
+    elif tally.is_uncertain:
+        certainty = "bound"
+    memory = tally.memory
+    is_counted = memory.space is Space.GLOBAL
+    return AccessReport(
+        array=names.get(memory, memory.name),
+        space=memory.space.value,
+        operation=operation,
+        text=source_text(tally.where) or tally.text,
+        where=tally.where,
+        itemsize=tally.itemsize,
+        index=index,
+        offset=offset,
+        stride=_stride(tally, offset),
+        requests=tally.requests,
+        threads=tally.lanes,
+        sectors=tally.sectors if is_counted else 0.0,
+        needed_bytes=tally.needed_bytes if is_counted else 0.0,
+        wavefronts=tally.wavefronts,
+        least_wavefronts=tally.least_wavefronts,
+        same_address=tally.lanes / tally.addresses if tally.addresses else 1.0,
+        certainty=certainty,
+    )
+
+
+def _stride(tally: AccessTally, offset: Expression | None) -> Expression | int | None:
+    """Return the stride as a formula where that says more than the number that was met."""
+    met = tally.stride
+    if met is None or offset is None or tally.depends_on_data:
+        return None
+    formula = neighbour_stride(offset)
+    return formula if formula is not None and formula.free_symbols else met
+
+
+def source_text(where: SourceLocation) -> str:
+    """Return what the user wrote at a place; empty where that is not on one line."""
+    if where.col_offset is None or where.end_col_offset is None:
+        return ""
+    text = where.line[where.col_offset : where.end_col_offset]
+    return text if text.count("[") == text.count("]") and text.count("(") == text.count(")") else ""

@@ -1,0 +1,157 @@
+"""Arguments as the explanation needs them: extents, strides, and the elements where they are known.
+
+What a signature leaves open is assumed, and said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
+from kerneldsl.explain.evaluate import ARRAY_GAP
+from kerneldsl.explain.subscripts import view_of
+from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, as_dtype
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
+
+__all__ = ["ASSUMED_EXTENT", "Given", "read_given"]
+
+#: Elements along each axis of an array of which only the type is known, and the value of integers.
+ASSUMED_EXTENT = 1024
+#: Device memory is allocated at multiples of it.
+_ALIGNMENT = 256
+
+
+@dataclass(eq=False)
+class Given:
+    """Values and arrays that a kernel is given.
+
+    Attributes
+    ----------
+    values : tuple
+        One for each parameter.
+    arrays : list of Memory
+        The arrays among them, those in tuples included.
+    assumed : dict
+        Name to what was assumed of it: the shape of an array, the value of an integer.
+    """
+
+    values: tuple[Value, ...] = ()
+    arrays: list[Memory] = field(default_factory=list)
+    assumed: dict[str, Any] = field(default_factory=dict)
+
+
+class _Layout(NamedTuple):
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    address: int = 0
+
+
+def read_given(
+    names: Sequence[str],
+    kinds: Sequence[Kind],
+    arguments: Sequence[Any] | None,
+    written: Collection[int],
+    sizes: Mapping[str, Any],
+) -> Given:
+    """Read arguments, or what `sizes` says of a signature's.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the parameters.
+    kinds : sequence of Kind
+        Of the arguments.
+    arguments : sequence or None
+        The arguments themselves; ``None`` for a signature.
+    written : collection of int
+        Positions of the parameters that the kernel writes.
+    sizes : mapping
+        Name of a parameter to its value, or to the shape of an array.
+
+    Raises
+    ------
+    ArgumentValueError
+        If `sizes` names no parameter.
+    """
+    for name in sizes:
+        if name not in names:
+            raise ArgumentValueError(
+                f"sizes has {safe_repr(name)}",
+                value=name,
+                limit=f"The kernel's parameters are {', '.join(names)}",
+            )
+    given = Given()
+    values = []
+    for position, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        argument = sizes.get(name) if arguments is None else arguments[position]
+        is_written = position in written
+        values.append(_read(given, name, kind, argument, is_written=is_written))
+    given.values = tuple(values)
+    return given
+
+
+def _read(given: Given, name: str, kind: Kind, argument: Any, *, is_written: bool) -> Value:
+    if isinstance(kind, TupleKind):
+        parts = argument if isinstance(argument, tuple) else (None,) * len(kind.elements)
+        labels = kind.names or tuple(map(str, range(len(kind.elements))))
+        return tuple(
+            _read(given, f"{name}.{label}", each, part, is_written=is_written)
+            for label, each, part in zip(labels, kind.elements, parts, strict=True)
+        )
+    if isinstance(kind, ScalarKind):
+        if argument is None and kind.element.is_integer and kind.dtype != "bool":
+            given.assumed[name] = argument = ASSUMED_EXTENT
+        is_number = isinstance(argument, bool | int | float | complex | np.generic)
+        return as_dtype(argument, kind) if is_number else UNKNOWN
+    return view_of(_array(given, name, kind, argument, is_written=is_written))
+
+
+def _array(given: Given, name: str, kind: ArrayKind, argument: Any, *, is_written: bool) -> Memory:
+    itemsize = kind.element.nbytes
+    is_assumed = argument is None
+    if is_assumed:
+        argument = (ASSUMED_EXTENT,) * kind.ndim
+        given.assumed[name] = argument
+    layout = _layout_of(argument, kind)
+    is_known = isinstance(argument, np.ndarray) and not is_written
+    memory = Memory(
+        name,
+        Space.GLOBAL,
+        kind.dtype,
+        layout.shape,
+        layout.strides,
+        itemsize,
+        base=(len(given.arrays) + 1) * ARRAY_GAP + layout.address % _ALIGNMENT,
+        contents=argument if is_known else None,
+        is_assumed=is_assumed,
+    )
+    given.arrays.append(memory)
+    return memory
+
+
+def _layout_of(argument: Any, kind: ArrayKind) -> _Layout:
+    """Return the shape and the strides of an array, or of a shape."""
+    itemsize = kind.element.nbytes
+    described = getattr(argument, "__cuda_array_interface__", None)
+    address = int(described["data"][0]) if described else 0
+    if described or isinstance(argument, np.ndarray):
+        shape = tuple(map(int, described["shape"] if described else argument.shape))
+        strides = described.get("strides") if described else argument.strides
+        if strides is not None:
+            return _Layout(shape, tuple(map(int, strides)), address)
+    else:
+        shape = getattr(argument, "shape", argument)
+        shape = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
+    if len(shape) != kind.ndim:
+        raise ArgumentValueError(
+            f"the shape {shape} has {len(shape)} axes", value=shape, limit=f"The type is {kind}"
+        )
+    order = shape[::-1] if kind.layout != "F" else shape
+    strides = [itemsize * math.prod(order[:axis]) for axis in range(len(order))]
+    return _Layout(shape, tuple(strides[::-1] if kind.layout != "F" else strides), address)

@@ -1,0 +1,396 @@
+"""Expressions of the typed normal form, for many threads at once.
+
+Values that follow from the launch and the arguments are computed; what is read from memory is known
+only where the array's contents are. Each access and each operation is counted for the lanes that
+perform it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kerneldsl.analysis.expressions import index_parts
+from kerneldsl.analysis.library_names import library_name, outside_value
+from kerneldsl.explain.requests import WARP_LANES
+from kerneldsl.explain.subscripts import (
+    element_addresses,
+    elements,
+    padded_addresses,
+    subscript,
+    view_of,
+)
+from kerneldsl.explain.tally import PADS, AccessTally, Tallies
+from kerneldsl.explain.threads import Threads
+from kerneldsl.explain.values import (
+    UNKNOWN,
+    Maybe,
+    Memory,
+    Space,
+    Value,
+    View,
+    as_dtype,
+    binary,
+    choose,
+    compare,
+    function,
+    possible,
+    unary,
+)
+from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.language.kinds import ScalarKind
+from kerneldsl.language.types import DtypeType, Type
+
+__all__ = ["Evaluator", "Lanes"]
+
+_OPERATION_NAMES: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "div",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+}
+#: Functions that take no operation on floats, or one that counters of those do not count.
+_FREE = frozenset({"abs", "absolute", "fabs", "min", "max", "minimum", "maximum", "len", "range"})
+#: Addresses that two arrays are apart, at least.
+ARRAY_GAP = 1 << 40
+
+
+class Lanes:
+    """Lanes at work, with how many threads and warps of the grid they stand for."""
+
+    def __init__(self, mask: NDArray[np.bool_], threads: Threads) -> None:
+        self.mask = mask
+        at_work = mask.reshape(-1, WARP_LANES).sum(axis=1)
+        self.threads = float(at_work @ threads.warp_weights)
+        self.warps = float((at_work > 0) @ threads.warp_weights)
+        self.is_empty = not at_work.any()
+
+    def __bool__(self) -> bool:
+        return not self.is_empty
+
+
+class Evaluator:
+    """Expressions of one function, for the lanes that are `active`."""
+
+    def __init__(
+        self, typed: TypedUnit, threads: Threads, tallies: Tallies, *, wraps: bool
+    ) -> None:
+        self.typed, self.unit = typed, typed.unit
+        self.threads, self.tallies, self.wraps = threads, tallies, wraps
+        self.names: dict[str, Value] = {}
+        self.active = Lanes(threads.exists, threads)
+        #: How often what is done now is done.
+        self.weight = 1.0
+        #: Conditions around that depend on data.
+        self.uncertain = 0
+        self.random = np.random.default_rng(1)
+        #: Indices that ``grid`` gives, where it is not the launch's own.
+        self.indices: tuple[NDArray[np.int64], ...] | None = None
+        self.shared_bytes = 0
+        #: Whether it is looked at what longer rows of shared arrays would change.
+        self.pads = False
+
+    # ------------------------------------------------------------------ values
+
+    def value(self, node: ast.expr) -> Value:
+        """Return the value of an expression; what it does is counted."""
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name):
+                return self._name(node, name)
+            case ast.Subscript():
+                return self._load(node)
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.operation(node, op, self.value(left), self.value(right))
+            case ast.UnaryOp(op=op, operand=operand):
+                return unary(op, self.value(operand))
+            case ast.Compare():
+                return self._compare(node)
+            case ast.BoolOp():
+                return self._join(node)
+            case ast.IfExp():
+                return self._either(node)
+            case ast.Tuple(elts=values):
+                return tuple(self.value(each) for each in values)
+            case ast.Attribute(value=base, attr=attr):
+                return self._attribute(node, base, attr)
+            case ast.Slice():
+                return slice(*(self._bound(each) for each in (node.lower, node.upper, node.step)))
+            case ast.Call():
+                return self.call(node)
+        return UNKNOWN
+
+    def call(self, node: ast.Call) -> Value:
+        """Return what a call gives."""
+        raise NotImplementedError
+
+    def _bound(self, node: ast.expr | None) -> Value:
+        return None if node is None else self.value(node)
+
+    def _name(self, node: ast.Name, name: str) -> Value:
+        if name in self.names:
+            return self.names[name]
+        if name in self.unit.constants:
+            value = self.unit.constants[name].value
+            return (
+                self.constant_array(node, name, value) if isinstance(value, np.ndarray) else value
+            )
+        found = outside_value(node, self.unit.namespace)
+        return UNKNOWN if found is None else found
+
+    def constant_array(self, node: ast.AST, name: str, value: NDArray[Any]) -> View:
+        """Return a constant array, of which the elements are known."""
+        return view_of(self.made(name, Space.CONSTANT, node, value.dtype.name, value.shape, value))
+
+    def made(
+        self,
+        name: str,
+        space: Space,
+        node: ast.AST,
+        dtype: str,
+        shape: tuple[int, ...],
+        contents: NDArray[Any] | None = None,
+    ) -> Memory:
+        """Return an array that the kernel makes; the same at each call of a place."""
+        key = (self.unit.name, self.unit.first_line, name)
+        if key not in self.tallies.made:
+            itemsize = ScalarKind(dtype).element.nbytes
+            strides: list[int] = []
+            step = itemsize
+            for extent in reversed(shape):
+                strides.insert(0, step)
+                step *= extent
+            self.tallies.made[key] = Memory(
+                name,
+                space,
+                dtype,
+                tuple(shape),
+                tuple(strides),
+                itemsize,
+                base=(len(self.tallies.made) + 1) * ARRAY_GAP // 2,
+                contents=contents,
+                node=node,
+            )
+        return self.tallies.made[key]
+
+    def _attribute(self, node: ast.Attribute, base: ast.expr, attr: str) -> Value:
+        outside = outside_value(node, self.unit.namespace)
+        if outside is not None:
+            return outside
+        value = self.value(base)
+        if isinstance(value, View):
+            match attr:
+                case "shape":
+                    return value.shape
+                case "size":
+                    return int(np.prod([int(n) for n in value.shape], dtype=np.int64))
+                case "ndim":
+                    return len(value.shape)
+                case "itemsize":
+                    return value.itemsize
+                case "strides":
+                    return value.strides
+                case "T":
+                    return View(
+                        value.memory,
+                        value.offset,
+                        value.shape[::-1],
+                        value.strides[::-1],
+                        value.itemsize,
+                        None,
+                        value.is_unknown,
+                    )
+            return UNKNOWN
+        place = "xyz".find(attr)
+        if isinstance(value, tuple) and 0 <= place < len(value):
+            return value[place]
+        return UNKNOWN
+
+    # -------------------------------------------------------------- operations
+
+    def operation(self, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
+        """Return the result of an operator, and count it."""
+        operations = self.typed.operations.get(node, ())
+        result: Type | None = None
+        if operations:
+            (first, second), result = operations[0].operands[:2], operations[0].result
+            if not isinstance(op, ast.LShift | ast.RShift | ast.Pow):
+                left, right = as_dtype(left, first), as_dtype(right, second)
+            self._count(node, op, result, right)
+        found = binary(op, left, right)
+        return found if result is None else as_dtype(found, result)
+
+    def _count(self, node: ast.AST, op: ast.operator, result: Type, right: Value) -> None:
+        name = _OPERATION_NAMES.get(type(op))
+        if name is None or not isinstance(result, ScalarKind):
+            return
+        if result.element.is_float:
+            self.count(node, result.dtype, name)
+        elif name in ("div", "mod") and not self._is_constant(node):
+            where, text, lanes = self.tallies.divisions.get(
+                node, (self.unit.locate(node), f"{result.dtype}", 0.0)
+            )
+            lanes += self.weight * self.active.threads
+            self.tallies.divisions[node] = (where, text, lanes)
+
+    def _is_constant(self, node: ast.AST) -> bool:
+        """Return whether the right operand of an operator is the same in all launches."""
+        right = node.right if isinstance(node, ast.BinOp) else getattr(node, "value", None)
+        is_captured = isinstance(right, ast.Name) and right.id in self.unit.constants
+        return isinstance(right, ast.Constant) or is_captured
+
+    def count(self, node: ast.AST, dtype: str, name: str) -> None:
+        """Count an operation on floats."""
+        self.tallies.floats[self.typed, node, dtype, name] += self.weight * self.active.threads
+
+    def _compare(self, node: ast.Compare) -> Value:
+        left = self.value(node.left)
+        operations = self.typed.operations.get(node, ())
+        found: Value = True
+        for number, (op, other) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            right = self.value(other)
+            one, two = left, right
+            if number < len(operations) and len(operations[number].operands) == 2:
+                first, second = operations[number].operands
+                one, two = as_dtype(left, first), as_dtype(right, second)
+            found = _both(found, compare(op, one, two))
+            left = right
+        return found
+
+    def _join(self, node: ast.BoolOp) -> Value:
+        """Return ``and`` or ``or``: an operand is looked at by the lanes that get there."""
+        outer = self.active
+        is_and = isinstance(node.op, ast.And)
+        found = self.value(node.values[0])
+        for each in node.values[1:]:
+            holds, is_data = possible(found)
+            goes_on = holds if is_and else (True if is_data else np.logical_not(holds))
+            self.uncertain += is_data
+            with_mask = outer.mask & goes_on
+            self.active = Lanes(with_mask, self.threads)
+            right = self.value(each) if self.active else found
+            self.active = outer
+            self.uncertain -= is_data
+            found = _both(found, right) if is_and else _any(found, right)
+        return found
+
+    def _either(self, node: ast.IfExp) -> Value:
+        test = self.value(node.test)
+        holds, is_data = possible(test)
+        outer, found = self.active, []
+        self.uncertain += is_data
+        for side, goes in (
+            (node.body, holds),
+            (node.orelse, True if is_data else ~np.asarray(holds)),
+        ):
+            self.active = Lanes(outer.mask & goes, self.threads)
+            found.append(self.value(side) if self.active else None)
+        self.uncertain -= is_data
+        self.active = outer
+        kind = self.typed.type_of(node)
+        first, second = found
+        if first is None or second is None:
+            return as_dtype(second if first is None else first, kind)
+        if is_data:
+            return UNKNOWN
+        return as_dtype(choose(holds, first, second), kind)
+
+    # ---------------------------------------------------------------- accesses
+
+    def element(self, base: ast.expr, index: ast.expr) -> Value:
+        """Return the view that a subscript is, or an element of a tuple."""
+        value = self.value(base)
+        parts = [self.value(each) for each in index_parts(ast.Subscript(base, index, ast.Load()))]
+        if isinstance(value, View):
+            lanes = self.threads.lane_count
+            return subscript(value, parts, self.random, lanes, wraps=self.wraps)
+        if isinstance(value, tuple) and len(parts) == 1 and not isinstance(parts[0], np.ndarray):
+            try:
+                return value[parts[0]]
+            except (IndexError, TypeError):
+                return UNKNOWN
+        return UNKNOWN
+
+    def _load(self, node: ast.Subscript) -> Value:
+        found = self.element(node.value, node.slice)
+        if isinstance(found, View) and not found.shape:
+            self.access(node, found)
+            return elements(found, self.threads.lane_count)
+        return found
+
+    def access(
+        self, node: ast.AST, view: View, *, is_store: bool = False, is_atomic: bool = False
+    ) -> None:
+        """Count an access of the lanes at work."""
+        if not self.active:
+            return
+        key = (node, is_store)
+        tally = self.tallies.accesses.get(key)
+        if tally is None:
+            text = ast.unparse(node)
+            where = self.unit.locate(node)
+            tally = self.tallies.accesses[key] = AccessTally(
+                view.memory, node, self.typed, text, where, is_store, is_atomic, view.itemsize
+            )
+        lanes = self.threads.lane_count
+        addresses = element_addresses(view, lanes)
+        tally.depends_on_data |= view.is_unknown
+        tally.is_uncertain |= self.uncertain > 0
+        mask = self.active.mask
+        tally.add(addresses, mask, self.threads, self.weight)
+        self.tallies.steps += self.weight
+        if self.pads and view.memory.space is Space.SHARED and not view.is_unknown:
+            for pad in PADS[1:]:
+                moved = padded_addresses(view, lanes, pad)
+                if moved is not None:
+                    tally.add_padded(pad, moved, mask, self.threads, self.weight)
+
+    # ------------------------------------------------------------- conversions
+
+    def library_call(self, node: ast.Call) -> Value:
+        """Return what a conversion or a mathematical function gives."""
+        called = self.typed.type_of(node.func)
+        arguments = [self.value(each) for each in node.args]
+        result = self.typed.type_of(node)
+        if isinstance(called, DtypeType):
+            return as_dtype(arguments[0] if arguments else 0, ScalarKind(called.dtype))
+        name = (library_name(node.func, self.unit.namespace) or "").rpartition(".")[2]
+        if name == "len" and arguments:
+            value = arguments[0]
+            if isinstance(value, View) and value.shape:
+                return value.shape[0]
+            return len(value) if isinstance(value, tuple) else UNKNOWN
+        if name in ("int", "float", "bool") and arguments:
+            return as_dtype(arguments[0], result)
+        if isinstance(result, ScalarKind) and result.element.is_float and name not in _FREE:
+            self.count(node, result.dtype, name or "function")
+        operations = self.typed.operations.get(node, ())
+        if operations and len(operations[0].operands) == len(arguments):
+            kinds = operations[0].operands
+            arguments = [as_dtype(a, k) for a, k in zip(arguments, kinds, strict=True)]
+        return as_dtype(function(name, arguments), result)
+
+
+def _logical(called: Callable[[Any, Any], Any], left: Value, right: Value) -> Any:
+    return called(possible(left)[0], possible(right)[0])
+
+
+def _both(left: Value, right: Value) -> Value:
+    """Return ``left and right``."""
+    found = _logical(np.logical_and, left, right)
+    is_data = possible(left)[1] or possible(right)[1]
+    return Maybe(found) if is_data and np.any(found) else found
+
+
+def _any(left: Value, right: Value) -> Value:
+    """Return ``left or right``."""
+    found = _logical(np.logical_or, left, right)
+    return Maybe(found) if possible(left)[1] or possible(right)[1] else found

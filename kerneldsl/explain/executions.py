@@ -1,0 +1,258 @@
+"""Executions of a statement in a launch, as a formula of extents and parameters.
+
+It is the threads that get there times the rounds of the loops around it. Guards such as
+``i < n`` say how many threads there are, for a grid that covers them; of conditions and loops that
+say nothing, a symbol stands for the share or the rounds that were met.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from kerneldsl.analysis.trips import is_range
+from kerneldsl.explain.symbols import (
+    Expression,
+    Symbols,
+    coordinate,
+    import_sympy,
+    is_of_thread,
+    symbol,
+)
+from kerneldsl.explain.tally import BranchTally
+from kerneldsl.frontend.typed_unit import TypedUnit
+
+__all__ = ["Executions"]
+
+
+class _Guard(NamedTuple):
+    """A condition that holds where a statement is executed, or that does not."""
+
+    test: ast.expr
+    holds: bool
+    node: ast.If
+    symbols: Symbols
+
+
+class _Round(NamedTuple):
+    """A loop around a statement."""
+
+    node: ast.For | ast.While
+    symbols: Symbols
+
+
+_Context: TypeAlias = tuple["_Guard | _Round", ...]
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+}
+
+
+class Executions:
+    """The statements of a kernel and of the functions that it calls.
+
+    Attributes
+    ----------
+    met : dict
+        Symbol of a share or of rounds to its value in the launch that was walked.
+    """
+
+    def __init__(
+        self,
+        kernel: TypedUnit,
+        symbols: Mapping[TypedUnit, Symbols],
+        branches: Mapping[ast.AST, BranchTally],
+        extent: tuple[int, ...] | None,
+    ) -> None:
+        self._symbols, self._branches = symbols, branches
+        self._extent = extent
+        self.sympy = import_sympy()
+        self.met: dict[Any, float] = {}
+        self._contexts: dict[tuple[TypedUnit, ast.stmt], _Context] = {}
+        self._sites: dict[TypedUnit, list[tuple[TypedUnit, ast.AST]]] = {}
+        self._kernel = kernel
+        for each in kernel.reachable():
+            self._enter(each, each.unit.tree.body, ())
+            for node, callee in each.calls.items():
+                self._sites.setdefault(callee, []).append((each, node))
+
+    def _enter(self, typed: TypedUnit, block: Sequence[ast.stmt], context: _Context) -> None:
+        for statement in block:
+            self._contexts[typed, statement] = context
+            symbols = self._symbols[typed]
+            if isinstance(statement, ast.If):
+                taken = _Guard(statement.test, True, statement, symbols)
+                other = taken._replace(holds=False)
+                self._enter(typed, statement.body, (*context, taken))
+                self._enter(typed, statement.orelse, (*context, other))
+                if _leaves(statement.body) and not statement.orelse:
+                    context = (*context, other)
+            elif isinstance(statement, ast.For | ast.While):
+                self._enter(typed, statement.body, (*context, _Round(statement, symbols)))
+
+    def of(self, typed: TypedUnit, node: ast.AST) -> Expression:
+        """Return how often all threads together execute a node."""
+        return sum((self._count(each) for each in self._ways(typed, node)), self.sympy.Integer(0))
+
+    def _ways(self, typed: TypedUnit, node: ast.AST) -> list[_Context]:
+        """Return what is around a node, for each place that its function is called at."""
+        statement = self._symbols[typed].statement_of(node)
+        inner = self._contexts.get((typed, statement), ()) if statement is not None else ()
+        if typed is self._kernel:
+            return [inner]
+        sites = self._sites.get(typed, [])
+        return [(*outer, *inner) for caller, call in sites for outer in self._ways(caller, call)]
+
+    # ------------------------------------------------------------------ counts
+
+    def _count(self, context: _Context) -> Expression:
+        bounds = [_Bounds() for _ in range(3)]
+        factor, rounds = self.sympy.Integer(1), self.sympy.Integer(1)
+        for each in reversed(context):
+            if isinstance(each, _Round):
+                rounds = self._times(each, rounds, bounds)
+            elif not self._narrow(each, bounds):
+                factor *= self._share(each)
+        threads = math.prod((self._along(axis, each) for axis, each in enumerate(bounds)), start=1)
+        return self.sympy.expand(threads * factor * rounds)
+
+    def _along(self, axis: int, bounds: _Bounds) -> Expression:
+        """Return how many threads there are along an axis."""
+        upper = bounds.upper
+        if not upper:
+            if self._extent is None:
+                upper = [coordinate("blockDim", axis) * coordinate("gridDim", axis)]
+            elif axis < len(self._extent):
+                upper = [symbol(f"extent[{len(self._extent) - 1 - axis}]")]
+            else:
+                upper = [self.sympy.Integer(1)]
+        low = self.sympy.Max(0, *bounds.lower) if bounds.lower else 0
+        return self.sympy.Min(*upper) - low
+
+    def _share(self, guard: _Guard) -> Expression:
+        tally = self._branches.get(guard.node)
+        line = guard.symbols.unit.locate(guard.node).lineno
+        share = self.sympy.Symbol(f"share(line {line})", nonnegative=True)
+        self.met[share] = (
+            tally.taken / tally.entered if tally is not None and tally.entered else 0.0
+        )
+        return share if guard.holds else 1 - share
+
+    def _times(self, loop: _Round, inner: Expression, bounds: list[_Bounds]) -> Expression:
+        """Return what is done in all rounds of a loop, for what is done in one."""
+        node, symbols = loop.node, loop.symbols
+        if isinstance(node, ast.For) and is_range(node.iter, symbols.unit.namespace):
+            iterable = node.iter
+            assert isinstance(iterable, ast.Call)
+            given = [symbols.of(each) for each in iterable.args]
+            start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
+            start, step = self.sympy.sympify(start), self.sympy.sympify(step)
+            for axis in range(3):
+                if self._is_grid_stride(axis, start, step) and not is_of_thread(stop):
+                    bounds[axis].upper.append(stop)
+                    return inner
+            if not any(map(_varies, (start, stop, step))):
+                counter = symbol(node.target.id) if isinstance(node.target, ast.Name) else None
+                if counter is not None and step == 1 and inner.has(counter):
+                    return self.sympy.summation(inner, (counter, start, stop - 1))
+                trips = stop - start if step == 1 else self.sympy.ceiling((stop - start) / step)
+                return inner * trips
+        tally = self._branches.get(node)
+        line = symbols.unit.locate(node).lineno
+        rounds = self.sympy.Symbol(f"rounds(line {line})", nonnegative=True)
+        self.met[rounds] = tally.lanes / tally.entered if tally is not None and tally.entered else 0
+        return inner * rounds
+
+    def _is_grid_stride(self, axis: int, start: Expression, step: Expression) -> bool:
+        place = _place(axis)
+        whole = coordinate("blockDim", axis) * coordinate("gridDim", axis)
+        return bool(self.sympy.expand(start - place) == 0 and self.sympy.expand(step - whole) == 0)
+
+    # ------------------------------------------------------------------ guards
+
+    def _narrow(self, guard: _Guard, bounds: list[_Bounds]) -> bool:
+        """Add what a condition says of the threads; return whether that is all that it says."""
+        pairs = _comparisons(guard.test, guard.holds)
+        if pairs is None:
+            return False
+        found = []
+        for left, op, right in pairs:
+            one, two = guard.symbols.of(left), guard.symbols.of(right)
+            above = two - one if op in (ast.Lt, ast.LtE) else one - two
+            limit = self._limit(above + (1 if op in (ast.LtE, ast.GtE) else 0))
+            if limit is None:
+                return False
+            found.append(limit)
+        for axis, is_upper, value in found:
+            (bounds[axis].upper if is_upper else bounds[axis].lower).append(value)
+        return True
+
+    def _limit(self, positive: Expression) -> tuple[int, bool, Expression] | None:
+        """Return what it says of the index along one axis that an expression is above 0.
+
+        That is the axis, whether it bounds the index from above, and the first index beyond, or the
+        first within.
+        """
+        for axis in range(3):
+            index = symbol(f"index.{axis}")
+            thread, block = coordinate("threadIdx", axis), coordinate("blockIdx", axis)
+            moved = (index - thread) / coordinate("blockDim", axis)
+            form = self.sympy.expand(positive.subs(block, moved))
+            factor = form.coeff(index, 1)
+            rest = form - factor * index
+            if not factor.is_Integer or factor == 0 or rest.has(index) or _varies(rest):
+                continue
+            if factor < 0:
+                return axis, True, self.sympy.ceiling(rest / -factor)
+            return axis, False, self.sympy.floor(-rest / factor) + 1
+        return None
+
+
+class _Bounds:
+    """Bounds of the index along an axis: the first index beyond it, and the first within."""
+
+    def __init__(self) -> None:
+        self.upper: list[Expression] = []
+        self.lower: list[Expression] = []
+
+
+def _place(axis: int) -> Expression:
+    block = coordinate("blockIdx", axis) * coordinate("blockDim", axis)
+    return block + coordinate("threadIdx", axis)
+
+
+def _varies(expression: Expression) -> bool:
+    """Return whether an expression differs between threads or blocks, or depends on data."""
+    return is_of_thread(expression) or any(
+        str(each).startswith("blockIdx.") or not str(each).replace(".", "").isidentifier()
+        for each in expression.free_symbols
+        if ".shape[" not in str(each)
+    )
+
+
+def _comparisons(
+    test: ast.expr, holds: bool
+) -> list[tuple[ast.expr, type[ast.cmpop], ast.expr]] | None:
+    """Return comparisons that all hold where a condition does, or where it does not."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _comparisons(operand, not holds)
+        case ast.BoolOp(op=op, values=values) if isinstance(op, ast.And) == holds:
+            parts = [_comparisons(each, holds) for each in values]
+            if any(each is None for each in parts):
+                return None
+            return [pair for each in parts if each is not None for pair in each]
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            if any(type(op) not in _OPPOSITE for op in ops) or (not holds and len(ops) > 1):
+                return None
+            kinds = [type(op) if holds else _OPPOSITE[type(op)] for op in ops]
+            return list(zip((left, *others), kinds, others, strict=False))
+    return None
+
+
+def _leaves(block: Sequence[ast.stmt]) -> bool:
+    return bool(block) and isinstance(block[-1], ast.Return | ast.Continue)

@@ -1,0 +1,202 @@
+"""Explaining a launch: from a typed kernel and its arguments to what a person should know of it."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.contract import Compiler, Device, Dim3, Resources, Specialization
+from kerneldsl.explain.accesses import report_access
+from kerneldsl.explain.arguments import read_given
+from kerneldsl.explain.arithmetic import divergence, double_arithmetic, integer_division
+from kerneldsl.explain.executions import Executions
+from kerneldsl.explain.explanation import FLOPS, BranchReport, Explanation, Finding
+from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays, reuse
+from kerneldsl.explain.formulas import launch_formulas
+from kerneldsl.explain.launched import launched
+from kerneldsl.explain.roofline import roofline
+from kerneldsl.explain.symbols import Symbols
+from kerneldsl.explain.tally import BranchTally, Tallies
+from kerneldsl.explain.traffic import array_traffic
+from kerneldsl.explain.values import Memory
+from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.kinds import format_signature
+from kerneldsl.placement.registry import get_target
+from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+from kerneldsl.planner.occupancy import Occupancy
+
+__all__ = ["explain_kernel", "explained_device"]
+
+#: Architecture that is described where none is named and no GPU is there.
+_ARCH = "sm_90"
+
+
+def explained_device(target: str, arch: str | None) -> Device:
+    """Return the device that a launch is explained for: one that is there, or a described one."""
+    here = get_target(target).devices()
+    return here[0] if arch is None and here else get_target(target).described(arch or _ARCH)
+
+
+def explain_kernel(
+    compiler: Compiler,
+    specialization: Specialization,
+    arguments: Sequence[Any] | None,
+    device: Device,
+    *,
+    resources: Resources | None = None,
+    block: Dim3 | None = None,
+    grid: Dim3 | None = None,
+    extent: tuple[int, ...] | None = None,
+    sizes: Mapping[str, Any] | None = None,
+    shared_bytes: int = 0,
+) -> Explanation:
+    """Explain a kernel for arguments, or for those that a signature and `sizes` stand for.
+
+    Parameters
+    ----------
+    compiler : Compiler
+        Types the kernel.
+    specialization : Specialization
+        The kernel and its arguments' types.
+    arguments : sequence or None
+        The arguments; ``None`` where their types alone are known.
+    device : Device
+        Where it would be launched.
+    resources : Resources, optional
+        What the compiled kernel takes.
+    block, grid : tuple of int, optional
+        The launch.
+    extent : tuple of int, optional
+        Of a launch over an extent.
+    sizes : mapping, optional
+        Of a signature: name of a parameter to its value, or to the shape of an array.
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    """
+    unit, traits = specialization.unit, specialization.traits
+    typed = compiler.typed_unit(unit, specialization.kinds)
+    given = read_given(
+        unit.parameters, specialization.kinds, arguments, traits.written, sizes or {}
+    )
+    names_written = {unit.parameters[position] for position in traits.written}
+    written = [each for each in given.arrays if each.name.partition(".")[0] in names_written]
+    launch = launched(traits, given.arrays, written, block=block, grid=grid, extent=extent)
+    tallies, threads, one_block = launch.walk(
+        typed,
+        given.values,
+        wraps=specialization.options.wraparound,
+        shared_bytes=shared_bytes,
+    )
+    symbols = {each: Symbols(each) for each in typed.reachable()}
+    for each in symbols.values():
+        each.x_is_last = extent is not None
+    names = made_names(typed, tallies)
+    one_names = made_names(typed, one_block)
+    accesses = tuple(
+        report_access(each, symbols, names) for each in _in_order(tallies.accesses.values())
+    )
+    arrays = tuple(
+        array_traffic(memory, tallies.accesses.values(), threads) for memory in given.arrays
+    )
+    branches = tuple(map(_branch, _in_order(tallies.branches.values())))
+    operations: dict[tuple[str, str], float] = defaultdict(float)
+    for (_, _, dtype, name), count in tallies.floats.items():
+        operations[dtype, name] += count
+    scalars = dict(zip(unit.parameters, given.values, strict=True))
+    formulas = launch_formulas(
+        tallies,
+        Executions(typed, symbols, tallies.branches, extent),
+        launch,
+        given.arrays,
+        {name: int(n) for name, n in scalars.items() if isinstance(n, int | np.integer)},
+    )
+    single, double = (_flops(operations, is_double=each) for each in (False, True))
+    moved = sum(each.read_bytes + each.written_bytes for each in arrays)
+    findings = [
+        *coalescing(accesses),
+        *bank_conflicts(accesses, one_block, one_names),
+        *local_arrays(tallies, accesses),
+        *reuse(arrays, accesses),
+        *divergence(branches),
+        *double_arithmetic(typed, specialization.kinds, tallies),
+        *integer_division(tallies),
+    ]
+    return Explanation(
+        kernel=unit.qualname,
+        signature=format_signature(specialization.kinds),
+        arch=specialization.arch or "",
+        block_dim=launch.block_dim,
+        grid_dim=launch.grid_dim,
+        accesses=accesses,
+        branches=branches,
+        arrays=arrays,
+        operations=dict(operations),
+        lanes_at_work=tallies.lanes / tallies.slots if tallies.slots else 1.0,
+        formulas=formulas,
+        roofline=roofline(device, moved, single, double),
+        occupancy=_held(device, resources, launch.block_dim, shared_bytes),
+        findings=_by_weight(findings),
+        assumed={**given.assumed, **launch.assumed},
+        left_out=tuple(sorted(tallies.left_out)),
+        is_sampled=bool(tallies.sampled) or not threads.is_whole,
+    )
+
+
+def _flops(operations: Mapping[tuple[str, str], float], *, is_double: bool) -> float:
+    return sum(
+        FLOPS.get(name, 0) * count
+        for (dtype, name), count in operations.items()
+        if ELEMENT_TYPES[dtype].is_double == is_double
+    )
+
+
+def _held(
+    device: Device, resources: Resources | None, block: Dim3, shared_bytes: int
+) -> Occupancy | None:
+    """Return what a multiprocessor holds; ``None`` where the model or the registers are missing."""
+    if resources is None or resources.registers is None:
+        return None
+    limits = DeviceOccupancyLimits.from_device(device)
+    kernel = KernelResources.from_resources(resources, limits)
+    return occupancy(limits, kernel, math.prod(block), shared_bytes)
+
+
+def _in_order(tallies: Any) -> list[Any]:
+    return sorted(tallies, key=lambda each: (each.where.filename, each.where.lineno))
+
+
+def _by_weight(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda each: -each.weight))
+
+
+def _branch(tally: BranchTally) -> BranchReport:
+    return BranchReport(
+        tally.where,
+        tally.text,
+        tally.is_loop,
+        tally.warps,
+        tally.divergent,
+        tally.share,
+        tally.depends_on_data,
+    )
+
+
+def made_names(typed: TypedUnit, tallies: Tallies) -> dict[Memory, str]:
+    """Return what the arrays are called that a kernel makes, by the variables they are given to."""
+    names = {
+        node.value: node.targets[0].id
+        for each in typed.reachable()
+        for node in ast.walk(each.unit.tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    found: dict[Memory, str] = {}
+    for memory in tallies.made.values():
+        name = names.get(memory.node) if isinstance(memory.node, ast.expr) else None
+        found[memory] = memory.name if name is None else name
+    return found

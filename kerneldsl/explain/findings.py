@@ -1,0 +1,152 @@
+"""Findings about a kernel's accesses of memory, with places and what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kerneldsl.explain.accesses import AccessReport
+from kerneldsl.explain.explanation import ArrayTraffic, Finding
+from kerneldsl.explain.tally import PADS, AccessTally, Tallies
+from kerneldsl.explain.text import short_number
+from kerneldsl.explain.values import Memory, Space
+from kerneldsl.planner.work import SECTOR_BYTES
+
+__all__ = ["bank_conflicts", "coalescing", "local_arrays", "reuse"]
+
+#: An access whose sectors are used less than this is told of.
+_USED = 0.6
+#: Wavefronts beyond those without conflicts that are told of, and the sectors a block reads again.
+_CONFLICTS, _AGAIN = 1.05, 2.0
+
+
+def coalescing(accesses: Sequence[AccessReport]) -> Iterator[Finding]:
+    """Yield the accesses of global memory that touch more than they need."""
+    for each in accesses:
+        if each.space != "global" or each.efficiency >= _USED or each.requests == 0:
+            continue
+        sectors = each.sectors_per_request
+        needed = each.needed_bytes / each.requests / SECTOR_BYTES
+        if sectors < needed + 1.0:  # one sector at least, whatever is asked for
+            continue
+        far = "data decides where neighbouring threads access it"
+        remedy = "Sort or group the indices, or gather through shared memory"
+        if each.stride is not None:
+            far = f"neighbouring threads are {each.stride} elements apart"
+            remedy = (
+                "Let threadIdx.x run along the array's last axis, or stage a tile in shared memory"
+            )
+        yield Finding(
+            "coalescing",
+            each.where,
+            sectors,
+            f"a warp's {each.operation} of {each.array} touches {sectors:.3g} sectors where "
+            f"{max(1.0, needed):.3g} would do: {100 * each.efficiency:.3g} % is used",
+            f"Memory moves sectors of {SECTOR_BYTES} bytes, and {far}",
+            remedy,
+            weight=SECTOR_BYTES * each.sectors - each.needed_bytes,
+        )
+
+
+def bank_conflicts(
+    accesses: Sequence[AccessReport], one_block: Tallies, names: Mapping[Memory, str]
+) -> Iterator[Finding]:
+    """Yield the accesses of shared memory that take more wavefronts than they need."""
+    for each in accesses:
+        if each.space != "shared" or not each.least_wavefronts:
+            continue
+        ratio = each.wavefronts / each.least_wavefronts
+        if ratio < _CONFLICTS:
+            continue
+        yield Finding(
+            "bank conflicts",
+            each.where,
+            each.wavefronts_per_request,
+            f"a warp's {each.operation} of {each.array} takes {each.wavefronts_per_request:.3g} "
+            f"wavefronts where {each.least_wavefronts / each.requests:.3g} would do",
+            "Words of one bank, 128 bytes apart, are served one after the other",
+            _padding(each.array, one_block, names),
+            weight=128 * (each.wavefronts - each.least_wavefronts),
+        )
+
+
+def _padding(array: str, one_block: Tallies, names: Mapping[Memory, str]) -> str:
+    """Return which longer rows take the conflicts of an array away."""
+    tallies = [
+        each
+        for each in one_block.accesses.values()
+        if each.memory.space is Space.SHARED and names.get(each.memory) == array
+    ]
+    costs = {pad: _wavefronts(tallies, pad) for pad in PADS}
+    least = min(costs.values())
+    best = next(pad for pad in PADS if costs[pad] == least)
+    if best == 0 or least >= costs[0]:
+        return "Longer rows do not help; let neighbouring threads access neighbouring elements"
+    shape = tallies[0].memory.shape
+    saved = f"{short_number(costs[0])} wavefronts of a block become {short_number(least)}"
+    if len(shape) == 1:
+        term = "i // 32" if best == 1 else f"i // 32 * {best}"
+        return f"Put element i at i + {term} of a longer array: {saved}"
+    longer = (*shape[:-1], shape[-1] + best)
+    return f"Make the array {longer} instead of {shape}: {saved}"
+
+
+def _wavefronts(tallies: Sequence[AccessTally], pad: int) -> float:
+    """Return the wavefronts of an array with longer rows; of what cannot be moved, those it has."""
+    return sum(each.padded.get(pad, each.wavefronts) for each in tallies)
+
+
+def local_arrays(tallies: Tallies, accesses: Sequence[AccessReport]) -> Iterator[Finding]:
+    """Yield the local arrays that are indexed by what is known only at run time."""
+    for memory in tallies.made.values():
+        if memory.space is not Space.LOCAL:
+            continue
+        touched = [
+            each
+            for each in accesses
+            if each.space == "local" and any(not i.is_Integer for i in each.index)
+            if tallies_of(tallies, each) is memory
+        ]
+        if not touched:
+            continue
+        first = touched[0]
+        yield Finding(
+            "local memory",
+            first.where,
+            memory.nbytes,
+            f"{first.array} takes {memory.nbytes} bytes of each thread and is indexed by "
+            f"{', '.join(map(str, first.index))}",
+            "Registers have no index: unless the compiler unrolls the loop in full, the array lies "
+            "in local memory, which goes through the caches to device memory",
+            "Index it by constants or by short loops of constant length, or use shared memory",
+            weight=memory.nbytes * sum(each.threads for each in touched),
+        )
+
+
+def tallies_of(tallies: Tallies, access: AccessReport) -> Memory | None:
+    """Return the array of an access."""
+    for each in tallies.accesses.values():
+        if each.where == access.where and each.text == access.text:
+            return each.memory
+    return None
+
+
+def reuse(arrays: Sequence[ArrayTraffic], accesses: Sequence[AccessReport]) -> Iterator[Finding]:
+    """Yield the arrays of which blocks ask for the same sectors again and again."""
+    for array in arrays:
+        reads = [
+            each
+            for each in accesses
+            if each.array == array.name and each.operation == "load" and each.space == "global"
+        ]
+        if array.block_reads < _AGAIN or not reads:
+            continue
+        most = max(reads, key=lambda each: each.sectors)
+        yield Finding(
+            "reuse",
+            most.where,
+            array.block_reads,
+            f"a block asks for each sector of {array.name} {array.block_reads:.3g} times",
+            "Each time it goes to the level-1 cache, and to the level-2 cache where that is full",
+            "Read a tile into shared memory once, wait with kd.syncthreads(), and read it there",
+            weight=array.requested_bytes * (1.0 - 1.0 / array.block_reads),
+        )

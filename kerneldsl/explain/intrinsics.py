@@ -1,0 +1,115 @@
+"""Intrinsics, for many threads at once: coordinates, arrays, accesses, and what computes."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.explain.evaluate import Evaluator
+from kerneldsl.explain.requests import WARP_LANES
+from kerneldsl.explain.subscripts import elements, view_as, view_of
+from kerneldsl.explain.values import UNKNOWN, Space, Value, View, choose, possible
+from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.intrinsics.intrinsic import Effect, Scope, Typing
+from kerneldsl.language.kinds import ScalarKind
+
+__all__ = ["IntrinsicEvaluator"]
+
+#: What threads do together, by memory and exchanges of their own.
+_GROUPS = ("tile.", "block.", "warp.", "chain.")
+
+
+class IntrinsicEvaluator(Evaluator):
+    """Expressions with the intrinsics in them."""
+
+    def intrinsic(self, node: ast.Call, use: IntrinsicUse) -> Value:
+        """Return what an intrinsic gives; what it does is counted."""
+        name, effect = use.intrinsic.name, use.intrinsic.effect
+        if use.intrinsic.typing in (Typing.INDEX, Typing.INDEX_TUPLE):
+            return self._coordinate(name, use)
+        if effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
+            return self._array(node, use)
+        if name == "const.array_like":
+            value = self.value(node.args[0])
+            if isinstance(value, np.ndarray):
+                return self.constant_array(node, f"constant {ast.unparse(node)}", value)
+            return value
+        if Effect.ATOMIC in effect or name in ("load", "store"):
+            return self._access(node, name, is_atomic=Effect.ATOMIC in effect)
+        if name.startswith(_GROUPS) or effect & (Effect.READ | Effect.WRITE):
+            self.tallies.left_out.add(name)
+        arguments = [self.value(each) for each in node.args]
+        if use.intrinsic.synchronizes(Scope.BLOCK):
+            self.tallies.barriers += self.weight * self.active.warps
+        return self._computed(node, name, use, arguments)
+
+    def _computed(
+        self, node: ast.Call, name: str, use: IntrinsicUse, arguments: list[Value]
+    ) -> Value:
+        result = self.typed.type_of(node)
+        is_float = isinstance(result, ScalarKind) and result.element.is_float
+        if name == "uniform":
+            return arguments[0]
+        if name == "selp":
+            holds, is_data = possible(arguments[0])
+            return UNKNOWN if is_data else choose(holds, arguments[1], arguments[2])
+        if name == "view" and isinstance(arguments[0], View):
+            return view_as(arguments[0], ELEMENT_TYPES[str(use.static["dtype"])].nbytes)
+        if is_float and name in ("fma", "rsqrt", "cbrt") and isinstance(result, ScalarKind):
+            self.count(node, result.dtype, name)
+        if name == "fma" and not any(each is UNKNOWN for each in arguments):
+            a, b, c = arguments
+            return a * b + c
+        return UNKNOWN
+
+    def _coordinate(self, name: str, use: IntrinsicUse) -> Value:
+        threads = self.threads
+        base, _, axis = name.partition(".")
+        place = "xyz".find(axis) if axis else 0
+        match base:
+            case "threadIdx":
+                return threads.thread_index[place]
+            case "blockIdx":
+                return threads.block_index[place]
+            case "blockDim":
+                return threads.block_dim[place]
+            case "gridDim":
+                return threads.grid_dim[place]
+            case "laneid":
+                return np.arange(threads.lane_count) % WARP_LANES
+            case "warpsize":
+                return WARP_LANES
+        ndim = int(use.static.get("ndim", 1))
+        found: tuple[Any, ...]
+        if base == "gridsize":
+            found = tuple(threads.block_dim[k] * threads.grid_dim[k] for k in range(ndim))
+        elif self.indices is not None:
+            found = self.indices[:ndim]
+        else:
+            found = tuple(threads.global_index(k) for k in range(ndim))
+        return found[0] if ndim == 1 else found
+
+    def _array(self, node: ast.Call, use: IntrinsicUse) -> Value:
+        is_shared = Effect.ALLOCATE_SHARED in use.intrinsic.effect
+        dtype, shape = str(use.static["dtype"]), tuple(use.static["shape"])
+        if shape == (0,):
+            shape = (max(1, self.shared_bytes // ELEMENT_TYPES[dtype].nbytes),)
+        space = Space.SHARED if is_shared else Space.LOCAL
+        name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
+        return view_of(self.made(name, space, node, dtype, shape))
+
+    def _access(self, node: ast.Call, name: str, *, is_atomic: bool) -> Value:
+        base, index, *others = node.args
+        found = self.element(base, index)
+        for each in others:
+            self.value(each)
+        if not isinstance(found, View):
+            return UNKNOWN
+        is_store = name == "store" or (is_atomic and name != "atomic.load")
+        self.access(node, found, is_store=is_store, is_atomic=is_atomic)
+        if is_atomic or is_store:
+            return UNKNOWN
+        return elements(found, self.threads.lane_count)

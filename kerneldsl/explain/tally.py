@@ -1,0 +1,207 @@
+"""Counts of a kernel: of each access, of each branch, and of its arithmetic."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kerneldsl.errors import SourceLocation
+from kerneldsl.explain.requests import (
+    WARP_LANES,
+    Integers,
+    Mask,
+    count_distinct,
+    count_least_wavefronts,
+    count_sectors,
+    count_wavefronts,
+)
+from kerneldsl.explain.threads import Threads
+from kerneldsl.explain.values import Memory, Space
+from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.planner.work import SECTOR_BYTES
+
+__all__ = ["PADS", "AccessTally", "BranchTally", "Tallies", "split_keys"]
+
+#: Elements by which the rows of a shared array are made longer, to see whether conflicts go away.
+PADS = (0, 1, 2, 4, 8)
+_BLOCK_BITS = 15
+
+
+@dataclass(eq=False)
+class AccessTally:
+    """One place that reads or writes an array, over the whole grid.
+
+    Attributes
+    ----------
+    memory : Memory
+        The array.
+    text : str
+        The access as the kernel has it in its normal form.
+    is_store, is_atomic : bool
+        What it does; an atomic operation is a store as well.
+    itemsize : int
+        Bytes that a lane asks for.
+    requests : float
+        Requests of warps.
+    lanes : float
+        Accesses of threads.
+    sectors, needed_bytes : float
+        Sectors of 32 bytes that the requests touch, each counted once a request, and the distinct
+        bytes of them that were asked for.
+    wavefronts, least_wavefronts : float
+        Of shared memory: those that requests take, and those they would without conflicts.
+    stride : int or None
+        Elements between neighbouring lanes, where those are the same for all.
+    depends_on_data : bool
+        Whether the index is data: counts are then those of evenly spread indices.
+    is_uncertain : bool
+        Whether data decides if it is done: counts are then for all threads that may do it.
+    """
+
+    memory: Memory
+    node: ast.AST
+    unit: TypedUnit
+    text: str
+    where: SourceLocation
+    is_store: bool
+    is_atomic: bool
+    itemsize: int
+    requests: float = 0.0
+    lanes: float = 0.0
+    sectors: float = 0.0
+    needed_bytes: float = 0.0
+    wavefronts: float = 0.0
+    least_wavefronts: float = 0.0
+    addresses: float = 0.0
+    stride: int | None = None
+    has_stride: bool = True
+    depends_on_data: bool = False
+    is_uncertain: bool = False
+    padded: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    low: int | None = None
+    high: int = 0
+    sets: list[NDArray[np.int64]] = field(default_factory=list)
+    weight: float = 1.0
+
+    def add(self, addresses: Integers, mask: Mask, threads: Threads, weight: float) -> None:
+        """Count the requests of the warps whose lanes a mask names."""
+        by_warp = addresses.reshape(-1, WARP_LANES)
+        at_work = mask.reshape(-1, WARP_LANES)
+        is_asked = at_work.any(axis=1)
+        weights: NDArray[np.float64] = threads.warp_weights * is_asked * weight
+        self.requests += float(weights.sum())
+        self.lanes += float(at_work.sum(axis=1) @ weights)
+        distinct = count_distinct(by_warp, at_work)
+        self.addresses += float(distinct @ weights)
+        self.needed_bytes += float(distinct @ weights) * self.itemsize
+        if self.has_stride:
+            self._compare_lanes(by_warp, at_work[:, 1:] & at_work[:, :-1] & threads.neighbours)
+        if self.memory.space is Space.SHARED:
+            self.wavefronts += float(count_wavefronts(by_warp, at_work, self.itemsize) @ weights)
+            least = count_least_wavefronts(at_work, self.itemsize)
+            self.least_wavefronts += float(least @ weights)
+        elif self.memory.space is Space.GLOBAL:
+            sectors = count_sectors(by_warp, at_work, self.itemsize)
+            self.sectors += float(sectors @ weights)
+            self._remember(addresses, mask, threads, weight)
+
+    def add_padded(
+        self, pad: int, addresses: Integers, mask: Mask, threads: Threads, weight: float
+    ) -> None:
+        """Count what the wavefronts would be if the array's rows were longer by some elements."""
+        found = count_wavefronts(
+            addresses.reshape(-1, WARP_LANES), mask.reshape(-1, WARP_LANES), self.itemsize
+        )
+        self.padded[pad] += float(found @ threads.warp_weights) * weight
+
+    def _compare_lanes(self, addresses: Integers, neighbours: Mask) -> None:
+        """Remember how far neighbouring lanes are apart, while that is the same for all."""
+        apart = np.diff(addresses, axis=1)[neighbours]
+        if not apart.size:
+            return
+        first = int(apart[0])
+        is_same = not np.any(apart != first) and first % self.itemsize == 0
+        stride = first // self.itemsize
+        self.has_stride = is_same and self.stride in (None, stride)
+        self.stride = stride if self.has_stride else None
+
+    def _remember(self, addresses: Integers, mask: Mask, threads: Threads, weight: float) -> None:
+        """Remember which sectors each block touches."""
+        found = addresses[mask]
+        if not found.size:
+            return
+        low, high = int(found.min()), int(found.max()) + self.itemsize
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = max(self.high, high)
+        self.weight = max(self.weight, weight)
+        first = (found - self.memory.base) // SECTOR_BYTES
+        keys = (first << _BLOCK_BITS) | threads.block_numbers[mask]
+        self.sets.append(np.unique(keys))
+        if len(self.sets) > 64:
+            self.sets = [np.unique(np.concatenate(self.sets))]
+
+    def sector_keys(self) -> NDArray[np.int64]:
+        """Return the sectors that are touched, each with the number of the block that does."""
+        return np.unique(np.concatenate(self.sets)) if self.sets else np.empty(0, np.int64)
+
+
+def split_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sectors and the blocks of :meth:`AccessTally.sector_keys`."""
+    return keys >> _BLOCK_BITS, keys & ((1 << _BLOCK_BITS) - 1)
+
+
+@dataclass(eq=False)
+class BranchTally:
+    """A branch or a loop: the warps that meet it, and those whose lanes part.
+
+    Of a loop `lanes` counts the rounds of threads and `slots` 32 times those of warps; of a branch
+    they are the lanes that take its sides, and 32 for each side that a warp takes.
+    """
+
+    where: SourceLocation
+    text: str
+    is_loop: bool
+    warps: float = 0.0
+    divergent: float = 0.0
+    entered: float = 0.0
+    taken: float = 0.0
+    lanes: float = 0.0
+    slots: float = 0.0
+    depends_on_data: bool = False
+
+    @property
+    def share(self) -> float:
+        """Lanes at work, of those of the warps that execute it."""
+        return self.lanes / self.slots if self.slots else 1.0
+
+
+@dataclass(eq=False)
+class Tallies:
+    """All that is counted of a launch."""
+
+    accesses: dict[Any, AccessTally] = field(default_factory=dict)
+    branches: dict[ast.AST, BranchTally] = field(default_factory=dict)
+    #: Operations on floats, by place, dtype and name: ``add``, ``sub``, ``mul``, ``div``, ``fma``,
+    #: or a function's.
+    floats: defaultdict[tuple[TypedUnit, ast.AST, str, str], float] = field(
+        default_factory=lambda: defaultdict(float)
+    )
+    #: Divisions and remainders of integers by what is no constant: place, dtype and number.
+    divisions: dict[ast.AST, tuple[SourceLocation, str, float]] = field(default_factory=dict)
+    barriers: float = 0.0
+    #: Lanes at work in statements, and the lanes of the warps that execute them.
+    lanes: float = 0.0
+    slots: float = 0.0
+    #: Arrays that the kernel makes.
+    made: dict[Any, Memory] = field(default_factory=dict)
+    #: What was met and is not counted.
+    left_out: set[str] = field(default_factory=set)
+    #: Accesses that were looked at, each for all lanes.
+    steps: float = 0.0
+    #: Loops of which some rounds stand for all.
+    sampled: set[ast.AST] = field(default_factory=set)

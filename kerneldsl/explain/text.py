@@ -1,0 +1,83 @@
+"""An explanation as text: a table of accesses, and the findings with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kerneldsl.explain.accesses import AccessReport
+    from kerneldsl.explain.explanation import Explanation
+
+__all__ = ["explanation_text", "short_number"]
+
+_HEAD = ("line", "access", "memory", "stride", "requests", "sectors", "used", "wavefronts")
+_MARKS = {"exact": "", "estimate": " ~", "bound": " ≤"}
+
+
+def explanation_text(found: Explanation) -> str:
+    """Return an explanation as text."""
+    threads = " × ".join(map(str, found.block_dim))
+    blocks = " × ".join(map(str, found.grid_dim))
+    lines = [f"{found.kernel}({found.signature}), {blocks} blocks of {threads}, {found.arch}"]
+    if found.assumed:
+        pairs = ", ".join(f"{name} = {value}" for name, value in found.assumed.items())
+        lines.append(f"assumed: {pairs}")
+    lines += ["", *_table([_HEAD, *map(_row, found.accesses)]), ""]
+    if any(each.certainty != "exact" for each in found.accesses):
+        lines += ["~ for evenly spread indices, ≤ for all threads that data may let do it", ""]
+    lines.append(
+        f"{short_number(found.flops())} flops; at least {short_number(found.dram_read_bytes)} "
+        f"bytes read and {short_number(found.dram_written_bytes)} written; "
+        f"{100 * found.lanes_at_work:.3g} % of lanes at work"
+    )
+    for dtype, formula in found.formulas.flops.items():
+        lines.append(f"{dtype} flops: {formula}")
+    lines.append(f"bytes that threads ask for: {found.formulas.requested_bytes}")
+    roof = found.roofline
+    lines.append(
+        f"{roof.intensity:.3g} flops a byte, {roof.device}: {roof.roof} is the roof, "
+        f"{1e6 * max(roof.memory_s, roof.arithmetic_s):.3g} µs at least"
+    )
+    if found.occupancy is not None:
+        lines.append(found.occupancy.summary())
+    if found.left_out:
+        lines.append(f"not counted: what {', '.join(found.left_out)} access by themselves")
+    for finding in found.findings:
+        lines += ["", str(finding)]
+    return "\n".join(lines)
+
+
+def _row(access: AccessReport) -> tuple[str, ...]:
+    is_global, is_shared = access.space == "global", access.space == "shared"
+    return (
+        str(access.where.lineno),
+        f"{access.operation} {access.text}",
+        access.space,
+        "" if access.stride is None else str(access.stride),
+        short_number(access.requests) + _MARKS[access.certainty],
+        f"{access.sectors_per_request:.4g}" if is_global else "",
+        f"{100 * access.efficiency:.3g} %" if is_global else "",
+        f"{access.wavefronts_per_request:.4g}" if is_shared else "",
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def short_number(value: float) -> str:
+    """Return a number with a prefix for thousands.
+
+    Examples
+    --------
+    >>> short_number(2048), short_number(3.5e9), short_number(12)
+    ('2.05k', '3.5G', '12')
+    """
+    for limit, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g}{prefix}"
+    return f"{value:.3g}"

@@ -1,0 +1,206 @@
+"""Accesses that an explanation counts, against each thread's accesses one after the other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from tests.support.extent import examples
+from tests.support.recorded import Counted, record
+
+
+@kd.kernel
+def strided(x, out, stride, start, n):
+    i = kd.grid(1)
+    if i < n:
+        out[i] = x[start + stride * i]
+
+
+@kd.kernel
+def looped(x, out, n):
+    i = kd.grid(1)
+    r = 0
+    for k in range(i, n, kd.gridsize(1)):
+        r += 1
+        if x[k] < 0 or k % 3 == 1:
+            continue
+        out[k] = k
+
+
+@kd.kernel
+def transposed(a, out):
+    tile = kd.shared.array((16, 17), np.float32)
+    tx, ty = kd.threadIdx.x, kd.threadIdx.y
+    x, y = kd.grid(2)
+    if x < a.shape[1] and y < a.shape[0]:
+        tile[ty, tx] = a[y, x]
+    kd.syncthreads()
+    x = kd.blockIdx.y * 16 + tx
+    y = kd.blockIdx.x * 16 + ty
+    if x < out.shape[1] and y < out.shape[0]:
+        out[y, x] = tile[tx, ty]
+
+
+@kd.kernel
+def reduced(x, out):
+    s = kd.shared.array(64, np.float32)
+    t = kd.threadIdx.x
+    i = kd.grid(1)
+    s[t] = x[i] if i < x.size else np.float32(0)
+    kd.syncthreads()
+    d = 1
+    while d < 64:
+        if t % (2 * d) == 0:
+            s[t] = s[t] + s[t + d]
+        kd.syncthreads()
+        d *= 2
+    if t == 0:
+        out[kd.blockIdx.x] = s[0]
+
+
+@kd.func
+def at(x, i, step):
+    if i >= x.size // step:
+        return x[0]
+    return x[i * step]
+
+
+@kd.kernel
+def called(x, out):
+    i = kd.grid(1)
+    r = 0
+    while i < out.size:
+        r += 1
+        out[i] = at(x, i, 2)
+        i += 100
+        if i > 150:
+            break
+
+
+@kd.kernel
+def gathered(index, x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[index[i]]
+
+
+def _explained(kernel, args, block, grid):
+    found = kernel.explain(*args, block=block, grid=grid, arch="sm_90", occupancy=False)
+    sums = defaultdict(lambda: Counted(0, 0, 0, 0))
+    for each in found.accesses:
+        name = each.array if each.space == "global" else each.space
+        key = name, each.operation == "store"
+        old = sums[key]
+        sums[key] = Counted(
+            old.requests + each.requests,
+            old.lanes + each.threads,
+            old.sectors + each.sectors,
+            old.wavefronts + each.wavefronts,
+        )
+    return found, sums
+
+
+def _agree(kernel, args, block, grid):
+    """Compare every array; of global memory the sectors, of shared memory the wavefronts."""
+    found, sums = _explained(kernel, args, block, grid)
+    wanted = record(kernel, grid, block, tuple(a.copy() if hasattr(a, "copy") else a for a in args))
+    assert not found.is_sampled
+    assert set(sums) == set(wanted)
+    for key, counted in wanted.items():
+        got = sums[key]
+        assert got[:2] == counted[:2], key
+        which = 3 if key[0] == "shared" else 2
+        assert got[which] == counted[which], key
+    assert {each.certainty for each in found.accesses} == {"exact"}
+    return found
+
+
+_DTYPES = st.sampled_from(["int8", "float16", "int32", "float32", "float64", "complex128"])
+
+
+@given(
+    st.integers(-40, 40), st.integers(0, 9), _DTYPES, st.integers(1, 80), st.integers(1, 3),
+    st.integers(0, 150),
+)  # fmt: skip
+@settings(max_examples=examples(20), deadline=None)
+def test_strides_offsets_dtypes_and_blocks(stride, start, dtype, block, grid, n):
+    n = min(n, block * grid)
+    if stride < 0:
+        start += -stride * max(n - 1, 0)
+    x = np.zeros(start + abs(stride) * n + 1, dtype)
+    out = np.zeros(max(n, 1), dtype)
+    if n:
+        _agree(strided, (x, out, stride, start, n), block, grid)
+
+
+@pytest.mark.parametrize("block", [(16, 16), (16, 5)])
+def test_shared_tiles(block):
+    a = np.zeros((37, 50), np.float32)
+    if block == (16, 16):
+        _agree(transposed, (a, a.T.copy()), block, (4, 3))
+    else:  # not all of the tile is written, and that is nothing to this count
+        _agree(transposed, (a, a.T.copy()), block, (4, 8))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "block", "grid"),
+    [
+        (looped, (np.arange(-20, 130, dtype=np.float32), np.zeros(150, np.float32), 150), 33, 2),
+        (reduced, (np.ones(150, np.float32), np.zeros(3, np.float32)), 64, 3),
+        (called, (np.zeros(120, np.float64), np.zeros(210, np.float64)), 40, 3),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_loops_branches_and_calls(kernel, args, block, grid):
+    _agree(kernel, args, block, grid)
+
+
+def test_indices_in_an_argument_are_looked_up():
+    random = np.random.default_rng(7)
+    index = random.integers(0, 500, 150).astype(np.int32)
+    args = index, np.zeros(500, np.float32), np.zeros(150, np.float32)
+    _agree(gathered, args, 64, 3)
+
+
+def test_unknown_indices_are_an_estimate_near_the_truth():
+    """Evenly spread indices of a signature touch what those of an argument do, on average."""
+    sizes = {"index": 4096, "x": 1 << 14, "out": 4096}
+    signature = "int32[::1], float32[::1], float32[::1]"
+    found = gathered.explain(signature, block=128, sizes=sizes, arch="sm_90")
+    (load,) = (each for each in found.accesses if each.array == "x")
+    assert load.certainty == "estimate"
+    index = np.random.default_rng(1).integers(0, 1 << 14, 4096).astype(np.int32)
+    args = index, np.zeros(1 << 14, np.float32), np.zeros(4096, np.float32)
+    (exact,) = (
+        each for each in gathered.explain(*args, block=128, arch="sm_90").accesses
+        if each.array == "x"
+    )  # fmt: skip
+    assert load.sectors_per_request == pytest.approx(exact.sectors_per_request, rel=0.02)
+
+
+def test_some_blocks_stand_for_all():
+    """Of a grid that is too large to walk, edges and inner blocks are weighed."""
+    n = 1_000_003
+    sizes = {"x": 3 * n + 2, "out": n, "stride": 3, "start": 2, "n": n}
+    signature = "float32[::1], float32[::1], int64, int64, int64"
+    found = strided.explain(signature, block=256, sizes=sizes, arch="sm_90")
+    assert found.is_sampled
+    assert found.assumed == {"grid": (-(-n // 256), 1, 1)}
+    load, store = found.accesses
+    warps = -(-n // 32)
+    assert load.requests == pytest.approx(warps)
+    assert load.threads == pytest.approx(n)
+    addresses = 4 * (2 + 3 * np.arange(n))
+    by_warp = [
+        len(np.unique(part // 32)) for part in np.array_split(addresses[: n - n % 32], n // 32)
+    ]
+    assert load.sectors == pytest.approx(sum(by_warp) + 2, rel=1e-4)
+    assert store.sectors == pytest.approx(-(-n // 8))
+    x, out = found.arrays
+    assert out.written_bytes == pytest.approx(32 * -(-n // 8))
+    assert x.read_bytes == pytest.approx(4 * 3 * n, rel=1e-4)
