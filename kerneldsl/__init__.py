@@ -266,6 +266,10 @@ if TYPE_CHECKING:
         default_stream as default_stream,
     )
     from kerneldsl.streams.waiting import synchronize as synchronize
+    from kerneldsl.symbolic.expressions import (
+        ExpressionKernel as ExpressionKernel,
+        from_expression as from_expression,
+    )
     from kerneldsl.tools.detection import Backend as Backend, backends as backends
     from kerneldsl.tools.doctor import Check as Check, Report as Report, preflight as preflight
     from kerneldsl.tools.ranking import (
@@ -373,6 +377,7 @@ _MODULES = {
     "kerneldsl.streams.stream_pool": "StreamPool",
     "kerneldsl.streams.streams": "Stream current_stream default_stream",
     "kerneldsl.streams.waiting": "synchronize",
+    "kerneldsl.symbolic.expressions": "ExpressionKernel from_expression",
     "kerneldsl.tools.detection": "Backend backends",
     "kerneldsl.tools.doctor": "Check Report preflight",
     "kerneldsl.tools.ranking": "Measurement RankedDevice Ranking best_device rank_devices score",

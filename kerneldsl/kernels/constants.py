@@ -97,10 +97,13 @@ class ParameterizedKernel(Kernel[Any, Any]):
             )
         return self._kernel_of(*self._take(values))
 
-    def _take(self, named: dict[str, Any]) -> tuple[Hashable, dict[str, Any]]:
+    def _take(
+        self, named: dict[str, Any], args: tuple[Any, ...] = ()
+    ) -> tuple[Hashable, dict[str, Any]]:
         """Remove the compile-time parameters from arguments by name; return a key of their values.
 
-        Values that are equal to a program, to the bit and by their types, have the same key.
+        Values that are equal to a program, to the bit and by their types, have the same key. `args`
+        are the arguments by position, for kernels that find a value in them.
         """
         constants = {}
         for name in self._names:
@@ -171,9 +174,9 @@ class _ParameterizedLaunch(Launch[Any]):
         self._tables = ()
         self._launches: dict[Hashable, Launch[Any]] = {}
 
-    def _of(self, named: dict[str, Any]) -> Launch[Any]:
+    def _of(self, args: tuple[Any, ...], named: dict[str, Any]) -> Launch[Any]:
         """Return the launch of a kernel with constants, which are removed from `named`."""
-        key, constants = self.kernel._take(named)
+        key, constants = self.kernel._take(named, args)
         found = self._launches.get(key)
         if found is None:
             if len(self._launches) >= _MAX_KERNELS:
@@ -185,26 +188,26 @@ class _ParameterizedLaunch(Launch[Any]):
     def __call__(self, *args: Any, **named: Any) -> None:
         """Launch the kernel with compile-time parameters and arguments."""
         try:
-            self._of(named)(*args, **named)
+            self._of(args, named)(*args, **named)
         except KernelError as error:
             shorten(error)
             raise
 
     @shorten_errors
     def bind(self, *args: Any, **named: Any) -> BoundLaunch:
-        return self._of(named).bind(*args, **named)
+        return self._of(args, named).bind(*args, **named)
 
     @shorten_errors
     def plan(self, *args: Any, **named: Any) -> LaunchPlan:
-        return self._of(named).plan(*args, **named)
+        return self._of(args, named).plan(*args, **named)
 
     @shorten_errors
     def plans(self, *args: Any, **named: Any) -> tuple[LaunchPlan, ...]:
-        return self._of(named).plans(*args, **named)
+        return self._of(args, named).plans(*args, **named)
 
     @shorten_errors
     def time(self, *args: Any, samples: int = 7, **named: Any) -> Timing:
-        return self._of(named).time(*args, samples=samples)
+        return self._of(args, named).time(*args, samples=samples)
 
 
 def _key_of(value: Any, name: str) -> Hashable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     LaunchConfigError,
+    SourceUnavailableError,
     ToolMissingError,
 )
 from kerneldsl.errors.values import as_int, safe_repr
@@ -67,6 +69,25 @@ class InspectionMixin:
         def _member_of_block(self, block: Any) -> InspectionMixin: ...
 
     _block: Dim3 | None
+    function: Any
+
+    @property
+    def source(self) -> str:
+        """The Python text of the function, as it was written.
+
+        Raises
+        ------
+        SourceUnavailableError
+            If it cannot be found.
+        """
+        try:
+            return inspect.getsource(self.function)
+        except OSError as error:
+            raise SourceUnavailableError(
+                f"the source of {self.function.__qualname__} cannot be found",
+                value=self.function,
+                remedy="Write the function in a file, or in a cell of a notebook",
+            ) from error
 
     @shorten_errors
     def ptx(self, *args: Any, ptx_version: str | None = None, **options: Any) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kerneldsl.errors import ArgumentValueError
@@ -72,7 +71,7 @@ def map(
     >>> map(lambda x: (x // 3, x % 3), np.array([7, 8]))
     (array([2, 2]), array([1, 2]))
     """
-    function = _function(f, len(arrays))
+    function = _function(f, arrays)
     like = checked_operands([(f"arrays[{n}]", each) for n, each in enumerate(arrays)])
     if dtype is None:
         dtypes = result_dtypes(function, arrays)
@@ -91,28 +90,19 @@ def map(
     return tuple(found) if is_tuple or isinstance(out, tuple) else found[0]
 
 
-def _function(f: Any, count: int) -> Any:
+def _function(f: Any, arrays: Sequence[Any]) -> Any:
     """Return what is called, of an expression a function of its symbols."""
     sympy = sys.modules.get("sympy")
     if sympy is None or not isinstance(f, sympy.Basic):
         return function_of("f", f)
-    symbols = sorted(f.free_symbols, key=str)
-    if len(symbols) != count:
+    names = sorted(map(str, f.free_symbols))
+    if len(names) != len(arrays):
         raise ArgumentValueError(
-            f"the expression has the symbols {', '.join(_names(symbols)) or 'of none'}, and there "
-            f"are {count} arrays",
-            value=count,
+            f"the expression has the symbols {', '.join(names) or 'of none'}, and there "
+            f"are {len(arrays)} arrays",
+            value=len(arrays),
             limit="There is an array for each symbol, in the order of their names",
         )
-    return _of_expression(f)
+    from kerneldsl.symbolic.element_functions import function_for
 
-
-def _names(symbols: list[Any]) -> list[str]:
-    return [str(each) for each in symbols]
-
-
-@lru_cache(256)
-def _of_expression(expression: Any) -> Any:
-    sympy = sys.modules["sympy"]
-    symbols = sorted(expression.free_symbols, key=str)
-    return sympy.lambdify(symbols, expression, modules="math", cse=True)
+    return function_for(f, arrays)

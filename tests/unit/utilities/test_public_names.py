@@ -20,7 +20,7 @@ def spaced(x):
 
 
 _INSPECTION = {"asm", "cpu_source", "llvm", "ptx", "resources", "specializations", "time"}
-_KERNEL = {"explain", "forall", "function", "options", "typed_source", *_INSPECTION}
+_KERNEL = {"explain", "forall", "function", "options", "source", "typed_source", *_INSPECTION}
 _EVENTS = {"device", "handle", "is_closed", "query", "record", "synchronize", "wait", "close"}
 
 

@@ -1,0 +1,88 @@
+"""The dtype in which an expression is computed, by the arrays and numbers that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors.values import safe_repr
+from kerneldsl.language.element_types import ELEMENT_TYPES, REAL_KINDS, ElementKind
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
+
+__all__ = ["computing_dtype", "dtype_name"]
+
+
+def computing_dtype(values: Iterable[Any], *, needs_floats: bool) -> Any:
+    """Return the dtype that numbers of an expression are converted to.
+
+    Parameters
+    ----------
+    values : iterable
+        Arrays, numbers, or kinds of arguments.
+    needs_floats : bool
+        Whether the expression of integers may be no integer.
+
+    Returns
+    -------
+    type
+        NumPy's dtype of all arrays if that is float32 or float64, and float32 for narrower floats.
+        Of integers float64 where the expression, or one of the numbers, needs it, else int64 or
+        uint64.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where an array is of another kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.ones(3, np.float32)
+    >>> computing_dtype([x, 0.5], needs_floats=True).__name__
+    'float32'
+    """
+    dtypes = []
+    for each in values:
+        name = dtype_name(each)
+        kind = ELEMENT_TYPES[name].kind if name in ELEMENT_TYPES else None
+        if kind not in (*REAL_KINDS, ElementKind.BOOL):
+            raise ArgumentTypeError(
+                f"an argument of an expression has the dtype {name}",
+                value=name,
+                limit="Expressions are computed with booleans, integers and floats",
+                remedy="Compute the real and the imaginary part, or each field, by itself",
+            )
+        is_float = kind is ElementKind.FLOAT
+        if not _is_array(each):
+            needs_floats |= is_float
+        else:
+            dtypes.append(np.dtype(ELEMENT_TYPES[name].arithmetic if is_float else name))
+    found = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
+    if found.kind == "f":
+        return found.type
+    return np.float64 if needs_floats else np.uint64 if found == np.uint64 else np.int64
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, ArrayKind) or bool(getattr(value, "shape", ()))
+
+
+def dtype_name(value: Any) -> str:
+    """Return the name of the dtype of an array, a number or a kind of argument."""
+    if isinstance(value, ArrayKind | ScalarKind):
+        return value.dtype
+    if isinstance(value, bool | int | float | complex):
+        return {bool: "bool", int: "int64", float: "float64"}.get(type(value), "complex128")
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        raise ArgumentTypeError(
+            f"an argument is {safe_repr(value)}",
+            value=value,
+            limit="Expressions take arrays and numbers",
+            remedy="Make an array of it: np.asarray(…)",
+        )
+    # torch's are called torch.float32.
+    return str(getattr(dtype, "name", dtype)).rpartition(".")[2]

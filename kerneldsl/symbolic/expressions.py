@@ -1,0 +1,197 @@
+"""``kd.from_expression``: a kernel that computes SymPy expressions over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.errors import ToolMissingError
+from kerneldsl.kernels.decorators import kernel
+from kerneldsl.symbolic.element_kernels import ElementKernel
+from kerneldsl.utilities.tracebacks import shorten_errors
+from kerneldsl.utilities.written_functions import written_function
+
+if TYPE_CHECKING:
+    from kerneldsl.symbolic.systems import System
+
+__all__ = ["ExpressionKernel", "check_sympy", "from_expression"]
+
+
+def check_sympy() -> None:
+    """Refuse to go on where SymPy is not installed.
+
+    Raises
+    ------
+    ToolMissingError
+        Where it is not.
+    """
+    try:
+        import sympy  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ToolMissingError(
+            "SymPy is not installed",
+            limit="Kernels of expressions and derivatives are made with SymPy",
+            remedy='Run: pip install "kerneldsl[sym]"',
+        ) from error
+
+
+@shorten_errors
+def from_expression(
+    expressions: Any,
+    *,
+    name: str = "expression",
+    parameters: Sequence[Any] | None = None,
+    ndim: int = 1,
+    boundary: str | Sequence[str] | None = None,
+    cval: float = 0.0,
+    steps: Mapping[Any, Any] | None = None,
+    **options: Any,
+) -> ExpressionKernel:
+    """Make a kernel that computes SymPy expressions for each element of arrays.
+
+    Common subexpressions are computed once, and what depends on numbers alone before the elements;
+    sums over fixed ranges are written out. Symbols are real numbers.
+
+    Parameters
+    ----------
+    expressions : Expr, Eq, sequence of these, or mapping from str to Expr
+        What is computed. Arrays are read as ``u[i, j + 1]``, with ``u = sympy.IndexedBase("u")``,
+        and other symbols are numbers; or, where nothing is indexed, every symbol is an array, or a
+        number, of each call. Functions ``u(x + h, y)``, as ``.as_finite_difference()`` gives them,
+        are arrays too. An equation's left side names the array of a result, and the order of the
+        axes: ``sympy.Eq(v[i, j], …)``; without one results are called ``out``, or ``out0``,
+        ``out1``, …
+    name : str, optional
+        Of the kernel.
+    parameters : sequence of str or Symbol, optional
+        Order of what is read; by default arrays by their names, then numbers by theirs.
+    ndim : int, optional
+        Where nothing is indexed, the rank of the arrays in launches. Calls take any.
+    boundary : str or sequence of str, optional
+        What is read beyond the ends, for all axes or for each, by SciPy's names: "reflect"
+        (d c b a | a b c d | d c b a), "mirror" (d c b | a b c d | c b a), "nearest"
+        (a a a a | a b c d | d d d d), "wrap" (a b c d | a b c d | a b c d) or "constant" (`cval`).
+    cval : float, optional
+        The value beyond the ends for "constant".
+    steps : mapping, optional
+        The distance between neighbours along a coordinate of functions; by default 1, or the symbol
+        whose multiples are added to the coordinate.
+    **options
+        As of :func:`kerneldsl.kernel`: `fastmath`, `block` and others.
+
+    Returns
+    -------
+    ExpressionKernel
+        A kernel, ``made.forall(*shape)(*inputs, *outputs)``, that can be called as a function, too:
+        ``made(*inputs)`` returns the results. ``made.source`` is its text.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        Where an expression cannot be computed: an unknown function, a symbol that is no parameter,
+        a shift without a boundary mode, an index that is no index of the left side and a shift.
+    ToolMissingError
+        Where SymPy is not installed.
+
+    References
+    ----------
+    SciPy documentation, ``scipy.ndimage``, section "Interpolation boundary handling".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sympy
+    >>> import kerneldsl as kd
+    >>> x, h, rate = sympy.symbols("x h rate")
+    >>> u, u_next = sympy.Function("u"), sympy.Function("u_next")
+    >>> second = sympy.Derivative(u(x), x, 2).as_finite_difference([x - h, x, x + h])
+    >>> heat = kd.from_expression(sympy.Eq(u_next(x), u(x) + rate * second), boundary="wrap")
+    >>> heat(np.array([0.0, 4.0, 0.0, 0.0]), h=1.0, rate=0.25)
+    array([1., 2., 1., 0.])
+    """
+    check_sympy()
+    from kerneldsl.symbolic.systems import read_system
+
+    system = read_system(
+        expressions,
+        ndim=ndim,
+        parameters=parameters,
+        boundary=boundary,
+        cval=cval,
+        steps=steps,
+    )
+    return ExpressionKernel(system, name, options)
+
+
+class ExpressionKernel(ElementKernel):
+    """A kernel of SymPy expressions. Made by :func:`kerneldsl.from_expression`.
+
+    Beside the launches of every kernel, calling it computes the results for arrays, of NumPy or on
+    a device.
+
+    Attributes
+    ----------
+    system : System
+        What it computes.
+    """
+
+    def __init__(self, system: System, name: str, options: Mapping[str, Any]) -> None:
+        from kerneldsl.symbolic.printing import needs_floats
+        from kerneldsl.symbolic.sources import NAMESPACE, kernel_text
+
+        text = kernel_text(system, name)
+        function = written_function(name, text, NAMESPACE, __name__)
+        function.__doc__ = system.text()
+        outputs = [each.name for each in system.outputs if each.name not in system.inputs]
+        is_float = any(needs_floats(each.value) for each in system.outputs)
+        make: Any = kernel
+        made = make(**{"wraparound": False, **options})(function)
+        super().__init__(function, made.options, outputs, is_float)
+        self.system = system
+        self._name = name
+        self._given_options = dict(options)
+        self._forms: dict[Any, ExpressionKernel] = {}
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """Compute the results for arrays that are broadcast against each other.
+
+        Parameters
+        ----------
+        *args, **named : array or number
+            What is read, by position or name. Arrays are NumPy's, device arrays, or of another
+            library; real numbers of any dtype.
+        out : array or tuple of array, optional
+            Where the results go, each of the extents of the arrays.
+
+        Returns
+        -------
+        array, or tuple of array
+            A result, or several, of NumPy's dtype for the arrays; float64 for what is computed from
+            integers and is no integer.
+
+        Raises
+        ------
+        ArgumentTypeError, ArgumentValueError
+            Where arguments do not fit the expression, or arrays each other.
+        """
+        from kerneldsl.symbolic.calls import called
+
+        return called(self, args, named, out)
+
+    def of_form(self, system: System) -> ExpressionKernel:
+        """Return the kernel of the same expressions for arrays of other shapes."""
+        if system is self.system:
+            return self
+        key = (len(system.axes), tuple(system.accesses.items()), tuple(system.numbers.values()))
+        found = self._forms.get(key)
+        if found is None:
+            found = ExpressionKernel(system, self._name, self._given_options)
+            self._forms[key] = found
+        return found
+
+    def with_values(self, values: Sequence[Any], name: str) -> ExpressionKernel:
+        """Return a kernel of the same parameters that computes other values of the results."""
+        return ExpressionKernel(self.system.with_values(values), name, self._given_options)
+
+    def __reduce__(self) -> Any:
+        return ExpressionKernel, (self.system, self._name, self._given_options)

@@ -1,0 +1,150 @@
+"""Read where arrays are read: the indices of an Indexed, and the arguments of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import sympy
+from sympy.core.function import AppliedUndef
+
+from kerneldsl.errors import ArgumentValueError
+
+__all__ = ["Access", "coordinates_of", "indexed_functions", "read_index"]
+
+
+class Access(NamedTuple):
+    """An element of an array that a kernel reads.
+
+    Parameters
+    ----------
+    array : str
+        Its name.
+    places : tuple
+        For each of its axes the launch's axis whose index is taken, and what is added to that; or
+        ``None`` and the index itself.
+    """
+
+    array: str
+    places: tuple[tuple[int | None, int], ...]
+
+    @property
+    def shifts(self) -> tuple[int, ...]:
+        """Distances from the indices of the launch, for each axis of the array."""
+        return tuple(0 if axis is None else shift for axis, shift in self.places)
+
+    @property
+    def key(self) -> Any:
+        """Key by which accesses are put in order."""
+        return self.array, tuple((-1 if axis is None else axis, at) for axis, at in self.places)
+
+    def shift_along(self, axis: int) -> int:
+        """Return what is added to the index of an axis of the launch; 0 where it is not used."""
+        return next((shift for a, shift in self.places if a == axis and shift), 0)
+
+    def text(self, indices: tuple[str, ...]) -> str:
+        """Return the element's text, for the texts of the indices of the launch."""
+        texts = []
+        for axis, shift in self.places:
+            text = str(shift) if axis is None else indices[axis]
+            if axis is not None and shift:
+                text += f" {'+' if shift > 0 else '-'} {abs(shift)}"
+            texts.append(text)
+        return f"{self.array}[{', '.join(texts)}]"
+
+
+def read_index(element: Any, index: Any, axes: Mapping[Any, int]) -> tuple[int | None, int]:
+    """Return one index of an element, as :class:`Access` has it.
+
+    Raises
+    ------
+    ArgumentValueError
+        Where it is no index of the launch with an integer added, and no integer.
+    """
+    shift, rest = sympy.expand(index).as_coeff_Add()
+    if rest == 0 and shift.is_Integer and shift >= 0:
+        return None, int(shift)
+    if rest in axes and shift.is_Integer:
+        return axes[rest], int(shift)
+    names = ", ".join(map(str, axes))
+    raise ArgumentValueError(
+        f"{element} is read at {index}",
+        value=str(index),
+        limit=f"An index is one of {names or 'the left side'}, with an integer added or without, "
+        "or an integer from 0 on",
+        remedy="Put the indices of all axes on the left side: sympy.Eq(out[i, j], …)",
+    )
+
+
+def coordinates_of(expressions: Iterable[Any], steps: Mapping[Any, Any]) -> frozenset[Any]:
+    """Return the symbols that count elements, in the arguments of functions such as ``u(x + h)``.
+
+    They are those of `steps`, and what all arguments of a function at one place have in common.
+    """
+    found = set(steps)
+    places: dict[Any, set[Any]] = {}
+    for expression in expressions:
+        for each in expression.atoms(AppliedUndef):
+            for place, argument in enumerate(each.args):
+                terms = {t for t in sympy.Add.make_args(argument) if t.is_Symbol}
+                if len(terms) == 1 and argument.is_Symbol:
+                    found |= terms
+                key = each.func.__name__, place
+                places[key] = places.get(key, terms) & terms
+    return frozenset(found.union(*(each for each in places.values() if len(each) == 1)))
+
+
+def indexed_functions(
+    expression: Any, coordinates: frozenset[Any], steps: Mapping[Any, Any]
+) -> Any:
+    """Return an expression with ``u[x + 1]`` in the place of a function ``u(x + h)``.
+
+    `steps` has the distance between neighbours along a coordinate; of others it is 1, or the symbol
+    whose multiples are added.
+    """
+    applied = expression.atoms(AppliedUndef)
+    for each in expression.atoms(sympy.Derivative):
+        raise ArgumentValueError(
+            f"{each} is a derivative with no scheme",
+            value=str(each),
+            limit="Derivatives of unknown functions are computed from differences of neighbours",
+            remedy="Write .as_finite_difference([x - h, x, x + h])",
+        )
+    found = {}
+    for each in applied:
+        index = [_place(each, argument, coordinates, steps) for argument in each.args]
+        found[each] = sympy.IndexedBase(each.func.__name__)[tuple(index)]
+    replaced = expression.xreplace(found)
+    left = replaced.xreplace({each: sympy.Dummy() for each in found.values()}).free_symbols
+    for each in sorted(left & coordinates, key=str):
+        raise ArgumentValueError(
+            f"the coordinate {each} is used as a number",
+            value=str(each),
+            limit="A coordinate counts elements; where the first one lies is not known",
+            remedy="Give its values as an array",
+        )
+    return replaced
+
+
+def _place(
+    function: Any, argument: Any, coordinates: frozenset[Any], steps: Mapping[Any, Any]
+) -> Any:
+    """Return an argument as an index: the coordinate, and how many elements away from it."""
+    known = argument.free_symbols & coordinates
+    for coordinate in known if len(known) == 1 else ():
+        offset = sympy.expand(argument - coordinate)
+        if coordinate in steps:
+            shift = sympy.nsimplify(offset / steps[coordinate])
+        else:
+            shift, step = offset.as_coeff_Mul()
+            if not (step.is_Symbol or step == 1):
+                break
+        if shift.is_Integer:
+            return coordinate + shift
+    raise ArgumentValueError(
+        f"{function} is read at {argument}",
+        value=str(argument),
+        limit="It is a coordinate, or one with a whole number of steps added",
+        remedy="Say the steps: steps={x: h}; a scheme of whole steps is "
+        ".as_finite_difference([x - h, x, x + h])",
+    )

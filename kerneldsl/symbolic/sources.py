@@ -1,0 +1,266 @@
+"""Write the kernel that computes a system of expressions over arrays.
+
+Where a stencil reaches beyond an end, its index is chosen by a comparison, which the CPU target
+takes out of the loop over a row; that holds for arrays that are as long as the stencil is wide.
+For shorter ones the text has a second version, with the functions of
+:mod:`kerneldsl.symbolic.boundaries`.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sympy
+
+from kerneldsl.symbolic.boundaries import mirror, reflect, wrap
+from kerneldsl.symbolic.functions import NAMES_IN_TEXT, sign
+from kerneldsl.symbolic.printing import Printer
+from kerneldsl.symbolic.shifts import Access
+from kerneldsl.symbolic.systems import System
+
+__all__ = ["NAMESPACE", "FreshNames", "kernel_text", "value_lines"]
+
+#: What the texts call; the package by the name that programs give it, though modules of it do not.
+NAMESPACE: Mapping[str, Any] = {
+    "kd": sys.modules["kerneldsl"],
+    "math": math,
+    "mirror": mirror,
+    "reflect": reflect,
+    "sign": sign,
+    "wrap": wrap,
+}
+
+
+class FreshNames:
+    """Gives names that a text does not have yet."""
+
+    def __init__(self, *taken: str) -> None:
+        self._taken = {*NAMES_IN_TEXT, *taken}
+
+    def __call__(self, wanted: str) -> str:
+        """Return `wanted`, or with a number behind it."""
+        name, n = wanted, 0
+        while name in self._taken:
+            n += 1
+            name = f"{wanted}_{n}"
+        self._taken.add(name)
+        return name
+
+    def numbered(self, prefix: str) -> Iterator[Any]:
+        """Yield symbols with such names."""
+        n = 0
+        while True:
+            yield sympy.Symbol(self(f"{prefix}{n}"), real=True)
+            n += 1
+
+
+def kernel_text(system: System, name: str) -> str:
+    """Return the text of a kernel ``(*inputs, *outputs, *, dtype)``.
+
+    `dtype` is what numbers are converted to.
+    """
+    return "\n".join(_KernelText(system).lines(name)) + "\n"
+
+
+def value_lines(
+    values: list[Any], names: dict[Any, str], fresh: FreshNames, printer: Printer
+) -> tuple[list[str], list[str]]:
+    """Return assignments of what values have in common, and the texts of the values themselves.
+
+    `names` are those of the printer, to which those of the variables are added.
+    """
+    shared, rest = sympy.cse(values, symbols=fresh.numbered("t"))
+    lines = []
+    for symbol, value in shared:
+        is_condition = isinstance(value, sympy.logic.boolalg.Boolean)
+        text = printer.condition(value) if is_condition else printer.text(value)
+        lines.append(f"{symbol.name} = {text}")
+        names[symbol] = symbol.name
+    return lines, [printer.text(value) for value in rest]
+
+
+class _KernelText:
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._fresh = FreshNames(*system.parameters)
+        self._indices = tuple(self._fresh(str(axis)) for axis in system.axes)
+        self._extents = tuple(self._fresh(f"n{n}") for n in range(len(system.axes)))
+
+    def lines(self, name: str) -> Iterator[str]:
+        system, fresh = self._system, self._fresh
+        rank = len(system.axes)
+        indices = ", ".join(self._indices)
+        shape = f"{system.outputs[0].name}.shape"
+        yield f"def {fresh(name)}({', '.join(system.parameters)}, *, dtype):"
+        yield f"    {indices} = kd.grid({rank})"
+        yield f"    {', '.join(self._extents)} = {shape if rank > 1 else shape + '[0]'}"
+        names: dict[Any, str] = dict(zip(system.axes, self._indices, strict=True))
+        names |= {each: f"{a}.shape[{axis}]" for each, (a, axis) in system.extents.items()}
+        for symbol, number in system.numbers.items():
+            yield f"    {number} = dtype({number})"
+            names[symbol] = number
+        values, uniform = self._hoisted()
+        printer = Printer(names, [*system.axes, *system.extents])
+        for symbol, value in uniform:
+            yield f"    {symbol.name} = {printer.text(value)}"
+            names[symbol] = symbol.name
+        inside = zip(self._indices, self._extents, strict=True)
+        yield f"    if {' and '.join(f'{i} < {n}' for i, n in inside)}:"
+        long = self._long_enough()
+        if not long:
+            yield from (f"        {each}" for each in self._body(values, names, is_short=False))
+            return
+        yield f"        if {long}:"
+        yield from (f"            {each}" for each in self._body(values, names, is_short=False))
+        yield "        else:"
+        yield from (f"            {each}" for each in self._body(values, names, is_short=True))
+
+    def _hoisted(self) -> tuple[list[Any], list[tuple[Any, Any]]]:
+        """Return the values with variables for what depends on numbers alone, and these."""
+        numbers = frozenset(self._system.numbers)
+        found: dict[Any, Any] = {}
+        symbols = self._fresh.numbered("c")
+
+        def named(e: Any) -> Any:
+            if e not in found:
+                found[e] = next(symbols)
+            return found[e]
+
+        def walk(e: Any) -> Any:
+            if not e.args or isinstance(e, sympy.logic.boolalg.Boolean):
+                return e
+            if e.free_symbols and e.free_symbols <= numbers and isinstance(e, sympy.Expr):
+                is_sign = e.is_Mul and len(e.args) == 2 and e.args[0] == -1 and e.args[1].is_Symbol
+                return e if is_sign else named(e)
+            if e.is_Mul:
+                alone = [a for a in e.args if a.free_symbols <= numbers]
+                rest = [walk(a) for a in e.args if not a.free_symbols <= numbers]
+                factor = e.func(*alone)
+                if factor.free_symbols and factor.args:
+                    return e.func(named(factor), *rest)
+                return e.func(*alone, *rest)
+            if isinstance(e, sympy.Piecewise):
+                return e.func(*((walk(v), c) for v, c in e.args))
+            return e.func(*map(walk, e.args))
+
+        values = [walk(each.value) for each in self._system.outputs]
+        return values, [(symbol, value) for value, symbol in found.items()]
+
+    def _body(self, values: list[Any], names: dict[Any, str], *, is_short: bool) -> Iterator[str]:
+        """Yield the statements of one element."""
+        system = self._system
+        names = dict(names)
+        used = Counter(
+            each for value in values for each in sympy.preorder_traversal(value) if each.is_Symbol
+        )
+        accesses = sorted(
+            ((a, s) for s, a in system.accesses.items() if s in used), key=lambda each: each[0].key
+        )
+        places: dict[tuple[int, int], str] = {}
+        fresh = self._fresh
+        for access, _ in accesses:
+            for axis, shift in access.places:
+                if axis is None or not shift or (axis, shift) in places:
+                    continue
+                mode = system.boundary[axis]
+                index = f"{self._indices[axis]} {'+' if shift > 0 else '-'} {abs(shift)}"
+                if mode == "constant":
+                    continue
+                name = fresh(f"{self._indices[axis]}{'p' if shift > 0 else 'm'}{abs(shift)}")
+                place = _place(self._indices[axis], self._extents[axis], shift, mode)
+                if is_short:
+                    place = _any_place(index, self._extents[axis], mode)
+                yield f"{name} = {place}"
+                places[axis, shift] = name
+        for access, symbol in accesses:
+            text = self._load(access, places)
+            if used[symbol] > 1 or " if " in text:
+                name = fresh(f"{access.array}{_suffix(access)}")
+                yield f"{name} = {text}"
+                text = name
+            names[symbol] = text
+        printer = Printer(names, [*system.axes, *system.extents])
+        lines, results = value_lines(values, names, fresh, printer)
+        yield from lines
+        index = ", ".join(self._indices)
+        if len(results) > 1 and any(each.name in system.inputs for each in system.outputs):
+            for n, text in enumerate(results):
+                results[n] = fresh(f"r{n}")
+                yield f"{results[n]} = {text}"
+        for output, text in zip(system.outputs, results, strict=True):
+            yield f"{output.name}[{index}] = {text}"
+
+    def _load(self, access: Access, places: Mapping[tuple[int, int], str]) -> str:
+        """Return the text that reads an element."""
+        index, inside = [], []
+        for axis, shift in access.places:
+            if axis is None:
+                index.append(str(shift))
+                continue
+            i, n = self._indices[axis], self._extents[axis]
+            if not shift:
+                index.append(i)
+            elif (axis, shift) in places:
+                index.append(places[axis, shift])
+            else:
+                index.append(f"{i} {'+' if shift > 0 else '-'} {abs(shift)}")
+                inside.append(f"{i} >= {-shift}" if shift < 0 else f"{i} < {n} - {shift}")
+        text = f"{access.array}[{', '.join(index)}]"
+        if inside:
+            text += f" if {' and '.join(inside)} else dtype({self._system.cval!r})"
+        return text
+
+    def _long_enough(self) -> str:
+        """Return the condition under which comparisons find all indices; none if they always do."""
+        needed: dict[int, int] = {}
+        for access in self._system.accesses.values():
+            for axis, shift in access.places:
+                if axis is None:
+                    continue
+                mode, width = self._system.boundary[axis], abs(shift)
+                if mode == "mirror":
+                    width += 1
+                if width > 1 and mode in ("mirror", "reflect", "wrap"):
+                    needed[axis] = max(width, needed.get(axis, 0))
+        return " and ".join(f"{self._extents[a]} >= {n}" for a, n in sorted(needed.items()))
+
+
+def _place(i: str, n: str, shift: int, mode: str) -> str:
+    """Return the index of a neighbour, in an axis that is as long as the shift."""
+    k = abs(shift)
+    if shift < 0:
+        beyond = {
+            "nearest": "0",
+            "wrap": f"{n} - 1" if k == 1 else f"{i} - {k} + {n}",
+            "reflect": "0" if k == 1 else f"{k - 1} - {i}",
+            "mirror": "1" if k == 1 else f"{k} - {i}",
+        }[mode]
+        return f"{i} - {k} if {i} >= {k} else {beyond}"
+    beyond = {
+        "nearest": f"{n} - 1",
+        "wrap": "0" if k == 1 else f"{i} + {k} - {n}",
+        "reflect": f"{n} - 1" if k == 1 else f"2 * {n} - {k + 1} - {i}",
+        "mirror": f"{n} - 2" if k == 1 else f"2 * {n} - {k + 2} - {i}",
+    }[mode]
+    return f"{i} + {k} if {i} < {n} - {k} else {beyond}"
+
+
+def _any_place(index: str, n: str, mode: str) -> str:
+    """Return the index of a neighbour, in an axis of any length."""
+    if mode == "nearest":
+        return f"min(max({index}, 0), {n} - 1)"
+    return f"{mode}({index}, {n})"
+
+
+def _suffix(access: Access) -> str:
+    """Return what tells an element from others of its array, such as ``_im1``."""
+    return "_" + "".join(
+        str(shift)
+        if axis is None
+        else "ijk"[axis] + ("" if not shift else f"{'p' if shift > 0 else 'm'}{abs(shift)}")
+        for axis, shift in access.places
+    )
