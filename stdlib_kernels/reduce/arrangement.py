@@ -32,6 +32,8 @@ __all__ = ["Arrangement", "Kernels", "arrange"]
 
 #: Elements of a row's part at least, so that a block is worth its cost.
 MIN_ROW_PART = 4096
+#: Elements of a row up to which it is one part: a second launch would cost more than it gains.
+SINGLE_PART = 1 << 14
 #: Blocks that all parts of all rows come to, about.
 ROW_BLOCKS = 1024
 #: Elements of a column's part at least.
@@ -40,6 +42,9 @@ MIN_COLUMN_PART = 64
 COLUMN_THREADS = 1 << 18
 #: Threads of a block: in the plain case, and where there is little for each block to do.
 BLOCK, WARP = 256, 32
+#: Threads of a block where a single part is larger than others are, and rows below which it is so:
+#: more of them occupy a device with smaller blocks.
+WIDE_BLOCK, FEW_ROWS = 1024, 256
 #: Elements beyond which a row has a whole block.
 LONG_ROW = 1024
 #: Rows shorter than this are reduced by a thread each.
@@ -79,7 +84,8 @@ class Arrangement:
         others = math.prod(self.kept)
         if self.by_rows:
             wanted = max(MIN_ROW_PART, -(-self.count * others // ROW_BLOCKS))
-            return -(-wanted // MIN_ROW_PART) * MIN_ROW_PART
+            wanted = -(-wanted // MIN_ROW_PART) * MIN_ROW_PART
+            return max(wanted, SINGLE_PART) if self.count <= SINGLE_PART else wanted
         return max(MIN_COLUMN_PART, -(-self.count * others // COLUMN_THREADS))
 
     @property
@@ -102,6 +108,8 @@ class Arrangement:
         if self.by_rows:
             kernel, grid = kernels.rows, (a * b, parts)
             block = BLOCK if self.count > LONG_ROW else WARP
+            if MIN_ROW_PART < self.count <= SINGLE_PART and a * b < FEW_ROWS:
+                block = WIDE_BLOCK
         else:
             block = BLOCK if b > WARP else WARP
             kernel, grid = kernels.columns, (a * -(-b // block), parts)

@@ -254,3 +254,14 @@ def test_refusals(target):
         reduce.dot(np.ones(2), np.ones(3))
     with pytest.raises(ArgumentTypeError, match="x has 2 dimensions"):
         reduce.dot(x, x)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("size", [4096, 4097, 16383, 16384, 16385, 40_000])
+def test_rows_of_one_part_and_of_several(call, rng, size):
+    x = np.round(rng.standard_normal((3, size)) * 9).astype(np.float32)
+    for axis in (None, 1):
+        np.testing.assert_array_equal(call(reduce.max, x, axis), x.max(axis))
+        np.testing.assert_array_equal(call(reduce.argmax, x, axis), x.argmax(axis))
+        np.testing.assert_allclose(call(reduce.var, x, axis), x.astype(float).var(axis), 1e-6)
+        np.testing.assert_allclose(call(reduce.sum, x, axis), x.astype(float).sum(axis), 1e-6, 0.01)

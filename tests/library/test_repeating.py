@@ -299,3 +299,14 @@ def test_streams_order_repeated_calls():
         again = copied(found)  # waits for the stream, as a launch of such an array does
         assert again._owner._home is None
         kd.synchronize()
+
+
+def test_results_are_made_as_launches_take_them(cpu):
+    copied = counted([])
+    x = kd.to_device(np.arange(64.0))
+    for _ in range(2):
+        found = copied(x)
+    assert found.code >= 0  # a launch that finds none reads the array through Python
+    for _ in range(2):
+        clipped = elementwise.clip(x, 1.0)
+    assert clipped.code >= 0

@@ -19,13 +19,16 @@ from stdlib_kernels.reduce.arrangement import (
     MIN_ROW_PART,
     ROW_BLOCKS,
     SHORT_ROW,
+    SINGLE_PART,
     WARP,
+    WIDE_BLOCK,
 )
 from tests.support.arrays import random_array, strided
 from tests.support.extent import QUICK_DTYPES, examples, full_beyond, sample
 
 EXACT = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-SIZES = [0, 1, 2, 31, 63, 64, 257, LONG_ROW, MIN_ROW_PART, MIN_ROW_PART + 1, 100_003]
+SIZES = [0, 1, 2, 31, 63, 64, 257, LONG_ROW, MIN_ROW_PART, MIN_ROW_PART + 1]
+SIZES += [SINGLE_PART, SINGLE_PART + 1, 100_003]
 
 
 def assert_close_sum(got: np.generic, x: np.ndarray) -> None:
@@ -74,9 +77,11 @@ def in_documented_order(x: np.ndarray) -> np.float32:
 def one_pass(x: np.ndarray) -> np.ndarray:
     """Return the sum of each part of a row."""
     sums = []
-    block = BLOCK if x.size > LONG_ROW else WARP
-    for first in range(0, x.size, MIN_ROW_PART):
-        part = x[first : first + MIN_ROW_PART]
+    block, length = BLOCK if x.size > LONG_ROW else WARP, MIN_ROW_PART
+    if MIN_ROW_PART < x.size <= SINGLE_PART:
+        block, length = WIDE_BLOCK, SINGLE_PART
+    for first in range(0, x.size, length):
+        part = x[first : first + length]
         columns = np.zeros(block, x.dtype)
         for row in range(0, part.size, block):
             elements = part[row : row + block]

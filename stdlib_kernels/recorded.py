@@ -1,0 +1,226 @@
+"""A recorded call: its launches, with numbers for the arrays that differ in each call."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import kerneldsl as kd
+from stdlib_kernels.overlap import bounds_of, start_of
+
+__all__ = ["NotKnown", "Recorded", "number_values"]
+
+
+class _HostForm:
+    """The place of a NumPy array in another one's memory, its shape, strides and dtype.
+
+    It has the methods of `kd.ArrayForm`.
+    """
+
+    def __init__(self, array: np.ndarray[Any, Any], offset: int, *, is_zero: bool = False) -> None:
+        self._shape, self._strides, self._dtype = array.shape, array.strides, array.dtype
+        self._offset, self._make = offset, np.zeros if is_zero else np.empty
+
+    def empty(self) -> np.ndarray[Any, Any]:
+        """Return an array of this form in memory of its own."""
+        return self._make(self._shape, self._dtype)
+
+    def over(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return an array of this form in the memory of a contiguous one."""
+        return np.ndarray(self._shape, self._dtype, array, self._offset, self._strides)
+
+
+class _ZeroForm(kd.ArrayForm):
+    """The form of a device array that begins as zeros."""
+
+    __slots__ = ()
+
+    def empty(self) -> kd.DeviceArray:
+        made = super().empty()
+        made.fill(0)
+        return made
+
+
+class Recorded(NamedTuple):
+    """A call as its launches.
+
+    Values are numbered: arrays given, arrays made, views of both, and constants.
+    """
+
+    made: tuple[Any, ...]
+    #: The number of an array, and the form of its view.
+    views: tuple[tuple[int, Any], ...]
+    constants: tuple[Any, ...]
+    #: Launches, and what picks their arguments from the values.
+    launches: tuple[tuple[Any, Callable[[list[Any]], tuple[Any, ...]]], ...]
+    #: Number of what is returned, or numbers.
+    result: int | tuple[int, ...]
+    is_scalar: bool
+
+    def repeat(self, arrays: list[Any]) -> Any:
+        """Make the launches with arrays of the same forms, each once, and return the result."""
+        values = list(arrays)
+        for form in self.made:
+            values.append(form.empty())
+        for place, form in self.views:
+            values.append(form.over(values[place]))
+        values += self.constants
+        for start, pick in self.launches:
+            start(*pick(values))
+        result = self.result
+        if isinstance(result, tuple):
+            return tuple([values[place] for place in result])
+        found = values[result]
+        return found[()] if self.is_scalar else found
+
+
+class NotKnown(Exception):
+    """Something in a call is no constant and lies in no array that is known."""
+
+
+def number_values(
+    given: list[Any],
+    made: list[tuple[Any, bool]],
+    launches: list[tuple[Any, tuple[Any, ...]]],
+    result: Any,
+    *,
+    is_scalar: bool,
+) -> Recorded:
+    """Return a call as its launches.
+
+    Parameters
+    ----------
+    given : list of array
+        What the call was given, each once and apart from the others in memory.
+    made : list of (array, bool)
+        What it made, and whether that began as zeros.
+    launches : list of (Launch, tuple)
+        What it launched, with the arguments.
+    result : array, or tuple of array
+        What it returned.
+    is_scalar : bool
+        Whether it returned the only element instead.
+
+    Raises
+    ------
+    NotKnown
+        Where an array lies in none that was given or made, or another value is no number.
+    """
+    return _Numbering(given, made).recorded(launches, result, is_scalar=is_scalar)
+
+
+class _Numbering:
+    """Numbers for the values of a recorded call, while it is looked through."""
+
+    def __init__(self, given: list[Any], made: list[tuple[Any, bool]]) -> None:
+        self._given_count = len(given)
+        self._roots = [(each, False) for each in given] + made
+        self._bounds = [bounds_of(each) for each, _ in self._roots]
+        #: The forms in which arrays are made, by the root, and those of views, with their root.
+        self._forms: dict[int, Any] = {}
+        self._views: list[tuple[int, Any]] = []
+        self._constants: list[Any] = []
+        self._launched: dict[Any, Any] = {}
+        #: What each array that was met is called: a root or a view, and which one.
+        self._names = {
+            (at, 0, each.shape, each.strides, each.dtype): ("root", at)
+            for at, each in enumerate(given)
+        }
+
+    def recorded(
+        self, calls: list[tuple[Any, tuple[Any, ...]]], result: Any, *, is_scalar: bool
+    ) -> Recorded:
+        """Return a call with its values numbered."""
+        every = [value for _, args in calls for value in args]
+        self._launched |= {_placed(each): each for each in every if _is_array(each)}
+        is_tuple = type(result) is tuple
+        # The result comes first, so that its memory is made in its form.
+        results = [self._name_of_array(each) for each in (result if is_tuple else (result,))]
+        launches = [(start, [self._name_of(each) for each in args]) for start, args in calls]
+        names = [
+            *(("root", root) for root in (*range(self._given_count), *self._forms)),
+            *(("view", at) for at in range(len(self._views))),
+            *(("constant", at) for at in range(len(self._constants))),
+        ]
+        numbers = {name: at for at, name in enumerate(names)}
+        found = tuple([numbers[each] for each in results])
+        return Recorded(
+            tuple(self._forms.values()),
+            tuple([(numbers["root", root], form) for root, form in self._views]),
+            tuple(self._constants),
+            tuple([(start, _picker([numbers[each] for each in args])) for start, args in launches]),
+            found if is_tuple else found[0],
+            is_scalar,
+        )
+
+    def _name_of(self, value: Any) -> tuple[str, int]:
+        if _is_array(value):
+            return self._name_of_array(value)
+        if not isinstance(value, bool | int | float | complex | np.generic):
+            raise NotKnown
+        self._constants.append(value)
+        return "constant", len(self._constants) - 1
+
+    def _name_of_array(self, array: Any) -> tuple[str, int]:
+        # Of arrays that are alike, the form of one that was launched says how launches take it.
+        array = self._launched.get(_placed(array), array) if _is_array(array) else array
+        at = self._root_of(array)
+        root, is_zero = self._roots[at]
+        if at >= self._given_count and at not in self._forms:
+            # Device memory is made in the first form that it is used in, if that is all of it.
+            is_other = isinstance(array, kd.DeviceArray) and array.nbytes == root.nbytes
+            if is_other and array.layout != "A" and not is_zero:
+                root = array
+                self._roots[at] = root, is_zero
+            self._forms[at] = _form_of(root, root, is_zero=is_zero)
+            self._names[_geometry(at, root, root)] = "root", at
+        key = _geometry(at, array, root)
+        if key not in self._names:
+            if isinstance(root, np.ndarray) and not root.flags.c_contiguous:
+                raise NotKnown  # NumPy makes arrays of others' bytes alone
+            self._views.append((at, _form_of(array, root)))
+            self._names[key] = "view", len(self._views) - 1
+        return self._names[key]
+
+    def _root_of(self, array: Any) -> int:
+        """Return the number of the array in whose memory another one lies."""
+        if _is_array(array):
+            low, high = bounds_of(array)
+            for at, (first, end) in enumerate(self._bounds):
+                is_within = not low < first and not end < high
+                if is_within and isinstance(array, kd.DeviceArray) is isinstance(
+                    self._roots[at][0], kd.DeviceArray
+                ):
+                    return at
+        raise NotKnown
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | kd.DeviceArray)
+
+
+def _placed(array: Any) -> tuple[Any, ...]:
+    return type(array), start_of(array), array.shape, array.strides, array.dtype
+
+
+def _geometry(at: int, array: Any, root: Any) -> tuple[Any, ...]:
+    offset = start_of(array) - start_of(root)
+    return at, offset, array.shape, array.strides, array.dtype
+
+
+def _form_of(array: Any, root: Any, *, is_zero: bool = False) -> Any:
+    """Return the form of an array in the memory of another one."""
+    if isinstance(array, np.ndarray):
+        return _HostForm(array, start_of(array) - start_of(root), is_zero=is_zero)
+    return (_ZeroForm if is_zero else kd.ArrayForm)(array, root)
+
+
+def _picker(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """Return what makes a tuple of the values at some places."""
+    if len(places) == 1:
+        return lambda values: (values[places[0]],)
+    pick: Callable[[list[Any]], tuple[Any, ...]] = operator.itemgetter(*places)
+    return pick
