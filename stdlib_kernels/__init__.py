@@ -8,6 +8,7 @@
 :mod:`stdlib_kernels.reduce`       sums, extremes, moments, norms and their places, over any axes
 :mod:`stdlib_kernels.scan`         cumulative sums, products, extremes, and any operation's scan
 :mod:`stdlib_kernels.sort`         sorts, the places that sort, top elements, searches, merges
+:mod:`stdlib_kernels.movement`     axes in another order, elements by their places, copies, borders
 :mod:`stdlib_kernels.rows`         softmax, layer and root mean square normalization, along an axis
 :mod:`stdlib_kernels.linalg`       transpose, matrix product
 :mod:`stdlib_kernels.random`       arrays of random numbers, of a seed and a counter

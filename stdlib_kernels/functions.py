@@ -47,6 +47,10 @@ _WORDS = {
     Along which; ``None`` takes the array as flattened in C order.""",
     "descending": """descending : bool
     Whether the largest come first.""",
+    "mode": """mode : str
+    What an index out of range means: ``"raise"`` refuses it, for which the host waits for the
+    device; ``"wrap"`` counts from the other end again; ``"clip"`` takes the first or the last one,
+    and none counts from the end.""",
     "out": """out : array, optional
     Where the result goes, of the result's shape and dtype and of `x`'s kind.""",
     "keepdims": """keepdims : bool

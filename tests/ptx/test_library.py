@@ -8,6 +8,7 @@ import pytest
 from kerneldsl.errors import ToolMissingError
 from stdlib_kernels.compact import chosen
 from stdlib_kernels.histogram import counting
+from stdlib_kernels.movement import tiles as movement
 from stdlib_kernels.reduce import folding, moments, places
 from stdlib_kernels.rows import exponentials, normalization
 from stdlib_kernels.scan import kernels as scans
@@ -71,6 +72,11 @@ CASES = {
         onesweep.count_digits,
         {"block": 256, "chunk": 16384, "digits": 4, "digit": FLOATS.digit},
         f"{WORDS}, int64[:, :, ::1], uint32, int64",
+    ),
+    "tiles that are copied": (
+        movement.copy_tiles,
+        {"tile": 64, "items": 16, "number": F32},
+        f"{X}, float32[:, :, :], int64",
     ),
     "merged arrays": (searching.merge_two, {"number": F32}, f"{FACTORS}, {FACTORS}, {FACTORS}"),
     "counters of a block": (

@@ -22,6 +22,7 @@ from stdlib_kernels import (
     histogram,
     imaging,
     linalg,
+    movement,
     reduce,
     rows,
     scan,
@@ -322,7 +323,7 @@ def signature_of(method):
         return inspect.Signature()
 
 
-FAMILIES = (compact, elementwise, histogram, imaging, linalg, reduce, rows, scan, sort)
+FAMILIES = (compact, elementwise, histogram, imaging, linalg, movement, reduce, rows, scan, sort)
 LIBRARY = {
     f"{family.__name__.split('.')[-1]}.{name}": getattr(family, name)
     for family in FAMILIES

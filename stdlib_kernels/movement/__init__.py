@@ -1,0 +1,23 @@
+"""Movement: elements at other places, unchanged."""
+
+from __future__ import annotations
+
+from stdlib_kernels.movement.along import flip, repeat, roll, tile
+from stdlib_kernels.movement.gathering import put_along_axis, take, take_along_axis
+from stdlib_kernels.movement.joining import concatenate, stack
+from stdlib_kernels.movement.padding import pad
+from stdlib_kernels.movement.permuting import permute
+
+__all__ = [
+    "concatenate",
+    "flip",
+    "pad",
+    "permute",
+    "put_along_axis",
+    "repeat",
+    "roll",
+    "stack",
+    "take",
+    "take_along_axis",
+    "tile",
+]

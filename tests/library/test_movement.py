@@ -1,0 +1,215 @@
+"""Movements against NumPy's, over dtypes, axes and layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
+from stdlib_kernels import movement
+from stdlib_kernels.movement import (
+    concatenate,
+    flip,
+    pad,
+    permute,
+    put_along_axis,
+    repeat,
+    roll,
+    stack,
+    take,
+    take_along_axis,
+    tile,
+)
+from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
+from tests.support.extent import examples, full_beyond
+
+DTYPES = ["bool", "int8", "uint16", "float16", "bfloat16", "float32", "int64", "complex128"]
+DTYPES = [each for each in DTYPES if each in HOST_DTYPES]
+MODES = ["constant", "edge", "reflect", "symmetric", "wrap"]
+
+
+@st.composite
+def layouts(draw):
+    """Draw a shape, a step in memory along each axis, an axis, and an order of the axes."""
+    ndim = draw(st.integers(1, 4))
+    shape = [draw(st.integers(1, 5)) for _ in range(ndim)]
+    for _ in range(2):
+        shape[draw(st.integers(0, ndim - 1))] = draw(st.sampled_from([1, 2, 33, 64, 67]))
+    shape[draw(st.integers(0, ndim - 1))] *= draw(st.sampled_from([0, 1, 1, 1, 1]))
+    steps = [draw(st.sampled_from([1, 1, 2, -1])) for _ in range(ndim)]
+    order = draw(st.permutations(range(ndim)))
+    return tuple(shape), tuple(steps), draw(st.integers(-ndim, ndim - 1)), tuple(order)
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=layouts())
+def test_permute(call, rng, dtype, drawn):
+    shape, steps, _, order = drawn
+    x = strided(random_array(rng, shape, dtype), steps)
+    for given_array in (x, np.ascontiguousarray(x), x.T):
+        got = call(permute, given_array, order)
+        assert_same_bits(got, np.transpose(given_array, order), f"{shape} {steps} {order}")
+        assert got.flags.c_contiguous
+    assert_same_bits(call(permute, x), x.T, f"{shape} {steps}")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("shape", [(65, 64), (3, 128, 129), (2, 1, 70, 90), (4, 5, 6, 7, 8)])
+@pytest.mark.parametrize("dtype", ["uint8", "complex128"])
+def test_permute_of_many_tiles(call, rng, dtype, shape):
+    x = random_array(rng, shape, dtype)
+    for shift in range(1, len(shape)):
+        order = tuple(np.roll(range(len(shape)), shift).tolist())
+        assert_same_bits(call(permute, x, order), np.transpose(x, order), f"{shape} {order}")
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, []))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=layouts(), shift=st.integers(-80, 80), count=st.integers(0, 3))
+def test_along_axes(call, rng, dtype, drawn, shift, count):
+    shape, steps, axis, _ = drawn
+    x = strided(random_array(rng, shape, dtype), steps)
+    label = f"{shape} {steps} {axis} {shift} {count}"
+    assert_same_bits(call(flip, x, axis), np.flip(x, axis), label)
+    assert_same_bits(call(flip, x), np.flip(x), label)
+    assert_same_bits(call(roll, x, shift), np.roll(x, shift), label)
+    assert_same_bits(call(roll, x, shift, axis), np.roll(x, shift, axis), label)
+    assert_same_bits(call(repeat, x, count, axis), np.repeat(x, count, axis), label)
+    assert_same_bits(call(repeat, x, count), np.repeat(x, count), label)
+    for reps in (count, (2, count), (2, 1, 1, 2, 1)):
+        assert_same_bits(call(tile, x, reps), np.tile(x, reps), label)
+
+
+@pytest.mark.parametrize("mode", full_beyond(MODES, ["reflect"]))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
+@given(n=st.integers(1, 40), before=st.integers(0, 90), behind=st.integers(0, 90))
+def test_pad(call, rng, mode, n, before, behind):
+    x = random_array(rng, (n, 3), "float32")
+    named = {"constant_values": 2.5} if mode == "constant" else {}
+    for width in (((before, behind), (1, 0)), (behind, 2), 3):
+        exact = np.pad(x, width, mode, **named)
+        assert_same_bits(call(pad, x, width, mode, **named), exact, f"{n} {width}")
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=layouts(), mode=st.sampled_from(["raise", "wrap", "clip"]), m=st.integers(0, 9))
+def test_take(call, rng, dtype, drawn, mode, m):
+    shape, steps, axis, _ = drawn
+    x = strided(random_array(rng, shape, dtype), steps)
+    n = shape[axis]
+    if not n:
+        return
+    reach = n if mode == "raise" else 3 * n
+    places = rng.integers(-reach, reach, (m, 2), np.int32)
+    assert_same_bits(
+        call(take, x, places, axis, mode=mode), np.take(x, places, axis, mode=mode), ""
+    )
+    if x.size:
+        flat = rng.integers(0, x.size, 7)
+        assert_same_bits(call(take, x, flat, mode=mode), np.take(x, flat), "flattened")
+    wanted = list(shape)
+    wanted[axis] = m
+    each = rng.integers(-n, n, wanted)
+    assert_same_bits(call(take_along_axis, x, each, axis), np.take_along_axis(x, each, axis), "")
+
+
+@pytest.mark.parametrize("combine", full_beyond(["replace", "add", "max", "min"], ["add"]))
+@pytest.mark.parametrize("dtype", full_beyond(["int32", "float64", "uint8"], ["int32"]))
+def test_put(call, rng, dtype, combine):
+    for shape, axis, m in (((50,), 0, 300), ((4, 30, 3), 1, 40), ((6, 5), -1, 2)):
+        x = (random_array(rng, shape, "int16") % 50).astype(dtype)
+        n = shape[axis]
+        wanted = list(shape)
+        wanted[axis] = m
+        places = rng.integers(-n, n, wanted)
+        if combine == "replace":  # of several values for a place any one may stay
+            places = rng.permuted(np.broadcast_to(np.arange(n), (*shape[:axis], n)), axis=-1)
+            places = np.moveaxis(np.argsort(rng.random(shape), axis), axis, axis)
+        values = (random_array(rng, places.shape, "int16") % 50).astype(dtype)
+        exact = x.copy()
+        index = [
+            np.broadcast_to(k, places.shape) for k in np.ogrid[tuple(map(slice, places.shape))]
+        ]
+        index[axis] = places
+        at = {"add": np.add, "max": np.maximum, "min": np.minimum}.get(combine)
+        if at is None:
+            np.put_along_axis(exact, places, values, axis)
+        else:
+            at.at(exact, tuple(index), values)
+        assert_same_bits(
+            call(put_along_axis, x, places, values, axis, combine=combine), exact, f"{shape}"
+        )
+
+
+@pytest.mark.full
+def test_put_into_what_is_strided(target, rng):
+    x = strided(np.zeros((6, 5)), (2, -1))
+    places = np.argsort(rng.random((6, 5)), 1)
+    values = rng.random((6, 5))
+    exact = np.zeros((6, 5))
+    np.put_along_axis(exact, places, values, 1)
+    assert put_along_axis(x, places, values) is x
+    np.testing.assert_array_equal(x, exact)
+
+
+@pytest.mark.parametrize("function", ["concatenate", "stack"])
+@pytest.mark.parametrize("kind", full_beyond(["numpy", "device"], ["numpy"]))
+def test_joining(target, rng, function, kind):
+    make = kd.to_device if kind == "device" else np.asarray
+    parts = [random_array(rng, (3, 4, 2), dtype) for dtype in ("int16", "float32", "int16")]
+    for axis in (0, 1, -1):
+        got = getattr(movement, function)(tuple(make(each) for each in parts), axis)
+        assert isinstance(got, kd.DeviceArray) == (kind == "device")
+        got = got.copy_to_host() if kind == "device" else got
+        assert_same_bits(got, getattr(np, function)(parts, axis), f"{function} {axis}")
+
+
+def test_out(target, rng):
+    x = random_array(rng, (20, 30), "float32")
+    for make in (np.asarray, kd.to_device):
+        out = make(poisoned((30, 20), np.float32))
+        assert permute(make(x), out=out) is out
+        np.testing.assert_array_equal(kd.as_array(out).copy_to_host(), x.T)
+        out = make(poisoned((2, 30), np.float32))
+        assert take(make(x), make(np.array([3, -1])), 0, out=out) is out
+        np.testing.assert_array_equal(kd.as_array(out).copy_to_host(), x[[3, -1]])
+    for fresh in (flip(x, ()), tile(x, 1), pad(x, 0), roll(x, 0)):
+        assert not np.may_share_memory(fresh, x)
+        np.testing.assert_array_equal(fresh, x)
+
+
+def test_refusals(target):
+    x = np.ones((2, 3))
+    with pytest.raises(ArgumentValueError, match="indices has an index that is out of range"):
+        take(x, np.array([0, 3]), 1)
+    with pytest.raises(ArgumentValueError, match="mode is 'around'"):
+        take(x, np.array([0]), mode="around")
+    with pytest.raises(ArgumentTypeError, match="indices has the dtype float64"):
+        take(x, np.ones(2))
+    with pytest.raises(ArgumentValueError, match=r"indices has the shape \(2,\)"):
+        take_along_axis(x, np.array([0, 1]))
+    with pytest.raises(ArgumentValueError, match="axes are"):
+        permute(x, (0, 0))
+    with pytest.raises(ArgumentValueError, match="mode is 'linear'"):
+        pad(x, 1, "linear")
+    with pytest.raises(ArgumentValueError, match="pad_width is -1"):
+        pad(x, -1)
+    with pytest.raises(ArgumentValueError, match="repeats is -1"):
+        repeat(x, -1)
+    with pytest.raises(ArgumentTypeError, match="shift is 'a'"):
+        roll(x, "a")
+    with pytest.raises(ArgumentValueError, match="cannot be joined"):
+        concatenate((x, x.T))
+    with pytest.raises(ArgumentValueError, match="cannot be stacked"):
+        stack((x, x.T))
+    flags = np.ones(2, bool)
+    with pytest.raises(ArgumentTypeError, match="x has the dtype bool"):
+        put_along_axis(flags, np.array([0, 1]), flags, combine="add")
+    x.flags.writeable = False
+    with pytest.raises(ReadOnlyArrayError):
+        put_along_axis(x, np.zeros((2, 3), int), np.ones((2, 3)))
