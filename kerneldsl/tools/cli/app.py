@@ -22,6 +22,7 @@ from kerneldsl.errors import FallbackWarning, KernelError
 from kerneldsl.placement.registry import command_names, command_summary, get_command
 from kerneldsl.tools.cli import health, machine, options
 from kerneldsl.tools.cli.cache import make_cache_app
+from kerneldsl.tools.cli.explain import explain
 from kerneldsl.tools.cli.output import print_json
 from kerneldsl.tools.cli.tune import make_tune_app
 from kerneldsl.tools.cli.warm import warm
@@ -120,6 +121,7 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
     ):
         app.command(command.__name__)(command)
     app.command("compile")(_compile)
+    app.command("explain")(explain)
     app.command("versions")(_versions)
     app.command("warm")(warm)
     app.add_typer(make_cache_app(), name="cache")

@@ -1,0 +1,58 @@
+"""The benchmark of explanations reads the table that Nsight Compute writes."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_FOLDER = Path(__file__).parents[3] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    sys.path.insert(0, str(_FOLDER))
+    try:
+        spec = importlib.util.spec_from_file_location("explain_benchmark", _FOLDER / "explain.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(_FOLDER))
+    return module
+
+
+def test_counters_are_read_by_launch(benchmark, monkeypatch):
+    metrics = sorted({each for group in benchmark._COUNTERS.values() for each in group})
+    rows = [["ID", "Kernel Name", *metrics], ["", "", *["unit"] * len(metrics)]]
+    names = ["something_else", *(case.kernel.__name__ for case in benchmark.CASES)]
+    rows += [
+        [str(n), f"kd_{name}_1f", *[f"{1000 + n:,}"] * len(metrics)] for n, name in enumerate(names)
+    ]
+    lines = ["==PROF== noise", *(",".join(f'"{cell}"' for cell in row) for row in rows)]
+    done = subprocess.CompletedProcess([], 0, "\n".join(lines), "")
+    monkeypatch.setattr(benchmark.subprocess, "run", lambda *args, **kwargs: done)
+    found = benchmark.counted()
+    assert len(found) == len(benchmark.CASES) >= 24
+    assert found[0]["load sectors"] == 1001
+    assert found[0]["flops"] == 8 * 1001
+    assert found[-1]["dram read bytes"] == 1000 + len(benchmark.CASES)
+
+
+def test_misses_are_named(benchmark):
+    case = next(case for case in benchmark.CASES if case.name == "stride 8")
+    one = dict.fromkeys(benchmark._COUNTERS, 4.0)
+    assert benchmark.misses(case, one, one) == []
+    assert benchmark.misses(case, one, {**one, "load sectors": 5.0}) == ["sectors/load"]
+    assert benchmark.misses(case, one, {**one, "dram read bytes": 4.1}) == []
+    assert benchmark.misses(case, one, {**one, "dram read bytes": 8.0}) == ["DRAM read"]
+
+
+@pytest.mark.full
+def test_every_case_is_explained(benchmark):
+    for case in benchmark.CASES[::6]:
+        counts = benchmark.explained(case)
+        assert counts["load requests"] > 0, case.name
+        assert counts["dram read bytes"] > 0, case.name
