@@ -157,6 +157,7 @@ bench-tiles: $(VENV)/.stamp ## tiles and groups on the CPU against NumPy and han
 .PHONY: bench-library
 bench-library: $(VENV)/.stamp ## the library on the CPU against NumPy and hand-written Numba
 	@$(BIN)/python benchmarks/library.py --device cpu --json $(BENCH:cpu.json=library-cpu.json)
+	@$(BIN)/python benchmarks/library_calls.py --device cpu --json $(BENCH:cpu.json=calls-cpu.json)
 
 # On a machine with a GPU: .ci/gpu says what each part is. OUT, COMMIT, GPU_PYTHON, GPU_WORKERS and
 # GPU_TESTS are handed on.
