@@ -266,6 +266,7 @@ if TYPE_CHECKING:
         default_stream as default_stream,
     )
     from kerneldsl.streams.waiting import synchronize as synchronize
+    from kerneldsl.symbolic.derivatives import derivative as derivative
     from kerneldsl.symbolic.expressions import (
         ExpressionKernel as ExpressionKernel,
         from_expression as from_expression,
@@ -377,6 +378,7 @@ _MODULES = {
     "kerneldsl.streams.stream_pool": "StreamPool",
     "kerneldsl.streams.streams": "Stream current_stream default_stream",
     "kerneldsl.streams.waiting": "synchronize",
+    "kerneldsl.symbolic.derivatives": "derivative",
     "kerneldsl.symbolic.expressions": "ExpressionKernel from_expression",
     "kerneldsl.tools.detection": "Backend backends",
     "kerneldsl.tools.doctor": "Check Report preflight",

@@ -1,0 +1,132 @@
+"""Write a kernel that stores other values where one that was read stores its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import sympy
+
+from kerneldsl.errors import ArgumentValueError, UnsupportedConstructError
+from kerneldsl.symbolic.printing import Printer, needs_floats
+from kerneldsl.symbolic.readings import Reading, Store
+from kerneldsl.symbolic.sources import FreshNames, value_lines
+
+__all__ = ["derived_text"]
+
+
+def derived_text(reading: Reading, values: list[Any], name: str) -> tuple[str, bool]:
+    """Return the text of a kernel, and whether what it computes of integers may be no integer.
+
+    Parameters
+    ----------
+    reading : Reading
+        A kernel.
+    values : list of Expr
+        What is stored in the place of each value.
+    name : str
+        What the kernel is called.
+
+    Raises
+    ------
+    UnsupportedConstructError
+        Where a value has no word in the language, or an array is read after it was written.
+    """
+    lines = _Text(reading).lines(values, name)
+    return "\n".join(lines) + "\n", any(map(needs_floats, values))
+
+
+class _Text:
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._fresh = FreshNames(*reading.unit.parameters)
+        self._names = {**reading.numbers, **reading.places}
+        for symbol, letter in zip(reading.indices, "ijk", strict=False):
+            self._names[symbol] = self._fresh(letter)
+        whole = Printer(self._names, casts=False)
+        for symbol, (array, index) in reading.loads.items():
+            # An index may hold elements that were read before.
+            text = f"{array}[{', '.join(map(whole.text, index))}]"
+            self._names[symbol] = whole._names[symbol] = text  # type: ignore[index]
+        self._whole = whole
+
+    def lines(self, values: list[Any], name: str) -> Iterator[str]:
+        """Yield the lines of the text."""
+        reading = self._reading
+        yield f"def {self._fresh(name)}({', '.join(reading.unit.parameters)}, *, dtype):"
+        if reading.indices:
+            indices = ", ".join(self._names[each] for each in reading.indices)
+            yield f"    {indices} = kd.grid({len(reading.indices)})"
+        pairs = list(zip(reading.stores, values, strict=True))
+        self._check_order(reading.stores)
+        open_path: tuple[Any, ...] = ()
+        for path, group in groupby(pairs, key=lambda pair: pair[0].path):
+            same = 0
+            while same < min(len(path), len(open_path)) and path[same] == open_path[same]:
+                same += 1
+            for depth in range(same, len(path)):
+                is_else = (
+                    depth == same
+                    and len(open_path) > same
+                    and path[depth] == sympy.Not(open_path[same])
+                )
+                margin = "    " * (depth + 1)
+                yield f"{margin}else:" if is_else else f"{margin}if {self._condition(path[depth])}:"
+            open_path = path
+            yield from ("    " * (len(path) + 1) + each for each in self._group(list(group)))
+
+    def _condition(self, condition: Any) -> str:
+        places = [*self._reading.places, *self._reading.numbers]
+        return Printer(self._names, places).condition(condition)
+
+    def _group(self, pairs: list[tuple[Store, Any]]) -> Iterator[str]:
+        """Yield what is computed and stored under one condition."""
+        names = dict(self._names)
+        last = {(store.array, store.place): n for n, (store, _) in enumerate(pairs)}
+        kept = [pairs[n] for n in sorted(last.values())]
+        values = [value for _, value in kept]
+        used = Counter(
+            each for value in values for each in sympy.preorder_traversal(value) if each.is_Symbol
+        )
+        for symbol, (array, _) in self._reading.loads.items():
+            if used[symbol] > 1:
+                variable = self._fresh(f"{array}_0")
+                yield f"{variable} = {names[symbol]}"
+                names[symbol] = variable
+        printer = Printer(names, [*self._reading.places, *self._reading.numbers])
+        try:
+            lines, results = value_lines(values, names, self._fresh, printer)
+        except ArgumentValueError as error:
+            raise UnsupportedConstructError(
+                f"the derivative of what is stored here cannot be computed: {error.what}",
+                where=self._reading.unit.locate(kept[0][0].node),
+                value=error.value,
+                limit=error.limit,
+                remedy="Write the derivative by hand",
+            ) from error
+        yield from lines
+        read = {array for array, _ in self._reading.loads.values()}
+        if len(results) > 1 and any(store.array in read for store, _ in kept):
+            for n, text in enumerate(results):
+                results[n] = self._fresh(f"r{n}")
+                yield f"{results[n]} = {text}"
+        for (store, _), text in zip(kept, results, strict=True):
+            index = ", ".join(map(self._whole.text, store.place))
+            yield f"{store.array}[{index}] = {text}"
+
+    def _check_order(self, stores: list[Store]) -> None:
+        """Refuse a value of elements that are written under another condition before."""
+        for n, store in enumerate(stores):
+            symbols = store.value.free_symbols
+            read = {self._reading.loads[s][0] for s in symbols if s in self._reading.loads}
+            for earlier in stores[:n]:
+                apart = any(sympy.Not(c) in store.path for c in earlier.path)
+                if earlier.array in read and earlier.path != store.path and not apart:
+                    raise UnsupportedConstructError(
+                        f"{earlier.array} is read after it may have been written",
+                        where=self._reading.unit.locate(store.node),
+                        limit="A derivative is of values that are read before they are written",
+                        remedy="Store the result in another array",
+                    )
