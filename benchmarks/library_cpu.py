@@ -10,8 +10,9 @@ import numba
 import numpy as np
 from contest import Bound, Case, Prepared
 from numba import prange
+from scipy import ndimage
 
-from stdlib_kernels import compact, elementwise, histogram, linalg, random, reduce, scan
+from stdlib_kernels import compact, elementwise, histogram, linalg, random, reduce, scan, stencil
 
 __all__ = ["cases"]
 
@@ -30,6 +31,10 @@ def cases() -> Iterator[Case]:
     yield Case("map 2^24", lambda: _map(_MEDIUM), (Bound("NumPy", 1.0),))
     for name in ("random", "standard_normal", "standard_exponential"):
         yield Case(f"{name} 2^24", lambda name=name: _random(name, _MEDIUM), (Bound("NumPy", 1.0),))
+    yield Case("gaussian 2048", lambda: _filtered("gaussian_filter", 2.0), (Bound("SciPy", 1.0),))
+    yield Case(
+        "convolution 7 x 7, 2048", lambda: _filtered("correlate", _box(7)), (Bound("SciPy", 1.0),)
+    )
     yield Case("matmul 1024", lambda: _matmul(1024), (Bound("NumPy", 0.6),))
 
 
@@ -132,6 +137,20 @@ def _random(name: str, size: int) -> Prepared:
     }
     mean = {"random": 0.5, "standard_normal": 0.0, "standard_exponential": 1.0}[name]
     return Prepared(launches, {}, lambda v: abs(float(v.mean(dtype=float)) - mean), 1e-2, 4 * size)
+
+
+def _box(size: int) -> Any:
+    return np.random.default_rng().random((size, size))
+
+
+def _filtered(name: str, parameter: Any) -> Prepared:
+    x = _vector(1 << 22).reshape(2048, 2048)
+    ours, theirs = getattr(stencil, name), getattr(ndimage, name)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: ours(x, parameter),
+        "SciPy": lambda: theirs(x, parameter),
+    }
+    return Prepared(launches, {}, _error_to(theirs(x.astype(float), parameter)), 1e-5, 2 * x.nbytes)
 
 
 def _matmul(size: int) -> Prepared:

@@ -1,4 +1,4 @@
-"""More cases of ``library.py`` on a CUDA device: random arrays."""
+"""More cases of ``library.py`` on a CUDA device: random arrays, filters of neighbours."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import cupy
 import numpy as np
 import torch
 from contest import Bound, Case, Prepared
+from cupyx.scipy import ndimage
 
 import kerneldsl as kd
-from stdlib_kernels import random
+from stdlib_kernels import random, stencil
 
 __all__ = ["cases"]
 
@@ -23,6 +24,8 @@ def cases() -> Iterator[Case]:
     bound = (Bound("best peer", 1.6),)
     for name in ("uniform", "normal", "exponential"):
         yield Case(f"random {name} 2^28", lambda name=name: _random(name, _LARGE), bound)
+    yield Case("gaussian 8192", lambda: _gaussian(8192), (Bound("best peer", 9.0),))
+    yield Case("convolution 7 x 7, 8192", lambda: _convolution(8192), (Bound("best peer", 25.0),))
 
 
 def _random(name: str, size: int) -> Prepared:
@@ -53,3 +56,37 @@ def _random(name: str, size: int) -> Prepared:
         return abs(float(array.mean(dtype=torch.float64)) - mean)
 
     return Prepared(launches, {}, error, 1e-3, out.nbytes)
+
+
+def _error_to(reference: Any) -> Callable[[Any], float]:
+    scale = float(abs(reference).max())
+    return lambda found: float(abs(cupy.from_dlpack(found) - reference).max()) / scale
+
+
+def _gaussian(size: int) -> Prepared:
+    x = cupy.random.random((size, size), dtype=np.float32)
+    mine = kd.as_array(x)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: stencil.gaussian_filter(mine, 2.0),
+        "CuPy": lambda: ndimage.gaussian_filter(x, 2.0),
+    }
+    error = _error_to(ndimage.gaussian_filter(x.astype(np.float64), 2.0))
+    return Prepared(launches, {}, error, 1e-5, 2 * x.nbytes)
+
+
+def _convolution(size: int) -> Prepared:
+    torch.backends.cudnn.allow_tf32 = False
+    x = torch.rand(size, size, device="cuda")
+    weights = torch.rand(7, 7, device="cuda")
+    mine, theirs = kd.as_array(x), cupy.from_dlpack(x)
+    on_host = weights.cpu().numpy()
+    image, filters = x[None, None], weights[None, None]
+    convolve = torch.nn.functional.conv2d
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: stencil.correlate(mine, on_host, "constant"),
+        "torch": lambda: convolve(image, filters, padding=3)[0, 0],
+        "CuPy": lambda: ndimage.correlate(theirs, cupy.from_dlpack(weights), mode="constant"),
+    }
+    wide = cupy.from_dlpack(x.double()), cupy.from_dlpack(weights.double())
+    error = _error_to(ndimage.correlate(*wide, mode="constant"))
+    return Prepared(launches, {}, error, 1e-5, 2 * x.nbytes)

@@ -11,6 +11,7 @@
 :mod:`stdlib_kernels.movement`     axes in another order, elements by their places, copies, borders
 :mod:`stdlib_kernels.rows`         softmax, layer and root mean square normalization, along an axis
 :mod:`stdlib_kernels.linalg`       transpose, matrix product
+:mod:`stdlib_kernels.stencil`      convolution, Gaussian and other filters of neighbours
 :mod:`stdlib_kernels.random`       arrays of random numbers, of a seed and a counter
 =================================  =================================================================
 

@@ -76,6 +76,29 @@ _WORDS = {
     where it is given.""",
     "drawn errors": """kerneldsl.errors.ArgumentError
     Where a parameter is none that the distribution has, or `out` does not fit.""",
+    "filtered": """x : array
+    NumPy's, a device array, or one of another library; of any layout. Integers or floats.""",
+    "border": """mode : str
+    How the array goes on beyond its borders: ``"reflect"`` (d c b a | a b c d | d c b a),
+    ``"mirror"`` (d c b | a b c d | c b a), ``"nearest"`` (a a a | a b c d | d d d), ``"wrap"``
+    (b c d | a b c d | a b c) or ``"constant"``, with `cval`; also ``"grid-mirror"``,
+    ``"grid-wrap"`` and ``"grid-constant"``.
+cval : float
+    What lies beyond the borders of mode ``"constant"``.""",
+    "filtered result": """out : array, optional
+    Where the result goes, of `x`'s shape, dtype and kind.
+
+Returns
+-------
+array
+    Of `x`'s shape, dtype and kind; `out`, where it is given. Of integers sums are float64, of which
+    the fraction is cut off after each axis, as in SciPy; of floats they have the array's dtype, and
+    of float16 and bfloat16 they are float32.
+
+Raises
+------
+kerneldsl.errors.ArgumentError
+    Where `x` is no array of numbers, or another argument does not fit.""",
     "ddof": """ddof : float
     What the number of elements is lessened by in the divisor.""",
     "correction": """correction : float, optional
@@ -205,7 +228,7 @@ def _documented(text: str | None) -> str | None:
         word = line.strip()
         if word.startswith("{") and word.endswith("}"):
             margin = line[: len(line) - len(line.lstrip())]
-            lines += [margin + each for each in _WORDS[word[1:-1]].splitlines()]
+            lines += [(margin + each).rstrip() for each in _WORDS[word[1:-1]].splitlines()]
         else:
             lines.append(line)
     return "\n".join(lines)

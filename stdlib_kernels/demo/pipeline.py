@@ -12,7 +12,8 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels import imaging
-from stdlib_kernels.imaging import blur, colour, edges, levels
+from stdlib_kernels.imaging import colour, edges, levels
+from stdlib_kernels.stencil import lines
 
 __all__ = ["SIGMA", "STAGES", "Outcome", "Stage", "run_stage"]
 
@@ -21,8 +22,6 @@ _Kernel: TypeAlias = kd.Kernel[..., Any]
 
 #: Standard deviation of the blur, in pixels.
 SIGMA = 2.0
-#: What that reaches to each side.
-RADIUS = blur.filter_radius(SIGMA)
 #: dtype of the blur and of the edges.
 FLOAT32 = np.dtype(np.float32)
 #: Calls that are timed once everything is compiled.
@@ -59,7 +58,7 @@ STAGES = (
     Stage(
         "blur",
         lambda a: imaging.gaussian_blur(a["grey"], SIGMA),
-        (blur.blur_rows(FLOAT32, RADIUS), blur.blur_columns(FLOAT32, RADIUS)),
+        (lines.along_rows, lines.along_columns),
         6e-4,
     ),
     Stage(

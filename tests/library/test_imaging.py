@@ -137,5 +137,3 @@ def test_refusals(target):
     for sigma in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ArgumentValueError, match="sigma"):
             imaging.gaussian_blur(np.zeros((4, 4)), sigma)
-    with pytest.raises(ArgumentValueError, match=r"reaches 80 pixels.*room for 64"):
-        imaging.gaussian_blur(np.zeros((4, 4)), 20.0)

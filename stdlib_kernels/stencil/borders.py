@@ -1,0 +1,111 @@
+"""Beyond the border: which element stands for one that an array has not."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
+from stdlib_kernels.arrays import Array, allocate
+from stdlib_kernels.parameters import number_of
+
+__all__ = ["Border", "border_of", "offset_of", "padded", "place"]
+
+
+#: Numbers of the modes in `place`.
+_MODES = {
+    "reflect": 0,
+    "grid-mirror": 0,
+    "mirror": 1,
+    "nearest": 2,
+    "wrap": 3,
+    "grid-wrap": 3,
+    "constant": 4,
+    "grid-constant": 4,
+}
+
+
+@kd.func
+def place(mode, i, n):
+    """Return the index that stands for one beyond 0 to n - 1, or -1."""
+    if i >= 0 and i < n:
+        return i
+    if mode == 0:  # d c b a | a b c d | d c b a
+        k = i % (2 * n)
+        return min(k, 2 * n - 1 - k)
+    if mode == 1:  # d c b | a b c d | c b a
+        period = max(2 * n - 2, 1)
+        k = i % period
+        return min(k, period - k)
+    if mode == 2:
+        return min(max(i, 0), n - 1)
+    return i % n if mode == 3 else -1
+
+
+class Border(NamedTuple):
+    """Describe how an array goes on: the number of a mode, and what is nowhere."""
+
+    mode: int
+    fill: float
+
+
+def border_of(mode: Any, cval: Any) -> Border:
+    """Return the border of a mode of ``scipy.ndimage``.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where `cval` is no number.
+    ArgumentValueError
+        Where there is no such mode.
+    """
+    if not isinstance(mode, str) or mode not in _MODES:
+        raise ArgumentValueError(
+            f"mode is {safe_repr(mode)}", value=mode, limit=f"It is one of {', '.join(_MODES)}"
+        )
+    return Border(_MODES[mode], number_of("cval", cval))
+
+
+def offset_of(count: int, origin: int) -> int:
+    """Return where the first of some weights lies, beside the element itself.
+
+    Raises
+    ------
+    ArgumentValueError
+        Where `origin` puts the middle beyond the weights.
+    """
+    if not 0 <= count // 2 + origin < count:
+        raise ArgumentValueError(
+            f"origin is {origin}, and there are {count} weights along the axis",
+            value=origin,
+            limit=f"It is from {-(count // 2)} to {count - 1 - count // 2}",
+        )
+    return -(count // 2) - origin
+
+
+@kd.kernel(wraparound=False)
+def pad_box(x, out, before, mode, fill, *, number):
+    """Copy with a border of any widths: ``x[a, b, c], out[a', b', c'], before[3]``."""
+    i, j, k = kd.grid(3)
+    if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
+        a = place(mode, i + before[0], x.shape[0])
+        b = place(mode, j + before[1], x.shape[1])
+        c = place(mode, k + before[2], x.shape[2])
+        if a >= 0 and b >= 0 and c >= 0:
+            out[i, j, k] = number(x[a, b, c])
+        else:
+            out[i, j, k] = fill
+
+
+def padded(
+    x: Array, dtype: np.dtype[Any], border: Border, before: Any, extents: tuple[int, ...]
+) -> Array:
+    """Return a copy of three axes that begins at negative offsets, of any extents."""
+    result = allocate(x, extents, dtype)
+    offsets = tuple(int(n) for n in before)
+    fill = dtype.type(border.fill)
+    pad_box.forall(*extents)(x, result, offsets, border.mode, fill, number=dtype.type)
+    return result

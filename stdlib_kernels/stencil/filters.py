@@ -1,0 +1,315 @@
+"""Filters that are made of weights along single axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels.arrays import Array, allocate, check_array
+from stdlib_kernels.copying import copy_elements
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import axis_of, integer_of, number_of
+from stdlib_kernels.stencil.borders import Border, border_of, offset_of
+from stdlib_kernels.stencil.boxes import correlate
+from stdlib_kernels.stencil.calls import checked, delivered, per_axis
+from stdlib_kernels.stencil.lines import filter_line
+
+__all__ = [
+    "convolve1d",
+    "correlate1d",
+    "filter_lines",
+    "gaussian_filter",
+    "gaussian_weights",
+    "laplace",
+    "prewitt",
+    "sobel",
+    "uniform_filter",
+]
+
+
+class Step(NamedTuple):
+    """Weights along an axis, and what their sum is divided by."""
+
+    weights: Any
+    axis: int
+    origin: int = 0
+    divisor: float = 1.0
+
+
+def filter_lines(
+    x: Array,
+    steps: Sequence[Step],
+    border: Border,
+    out: Array | None,
+    dtype: np.dtype[Any] | None = None,
+) -> Any:
+    """Filter along one axis after the other, as SciPy with results in the dtype of `out`."""
+    source, result = checked(x, out, dtype)
+    for weights, _, origin, _ in steps:
+        offset_of(len(weights), origin)
+    for number, (weights, axis, origin, divisor) in enumerate(steps):
+        is_last = number == len(steps) - 1
+        into = result if is_last else allocate(source, tuple(x.shape), result.dtype)
+        filter_line(source, weights, axis, border, into, origin=origin, divisor=divisor)
+        source = into
+    if not steps and x.size:
+        if isinstance(source, kd.DeviceArray) and isinstance(result, kd.DeviceArray):
+            copy_elements(source, result)
+        else:
+            result[...] = source
+    return delivered(result, x, out)
+
+
+@library_function
+def correlate1d(
+    x: Array,
+    weights: Any,
+    axis: int = -1,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    origin: int = 0,
+    *,
+    out: Array | None = None,
+) -> Any:
+    """Add up the neighbours of each element along an axis, each multiplied by a weight.
+
+    Parameters
+    ----------
+    {filtered}
+    weights : array of shape (n,)
+        Read on the host.
+    axis : int
+        Along which neighbours lie.
+    {border}
+    origin : int
+        How far the middle of the weights is moved.
+    {filtered result}
+
+    See Also
+    --------
+    scipy.ndimage.correlate1d
+    """
+    found = _line(weights)
+    step = Step(found, _axis(x, axis), integer_of("origin", origin))
+    return filter_lines(x, [step], border_of(mode, cval), out)
+
+
+@library_function
+def convolve1d(
+    x: Array,
+    weights: Any,
+    axis: int = -1,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    origin: int = 0,
+    *,
+    out: Array | None = None,
+) -> Any:
+    """Correlate along an axis with the weights in reversed order; parameters are `correlate1d`'s.
+
+    See Also
+    --------
+    scipy.ndimage.convolve1d
+    """
+    found = _line(weights)
+    moved = -integer_of("origin", origin) - (len(found) % 2 == 0)
+    return filter_lines(x, [Step(found[::-1], _axis(x, axis), moved)], border_of(mode, cval), out)
+
+
+@library_function
+def gaussian_filter(
+    x: Array,
+    sigma: float | tuple[float, ...],
+    *,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    truncate: float = 4.0,
+    out: Array | None = None,
+) -> Any:
+    """Smooth with samples of a Gaussian along each axis.
+
+    Parameters
+    ----------
+    {filtered}
+    sigma : float or tuple of float
+        Standard deviation in elements, along all axes or each; 0 leaves an axis as it is.
+    {border}
+    truncate : float
+        The filter ends this many standard deviations from its middle.
+    {filtered result}
+
+    See Also
+    --------
+    scipy.ndimage.gaussian_filter
+
+    References
+    ----------
+    R. C. Gonzalez and R. E. Woods, "Digital Image Processing", 4th edition, 2018, section 3.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.stencil import gaussian_filter
+    >>> round(float(gaussian_filter(np.array([0.0, 0, 1, 0, 0]), 0.5)[2]), 4)
+    0.7866
+    """
+    check_array("x", x, kinds="iuf", halves=True)
+    reach = number_of("truncate", truncate)
+    steps = [
+        Step(gaussian_weights(number_of("sigma", one), reach), axis)
+        for axis, one in enumerate(per_axis("sigma", sigma, x.ndim))
+        if number_of("sigma", one) != 0
+    ]
+    return filter_lines(x, steps, border_of(mode, cval), out)
+
+
+@library_function
+def uniform_filter(
+    x: Array,
+    size: int | tuple[int, ...] = 3,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    origin: int | tuple[int, ...] = 0,
+    *,
+    out: Array | None = None,
+) -> Any:
+    """Take the mean of the box around each element.
+
+    Parameters
+    ----------
+    {filtered}
+    size : int or tuple of int
+        Extent of the box along all axes, or along each.
+    {border}
+    origin : int or tuple of int
+        How far the middle of the box is moved.
+    {filtered result}
+
+    See Also
+    --------
+    scipy.ndimage.uniform_filter
+    """
+    check_array("x", x, kinds="iuf", halves=True)
+    sizes = [integer_of("size", n) for n in per_axis("size", size, x.ndim)]
+    if any(n < 1 for n in sizes):
+        raise ArgumentValueError(f"size is {size}", value=size, limit="Sizes are 1 or more")
+    moved = [integer_of("origin", n) for n in per_axis("origin", origin, x.ndim)]
+    steps = [
+        Step(np.ones(n), axis, by, n)
+        for axis, (n, by) in enumerate(zip(sizes, moved, strict=True))
+        if n > 1
+    ]
+    return filter_lines(x, steps, border_of(mode, cval), out)
+
+
+@library_function
+def sobel(
+    x: Array,
+    axis: int = -1,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    *,
+    out: Array | None = None,
+) -> Any:
+    """Derive along an axis, and smooth with 1, 2, 1 along the others.
+
+    Parameters
+    ----------
+    {filtered}
+    axis : int
+        Along which it is derived.
+    {border}
+    {filtered result}
+
+    See Also
+    --------
+    scipy.ndimage.sobel
+    """
+    return _derived(x, axis, (1.0, 2.0, 1.0), border_of(mode, cval), out)
+
+
+@library_function
+def prewitt(
+    x: Array,
+    axis: int = -1,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    *,
+    out: Array | None = None,
+) -> Any:
+    """Derive along an axis, and smooth with 1, 1, 1 along the others; parameters are `sobel`'s.
+
+    See Also
+    --------
+    scipy.ndimage.prewitt
+    """
+    return _derived(x, axis, (1.0, 1.0, 1.0), border_of(mode, cval), out)
+
+
+@library_function
+def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Array | None = None) -> Any:
+    """Add up the second differences along each axis.
+
+    Parameters
+    ----------
+    {filtered}
+        One to three axes.
+    {border}
+    {filtered result}
+
+    See Also
+    --------
+    scipy.ndimage.laplace
+    """
+    check_array("x", x, kinds="iuf", halves=True)
+    star = np.zeros((3,) * x.ndim)
+    for axis in range(x.ndim):
+        for place in (0, 2):
+            star[tuple(place if a == axis else 1 for a in range(x.ndim))] = 1.0
+    star[(1,) * x.ndim] = -2.0 * x.ndim
+    return correlate(x, star, mode, cval, out=out)
+
+
+def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the samples of a Gaussian, which add up to 1.
+
+    Raises
+    ------
+    ArgumentValueError
+        Where sigma or truncate is not a positive number.
+    """
+    if not (0 < sigma < np.inf and 0 < truncate < np.inf):
+        raise ArgumentValueError(
+            f"sigma is {sigma}, and truncate {truncate}",
+            value=(sigma, truncate),
+            limit="Both are positive numbers",
+        )
+    radius = int(truncate * sigma + 0.5)
+    weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
+    return np.asarray(weights / weights.sum())
+
+
+def _derived(
+    x: Array, axis: int, across: tuple[float, ...], border: Border, out: Array | None
+) -> Any:
+    along = _axis(x, axis)
+    others = [Step(np.array(across), a) for a in range(x.ndim) if a != along]
+    return filter_lines(x, [Step(np.array([-1.0, 0.0, 1.0]), along), *others], border, out)
+
+
+def _axis(x: Array, axis: Any) -> int:
+    check_array("x", x, kinds="iuf", halves=True)
+    return axis_of(axis, x.ndim)
+
+
+def _line(weights: Any) -> np.ndarray[Any, Any]:
+    """Check weights of one axis, and bring them to the host."""
+    found = weights.copy_to_host() if isinstance(weights, kd.DeviceArray) else np.asarray(weights)
+    check_array("weights", found, kinds="biuf", ndim=1)
+    if not found.size:
+        raise ArgumentValueError("weights has no elements", value=found, limit="There is one")
+    return found.astype(np.float64)

@@ -1,0 +1,169 @@
+"""Weights along one axis: where neighbours lie side by side, and where they lie rows apart.
+
+====================  =============  ============================================================
+kernel                array          who works
+====================  =============  ============================================================
+``along_rows``        (rows, n)      a block filters a part of a row, which it holds with what the
+                                     weights reach beyond it (the halo) in shared memory
+``along_columns``     (a, n, b)      a thread filters some neighbours of a column
+====================  =============  ============================================================
+
+A thread has as many sums as elements that it filters, and reads each element once for all.
+
+References
+----------
+Victor Podlozhnyuk, "Image Convolution with CUDA", NVIDIA, 2007: the separable filter with halos.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from stdlib_kernels.arrays import Array, around_axis, is_on_host, to_like
+from stdlib_kernels.stencil.borders import Border, offset_of, place
+
+__all__ = ["computing", "filter_line", "stored"]
+
+#: Threads of a block that filters rows; elements that one of them filters, odd so that their
+#: places in shared memory are in different banks.
+BLOCK, ROW_ITEMS = 256, 5
+#: Elements of a column that a thread filters, on a GPU and on the host, whose lanes take neighbours
+#: along a row: loops over few elements are vectorized there.
+COLUMN_ITEMS, HOST_COLUMN_ITEMS = 4, 2
+#: What the halo of a part is rounded up to.
+REACH = 64
+#: Bytes of shared memory that every device has for a block.
+MAX_SHARED_BYTES = 48 << 10
+
+
+def as_it_is(v: Any) -> Any:
+    """Return what a float array stores as it is."""
+    return v
+
+
+def truncated(v: Any) -> Any:
+    """Return what an array of integers stores: without the fraction, and modulo its width."""
+    return np.int64(v)
+
+
+def computing(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return in which dtype sums are formed: as SciPy float64 for integers; else the array's."""
+    if dtype.kind in "iu":
+        return np.dtype(np.float64)
+    return dtype if dtype == np.float64 else np.dtype(np.float32)
+
+
+def stored(dtype: np.dtype[Any]) -> Any:
+    """Return what turns a sum into what an array of a dtype stores."""
+    return truncated if dtype.kind in "iu" else as_it_is
+
+
+@kd.kernel(wraparound=False)
+def along_columns(x, weights, out, mode, fill, first, divisor, *, taps, items, number, store):
+    """Filter `items` neighbours by a thread: ``x[a, n, b], weights[t], out[a, n, b]``."""
+    a, part, b = kd.grid(3)
+    n, count = x.shape[1], taps or weights.size
+    start = part * items
+    low = start + first
+    sums = kd.local.array(items, number)
+    near = kd.local.array(items, number)
+    for r in range(items):
+        sums[r] = number(0)
+    if low >= 0 and low + count + items - 1 <= n:
+        for r in range(1, items):
+            near[r] = number(x[a, low + r - 1, b])
+        for t in range(count):
+            for r in range(items - 1):
+                near[r] = near[r + 1]
+            near[items - 1] = number(x[a, low + t + items - 1, b])
+            for r in range(items):
+                sums[r] += weights[t] * near[r]
+    else:
+        for t in range(count):
+            for r in range(items):
+                at = place(mode, low + t + r, n)
+                sums[r] += weights[t] * (number(x[a, at, b]) if at >= 0 else fill)
+    for r in range(items):
+        if start + r < n:
+            out[a, start + r, b] = store(sums[r] / divisor)
+
+
+@kd.kernel(wraparound=False)
+def along_rows(x, weights, out, mode, fill, first, divisor, *, taps, reach, items, number, store):
+    """Filter a part of a row by a block of `BLOCK`: ``x[rows, n], weights[t], out[rows, n]``."""
+    tile = kd.shared.array(BLOCK * items + reach, number)
+    n, count = x.shape[1], taps or weights.size
+    parts = (n + BLOCK * items - 1) // (BLOCK * items)
+    row = kd.blockIdx.x // parts
+    start = kd.blockIdx.x % parts * BLOCK * items
+    thread = kd.threadIdx.x
+    for k in range(thread, BLOCK * items + count - 1, BLOCK):
+        at = start + first + k
+        at = place(mode, at, n)
+        tile[k] = number(x[row, at]) if at >= 0 else fill
+    kd.syncthreads()
+    sums = kd.local.array(items, number)
+    near = kd.local.array(items, number)
+    for r in range(items):
+        sums[r] = number(0)
+        near[r] = tile[thread * items + max(r - 1, 0)]
+    for t in range(count):
+        for r in range(items - 1):
+            near[r] = near[r + 1]
+        near[items - 1] = tile[thread * items + t + items - 1]
+        for r in range(items):
+            sums[r] += weights[t] * near[r]
+    # They change places with those of other threads, so that neighbours are stored at once.
+    kd.syncthreads()
+    for r in range(items):
+        tile[thread * items + r] = sums[r]
+    kd.syncthreads()
+    for k in range(thread, BLOCK * items, BLOCK):
+        if start + k < n:
+            out[row, start + k] = store(tile[k] / divisor)
+
+
+def filter_line(
+    x: Array,
+    weights: np.ndarray[Any, Any],
+    axis: int,
+    border: Border,
+    out: Array,
+    *,
+    origin: int = 0,
+    divisor: float = 1.0,
+) -> None:
+    """Correlate with weights along an axis into another contiguous array of the same shape."""
+    if not x.size:
+        return
+    number = computing(out.dtype)
+    first = offset_of(len(weights), origin)
+    n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    taken = to_like(x, np.ascontiguousarray(weights, number))
+    numbers = (border.mode, number.type(border.fill), first, number.type(divisor))
+    constants = {
+        # A GPU's code has the number of weights in it; the host's takes any.
+        "taps": 0 if is_on_host(x) else len(weights),
+        "number": number.type,
+        "store": stored(out.dtype),
+    }
+    source = around_axis(x, axis)
+    items = 1 if is_on_host(x) else ROW_ITEMS
+    reach = -(-len(weights) // REACH) * REACH
+    if after == 1 and (BLOCK * items + reach) * number.itemsize <= MAX_SHARED_BYTES:
+        source, result = source[:, :, 0], out.reshape((x.size // n, n))
+        grid = result.shape[0] * -(-n // (BLOCK * items))
+        along_rows[grid, BLOCK](
+            source, taken, result, *numbers, reach=reach, items=items, **constants
+        )
+        return
+    result = out.reshape((x.size // (n * after), n, after))
+    items = HOST_COLUMN_ITEMS if is_on_host(x) else COLUMN_ITEMS
+    parts = -(-n // items)
+    along_columns.forall(result.shape[0], parts, after)(
+        source, taken, result, *numbers, items=items, **constants
+    )

@@ -1,0 +1,220 @@
+"""Filters of neighbours against ``scipy.ndimage``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
+from stdlib_kernels import stencil
+from stdlib_kernels.stencil import lines
+from tests.support.arrays import poisoned, random_array, strided
+from tests.support.extent import examples, full_beyond
+
+MODES = ["reflect", "mirror", "nearest", "wrap", "constant", "grid-mirror", "grid-constant"]
+DTYPES = ["float32", "float64", "uint8", "int32"]
+
+
+def array_of(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if np.dtype(dtype).kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(0, 100, shape).astype(dtype)
+
+
+def assert_like(got: np.ndarray, expected: np.ndarray, scale: float, message: str = "") -> None:
+    """Hold that both are equal, but for roundings of sums of a size; of integers, one step."""
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    is_float = got.dtype.kind == "f"
+    bound = 60 * np.finfo(got.dtype).eps * scale if is_float else 0
+    np.testing.assert_allclose(
+        got.astype(float), expected.astype(float), rtol=0, atol=bound, err_msg=message
+    )
+
+
+@st.composite
+def boxes(draw):
+    """Draw a shape, the extents of weights, and a place of their middle for each axis."""
+    ndim = draw(st.integers(1, 3))
+    shape = tuple(draw(st.integers(1, 40 if ndim == 1 else 11)) for _ in range(ndim))
+    box = tuple(draw(st.sampled_from([2, 3])) for _ in range(ndim))
+    origin = tuple(draw(st.integers(-(n // 2), n - 1 - n // 2)) for n in box)
+    return shape, box, origin
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=boxes(), mode=st.sampled_from(MODES), step=st.sampled_from([1, 2, -1]))
+def test_weights_of_a_box(call, rng, dtype, drawn, mode, step):
+    shape, box, origin = drawn
+    x = strided(array_of(rng, shape, dtype), (step,) * len(shape))
+    weights = rng.integers(-3, 4, box).astype(np.float64)  # with zeros, and exact in integers
+    given = {"mode": mode, "cval": 7, "origin": origin}
+    if dtype == "uint8":  # of negative sums SciPy leaves the result to the compiler
+        weights = np.abs(weights)
+    expected = ndimage.correlate(x, weights, **given)
+    assert_like(call(stencil.correlate, x, weights, **given), expected, 1000)
+    for n, by in zip(box, origin, strict=True):
+        if n % 2 == 0 and by == n - 1 - n // 2:
+            return  # reversed, that middle would lie beyond the weights, which SciPy says too
+    mirrored = {**given, "origin": tuple(-by for by in origin)}
+    try:
+        expected = ndimage.convolve(x, weights, **mirrored)
+    except ValueError:
+        return
+    assert_like(call(stencil.convolve, x, weights, **mirrored), expected, 1000)
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float64"]))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), mode=st.sampled_from(MODES), count=st.sampled_from([1, 2, 3, 8]))
+def test_weights_along_an_axis(call, rng, dtype, data, mode, count):
+    ndim = data.draw(st.integers(1, 3))
+    shape = tuple(data.draw(st.integers(1, 9)) for _ in range(ndim))
+    axis = data.draw(st.integers(-ndim, ndim - 1))
+    origin = data.draw(st.integers(-(count // 2), (count - 1) // 2))
+    x = array_of(rng, shape, dtype)
+    weights = rng.integers(0, 4, count).astype(np.float64)
+    given = {"axis": axis, "mode": mode, "cval": 3, "origin": origin}
+    expected = ndimage.correlate1d(x, weights, **given)
+    assert_like(call(stencil.correlate1d, x, weights, **given), expected, 1000)
+    reversed_ = {**given, "origin": -origin}
+    try:
+        expected = ndimage.convolve1d(x, weights, **reversed_)
+    except ValueError:
+        with pytest.raises(ArgumentValueError, match="origin"):
+            call(stencil.convolve1d, x, weights, **reversed_)
+        return
+    assert_like(call(stencil.convolve1d, x, weights, **reversed_), expected, 1000)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("items", [1, 5])
+def test_parts_of_long_rows_and_columns(target, rng, monkeypatch, items):
+    """Each target takes as many elements a thread as a GPU, or as the host."""
+    for name in ("ROW_ITEMS", "COLUMN_ITEMS", "HOST_COLUMN_ITEMS"):
+        monkeypatch.setattr(lines, name, items)
+    monkeypatch.setattr(lines, "is_on_host", lambda x: items == 1)
+    x = array_of(rng, (3, 2 * lines.BLOCK * items + 77), "float64")
+    weights = rng.standard_normal(11)
+    for array, axis in ((x, 1), (x.T, 0)):
+        got = stencil.correlate1d(array, weights, axis, "mirror", origin=2)
+        assert_like(got, ndimage.correlate1d(array, weights, axis, mode="mirror", origin=2), 30)
+
+
+def test_more_weights_than_a_block_has_memory_for(target, rng):
+    x, weights = rng.random(50), np.ones(lines.MAX_SHARED_BYTES // 8 + 2)
+    got = stencil.correlate1d(x, weights, mode="nearest")
+    np.testing.assert_allclose(got, ndimage.correlate1d(x, weights, mode="nearest"), rtol=1e-10)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_smoothing(call, rng, dtype):
+    for shape in [(50,), (1, 1), (31, 44), (4, 5, 6), (0, 3)]:
+        x = array_of(rng, shape, dtype)
+        for sigma, mode in ((1.5, "reflect"), ((2.0,) + (0,) * (len(shape) - 1), "wrap")):
+            expected = x
+            if x.size:
+                expected = ndimage.gaussian_filter(x, sigma, mode=mode, truncate=3.0)
+            got = call(stencil.gaussian_filter, x, sigma, mode=mode, truncate=3.0)
+            if got.dtype.kind == "f":
+                assert_like(got, expected, 10)
+            else:  # sums beside an integer are cut off to either side, once for each axis
+                assert np.abs(got.astype(int) - expected.astype(int)).max(initial=0) <= len(shape)
+        size = tuple(range(1, len(shape) + 1))
+        expected = ndimage.uniform_filter(x, size, mode="mirror") if x.size else x
+        assert_like(call(stencil.uniform_filter, x, size, "mirror"), expected, 10)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["sobel", "prewitt", "laplace"])
+def test_derivatives(call, rng, dtype, name):
+    for shape in [(30,), (17, 20), (5, 6, 7)]:
+        x = array_of(rng, shape, dtype)
+        for mode in ("reflect", "nearest"):
+            given = {"mode": mode} if name == "laplace" else {"axis": 0, "mode": mode}
+            expected = getattr(ndimage, name)(x, **given)
+            assert_like(call(getattr(stencil, name), x, **given), expected, 300, str(shape))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", [*DTYPES, "int64"])
+def test_median(call, rng, dtype):
+    for shape, size in [((40,), 5), ((13, 17), 3), ((9, 8), (4, 1)), ((5, 6, 7), (1, 2, 3))]:
+        x = random_array(rng, shape, dtype)
+        if dtype == "int64":  # SciPy compares them as float64
+            x //= 2**14
+        for mode in ("reflect", "constant"):
+            expected = ndimage.median_filter(x, size, mode=mode, cval=3)
+            got = call(stencil.median_filter, x, size, mode, 3)
+            np.testing.assert_array_equal(got, expected)
+            assert got.dtype == x.dtype
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", ["float16"])
+def test_halves_are_computed_as_float32(call, rng, dtype):
+    x = array_of(rng, (20, 30), dtype)
+    got = call(stencil.gaussian_filter, x, 1.0)
+    expected = ndimage.gaussian_filter(x.astype(np.float32), 1.0)
+    # After each axis a result is rounded.
+    np.testing.assert_allclose(got.astype(float), expected, atol=2e-3 * 4)
+
+
+def test_infinities_without_weight_have_no_part(call):
+    x = np.ones((5, 5), np.float32)
+    x[2, 2] = np.inf
+    x[0, 4] = np.nan
+    star = np.array([[0, 1, 0], [1, -4, 1], [0, 1, 0]], np.float32)
+    with np.errstate(invalid="ignore"):
+        expected = ndimage.correlate(x, star)
+        np.testing.assert_array_equal(call(stencil.correlate, x, star), expected)
+        np.testing.assert_array_equal(call(stencil.laplace, x), expected)
+
+
+def test_out_and_in_place(target, rng):
+    x = rng.random((20, 31))
+    expected = ndimage.gaussian_filter(x, 1.0)
+    for out in (poisoned((20, 31), np.float64), poisoned((40, 31), np.float64)[::2]):
+        assert stencil.gaussian_filter(x, 1.0, out=out) is out
+        np.testing.assert_allclose(out, expected, rtol=1e-13)
+    device = kd.to_device(x)
+    assert stencil.gaussian_filter(device, 1.0, out=device) is device
+    np.testing.assert_allclose(device.copy_to_host(), expected, rtol=1e-13)
+    wanted = ndimage.correlate(x, np.ones((3, 3)))
+    stencil.correlate(x, np.ones((3, 3)), out=x)
+    np.testing.assert_allclose(x, wanted, rtol=1e-13)
+    np.testing.assert_array_equal(stencil.gaussian_filter(x, 0), x)
+
+
+def test_refusals(target):
+    x = np.ones((4, 5))
+    with pytest.raises(ArgumentValueError, match="mode is 'mirrored'"):
+        stencil.sobel(x, mode="mirrored")
+    with pytest.raises(ArgumentValueError, match="x has 2 axes, and weights the shape"):
+        stencil.correlate(x, np.ones(3))
+    with pytest.raises(ArgumentValueError, match="origin is 2"):
+        stencil.correlate1d(x, np.ones(3), origin=2)
+    with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
+        stencil.convolve(x.astype(complex), np.ones((3, 3)))
+    with pytest.raises(ArgumentValueError, match="sigma has 3 values"):
+        stencil.gaussian_filter(x, (1, 2, 3))
+    for sigma in (-1.0, np.nan, np.inf):
+        with pytest.raises(ArgumentValueError, match="sigma is"):
+            stencil.gaussian_filter(x, sigma)
+    for size in (0, (3, 3, 3), 2.5):
+        with pytest.raises(ArgumentError):
+            stencil.median_filter(x, size)
+        with pytest.raises(ArgumentError):
+            stencil.uniform_filter(x, size)
+    with pytest.raises(ArgumentError):
+        stencil.correlate1d(x, np.ones(0))
+    with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
+        stencil.laplace(x, out=np.ones((4, 5), np.float32))
