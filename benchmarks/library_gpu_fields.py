@@ -1,4 +1,4 @@
-"""More cases of ``library.py`` on a CUDA device: random arrays, filters of neighbours."""
+"""More cases of ``library.py`` on a CUDA device: random arrays, filters, small products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contest import Bound, Case, Prepared
 from cupyx.scipy import ndimage
 
 import kerneldsl as kd
-from stdlib_kernels import random, stencil
+from stdlib_kernels import linalg, random, stencil
 
 __all__ = ["cases"]
 
@@ -24,6 +24,8 @@ def cases() -> Iterator[Case]:
     bound = (Bound("best peer", 1.6),)
     for name in ("uniform", "normal", "exponential"):
         yield Case(f"random {name} 2^28", lambda name=name: _random(name, _LARGE), bound)
+    yield Case("matmul 2^20 of 8 x 8", lambda: _batched(1 << 20, 8), (Bound("best peer", 6.0),))
+    yield Case("matrix by vector 16384", lambda: _by_vector(16384), (Bound("best peer", 1.0),))
     yield Case("gaussian 8192", lambda: _gaussian(8192), (Bound("best peer", 9.0),))
     yield Case("convolution 7 x 7, 8192", lambda: _convolution(8192), (Bound("best peer", 25.0),))
 
@@ -90,3 +92,28 @@ def _convolution(size: int) -> Prepared:
     wide = cupy.from_dlpack(x.double()), cupy.from_dlpack(weights.double())
     error = _error_to(ndimage.correlate(*wide, mode="constant"))
     return Prepared(launches, {}, error, 1e-5, 2 * x.nbytes)
+
+
+def _batched(count: int, side: int) -> Prepared:
+    torch.backends.cuda.matmul.allow_tf32 = False
+    a, b = (torch.randn(count, side, side, device="cuda") for _ in range(2))
+    one, two = kd.as_array(a), kd.as_array(b)
+    ones, twos = cupy.from_dlpack(a), cupy.from_dlpack(b)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: linalg.matmul(one, two),
+        "torch": lambda: torch.bmm(a, b),
+        "CuPy": lambda: cupy.matmul(ones, twos),
+    }
+    error = _error_to(cupy.from_dlpack(a.double() @ b.double()))
+    return Prepared(launches, {}, error, 1e-5, 3 * a.nbytes)
+
+
+def _by_vector(side: int) -> Prepared:
+    a, x = torch.randn(side, side, device="cuda"), torch.randn(side, device="cuda")
+    one, two = kd.as_array(a), kd.as_array(x)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: linalg.matmul(one, two),
+        "torch": lambda: a @ x,
+    }
+    error = _error_to(cupy.from_dlpack(a.double() @ x.double()))
+    return Prepared(launches, {}, error, 1e-5, a.nbytes)

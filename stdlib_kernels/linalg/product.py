@@ -1,7 +1,8 @@
-"""The product of two matrices, with tiles of both in shared memory.
+"""The product of two matrices, with tiles of both in shared memory, and of stacks of matrices.
 
 A block makes one tile of the product. It walks along the inner dimension a tile at a time: each
-thread loads one element of each factor, all wait, and each adds up the tile's products.
+thread loads one element of each factor, all wait, and each adds up the tile's products. Large
+matrices of floats are multiplied on a GPU by `multiply_blocks`, stacks by `multiply_batches`.
 
 References
 ----------
@@ -11,6 +12,7 @@ size and any of NumPy's numeric dtypes.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -20,14 +22,20 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import (
     Array,
+    allocate,
     check_array,
     check_out,
     check_same_kind,
+    contiguous_1d,
     destination,
     finish,
+    is_contiguous,
+    is_on_host,
     on_device,
 )
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.linalg.batches import multiply_batches, multiply_vector
+from stdlib_kernels.linalg.blocks import MIN_SIDE, multiply_blocks
 from stdlib_kernels.repeating import launch
 
 __all__ = ["matmul"]
@@ -76,29 +84,30 @@ def matmul_tiles(dtype: np.dtype[Any]) -> Any:
 
 @repeated_function
 def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
-    """Multiply two matrices.
+    """Multiply matrices, stacks of matrices, and vectors.
 
     Parameters
     ----------
-    a : ndarray or device array of shape (m, k)
+    a : ndarray or device array of shape (…, m, k) or (k,)
         Of any layout; integer, float or complex.
-    b : array of shape (k, n)
-        Of `a`'s kind.
-    out : array of shape (m, n), optional
+    b : array of shape (…, k, n) or (k,)
+        Of `a`'s kind. The axes before the last two are broadcast.
+    out : array of shape (…, m, n), optional
         Where the product goes, of the product's dtype and of `a`'s kind.
 
     Returns
     -------
-    array of shape (m, n)
-        Of `a`'s kind; `out`, where it is given. Its dtype is NumPy's for the two factors; products
-        add up in that dtype, and integers wrap around as in NumPy.
+    array of shape (…, m, n)
+        Of `a`'s kind, without the axis m or n of a factor that is a vector; `out`, where it is
+        given. Its dtype is NumPy's for the two factors; products add up in that dtype, and integers
+        wrap around as in NumPy.
 
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        Where a factor is no matrix of numbers, or `out` does not fit.
+        Where a factor is no array of numbers, or `out` does not fit.
     kerneldsl.errors.ArgumentValueError
-        Where the inner dimensions differ.
+        Where the inner dimensions differ, or others cannot be broadcast.
 
     See Also
     --------
@@ -110,23 +119,74 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     >>> from stdlib_kernels.linalg import matmul
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).tolist()
     [[19, 22], [43, 50]]
+    >>> matmul(np.array([[1, 2], [3, 4]]), np.array([1, 10])).tolist()
+    [21, 43]
     """
-    check_array("a", a, kinds="iufc", ndim=2)
-    check_array("b", b, kinds="iufc", ndim=2)
+    check_array("a", a, kinds="iufc")
+    check_array("b", b, kinds="iufc")
     check_same_kind("a", a, "b", b)
-    if a.shape[1] != b.shape[0]:
-        raise ArgumentValueError(
-            f"matmul: a of shape {tuple(a.shape)} and b of shape {tuple(b.shape)} do not fit",
-            value=(tuple(a.shape), tuple(b.shape)),
-            limit="The columns of a must be as many as the rows of b",
-            remedy="Transpose one of them, or reshape it",
-        )
+    left = (1, *a.shape) if a.ndim == 1 else tuple(a.shape)
+    right = (*b.shape, 1) if b.ndim == 1 else tuple(b.shape)
+    batches = left[:-2], right[:-2], _stacked(a, b, left, right)
     dtype = np.result_type(a.dtype, b.dtype)
-    rows, columns = a.shape[0], b.shape[1]
-    check_out(out, like=a, shape=(rows, columns), dtype=dtype)
-    left, right = on_device(a), on_device(b)
-    result = destination(left, (rows, columns), dtype, out, right)
-    if rows and columns:
-        grid = (-(-columns // TILE), min(-(-rows // TILE), MAX_GRID_Y))
-        launch(matmul_tiles(dtype), grid, (TILE, TILE), left, right, result)
-    return finish(result, like=a, out=out)
+    whole = (*batches[2], left[-2], right[-1])
+    shape = (*batches[2], *left[-2:-1][: a.ndim - 1], *right[-1:][: b.ndim - 1])
+    check_out(out, like=a, shape=shape, dtype=dtype)
+    one, two = on_device(a), on_device(b)
+    is_usable = out is not None and is_contiguous(out)
+    result = destination(one, shape, dtype, out, two) if is_usable else allocate(one, shape, dtype)
+    if math.prod(shape):
+        factors = (one[None] if a.ndim == 1 else one), (two[:, None] if b.ndim == 1 else two)
+        _multiply(*factors, result.reshape(whole), batches)
+    return out if result is out else finish(result, like=a, out=out)
+
+
+def _stacked(a: Array, b: Array, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a stack of products; refuse factors that do not fit."""
+    if a.ndim and b.ndim and left[-1] == right[-2]:
+        try:
+            return np.broadcast_shapes(left[:-2], right[:-2])
+        except ValueError:
+            pass
+    raise ArgumentValueError(
+        f"matmul: a of shape {tuple(a.shape)} and b of shape {tuple(b.shape)} do not fit",
+        value=(tuple(a.shape), tuple(b.shape)),
+        limit="The columns of a must be as many as the rows of b, and the axes before are equal or "
+        "1",
+        remedy="Transpose one of them, or reshape it",
+    )
+
+
+def _multiply(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> None:
+    """Multiply by the kernel that suits the shapes."""
+    rows, columns = out.shape[-2:]
+    is_large = out.dtype.kind == "f" and not is_on_host(out) and min(rows, columns) >= MIN_SIDE
+    if a.ndim == b.ndim == 2:
+        if columns == 1:
+            multiply_vector(a, b[:, 0], out.reshape((rows,)))
+        elif is_large:
+            multiply_blocks(a, b, out)
+        else:
+            grid = (-(-columns // TILE), min(-(-rows // TILE), MAX_GRID_Y))
+            launch(matmul_tiles(out.dtype), grid, (TILE, TILE), a, b, out)
+        return
+    stacks = (_stack(a), _stack(b), out.reshape((-1, rows, columns)))
+    if not is_large:
+        multiply_batches(*stacks, batches)
+        return
+    for number, place in enumerate(np.ndindex(*batches[2])):
+        one, two = (_of_stack(s, place) for s in batches[:2])
+        multiply_blocks(stacks[0][one], stacks[1][two], stacks[2][number])
+
+
+def _stack(array: Array) -> Array:
+    """Return all matrices along one axis, a view if one is possible."""
+    form = (math.prod(array.shape[:-2]), *array.shape[-2:])
+    return array.reshape(form) if array.ndim == 3 else contiguous_1d(array).reshape(form)
+
+
+def _of_stack(shape: tuple[int, ...], place: tuple[int, ...]) -> int:
+    """Return the number of the matrix of a stack that is broadcast to a place."""
+    own = place[len(place) - len(shape) :]
+    indices = tuple(0 if n == 1 else i for n, i in zip(shape, own, strict=True))
+    return int(np.ravel_multi_index(indices, shape)) if shape else 0

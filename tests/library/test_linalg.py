@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
-from stdlib_kernels.linalg import matmul, transpose
+from stdlib_kernels.linalg import matmul, product, transpose
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import QUICK_DTYPES, examples, full_beyond
 
@@ -82,6 +82,43 @@ def test_matmul_of_any_size_and_layout(call, rng, m, k, n, order):
     assert_close_product(call(matmul, a, b), a, b)
 
 
+@pytest.mark.parametrize("dtype", full_beyond(["float32", "int32", "complex128"], ["float32"]))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_matmul_of_stacks_and_vectors(call, rng, dtype, data):
+    extent = st.sampled_from([0, 1, 2, 3, 8, 33])
+    m, k, n = (data.draw(extent) for _ in range(3))
+    batch = [data.draw(st.integers(1, 3)) for _ in range(data.draw(st.integers(0, 3)))]
+    shapes = []
+    for matrix in ((m, k), (k, n)):
+        own = [n if data.draw(st.booleans()) else 1 for n in batch]
+        shapes.append((*own[data.draw(st.integers(0, len(own))) :], *matrix))
+    if data.draw(st.booleans()):
+        shapes[data.draw(st.integers(0, 1))] = (k,)
+    a, b = (rng.integers(-9, 10, shape).astype(dtype) for shape in shapes)
+    a = strided(a, (2,) * a.ndim)
+    if a.ndim == b.ndim == 1:
+        b = b[:, None]
+    got = call(matmul, a, b)
+    np.testing.assert_array_equal(got, a @ b, err_msg=f"{shapes}")
+    assert got.dtype == dtype
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matmul_of_large_blocks_on_every_target(target, rng, monkeypatch, dtype):
+    monkeypatch.setattr(product, "is_on_host", lambda array: False)
+    for m, k, n in [(128, 8, 128), (200, 37, 150), (96, 1, 260), (131, 0, 100)]:
+        a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
+        assert_close_product(matmul(a, b), a, b)
+        assert_close_product(matmul(np.asfortranarray(a), b[:, ::-1]), a, b[:, ::-1])
+    a, b = random_array(rng, (2, 1, 100, 9), dtype), random_array(rng, (3, 9, 97), dtype)
+    np.testing.assert_allclose(matmul(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    a, b = (np.ones((100, 100), dtype) for _ in range(2))
+    a[3, 7] = np.inf
+    np.testing.assert_array_equal(matmul(a, b), a @ b)
+
+
 @pytest.mark.parametrize(
     ("left", "right"), [("int32", "float32"), ("float32", "float64"), ("uint8", "int8")]
 )
@@ -122,5 +159,8 @@ def test_refusals(target):
         matmul(np.ones((2, 2), bool), np.ones((2, 2), bool))
     with pytest.raises(ArgumentValueError, match=r"\(2, 3\) and b of shape \(2, 3\) do not fit"):
         matmul(np.ones((2, 3)), np.ones((2, 3)))
+    for a, b in ((np.ones(3), np.ones(2)), (np.ones((2, 3, 4)), np.ones((3, 4, 5))), (1.0, 1.0)):
+        with pytest.raises(ArgumentError):
+            matmul(np.asarray(a), np.asarray(b))
     with pytest.raises(ArgumentTypeError, match="a is a ndarray, and b a DeviceArray"):
         matmul(np.ones((2, 2)), kd.to_device(np.ones((2, 2))))
