@@ -1,8 +1,23 @@
-"""Functions of rows: each row of an array, along one axis, becomes a row of the same length."""
+"""Functions of rows: along an axis, each element by what its row comes to; and their gradients."""
 
 from __future__ import annotations
 
+from stdlib_kernels.rows.backward import (
+    layer_norm_backward,
+    log_softmax_backward,
+    rms_norm_backward,
+    softmax_backward,
+)
 from stdlib_kernels.rows.exponentials import log_softmax, softmax
 from stdlib_kernels.rows.normalization import layer_norm, rms_norm
 
-__all__ = ["layer_norm", "log_softmax", "rms_norm", "softmax"]
+__all__ = [
+    "layer_norm",
+    "layer_norm_backward",
+    "log_softmax",
+    "log_softmax_backward",
+    "rms_norm",
+    "rms_norm_backward",
+    "softmax",
+    "softmax_backward",
+]

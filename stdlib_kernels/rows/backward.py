@@ -1,0 +1,239 @@
+"""Gradients of the functions of rows: of a loss by their input, given those by their results.
+
+References
+----------
+Jimmy Lei Ba, Jamie Ryan Kiros and Geoffrey E. Hinton, "Layer Normalization",
+arXiv:1607.06450, 2016.
+Biao Zhang and Rico Sennrich, "Root Mean Square Layer Normalization", NeurIPS 2019.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels import elementwise, reduce
+from stdlib_kernels.arrays import (
+    Array,
+    allocate,
+    around_axis,
+    check_array,
+    check_same_kind,
+    computing_dtype,
+    finish,
+    on_device,
+)
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import axis_of, number_of
+from stdlib_kernels.rows.normalization import layer_norm, rms_norm
+
+__all__ = [
+    "layer_norm_backward",
+    "log_softmax_backward",
+    "rms_norm_backward",
+    "softmax_backward",
+]
+
+#: Threads of a block, which takes a row, or a column of ``[a, n, b]``.
+BLOCK = 256
+
+
+@kd.kernel(wraparound=False)
+def of_softmax(grad, y, out, *, number, is_log):
+    """Take off what all elements of a row have in common: ``grad, y, out[a, n, b]``."""
+    i, k = kd.blockIdx.x // y.shape[2], kd.blockIdx.x % y.shape[2]
+    total = number(0)
+    for j in range(kd.threadIdx.x, y.shape[1], BLOCK):
+        g, v = number(grad[i, j, k]), number(y[i, j, k])
+        total = number(total + (g if is_log else g * v))
+    common = kd.block.sum(total)
+    for j in range(kd.threadIdx.x, y.shape[1], BLOCK):
+        g, v = number(grad[i, j, k]), number(y[i, j, k])
+        out[i, j, k] = g - math.exp(v) * common if is_log else v * (g - common)
+
+
+@kd.kernel(wraparound=False)
+def of_norm(grad, x, weight, out, eps, *, number, is_centred, is_weighted):
+    """Form the sums of a row one after the other: ``grad, x, out[a, n, b], weight[n]``."""
+    i, k = kd.blockIdx.x // x.shape[2], kd.blockIdx.x % x.shape[2]
+    n = number(x.shape[1])
+    mean, square, first, second = number(0), number(0), number(0), number(0)
+    if is_centred:
+        total = number(0)
+        for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+            total = number(total + number(x[i, j, k]))
+        mean = kd.block.sum(total) / n
+    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+        d, g = number(x[i, j, k]) - mean, number(grad[i, j, k])
+        if is_weighted:
+            g = g * number(weight[j])
+        square, first, second = square + d * d, first + g, second + g * d
+    scale = number(1) / math.sqrt(kd.block.sum(square) / n + eps)
+    by_mean = number(0)
+    if is_centred:
+        by_mean = kd.block.sum(first) / n
+    by_scale = kd.block.sum(second) / n * scale * scale
+    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+        d, g = number(x[i, j, k]) - mean, number(grad[i, j, k])
+        if is_weighted:
+            g = g * number(weight[j])
+        out[i, j, k] = scale * (g - by_mean - d * by_scale)
+
+
+@library_function
+def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
+    """Return the gradient by the input of `softmax`.
+
+    Parameters
+    ----------
+    grad : array
+        The gradient by the result, of float32, float64, float16 or bfloat16, of any layout.
+    y : array
+        The result, of `grad`'s shape, dtype and kind.
+    axis : int
+        That of the call of `softmax`.
+
+    Returns
+    -------
+    array
+        ``y * (grad - sum(grad * y))``, of `y`'s shape, dtype and kind; halves are computed as
+        float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where the arrays do not fit, or there is no such axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import softmax, softmax_backward
+    >>> softmax_backward(np.array([1.0, 0.0]), softmax(np.array([0.0, 0.0]))).tolist()
+    [0.25, -0.25]
+    """
+    return _launched(of_softmax, grad, y, axis, is_log=False)
+
+
+@library_function
+def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
+    """Return the gradient by the input of `log_softmax`: ``grad - exp(y) * sum(grad)``.
+
+    Parameters and errors are those of `softmax_backward`.
+    """
+    return _launched(of_softmax, grad, y, axis, is_log=True)
+
+
+@library_function
+def layer_norm_backward(
+    grad: Array, x: Array, weight: Array | None = None, *, axis: int = -1, eps: float = 1e-5
+) -> Any:
+    """Return the gradients by the input, the weights and the bias of `layer_norm`.
+
+    Parameters
+    ----------
+    grad : array
+        The gradient by the result, of float32, float64, float16 or bfloat16, of any layout.
+    x : array
+        The input, of `grad`'s shape, dtype and kind.
+    weight : array of shape (n,), optional
+        The weights of the call; ones by default.
+    axis, eps
+        Those of the call.
+
+    Returns
+    -------
+    tuple of arrays
+        Of `x`'s dtype and kind: the gradient by `x`, of its shape, and by weights and bias, of
+        shape (n,).
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        Where the arrays do not fit, or there is no such axis.
+    """
+    made = _of_norm(grad, x, weight, axis, eps, is_centred=True)
+    plain = layer_norm(x, axis=axis, eps=eps)
+    return made, _over_rows(elementwise.map(_times, grad, plain), axis), _over_rows(grad, axis)
+
+
+@library_function
+def rms_norm_backward(
+    grad: Array, x: Array, weight: Array | None = None, *, axis: int = -1, eps: float | None = None
+) -> Any:
+    """Return the gradients by the input and the weights of `rms_norm`.
+
+    Parameters and errors are those of `layer_norm_backward`; `eps` is by default `rms_norm`'s.
+    """
+    made = _of_norm(grad, x, weight, axis, eps, is_centred=False)
+    plain = rms_norm(x, axis=axis, eps=eps)
+    return made, _over_rows(elementwise.map(_times, grad, plain), axis)
+
+
+def _times(v: Any, w: Any) -> Any:
+    return v * w
+
+
+def _over_rows(array: Array, axis: int) -> Any:
+    """Add up along all axes but one."""
+    others = tuple(a for a in range(array.ndim) if a != axis_of(axis, array.ndim))
+    return reduce.sum(array, others, dtype=array.dtype) if others else array
+
+
+def _of_norm(
+    grad: Array, x: Array, weight: Array | None, axis: Any, eps: Any, *, is_centred: bool
+) -> Any:
+    along = _checked(grad, x, axis)
+    number = computing_dtype(x.dtype)
+    if weight is not None:
+        check_array("weight", weight, kinds="f", halves=True, ndim=1)
+        check_same_kind("weight", weight, "x", x)
+        if weight.shape[0] != x.shape[along]:
+            raise ArgumentValueError(
+                f"weight has {weight.shape[0]} elements, and the axis {x.shape[along]}",
+                value=tuple(weight.shape),
+                limit="There is one for each element along the axis",
+            )
+    factors = allocate(on_device(x), (1,), number) if weight is None else on_device(weight)
+    added = number.type(np.finfo(number).eps if eps is None else number_of("eps", eps))
+    constants = {"is_centred": is_centred, "is_weighted": weight is not None}
+    return _launched(of_norm, grad, x, axis, factors, after=(added,), **constants)
+
+
+def _checked(grad: Array, x: Array, axis: Any) -> int:
+    """Check both arrays and the axis, and return that from 0 on."""
+    check_array("the second array", x, kinds="f", halves=True)
+    check_array("grad", grad, dtypes=(x.dtype.name,))
+    check_same_kind("grad", grad, "the second array", x)
+    if tuple(grad.shape) != tuple(x.shape):
+        raise ArgumentValueError(
+            f"grad has the shape {tuple(grad.shape)}, and the second array {tuple(x.shape)}",
+            value=tuple(grad.shape),
+            limit="Both have one shape",
+        )
+    return axis_of(axis, x.ndim)
+
+
+def _launched(
+    kernel: Any, grad: Array, x: Array, axis: Any, *arrays: Array, after: Any = (), **constants: Any
+) -> Any:
+    """Launch a block for each row, and return the result as an array of `x`'s kind."""
+    along = _checked(grad, x, axis)
+    source = on_device(x)
+    result = allocate(source, tuple(x.shape), x.dtype)
+    if x.size:
+        n = x.shape[along]
+        form = (math.prod(x.shape[:along]), n, math.prod(x.shape[along + 1 :]))
+        kernel[form[0] * form[2], BLOCK](
+            around_axis(on_device(grad), along),
+            around_axis(source, along),
+            *arrays,
+            result.reshape(form),
+            *after,
+            number=computing_dtype(x.dtype).type,
+            **constants,
+        )
+    return finish(result, like=x, out=None)
