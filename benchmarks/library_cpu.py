@@ -12,7 +12,18 @@ from contest import Bound, Case, Prepared
 from numba import prange
 from scipy import ndimage
 
-from stdlib_kernels import compact, elementwise, histogram, linalg, random, reduce, scan, stencil
+from stdlib_kernels import (
+    compact,
+    elementwise,
+    histogram,
+    linalg,
+    movement,
+    random,
+    reduce,
+    scan,
+    sort,
+    stencil,
+)
 
 __all__ = ["cases"]
 
@@ -35,6 +46,10 @@ def cases() -> Iterator[Case]:
     yield Case(
         "convolution 7 x 7, 2048", lambda: _filtered("correlate", _box(7)), (Bound("SciPy", 1.0),)
     )
+    yield Case("sort 2^22, int32", lambda: _sort(1 << 22), (Bound("NumPy", 1.5),))
+    yield Case("argsort 2^22, float32", lambda: _argsort(1 << 22), (Bound("NumPy", 1.0),))
+    yield Case("transpose 4096", lambda: _transpose(4096), (Bound("NumPy", 1.0),))
+    yield Case("take 2^24", lambda: _take(_MEDIUM), (Bound("NumPy", 1.0),))
     yield Case("matmul 1024", lambda: _matmul(1024), (Bound("NumPy", 0.6),))
 
 
@@ -151,6 +166,43 @@ def _filtered(name: str, parameter: Any) -> Prepared:
         "SciPy": lambda: theirs(x, parameter),
     }
     return Prepared(launches, {}, _error_to(theirs(x.astype(float), parameter)), 1e-5, 2 * x.nbytes)
+
+
+def _sort(size: int) -> Prepared:
+    x = np.random.default_rng().integers(-(1 << 31), 1 << 31, size, np.int64).astype(np.int32)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: sort.sort(x),
+        "NumPy": lambda: np.sort(x),
+    }
+    return Prepared(launches, {}, _error_to(np.sort(x).astype(float)), 0.0, 2 * x.nbytes)
+
+
+def _argsort(size: int) -> Prepared:
+    x = _vector(size)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: sort.argsort(x),
+        "NumPy": lambda: np.argsort(x, kind="stable"),
+    }
+    return Prepared(launches, {}, _error_to(np.argsort(x, kind="stable").astype(float)), 0.0, 0)
+
+
+def _transpose(size: int) -> Prepared:
+    x = _vector(size * size).reshape(size, size)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: linalg.transpose(x),
+        "NumPy": lambda: np.ascontiguousarray(x.T),
+    }
+    return Prepared(launches, {}, _error_to(x.T), 0.0, 2 * x.nbytes)
+
+
+def _take(size: int) -> Prepared:
+    x = _vector(size)
+    places = np.random.default_rng().integers(0, size, size)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: movement.take(x, places),
+        "NumPy": lambda: np.take(x, places),
+    }
+    return Prepared(launches, {}, _error_to(x[places]), 0.0, 2 * x.nbytes + places.nbytes)
 
 
 def _matmul(size: int) -> Prepared:

@@ -12,7 +12,17 @@ import torch
 from contest import Bound, Case, Prepared
 
 import kerneldsl as kd
-from stdlib_kernels import compact, elementwise, histogram, linalg, reduce, rows, scan
+from stdlib_kernels import (
+    compact,
+    elementwise,
+    histogram,
+    linalg,
+    movement,
+    reduce,
+    rows,
+    scan,
+    sort,
+)
 
 __all__ = ["cases"]
 
@@ -53,6 +63,11 @@ def cases() -> Iterator[Case]:
     yield Case("compress 2^28", lambda: _compress(_LARGE), (Bound("best peer", 3.0),))
     yield Case("map 2^28", lambda: _map(_LARGE), (Bound("best peer", 1.0),))
     yield Case("transpose 16384", lambda: _transpose(16384), (Bound("best peer", 3.2),))
+    yield Case("sort 2^26, int32", lambda: _sort(1 << 26), (Bound("best peer", 1.0),))
+    yield Case("argsort 2^26, float32", lambda: _argsort(1 << 26), (Bound("best peer", 1.0),))
+    yield Case("top 64 of 4096 x 16384", lambda: _top_k(4096, 16384, 64), ())
+    yield Case("permute 64 x 512 x 512 x 8", lambda: _permute(64, 512, 512, 8), ())
+    yield Case("take 2^26", lambda: _take(1 << 26), (Bound("best peer", 1.0),))
     yield Case("matmul 8192", lambda: _matmul(8192), (Bound("torch", 0.9),))
 
 
@@ -213,6 +228,62 @@ def _transpose(size: int) -> Prepared:
         "CuPy": lambda: cupy.ascontiguousarray(theirs.T),
     }
     return Prepared(launches, {}, _error_to(x.T.double()), 0.0, 2 * x.nbytes)
+
+
+def _sort(size: int) -> Prepared:
+    x = torch.randint(-(1 << 31), 1 << 31, (size,), device="cuda", dtype=torch.int32)
+    mine, theirs = kd.as_array(x), cupy.from_dlpack(x)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: sort.sort(mine),
+        "torch": lambda: torch.sort(x).values,
+        "CuPy": lambda: cupy.sort(theirs),
+    }
+    return Prepared(launches, {}, _error_to(torch.sort(x).values.double()), 0.0, 9 * x.nbytes)
+
+
+def _argsort(size: int) -> Prepared:
+    x = torch.randn(size, device="cuda")
+    mine, theirs = kd.as_array(x), cupy.from_dlpack(x)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: sort.argsort(mine),
+        "torch": lambda: torch.argsort(x, stable=True),
+        "CuPy": lambda: cupy.argsort(theirs),
+    }
+    return Prepared(launches, {}, _error_to(torch.argsort(x, stable=True).double()), 0.0, 0)
+
+
+def _top_k(count: int, width: int, k: int) -> Prepared:
+    x = torch.randn(count, width, device="cuda")
+    mine = kd.as_array(x)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: sort.top_k(mine, k)[0],
+        "torch": lambda: torch.topk(x, k).values,
+    }
+    return Prepared(launches, {}, _error_to(torch.topk(x, k).values.double()), 0.0, x.nbytes)
+
+
+def _permute(*shape: int) -> Prepared:
+    x, order = torch.randn(*shape, device="cuda"), (0, 3, 1, 2)
+    mine, theirs = kd.as_array(x), cupy.from_dlpack(x)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: movement.permute(mine, order),
+        "torch": lambda: x.permute(order).contiguous(),
+        "CuPy": lambda: cupy.ascontiguousarray(theirs.transpose(order)),
+    }
+    return Prepared(launches, {}, _error_to(x.permute(order).double()), 0.0, 2 * x.nbytes)
+
+
+def _take(size: int) -> Prepared:
+    x = torch.randn(size, device="cuda")
+    places = torch.randint(0, size, (size,), device="cuda")
+    mine, at = kd.as_array(x), kd.as_array(places)
+    theirs, cupys = cupy.from_dlpack(x), cupy.from_dlpack(places)
+    launches: dict[str, Callable[[], Any]] = {
+        "ours": lambda: movement.take(mine, at, mode="wrap"),
+        "torch": lambda: torch.take(x, places),
+        "CuPy": lambda: cupy.take(theirs, cupys),
+    }
+    return Prepared(launches, {}, _error_to(x[places].double()), 0.0, 2 * x.nbytes + places.nbytes)
 
 
 def _matmul(size: int) -> Prepared:
