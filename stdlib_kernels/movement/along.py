@@ -13,6 +13,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from stdlib_kernels.arrays import Array, allocate, around_axis, check_array, finish, on_device
 from stdlib_kernels.functions import library_function
+from stdlib_kernels.movement.tiles import over
 from stdlib_kernels.parameters import axes_of, axis_of
 
 __all__ = ["around", "flip", "fresh", "moved_along", "repeat", "roll", "tile"]
@@ -22,9 +23,11 @@ MAX_BYTES = (1 << 63) - 1
 
 
 @kd.kernel(wraparound=False)
-def move_along(x, out, shift, fill, *, place):
+def move_along(x, out, shift, fill, *, place, is_last):
     """Move along the middle one of three axes, by where each element is: -1 for `fill`."""
     i, j, k = kd.grid(3)
+    if is_last:
+        j, k = k, j
     if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
         at = place(j, x.shape[1], shift)
         out[i, j, k] = x[i, at, k] if at >= 0 else fill
@@ -37,6 +40,11 @@ def _from_the_end(j: Any, n: Any, shift: Any) -> Any:
 def around(j: Any, n: Any, shift: Any) -> Any:
     """Return where an element comes from that is shifted by so many places."""
     return (j - shift) % n
+
+
+def _rolled(j: Any, n: Any, shift: Any) -> Any:
+    # As `around` where the shift is 0 to n, without a division.
+    return j - shift if j >= shift else j - shift + n
 
 
 def _each_often(j: Any, n: Any, count: Any) -> Any:
@@ -55,9 +63,8 @@ def moved_along(x: Array, axis: int, extent: int, place: Any, shift: int, fill: 
     found = allocate(x, shape, x.dtype)
     if found.size:
         given = around_axis(found, axis)
-        move_along.forall(*given.shape)(
-            around_axis(x, axis), given, shift, x.dtype.type(fill), place=place
-        )
+        source, fill = around_axis(x, axis), x.dtype.type(fill)
+        over(move_along, given.shape, source, given, shift, fill, place=place)
     return found
 
 
@@ -139,7 +146,7 @@ def roll(x: Array, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | N
                 f"shift is {safe_repr(shift)}", value=shift, limit="Without an axis it is one int"
             )
         flat = around_axis(on_device(x)[None], 0).reshape((-1,))
-        found = moved_along(flat, 0, x.size, around, shifts[0] % max(1, x.size))
+        found = moved_along(flat, 0, x.size, _rolled, shifts[0] % max(1, x.size))
         return finish(found.reshape(tuple(x.shape)), like=x, out=None)
     given = axis if isinstance(axis, tuple) else (axis,)
     axes = [axis_of(each, x.ndim) for each in given]
@@ -149,7 +156,7 @@ def roll(x: Array, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | N
         )
     found = on_device(x)
     for each, by in zip(axes, shifts * (len(axes) // len(shifts)), strict=True):
-        found = moved_along(found, each, x.shape[each], around, by % max(1, x.shape[each]))
+        found = moved_along(found, each, x.shape[each], _rolled, by % max(1, x.shape[each]))
     return finish(fresh(found, x), like=x, out=None)
 
 

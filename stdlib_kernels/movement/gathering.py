@@ -21,32 +21,38 @@ from stdlib_kernels.arrays import (
 )
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.movement.places import check_places, check_range, place_function
-from stdlib_kernels.movement.tiles import copy_array
+from stdlib_kernels.movement.tiles import copy_array, over
 from stdlib_kernels.parameters import axis_of
 
 __all__ = ["put_along_axis", "take", "take_along_axis"]
 
 
 @kd.kernel(wraparound=False)
-def take_slices(x, places, out, *, place):
+def take_slices(x, places, out, *, place, is_last):
     """Take slices: ``x[a, n, b], places[m], out[a, m, b]``."""
     i, j, k = kd.grid(3)
+    if is_last:
+        j, k = k, j
     if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
         out[i, j, k] = x[i, place(places[j], x.shape[1]), k]
 
 
 @kd.kernel(wraparound=False)
-def take_each(x, places, out, *, place):
+def take_each(x, places, out, *, place, is_last):
     """Take elements: ``x[a, n, b], places[a, m, b], out[a, m, b]``."""
     i, j, k = kd.grid(3)
+    if is_last:
+        j, k = k, j
     if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
         out[i, j, k] = x[i, place(places[i, j, k], x.shape[1]), k]
 
 
 @kd.kernel(wraparound=False)
-def put_each(values, places, out, *, place, combine):
+def put_each(values, places, out, *, place, combine, is_last):
     """Put elements: ``values[a, m, b], places[a, m, b], out[a, n, b]``."""
     i, j, k = kd.grid(3)
+    if is_last:
+        j, k = k, j
     if i < places.shape[0] and j < places.shape[1] and k < places.shape[2]:
         at, v = (i, place(places[i, j, k], out.shape[1]), k), values[i, j, k]
         if combine == "add":
@@ -116,7 +122,7 @@ def take(
     if found.size:
         taken = around_axis(contiguous_1d(source).reshape((-1,)) if at is None else source, at or 0)
         given = found.reshape((taken.shape[0], places.size, taken.shape[2]))
-        take_slices.forall(*given.shape)(taken, places, given, place=place)
+        over(take_slices, given.shape, taken, places, given, place=place)
     return finish(found, like=x, out=out)
 
 
@@ -165,7 +171,7 @@ def take_along_axis(
     check_range("indices", contiguous_1d(places), x.shape[at], mode)
     if found.size:
         given = around_axis(found, at)
-        take_each.forall(*given.shape)(around_axis(source, at), places, given, place=place)
+        over(take_each, given.shape, around_axis(source, at), places, given, place=place)
     return finish(found, like=x, out=out)
 
 
@@ -247,7 +253,9 @@ def put_along_axis(
             copy = allocate(result, tuple(x.shape), x.dtype)
             copy_array(result, copy)
             result = copy
-        put_each.forall(*places.shape)(
+        over(
+            put_each,
+            places.shape,
             around_axis(on_device(values), at),
             places,
             around_axis(result, at),

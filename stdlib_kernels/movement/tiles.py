@@ -11,12 +11,14 @@ Greg Ruetsch and Paulius Micikevicius, "Optimizing Matrix Transpose in CUDA", NV
 
 from __future__ import annotations
 
+from typing import Any
+
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array
 from stdlib_kernels.copying import copy_elements
 from stdlib_kernels.repeating import launch, refuse_to_repeat
 
-__all__ = ["copy_array", "copy_permuted"]
+__all__ = ["copy_array", "copy_permuted", "over"]
 
 #: Rows and columns of a tile; of elements of 16 bytes, of which fewer fit into shared memory.
 TILE, SMALL_TILE = 64, 32
@@ -59,6 +61,16 @@ def copy_permuted(source: Array, out: Array) -> None:
     others = [k for k in range(out.ndim) if k not in (read, written)]
     order = (*sorted(others, key=lambda k: out.shape[k]), written, read)
     _copy_crossed(source.transpose(order), out.transpose(order))
+
+
+def over(kernel: Any, shape: tuple[int, ...], *args: Any, **constants: Any) -> None:
+    """Launch a kernel over three axes along which threads follow each other, the last one first.
+
+    Where that has an extent of 1, the middle one is the last, as `is_last` tells the kernel.
+    """
+    is_last = shape[2] == 1
+    extent = (shape[0], 1, shape[1]) if is_last else shape
+    kernel.forall(*extent)(*args, is_last=is_last, **constants)
 
 
 def copy_array(source: Array, out: Array) -> None:
