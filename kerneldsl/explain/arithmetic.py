@@ -99,14 +99,23 @@ def _cause(typed: TypedUnit, statement: ast.stmt) -> ast.expr | None:
 
 def integer_division(tallies: Tallies) -> Iterator[Finding]:
     """Yield divisions and remainders of integers by what is no constant."""
-    for where, dtype, count in tallies.divisions.values():
+    for each in tallies.divisions.values():
+        remedy = (
+            "Divide by a constant that the kernel captures, a power of two best, or let the grid's "
+            "axes give the quotient and the remainder"
+        )
+        if each.fits and not each.is_narrow:
+            remedy = (
+                "Both are from 0 to 2**32 - 1 in this launch: np.uint32(…) around each of them "
+                f"divides in 32 bits. {remedy}"
+            )
+        count = short_number(each.count)
         yield Finding(
             "integer division",
-            where,
-            count,
-            f"{short_number(count)} divisions or remainders of {dtype} by what is no constant",
+            each.where,
+            each.count,
+            f"{count} divisions or remainders of {each.dtype} by what is no constant",
             "GPUs have no instruction for it: each takes some tens of them, and in 64 bits more",
-            "Divide by a constant that the kernel captures, a power of two best, or let the grid's "
-            "axes give the quotient and the remainder",
-            weight=32 * count,
+            remedy,
+            weight=32 * each.count,
         )

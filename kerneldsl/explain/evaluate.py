@@ -24,7 +24,7 @@ from kerneldsl.explain.subscripts import (
     subscript,
     view_of,
 )
-from kerneldsl.explain.tally import PADS, AccessTally, Tallies
+from kerneldsl.explain.tally import PADS, AccessTally, DivisionTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import (
     UNKNOWN,
@@ -224,22 +224,39 @@ class Evaluator:
             (first, second), result = operations[0].operands[:2], operations[0].result
             if not isinstance(op, ast.LShift | ast.RShift | ast.Pow):
                 left, right = as_dtype(left, first), as_dtype(right, second)
-            self._count(node, op, result, right)
+            self._count(node, op, result, left, right)
         found = binary(op, left, right)
         return found if result is None else as_dtype(found, result)
 
-    def _count(self, node: ast.AST, op: ast.operator, result: Type, right: Value) -> None:
+    def _count(
+        self, node: ast.AST, op: ast.operator, result: Type, left: Value, right: Value
+    ) -> None:
         name = _OPERATION_NAMES.get(type(op))
         if name is None or not isinstance(result, ScalarKind):
             return
         if result.element.is_float:
             self.count(node, result.dtype, name)
         elif name in ("div", "mod") and not self._is_constant(node):
-            where, text, lanes = self.tallies.divisions.get(
-                node, (self.unit.locate(node), f"{result.dtype}", 0.0)
-            )
-            lanes += self.weight * self.active.threads
-            self.tallies.divisions[node] = (where, text, lanes)
+            self._divide(node, result, (left, right))
+
+    def _divide(self, node: ast.AST, result: ScalarKind, operands: tuple[Value, Value]) -> None:
+        tally = self.tallies.divisions.get(node)
+        if tally is None:
+            parts = (node.left, node.right) if isinstance(node, ast.BinOp) else ()
+            kinds = [self.typed.type_of(part) for part in parts]
+            is_narrow = bool(kinds) and all(map(_is_narrow, kinds))
+            where, text = self.unit.locate(node), ast.unparse(node)
+            tally = DivisionTally(where, text, result.dtype, is_narrow)
+            self.tallies.divisions[node] = tally
+        tally.count += self.weight * self.active.threads
+        tally.fits = tally.fits and all(map(self._fits, operands))
+
+    def _fits(self, value: Value) -> bool:
+        """Return whether a value is from 0 to 2**32 - 1 in all lanes at work."""
+        if not isinstance(value, int | np.integer | np.ndarray):
+            return False
+        found = np.broadcast_to(value, self.active.mask.shape)[self.active.mask]
+        return bool(found.size == 0 or (found.min() >= 0 and found.max() < 1 << 32))
 
     def _is_constant(self, node: ast.AST) -> bool:
         """Return whether the right operand of an operator is the same in all launches."""
@@ -377,6 +394,11 @@ class Evaluator:
             kinds = operations[0].operands
             arguments = [as_dtype(a, k) for a, k in zip(arguments, kinds, strict=True)]
         return as_dtype(function(name, arguments), result)
+
+
+def _is_narrow(kind: Type | None) -> bool:
+    """Return whether a type is an unsigned integer of 32 bits or fewer."""
+    return isinstance(kind, ScalarKind) and kind.element.is_unsigned and kind.element.nbytes <= 4
 
 
 def _logical(called: Callable[[Any, Any], Any], left: Value, right: Value) -> Any:

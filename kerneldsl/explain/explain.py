@@ -114,7 +114,7 @@ def explain_kernel(
         Executions(typed, symbols, tallies.branches, extent),
         launch,
         given.arrays,
-        {name: int(n) for name, n in scalars.items() if isinstance(n, int | np.integer)},
+        {name: int(n) for name, n in scalars.items() if _is_integer(n)},
     )
     single, double = (_flops(operations, is_double=each) for each in (False, True))
     moved = sum(each.read_bytes + each.written_bytes for each in arrays)
@@ -146,6 +146,11 @@ def explain_kernel(
         left_out=tuple(sorted(tallies.left_out)),
         is_sampled=bool(tallies.sampled) or not threads.is_whole,
     )
+
+
+def _is_integer(value: Any) -> bool:
+    """Return whether a value is an integer; to NumPy a duration is one."""
+    return isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64)
 
 
 def _flops(operations: Mapping[tuple[str, str], float], *, is_double: bool) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 
 from kerneldsl.explain.evaluate import Evaluator
 from kerneldsl.explain.requests import WARP_LANES
-from kerneldsl.explain.subscripts import elements, view_as, view_of
-from kerneldsl.explain.values import UNKNOWN, Space, Value, View, choose, possible
+from kerneldsl.explain.subscripts import view_as, view_of
+from kerneldsl.explain.values import UNKNOWN, Space, Value, View, binary, choose, possible
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope, Typing
@@ -37,8 +37,8 @@ class IntrinsicEvaluator(Evaluator):
             if isinstance(value, np.ndarray):
                 return self.constant_array(node, f"constant {ast.unparse(node)}", value)
             return value
-        if Effect.ATOMIC in effect or name in ("load", "store"):
-            return self._access(node, name, is_atomic=Effect.ATOMIC in effect)
+        if Effect.ATOMIC in effect:
+            return self._atomic(node, name)
         if name.startswith(_GROUPS) or effect & (Effect.READ | Effect.WRITE):
             self.tallies.left_out.add(name)
         arguments = [self.value(each) for each in node.args]
@@ -51,7 +51,7 @@ class IntrinsicEvaluator(Evaluator):
     ) -> Value:
         result = self.typed.type_of(node)
         is_float = isinstance(result, ScalarKind) and result.element.is_float
-        if name == "uniform":
+        if name in ("uniform", "load", "store"):  # the normal form has the access itself
             return arguments[0]
         if name == "selp":
             holds, is_data = possible(arguments[0])
@@ -62,7 +62,7 @@ class IntrinsicEvaluator(Evaluator):
             self.count(node, result.dtype, name)
         if name == "fma" and not any(each is UNKNOWN for each in arguments):
             a, b, c = arguments
-            return a * b + c
+            return binary(ast.Add(), binary(ast.Mult(), a, b), c)
         return UNKNOWN
 
     def _coordinate(self, name: str, use: IntrinsicUse) -> Value:
@@ -101,15 +101,11 @@ class IntrinsicEvaluator(Evaluator):
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         return view_of(self.made(name, space, node, dtype, shape))
 
-    def _access(self, node: ast.Call, name: str, *, is_atomic: bool) -> Value:
+    def _atomic(self, node: ast.Call, name: str) -> Value:
         base, index, *others = node.args
         found = self.element(base, index)
         for each in others:
             self.value(each)
-        if not isinstance(found, View):
-            return UNKNOWN
-        is_store = name == "store" or (is_atomic and name != "atomic.load")
-        self.access(node, found, is_store=is_store, is_atomic=is_atomic)
-        if is_atomic or is_store:
-            return UNKNOWN
-        return elements(found, self.threads.lane_count)
+        if isinstance(found, View):
+            self.access(node, found, is_store=name != "atomic.load", is_atomic=True)
+        return UNKNOWN

@@ -101,7 +101,7 @@ def count_wavefronts(addresses: Integers, mask: Mask, nbytes: int) -> Integers:
     >>> int(count_wavefronts(16 * lanes, all_lanes, 16)[0])
     4
     """
-    words = max(1, nbytes // _BANK_BYTES)
+    words = max(1, -(-nbytes // _BANK_BYTES))
     parts = _parts(nbytes)
     warps = len(addresses)
     first = addresses.reshape(warps * parts, -1) // _BANK_BYTES
@@ -127,4 +127,5 @@ def count_least_wavefronts(mask: Mask, nbytes: int) -> Integers:
 
 def _parts(nbytes: int) -> int:
     """Return the parts of a warp of which each is served by itself."""
-    return min(WARP_LANES, max(1, nbytes // _BANK_BYTES))
+    words = max(1, -(-nbytes // _BANK_BYTES))
+    return min(WARP_LANES, 1 << (words - 1).bit_length())

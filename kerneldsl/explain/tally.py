@@ -25,7 +25,7 @@ from kerneldsl.explain.values import Memory, Space
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.planner.work import SECTOR_BYTES
 
-__all__ = ["PADS", "AccessTally", "BranchTally", "Tallies", "split_keys"]
+__all__ = ["PADS", "AccessTally", "BranchTally", "DivisionTally", "Tallies", "split_keys"]
 
 #: Elements by which the rows of a shared array are made longer, to see whether conflicts go away.
 PADS = (0, 1, 2, 4, 8)
@@ -181,6 +181,26 @@ class BranchTally:
 
 
 @dataclass(eq=False)
+class DivisionTally:
+    """A division or remainder of integers: its type, and how often threads do it.
+
+    Attributes
+    ----------
+    is_narrow : bool
+        Whether the operands are unsigned and of 32 bits or fewer, so that it is done in 32.
+    fits : bool
+        Whether all operands were seen to be from 0 to 2**32 - 1.
+    """
+
+    where: SourceLocation
+    text: str
+    dtype: str
+    is_narrow: bool
+    fits: bool = True
+    count: float = 0.0
+
+
+@dataclass(eq=False)
 class Tallies:
     """All that is counted of a launch."""
 
@@ -191,8 +211,8 @@ class Tallies:
     floats: defaultdict[tuple[TypedUnit, ast.AST, str, str], float] = field(
         default_factory=lambda: defaultdict(float)
     )
-    #: Divisions and remainders of integers by what is no constant: place, dtype and number.
-    divisions: dict[ast.AST, tuple[SourceLocation, str, float]] = field(default_factory=dict)
+    #: Divisions and remainders of integers by what is no constant, by place.
+    divisions: dict[ast.AST, DivisionTally] = field(default_factory=dict)
     barriers: float = 0.0
     #: Lanes at work in statements, and the lanes of the warps that execute them.
     lanes: float = 0.0

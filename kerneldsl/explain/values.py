@@ -176,7 +176,7 @@ def numpy_dtype(kind: Type | None) -> np.dtype[Any] | None:
         return None
     try:
         return np.dtype(kind.dtype)
-    except TypeError:
+    except (TypeError, ValueError):  # a record, or a float that NumPy has not
         return None
 
 

@@ -138,7 +138,7 @@ def test_strides_offsets_dtypes_and_blocks(stride, start, dtype, block, grid, n)
         _agree(strided, (x, out, stride, start, n), block, grid)
 
 
-@pytest.mark.parametrize("block", [(16, 16), (16, 5)])
+@pytest.mark.parametrize("block", [(16, 16), pytest.param((16, 5), marks=pytest.mark.full)])
 def test_shared_tiles(block):
     a = np.zeros((37, 50), np.float32)
     if block == (16, 16):
@@ -204,3 +204,49 @@ def test_some_blocks_stand_for_all():
     x, out = found.arrays
     assert out.written_bytes == pytest.approx(32 * -(-n // 8))
     assert x.read_bytes == pytest.approx(4 * 3 * n, rel=1e-4)
+
+
+@kd.kernel
+def by_extent(a, out):
+    i, j = kd.grid(2)
+    out[i, j] = a[i, j] + a[i, 0]
+
+
+@kd.kernel
+def by_grid(a, out):
+    x, y = kd.grid(2)
+    if x < out.shape[1] and y < out.shape[0]:
+        out[y, x] = a[y, x] + a[y, 0]
+
+
+def test_an_extent_runs_its_last_axis_along_x():
+    """A launch over an extent has the counts of a guarded launch by grid and block."""
+    args = np.zeros((19, 45), np.float32), np.zeros((19, 45), np.float32)
+    options = {"block": (32, 4), "arch": "sm_90", "occupancy": False}
+    one = by_extent.explain(*args, forall=(19, 45), **options)
+    two = by_grid.explain(*args, **options)
+    assert one.grid_dim == two.grid_dim == (2, 5, 1)
+    for first, second in zip(one.accesses, two.accesses, strict=True):
+        assert first.requests == second.requests
+        assert first.sectors == second.sectors
+        assert first.index == second.index
+    assert one.flops() == two.flops() == 19 * 45
+    for each in (one, two):
+        (formula,) = each.formulas.flops.values()
+        assert each.formulas.evaluate(formula) == 19 * 45
+
+
+@kd.kernel
+def wide(x, out):
+    quads = kd.view(x, kd.float32x4)
+    i = kd.grid(1)
+    if i < quads.size:
+        q = kd.load(quads, i, cache="streaming")
+        out[i] = q.x + q.w
+
+
+def test_vectors_are_one_request():
+    sizes = {"x": 4096, "out": 1024}
+    found = wide.explain("float32[::1], float32[::1]", block=128, sizes=sizes, arch="sm_90")
+    (load,) = (each for each in found.accesses if each.operation == "load")
+    assert (load.itemsize, load.requests, load.sectors_per_request) == (16, 32, 16)

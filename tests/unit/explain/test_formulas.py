@@ -201,6 +201,7 @@ def test_float64_divisions_and_divergence_are_found():
         each.remedy for each in kinds["float64"] if "2.5" in each.where.line
     )
     assert [each.number for each in kinds["integer division"]] == [512, 512]
+    assert all("np.uint32(…)" in each.remedy for each in kinds["integer division"])
     branch, loop = sorted(kinds["divergence"], key=lambda each: each.where.lineno)
     assert branch.number == pytest.approx(0.5)
     assert loop.number == pytest.approx(sum(range(32)) / 31 / 32)
@@ -221,3 +222,25 @@ def test_occupancy_is_that_of_the_compiled_kernel():
     assert found.occupancy.block_threads == 1024
     none = unpadded.explain(signature, block=(32, 32), arch="sm_90", occupancy=False)
     assert none.occupancy is None
+
+
+def test_a_division_in_32_bits_is_left_as_it_is():
+    """`np.uint32` around both operands divides in 32 bits: in the code, and in what is advised."""
+
+    @kd.kernel
+    def narrow(x, out, n):
+        i = kd.grid(1)
+        out[i] = x[np.uint32(i) // np.uint32(n)]
+
+    @kd.kernel
+    def signed(x, out, n):
+        i = kd.grid(1)
+        out[i] = x[(i - 3) // n]
+
+    signature = "float32[::1], float32[::1], int64"
+    assert "div.u32" in narrow.ptx(signature, arch="sm_90")
+    assert "div.s64" not in narrow.ptx(signature, arch="sm_90")
+    for kernel in (narrow, signed):
+        found = kernel.explain(signature, sizes={"n": 7}, arch="sm_90", occupancy=False)
+        (finding,) = (each for each in found.findings if each.kind == "integer division")
+        assert "np.uint32(…)" not in finding.remedy
