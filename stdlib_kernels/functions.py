@@ -67,15 +67,22 @@ _WORDS = {
     others. The result has it, too, or its real part's.""",
     "size": """size : int or tuple of int, optional
     The shape of the array; one number by default, or as many as `out` has elements.""",
-    "drawn dtype": """dtype : dtype, optional
+    "drawn parameters": """size : int or tuple of int, optional
+    The shape of the array; one number by default, or as many as `out` has elements.
+dtype : dtype, optional
     float64 (by default), float32, float16 or bfloat16, in which numbers are drawn; the last two are
-    computed as float32 and rounded.""",
-    "drawn out": """out : array, optional
+    computed as float32 and rounded.
+out : array, optional
     Where the numbers go, of any kind and layout, and of their shape and dtype.""",
-    "drawn": """A device array on the generator's device, or without a `size` a NumPy scalar; `out`,
-    where it is given.""",
-    "drawn errors": """kerneldsl.errors.ArgumentError
+    "drawn": """    A device array on the generator's device, or without a `size` a NumPy scalar;
+    `out`, where it is given.
+
+Raises
+------
+kerneldsl.errors.ArgumentError
     Where a parameter is none that the distribution has, or `out` does not fit.""",
+    "drawn errors": """kerneldsl.errors.ArgumentError
+    Where a parameter is none that the distribution has.""",
     "filtered": """x : array
     NumPy's, a device array, or one of another library; of any layout. Integers or floats.""",
     "border": """mode : str

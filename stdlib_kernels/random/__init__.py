@@ -2,7 +2,7 @@
 
 =============  ====================================================================================
 `default_rng`  makes a `Generator` of a seed
-`Generator`    draws arrays: `random`, `uniform`, `normal`, `integers`, `exponential`, `choice`
+`Generator`    draws arrays: `random`, `normal`, `integers`, `choice`, `permutation` and others
 `State`        what a generator comes to: a key and a counter
 =============  ====================================================================================
 """

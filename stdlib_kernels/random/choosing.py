@@ -24,6 +24,7 @@ from stdlib_kernels.parameters import axis_of, integer_of
 from stdlib_kernels.random.draws import Draw, integer_draw, weighted_draw
 from stdlib_kernels.random.filling import counters_of, fill
 from stdlib_kernels.random.state import State
+from stdlib_kernels.sort import argsort
 
 __all__ = ["chosen"]
 
@@ -43,6 +44,8 @@ def chosen(
     shape: tuple[int, ...],
     p: Array | None,
     axis: int,
+    *,
+    replace: bool = True,
 ) -> Any:
     """Draw elements of an array, or numbers below an int, as `Generator.choice` says.
 
@@ -56,27 +59,25 @@ def chosen(
         check_array("a", a, halves=True)
         axis = axis_of(axis, a.ndim)
     n = a.shape[axis] if is_array else integer_of("a", a)
-    if n < 1:
-        raise ArgumentValueError(
-            f"choice: there are {n} elements", value=n, limit="There is at least one to be drawn"
-        )
     size = math.prod(shape)
+    if n < (min(size, 1) if replace else size):
+        raise ArgumentValueError(
+            f"choice: there are {n} elements, and {size} are drawn",
+            value=n,
+            limit="There is at least one, and without replacement as many as are drawn",
+        )
     like = a if is_array else p
-    kind = np.dtype(np.int64)
     source = None if like is None else on_device(like)
-    places = (
-        kd.empty((size,), kind, device=device)
-        if source is None
-        else allocate(source, (size,), kind)
-    )
-    draw: Draw
-    numbers: tuple[Any, ...]
-    draw, numbers = integer_draw(0, n)
-    if p is not None:
-        draw, numbers = weighted_draw(), (_cumulative(p, n, like),)
-    state = take(counters_of(size, draw))
-    if size:
-        fill(places, draw, state, *numbers)
+    if replace:
+        draw: tuple[Any, tuple[Any, ...]] = integer_draw(0, max(n, 1))
+        if p is not None:
+            draw = weighted_draw(), (_cumulative(p, n, like),)
+        places = _drawn(take, device, source, size, np.dtype(np.int64), *draw)
+    else:
+        # Of two equal keys, which are among n with a probability below n * n / 2**65, the one that
+        # was drawn first comes first.
+        keys = _drawn(take, device, source, n, np.dtype(np.uint64), *integer_draw(0, 1 << 64))
+        places = argsort(keys)[:size]
     if source is None or not is_array:
         found: Any = places.reshape(shape)
         if like is not None:
@@ -89,6 +90,25 @@ def chosen(
         form = (math.prod(before), size, math.prod(after))
         elements_at.forall(*form)(around_axis(source, axis), places, result.reshape(form))
     return finish(result, like=a, out=None)
+
+
+def _drawn(
+    take: Callable[[int], State],
+    device: Any,
+    like: Array | None,
+    size: int,
+    dtype: np.dtype[Any],
+    draw: Draw,
+    numbers: tuple[Any, ...],
+) -> Array:
+    """Fill an array of one axis beside another one, or on the generator's device."""
+    made: Array = (
+        kd.empty((size,), dtype, device=device) if like is None else allocate(like, (size,), dtype)
+    )
+    state = take(counters_of(size, draw))
+    if size:
+        fill(made, draw, state, *numbers)
+    return made
 
 
 def _cumulative(p: Array, n: int, like: Any) -> Array:

@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import Array, computing_dtype
+from stdlib_kernels.arrays import Array, check_array, check_out, computing_dtype, finish
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import dtype_of, integer_of, number_of, shape_of
+from stdlib_kernels.parameters import axis_of, dtype_of, integer_of, number_of, shape_of
 from stdlib_kernels.random.choosing import chosen
 from stdlib_kernels.random.draws import draw_of, integer_draw
 from stdlib_kernels.random.filling import drawn
@@ -70,19 +71,14 @@ class Generator(Counter):
 
         Parameters
         ----------
-        {size}
-        {drawn dtype}
-        {drawn out}
+        {drawn parameters}
 
         Returns
         -------
         device array, or NumPy scalar
             Each a multiple of 2**-53 for float64, of 2**-24 for float32, of 2**-11 for float16 and
-            of 2**-8 for bfloat16, all equally likely. {drawn}
-
-        Raises
-        ------
-        {drawn errors}
+            of 2**-8 for bfloat16, all equally likely.
+        {drawn}
         """
         return self._of_floats("unit", size, dtype, out, 0.0, 0.0)
 
@@ -103,18 +99,13 @@ class Generator(Counter):
         low, high : float
             The numbers; the second is none of those that are drawn, unless a result is rounded
             to it.
-        {size}
-        {drawn dtype}
-        {drawn out}
+        {drawn parameters}
 
         Returns
         -------
         device array, or NumPy scalar
-            ``low + (high - low) * u``, of `u` as `random` draws it of as many bits. {drawn}
-
-        Raises
-        ------
-        {drawn errors}
+            ``low + (high - low) * u``, of `u` as `random` draws it of as many bits.
+        {drawn}
         """
         first, last = number_of("low", low), number_of("high", high)
         if not math.isfinite(last - first):
@@ -143,19 +134,13 @@ class Generator(Counter):
             Their mean.
         scale : float
             Their standard deviation, which is not negative.
-        {size}
-        {drawn dtype}
-        {drawn out}
+        {drawn parameters}
 
         Returns
         -------
         device array, or NumPy scalar
             By Box and Muller's transform; up to 6.66 standard deviations from the mean for float32.
-            {drawn}
-
-        Raises
-        ------
-        {drawn errors}
+        {drawn}
         """
         return self._of_floats("normal", size, dtype, out, number_of("loc", loc), _scale(scale))
 
@@ -174,18 +159,13 @@ class Generator(Counter):
         ----------
         scale : float
             Their mean, which is not negative.
-        {size}
-        {drawn dtype}
-        {drawn out}
+        {drawn parameters}
 
         Returns
         -------
         device array, or NumPy scalar
-            By inversion; up to 22.2 means for float32. {drawn}
-
-        Raises
-        ------
-        {drawn errors}
+            By inversion; up to 22.2 means for float32.
+        {drawn}
         """
         return self._of_floats("exponential", size, dtype, out, _scale(scale), 0.0)
 
@@ -213,17 +193,15 @@ class Generator(Counter):
             Of integers, which holds the interval.
         endpoint : bool
             Whether `high` is in the interval.
-        {drawn out}
+        out : array, optional
+            Where the numbers go, of any kind and layout, and of their shape and dtype.
 
         Returns
         -------
         device array, or NumPy scalar
             Of 2**32 values one for each of the four words of a counter, so that
-            ``integers(2**32, dtype=np.uint32)`` are the words themselves. {drawn}
-
-        Raises
-        ------
-        {drawn errors}
+            ``integers(2**32, dtype=np.uint32)`` are the words themselves.
+        {drawn}
 
         References
         ----------
@@ -267,7 +245,7 @@ class Generator(Counter):
             What is drawn of, along `axis`; of an int the numbers below it.
         {size}
         replace : bool
-            Whether an element may be drawn again; drawing without replacement is not there.
+            Whether an element may be drawn again.
         p : array of shape (n,), optional
             How likely each element is, of float32 or float64 and of `a`'s kind. They are not
             negative; what they sum to counts as 1. All are equally likely by default.
@@ -292,14 +270,57 @@ class Generator(Counter):
         >>> default_rng(1).choice(np.array([2, 3, 5]), 4, p=np.array([0.0, 1.0, 0.0])).tolist()
         [3, 3, 3, 3]
         """
-        if not replace:
+        if p is not None and not replace:
             raise ArgumentValueError(
-                "choice: replace is False",
+                "choice: p is given, and replace is False",
                 value=replace,
-                limit="Elements are drawn with replacement",
-                remedy="Draw a permutation with NumPy, or elements with replacement",
+                limit="Elements of different weights are drawn with replacement",
             )
-        return chosen(self.take, self._device, a, shape_of("size", size), p, axis)
+        shape = shape_of("size", size)
+        return chosen(self.take, self._device, a, shape, p, axis, replace=replace)
+
+    @library_function
+    def permutation(self, x: int | Array, axis: int = 0) -> Any:
+        """Put the elements of an array along an axis in random order, by sorting random keys.
+
+        Parameters
+        ----------
+        x : int or array
+            Of an int the numbers below it.
+        axis : int
+            Along which elements lie.
+
+        Returns
+        -------
+        array
+            Of `x`'s kind, dtype and shape; of an int an int64 device array.
+
+        Raises
+        ------
+        {drawn errors}
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stdlib_kernels.random import default_rng
+        >>> sorted(default_rng(1).permutation(np.array([2, 3, 5])).tolist())
+        [2, 3, 5]
+        """
+        if isinstance(x, np.ndarray | kd.DeviceArray):
+            n = x.shape[axis_of(axis, x.ndim)]
+        else:
+            n = integer_of("x", x)
+        return chosen(self.take, self._device, x, (n,), None, axis, replace=False)
+
+    @library_function
+    def shuffle(self, x: Array, axis: int = 0) -> None:
+        """Put the elements of an array along an axis in random order, in the array itself.
+
+        Parameters and errors are those of `permutation`.
+        """
+        check_array("x", x, halves=True)
+        check_out(x, like=x, shape=tuple(x.shape), dtype=x.dtype)
+        finish(self.permutation(x, axis), like=x, out=x)
 
     def _of_floats(
         self, name: str, size: Size, dtype: Any, out: Array | None, a: float, b: float

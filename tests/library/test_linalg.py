@@ -82,7 +82,8 @@ def test_matmul_of_any_size_and_layout(call, rng, m, k, n, order):
     assert_close_product(call(matmul, a, b), a, b)
 
 
-@pytest.mark.parametrize("dtype", full_beyond(["float32", "int32", "complex128"], ["float32"]))
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", ["float32", "int32", "complex128"])
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_matmul_of_stacks_and_vectors(call, rng, dtype, data):

@@ -252,6 +252,34 @@ def test_choice_by_weights(call, target):
     assert set(again.tolist()) <= {1, 3, 4, 5}
 
 
+@pytest.mark.full
+def test_permutations(call, target, rng):
+    x = np.arange(60, dtype=np.int16).reshape(3, 20)
+    for axis in (0, 1):
+        places = host(default_rng(4).permutation(x.shape[axis]))
+        assert sorted(places) == list(range(x.shape[axis]))
+        found = call(lambda x, axis: default_rng(4).permutation(x, axis), x, axis)
+        np.testing.assert_array_equal(found, np.take(x, places, axis))
+        some = default_rng(4).choice(x.shape[axis], 2, replace=False)
+        np.testing.assert_array_equal(host(some), places[:2])
+        for array in (x.copy(), x.T.copy().T, kd.to_device(x)):
+            assert default_rng(4).shuffle(array, axis) is None
+            np.testing.assert_array_equal(host(array), np.take(x, places, axis))
+    assert host(default_rng().permutation(0)).size == 0
+    # Keys are the numbers of 64 bits, in the order of which elements come.
+    keys = host(default_rng(9).integers(2**64, size=500, dtype=np.uint64))
+    np.testing.assert_array_equal(host(default_rng(9).permutation(500)), keys.argsort())
+
+
+@pytest.mark.full
+def test_every_order_is_as_likely(target):
+    drawn = default_rng()
+    counts: dict[tuple[int, ...], int] = dict.fromkeys(itertools.permutations(range(3)), 0)
+    for _ in range(600):
+        counts[tuple(host(drawn.permutation(3)).tolist())] += 1
+    assert stats.chisquare(list(counts.values())).pvalue > FALSE_ALARM
+
+
 def test_refusals(target):
     rng = default_rng(0)
     with pytest.raises(ArgumentTypeError, match="dtype is int32"):
@@ -277,7 +305,9 @@ def test_refusals(target):
     with pytest.raises(ArgumentTypeError, match="state is 3"):
         rng.state = 3
     with pytest.raises(ArgumentValueError, match="replace is False"):
-        rng.choice(3, replace=False)
+        rng.choice(3, p=np.ones(3), replace=False)
+    with pytest.raises(ArgumentValueError, match="there are 3 elements, and 4 are drawn"):
+        rng.choice(3, 4, replace=False)
     for p in ([1.0], [1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [np.nan, 1.0, 1.0]):
         with pytest.raises(ArgumentError):
             rng.choice(3, p=np.array(p))

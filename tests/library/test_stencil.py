@@ -13,7 +13,7 @@ from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueErro
 from stdlib_kernels import stencil
 from stdlib_kernels.stencil import lines
 from tests.support.arrays import poisoned, random_array, strided
-from tests.support.extent import examples, full_beyond
+from tests.support.extent import examples
 
 MODES = ["reflect", "mirror", "nearest", "wrap", "constant", "grid-mirror", "grid-constant"]
 DTYPES = ["float32", "float64", "uint8", "int32"]
@@ -70,7 +70,8 @@ def test_weights_of_a_box(call, rng, dtype, drawn, mode, step):
     assert_like(call(stencil.convolve, x, weights, **mirrored), expected, 1000)
 
 
-@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float64"]))
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", DTYPES)
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), mode=st.sampled_from(MODES), count=st.sampled_from([1, 2, 3, 8]))
 def test_weights_along_an_axis(call, rng, dtype, data, mode, count):
@@ -107,6 +108,7 @@ def test_parts_of_long_rows_and_columns(target, rng, monkeypatch, items):
         assert_like(got, ndimage.correlate1d(array, weights, axis, mode="mirror", origin=2), 30)
 
 
+@pytest.mark.full
 def test_more_weights_than_a_block_has_memory_for(target, rng):
     x, weights = rng.random(50), np.ones(lines.MAX_SHARED_BYTES // 8 + 2)
     got = stencil.correlate1d(x, weights, mode="nearest")
