@@ -14,7 +14,7 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.explain.evaluate import ARRAY_GAP
+from kerneldsl.explain.lane_memory import ARRAY_GAP
 from kerneldsl.explain.subscripts import view_of
 from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, as_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind

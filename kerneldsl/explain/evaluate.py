@@ -12,25 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.library_names import library_name, outside_value
-from kerneldsl.explain.requests import WARP_LANES
-from kerneldsl.explain.subscripts import (
-    element_addresses,
-    elements,
-    padded_addresses,
-    subscript,
-    view_of,
-)
-from kerneldsl.explain.tally import PADS, AccessTally, DivisionTally, Tallies
-from kerneldsl.explain.threads import Threads
+from kerneldsl.explain.lane_memory import LaneMemory, Lanes
+from kerneldsl.explain.subscripts import elements
+from kerneldsl.explain.tally import DivisionTally
 from kerneldsl.explain.values import (
     UNKNOWN,
     Maybe,
-    Memory,
-    Space,
     Value,
     View,
     as_dtype,
@@ -41,11 +30,10 @@ from kerneldsl.explain.values import (
     possible,
     unary,
 )
-from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.kinds import ScalarKind
 from kerneldsl.language.types import DtypeType, Type
 
-__all__ = ["Evaluator", "Lanes"]
+__all__ = ["Evaluator"]
 
 _OPERATION_NAMES: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -58,44 +46,10 @@ _OPERATION_NAMES: dict[type[ast.operator], str] = {
 }
 #: Functions that take no operation on floats, or one that counters of those do not count.
 _FREE = frozenset({"abs", "absolute", "fabs", "min", "max", "minimum", "maximum", "len", "range"})
-#: Addresses that two arrays are apart, at least.
-ARRAY_GAP = 1 << 40
 
 
-class Lanes:
-    """Lanes at work, with how many threads and warps of the grid they stand for."""
-
-    def __init__(self, mask: NDArray[np.bool_], threads: Threads) -> None:
-        self.mask = mask
-        at_work = mask.reshape(-1, WARP_LANES).sum(axis=1)
-        self.threads = float(at_work @ threads.warp_weights)
-        self.warps = float((at_work > 0) @ threads.warp_weights)
-        self.is_empty = not at_work.any()
-
-    def __bool__(self) -> bool:
-        return not self.is_empty
-
-
-class Evaluator:
+class Evaluator(LaneMemory):
     """Expressions of one function, for the lanes that are `active`."""
-
-    def __init__(
-        self, typed: TypedUnit, threads: Threads, tallies: Tallies, *, wraps: bool
-    ) -> None:
-        self.typed, self.unit = typed, typed.unit
-        self.threads, self.tallies, self.wraps = threads, tallies, wraps
-        self.names: dict[str, Value] = {}
-        self.active = Lanes(threads.exists, threads)
-        #: How often what is done now is done.
-        self.weight = 1.0
-        #: Conditions around that depend on data.
-        self.uncertain = 0
-        self.random = np.random.default_rng(1)
-        #: Indices that ``grid`` gives, where it is not the launch's own.
-        self.indices: tuple[NDArray[np.int64], ...] | None = None
-        self.shared_bytes = 0
-        #: Whether it is looked at what longer rows of shared arrays would change.
-        self.pads = False
 
     # ------------------------------------------------------------------ values
 
@@ -145,41 +99,6 @@ class Evaluator:
             )
         found = outside_value(node, self.unit.namespace)
         return UNKNOWN if found is None else found
-
-    def constant_array(self, node: ast.AST, name: str, value: NDArray[Any]) -> View:
-        """Return a constant array, of which the elements are known."""
-        return view_of(self.made(name, Space.CONSTANT, node, value.dtype.name, value.shape, value))
-
-    def made(
-        self,
-        name: str,
-        space: Space,
-        node: ast.AST,
-        dtype: str,
-        shape: tuple[int, ...],
-        contents: NDArray[Any] | None = None,
-    ) -> Memory:
-        """Return an array that the kernel makes; the same at each call of a place."""
-        key = (self.unit.name, self.unit.first_line, name)
-        if key not in self.tallies.made:
-            itemsize = ScalarKind(dtype).element.nbytes
-            strides: list[int] = []
-            step = itemsize
-            for extent in reversed(shape):
-                strides.insert(0, step)
-                step *= extent
-            self.tallies.made[key] = Memory(
-                name,
-                space,
-                dtype,
-                tuple(shape),
-                tuple(strides),
-                itemsize,
-                base=(len(self.tallies.made) + 1) * ARRAY_GAP // 2,
-                contents=contents,
-                node=node,
-            )
-        return self.tallies.made[key]
 
     def _attribute(self, node: ast.Attribute, base: ast.expr, attr: str) -> Value:
         outside = outside_value(node, self.unit.namespace)
@@ -320,55 +239,12 @@ class Evaluator:
             return UNKNOWN
         return as_dtype(choose(holds, first, second), kind)
 
-    # ---------------------------------------------------------------- accesses
-
-    def element(self, base: ast.expr, index: ast.expr) -> Value:
-        """Return the view that a subscript is, or an element of a tuple."""
-        value = self.value(base)
-        parts = [self.value(each) for each in index_parts(ast.Subscript(base, index, ast.Load()))]
-        if isinstance(value, View):
-            lanes = self.threads.lane_count
-            return subscript(value, parts, self.random, lanes, wraps=self.wraps)
-        if isinstance(value, tuple) and len(parts) == 1 and not isinstance(parts[0], np.ndarray):
-            try:
-                return value[parts[0]]
-            except (IndexError, TypeError):
-                return UNKNOWN
-        return UNKNOWN
-
     def _load(self, node: ast.Subscript) -> Value:
         found = self.element(node.value, node.slice)
         if isinstance(found, View) and not found.shape:
             self.access(node, found)
             return elements(found, self.threads.lane_count)
         return found
-
-    def access(
-        self, node: ast.AST, view: View, *, is_store: bool = False, is_atomic: bool = False
-    ) -> None:
-        """Count an access of the lanes at work."""
-        if not self.active:
-            return
-        key = (node, is_store)
-        tally = self.tallies.accesses.get(key)
-        if tally is None:
-            text = ast.unparse(node)
-            where = self.unit.locate(node)
-            tally = self.tallies.accesses[key] = AccessTally(
-                view.memory, node, self.typed, text, where, is_store, is_atomic, view.itemsize
-            )
-        lanes = self.threads.lane_count
-        addresses = element_addresses(view, lanes)
-        tally.depends_on_data |= view.is_unknown
-        tally.is_uncertain |= self.uncertain > 0
-        mask = self.active.mask
-        tally.add(addresses, mask, self.threads, self.weight)
-        self.tallies.steps += self.weight
-        if self.pads and view.memory.space is Space.SHARED and not view.is_unknown:
-            for pad in PADS[1:]:
-                moved = padded_addresses(view, lanes, pad)
-                if moved is not None:
-                    tally.add_padded(pad, moved, mask, self.threads, self.weight)
 
     # ------------------------------------------------------------- conversions
 

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.trips import is_range
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
-from kerneldsl.explain.evaluate import Lanes
-from kerneldsl.explain.intrinsics import IntrinsicEvaluator
+from kerneldsl.explain.assign import Assigner
+from kerneldsl.explain.lane_memory import Lanes
 from kerneldsl.explain.tally import BranchTally, Tallies
 from kerneldsl.explain.threads import Threads
-from kerneldsl.explain.values import UNKNOWN, Value, View, as_dtype, choose, possible
+from kerneldsl.explain.values import UNKNOWN, Value, View, as_dtype, possible
 from kerneldsl.frontend.typed_unit import TypedUnit
 
 __all__ = ["MAX_ROUNDS", "walk_kernel"]
@@ -95,7 +94,7 @@ class _Frame:
     loops: list[_Loop] = field(default_factory=list)
 
 
-class _Walk(IntrinsicEvaluator):
+class _Walk(Assigner):
     """Statements of one function."""
 
     budget = MAX_ROUNDS
@@ -123,11 +122,11 @@ class _Walk(IntrinsicEvaluator):
             case ast.Assign(targets=targets, value=value):
                 found = self.value(value)
                 for target in targets:
-                    self._assign(target, found)
+                    self.assign(target, found)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
-                self._assign(target, self.value(value))
+                self.assign(target, self.value(value))
             case ast.AugAssign():
-                self._augment(node)
+                self.augment(node)
             case ast.Expr(value=value):
                 self.value(value)
             case ast.If():
@@ -138,7 +137,7 @@ class _Walk(IntrinsicEvaluator):
                 self._while(node)
             case ast.Return(value=value):
                 found = None if value is None else self.value(value)
-                self.frame.result = self._merged(self.frame.result, found)
+                self.frame.result = self.merged(self.frame.result, found)
                 self._leave(self.frame.returned)
             case ast.Break():
                 self._leave(self.frame.loops[-1].broken)
@@ -157,52 +156,6 @@ class _Walk(IntrinsicEvaluator):
             left &= ~(loop.broken | loop.continued)
         is_same = np.array_equal(left, outer.mask)
         self.active = outer if is_same else Lanes(left, self.threads)
-
-    # -------------------------------------------------------------- assignment
-
-    def _merged(self, old: Value, new: Value) -> Value:
-        """Return the new value for the lanes at work, the old one for others."""
-        if old is None or self.active.mask.all():
-            return new
-        if isinstance(old, View) or isinstance(new, View):
-            return new
-        mask = self.active.mask | ~self.threads.exists
-        return new if mask.all() else choose(mask, new, old)
-
-    def _assign(self, target: ast.expr, value: Value) -> None:
-        match target:
-            case ast.Name(id=name):
-                value = as_dtype(value, self.typed.type_of(target))
-                self.names[name] = self._merged(self.names.get(name), value)
-            case ast.Tuple(elts=targets) | ast.List(elts=targets):
-                for number, each in enumerate(targets):
-                    is_known = isinstance(value, tuple) and len(value) == len(targets)
-                    self._assign(each, value[number] if is_known else UNKNOWN)
-            case ast.Subscript():
-                found = self.element(target.value, target.slice)
-                if isinstance(found, View) and not found.shape:
-                    self.access(target, found, is_store=True)
-            case ast.Attribute(value=ast.Subscript() as base):
-                self._assign(base, value)
-
-    def _augment(self, node: ast.AugAssign) -> None:
-        value = self.value(node.value)
-        target = node.target
-        if isinstance(target, ast.Subscript):
-            found = self.element(target.value, target.slice)
-            if isinstance(found, View) and not found.shape:
-                self.access(target, found)
-                self.operation(node, node.op, UNKNOWN, value)
-                self.access(target, found, is_store=True)
-        elif isinstance(target, ast.Name):
-            old = self.names.get(target.id, UNKNOWN)
-            self._assign(target, self.operation(node, node.op, old, value))
-
-    def _forget(self, body: Sequence[ast.stmt]) -> None:
-        """Forget the variables that statements assign."""
-        for statement in body:
-            for name in assigned_names(statement):
-                self.names[name] = UNKNOWN
 
     # ------------------------------------------------------------ control flow
 
@@ -238,7 +191,7 @@ class _Walk(IntrinsicEvaluator):
             self._block(side)
         self.uncertain -= is_data
         if is_data:
-            self._forget([*node.body, *node.orelse])
+            self.forget([*node.body, *node.orelse])
         self._stay(outer)
 
     def _for(self, node: ast.For) -> None:
@@ -283,7 +236,7 @@ class _Walk(IntrinsicEvaluator):
             if not self.active:
                 break
             self._count_round(tally)
-            self._assign(node.target, start + number * step if is_number else UNKNOWN)
+            self.assign(node.target, start + number * step if is_number else UNKNOWN)
             self._block(node.body)
         self.frame.loops.pop()
         self.budget, self.weight = budget, weight
@@ -348,13 +301,13 @@ class _Walk(IntrinsicEvaluator):
         weight, self.weight = self.weight, self.weight * UNKNOWN_TRIPS
         self.uncertain += 1
         self._enter_loop()
-        self._forget(node.body)
+        self.forget(node.body)
         if isinstance(node, ast.For):
-            self._assign(node.target, UNKNOWN)
+            self.assign(node.target, UNKNOWN)
         self._count_round(tally)
         self._block(node.body)
         self.frame.loops.pop()
-        self._forget(node.body)
+        self.forget(node.body)
         self.uncertain -= 1
         self.weight = weight
         self._stay(outer)

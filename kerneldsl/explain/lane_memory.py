@@ -1,0 +1,139 @@
+"""Memory as many threads see it: arrays that a kernel makes, elements, and accesses."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kerneldsl.analysis.expressions import index_parts
+from kerneldsl.explain.requests import WARP_LANES
+from kerneldsl.explain.subscripts import element_addresses, padded_addresses, subscript, view_of
+from kerneldsl.explain.tally import PADS, AccessTally, Tallies
+from kerneldsl.explain.threads import Threads
+from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, View
+from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.language.kinds import ScalarKind
+
+__all__ = ["ARRAY_GAP", "LaneMemory", "Lanes"]
+
+#: Addresses that two arrays are apart, at least.
+ARRAY_GAP = 1 << 40
+
+
+class Lanes:
+    """Lanes at work, with how many threads and warps of the grid they stand for."""
+
+    def __init__(self, mask: NDArray[np.bool_], threads: Threads) -> None:
+        self.mask = mask
+        at_work = mask.reshape(-1, WARP_LANES).sum(axis=1)
+        self.threads = float(at_work @ threads.warp_weights)
+        self.warps = float((at_work > 0) @ threads.warp_weights)
+        self.is_empty = not at_work.any()
+
+    def __bool__(self) -> bool:
+        return not self.is_empty
+
+
+class LaneMemory:
+    """State of one function's walk: its names, and the lanes that are `active`."""
+
+    def __init__(
+        self, typed: TypedUnit, threads: Threads, tallies: Tallies, *, wraps: bool
+    ) -> None:
+        self.typed, self.unit = typed, typed.unit
+        self.threads, self.tallies, self.wraps = threads, tallies, wraps
+        self.names: dict[str, Value] = {}
+        self.active = Lanes(threads.exists, threads)
+        #: How often what is done now is done.
+        self.weight = 1.0
+        #: Conditions around that depend on data.
+        self.uncertain = 0
+        self.random = np.random.default_rng(1)
+        #: Indices that ``grid`` gives, where it is not the launch's own.
+        self.indices: tuple[NDArray[np.int64], ...] | None = None
+        self.shared_bytes = 0
+        #: Whether it is looked at what longer rows of shared arrays would change.
+        self.pads = False
+
+    def value(self, node: ast.expr) -> Value:
+        """Return the value of an expression; what it does is counted."""
+        raise NotImplementedError
+
+    def constant_array(self, node: ast.AST, name: str, value: NDArray[Any]) -> View:
+        """Return a constant array, of which the elements are known."""
+        return view_of(self.made(name, Space.CONSTANT, node, value.dtype.name, value.shape, value))
+
+    def made(
+        self,
+        name: str,
+        space: Space,
+        node: ast.AST,
+        dtype: str,
+        shape: tuple[int, ...],
+        contents: NDArray[Any] | None = None,
+    ) -> Memory:
+        """Return an array that the kernel makes; the same at each call of a place."""
+        key = (self.unit.name, self.unit.first_line, name)
+        if key not in self.tallies.made:
+            itemsize = ScalarKind(dtype).element.nbytes
+            strides: list[int] = []
+            step = itemsize
+            for extent in reversed(shape):
+                strides.insert(0, step)
+                step *= extent
+            self.tallies.made[key] = Memory(
+                name,
+                space,
+                dtype,
+                tuple(shape),
+                tuple(strides),
+                itemsize,
+                base=(len(self.tallies.made) + 1) * ARRAY_GAP // 2,
+                contents=contents,
+                node=node,
+            )
+        return self.tallies.made[key]
+
+    def element(self, base: ast.expr, index: ast.expr) -> Value:
+        """Return the view that a subscript is, or an element of a tuple."""
+        value = self.value(base)
+        parts = [self.value(each) for each in index_parts(ast.Subscript(base, index, ast.Load()))]
+        if isinstance(value, View):
+            lanes = self.threads.lane_count
+            return subscript(value, parts, self.random, lanes, wraps=self.wraps)
+        if isinstance(value, tuple) and len(parts) == 1 and not isinstance(parts[0], np.ndarray):
+            try:
+                return value[parts[0]]
+            except (IndexError, TypeError):
+                return UNKNOWN
+        return UNKNOWN
+
+    def access(
+        self, node: ast.AST, view: View, *, is_store: bool = False, is_atomic: bool = False
+    ) -> None:
+        """Count an access of the lanes at work."""
+        if not self.active:
+            return
+        key = (node, is_store)
+        tally = self.tallies.accesses.get(key)
+        if tally is None:
+            text = ast.unparse(node)
+            where = self.unit.locate(node)
+            tally = self.tallies.accesses[key] = AccessTally(
+                view.memory, node, self.typed, text, where, is_store, is_atomic, view.itemsize
+            )
+        lanes = self.threads.lane_count
+        addresses = element_addresses(view, lanes)
+        tally.depends_on_data |= view.is_unknown
+        tally.is_uncertain |= self.uncertain > 0
+        mask = self.active.mask
+        tally.add(addresses, mask, self.threads, self.weight)
+        self.tallies.steps += self.weight
+        if self.pads and view.memory.space is Space.SHARED and not view.is_unknown:
+            for pad in PADS[1:]:
+                moved = padded_addresses(view, lanes, pad)
+                if moved is not None:
+                    tally.add_padded(pad, moved, mask, self.threads, self.weight)
