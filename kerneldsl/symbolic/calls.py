@@ -15,7 +15,7 @@ from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.creation import as_array, empty
 from kerneldsl.symbolic.dtypes import computing_dtype, dtype_name
-from kerneldsl.symbolic.printing import needs_floats
+from kerneldsl.symbolic.printing import is_condition, needs_floats
 from kerneldsl.symbolic.shifts import Access
 from kerneldsl.symbolic.systems import System
 
@@ -271,7 +271,7 @@ def _refuse_shifted(system: System, values: Mapping[str, Any], array: Any) -> No
 
 def _result_dtype(value: Any, values: Mapping[str, Any]) -> Any:
     """Return NumPy's dtype for a result."""
-    if isinstance(value, sympy.logic.boolalg.Boolean):
+    if is_condition(value):
         return np.dtype(bool)
     arrays = [each for each in values.values() if np.shape(each)]
     computed = np.dtype(computing_dtype(values.values(), needs_floats=needs_floats(value)))

@@ -74,9 +74,9 @@ def dtype_name(value: Any) -> str:
     """Return the name of the dtype of an array, a number or a kind of argument."""
     if isinstance(value, ArrayKind | ScalarKind):
         return value.dtype
-    if isinstance(value, bool | int | float | complex):
+    dtype = getattr(value, "dtype", None)  # np.float64 is a float, and has one
+    if dtype is None and isinstance(value, bool | int | float | complex):
         return {bool: "bool", int: "int64", float: "float64"}.get(type(value), "complex128")
-    dtype = getattr(value, "dtype", None)
     if dtype is None:
         raise ArgumentTypeError(
             f"an argument is {safe_repr(value)}",

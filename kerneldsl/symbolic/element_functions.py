@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from kerneldsl.kernels.decorators import func
 from kerneldsl.symbolic.dtypes import computing_dtype, dtype_name
 from kerneldsl.symbolic.equations import name_of
 from kerneldsl.symbolic.printing import Printer, needs_floats
@@ -28,8 +29,8 @@ def element_function(expression: Any, dtype: Any) -> Any:
 
     Returns
     -------
-    function
-        A plain one, which kernels and Python can call.
+    DeviceFunction
+        Plain Python can call it, too.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def element_function(expression: Any, dtype: Any) -> Any:
     symbols = sorted(expression.free_symbols, key=str)
     names = {each: name_of(each) for each in symbols}
     text = function_text("expression", names, [expression], casts=dtype is not None)
-    return written_function("expression", text, {**NAMESPACE, "dtype": dtype}, __name__)
+    return func(written_function("expression", text, {**NAMESPACE, "dtype": dtype}, __name__))
 
 
 def function_for(expression: Any, values: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ import sympy
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.symbolic.functions import CALLS, WHOLE
 
-__all__ = ["Printer", "needs_floats"]
+__all__ = ["Printer", "is_condition", "needs_floats"]
 
 # How tightly a text holds together: each is put into parentheses where one more is wanted.
 _CHOICE, _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(10)
@@ -31,6 +31,11 @@ class _Text(NamedTuple):
 
     def at(self, level: int) -> str:
         return self.text if self.level >= level else f"({self.text})"
+
+
+def is_condition(value: Any) -> bool:
+    """Return whether a value is a condition; to SymPy a symbol may be one, and is a number here."""
+    return isinstance(value, sympy.logic.boolalg.Boolean) and not value.is_Symbol
 
 
 def needs_floats(expression: Any) -> bool:
@@ -89,7 +94,7 @@ class Printer:
         if e.is_Symbol:
             name = self._name(e)
             return self._cast(name) if e in self._integers else _Text(name, _ATOM)
-        if isinstance(e, sympy.logic.boolalg.Boolean):
+        if is_condition(e):
             condition = self._condition(e)
             return self._cast(condition.text) if self._casts else condition
         if e.is_number and not e.args:

@@ -11,6 +11,7 @@ import sympy
 from kerneldsl.analysis.library_names import library_name, outside_value
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.symbolic.printing import is_condition
 from kerneldsl.symbolic.readings import Array, Reading, Shape, constant, operator_of
 from kerneldsl.symbolic.words import WHOLE_FUNCTIONS, function_called, intrinsic_called
 
@@ -75,7 +76,7 @@ class ValueReader:
     def _as_number(self, node: ast.AST, value: Any) -> Any:
         if isinstance(value, Array):
             return self._reading.number(value.name)
-        if isinstance(value, sympy.logic.boolalg.Boolean) and not isinstance(value, sympy.Symbol):
+        if is_condition(value):
             return sympy.Piecewise((1, value), (0, True))
         if not isinstance(value, sympy.Expr):
             self.refuse(node, f"{first_line(node)} is no number")
@@ -137,7 +138,7 @@ class ValueReader:
                     *(self._compared(node, op, *sides[n : n + 2]) for n, op in enumerate(ops))
                 )
         found = self.value(node)
-        if isinstance(found, sympy.logic.boolalg.Boolean) and not isinstance(found, sympy.Symbol):
+        if is_condition(found):
             return found
         return sympy.Ne(self._as_number(node, found), 0)
 
@@ -240,9 +241,7 @@ def either(test: Any, chosen: Any, other: Any) -> Any:
         return chosen
     if isinstance(chosen, tuple) and isinstance(other, tuple) and len(chosen) == len(other):
         return tuple(either(test, a, b) for a, b in zip(chosen, other, strict=True))
-    if isinstance(chosen, sympy.logic.boolalg.Boolean) and isinstance(
-        other, sympy.logic.boolalg.Boolean
-    ):
+    if is_condition(chosen) and is_condition(other):
         return sympy.ITE(test, chosen, other)
     return sympy.Piecewise((chosen, test), (other, True))
 

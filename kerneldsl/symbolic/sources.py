@@ -18,7 +18,7 @@ import sympy
 
 from kerneldsl.symbolic.boundaries import mirror, reflect, wrap
 from kerneldsl.symbolic.functions import NAMES_IN_TEXT, sign
-from kerneldsl.symbolic.printing import Printer
+from kerneldsl.symbolic.printing import Printer, is_condition
 from kerneldsl.symbolic.shifts import Access
 from kerneldsl.symbolic.systems import System
 
@@ -76,8 +76,7 @@ def value_lines(
     shared, rest = sympy.cse(values, symbols=fresh.numbered("t"))
     lines = []
     for symbol, value in shared:
-        is_condition = isinstance(value, sympy.logic.boolalg.Boolean)
-        text = printer.condition(value) if is_condition else printer.text(value)
+        text = printer.condition(value) if is_condition(value) else printer.text(value)
         lines.append(f"{symbol.name} = {text}")
         names[symbol] = symbol.name
     return lines, [printer.text(value) for value in rest]
@@ -131,7 +130,7 @@ class _KernelText:
             return found[e]
 
         def walk(e: Any) -> Any:
-            if not e.args or isinstance(e, sympy.logic.boolalg.Boolean):
+            if not e.args or is_condition(e):
                 return e
             if e.free_symbols and e.free_symbols <= numbers and isinstance(e, sympy.Expr):
                 is_sign = e.is_Mul and len(e.args) == 2 and e.args[0] == -1 and e.args[1].is_Symbol

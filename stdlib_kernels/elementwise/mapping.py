@@ -95,7 +95,7 @@ def _function(f: Any, arrays: Sequence[Any]) -> Any:
     sympy = sys.modules.get("sympy")
     if sympy is None or not isinstance(f, sympy.Basic):
         return function_of("f", f)
-    names = sorted(map(str, f.free_symbols))
+    names = sorted(str(each) for each in f.free_symbols)  # map is the function above
     if len(names) != len(arrays):
         raise ArgumentValueError(
             f"the expression has the symbols {', '.join(names) or 'of none'}, and there "

@@ -161,6 +161,9 @@ def test_expressions_of_sympy(call, rng):
     x, y = (random_array(rng, 50, "float64") for _ in range(2))
     got = call(elementwise.map, sympy.sin(a) ** 2 + b / 3, x, y)
     np.testing.assert_allclose(got, np.sin(x) ** 2 + y / 3, rtol=1e-12, atol=1e-15)
+    narrow = call(elementwise.map, sympy.sin(a) ** 2 + b / 3, x.astype("float32"), 2.0)
+    assert narrow.dtype == np.float32
+    np.testing.assert_allclose(narrow, np.sin(x) ** 2 + 2 / 3, rtol=1e-5, atol=1e-6)
     with pytest.raises(ArgumentValueError, match="has the symbols a, b, and there are 1 arrays"):
         elementwise.map(a + b, x)
 

@@ -169,6 +169,13 @@ def test_a_second_derivative_and_a_mixed_one():
     assert kd.derivative(lambda x: (x * x, 1 / x), "x")(2.0) == (4.0, -0.25)
 
 
+def test_a_choice_of_two_parameters():
+    def chosen(x, a):
+        return x if x > 0.5 else a
+
+    assert [kd.derivative(chosen, "x")(x, 3.0) for x in (1.0, 0.0)] == [1, 0]
+
+
 def test_expressions_are_differentiated_as_they_are():
     i = sympy.Symbol("i", integer=True)
     u, v, out = map(sympy.IndexedBase, ("u", "v", "out"))

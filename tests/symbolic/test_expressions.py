@@ -73,6 +73,7 @@ _DTYPES = [
     (A**2 - B, ("uint64", "uint64"), "uint64"),
     (2 * A + B, ("bool", "bool"), "int64"),
     (A > B, ("float32", "float32"), "bool"),
+    (A, ("float32",), "float32"),
 ]
 
 
@@ -80,13 +81,13 @@ _DTYPES = [
 def test_results_have_numpys_dtype(computing, rng, case):
     expression, dtypes, wanted = case
     made = kd.from_expression(expression)
-    a, b = (rng.integers(0, 2 if d == "bool" else 9, 33).astype(d) for d in dtypes)
-    got = made(a, b)
+    arrays = tuple(rng.integers(0, 2 if d == "bool" else 9, 33).astype(d) for d in dtypes)
+    got = made(*arrays)
     assert got.dtype == wanted
     wide = "float64" if wanted.startswith("float") else None
     with np.errstate(over="ignore"):
-        expected = sympy.lambdify((A, B), expression, "numpy")(
-            *(x.astype("int64" if x.dtype == bool else wide or x.dtype) for x in (a, b))
+        expected = sympy.lambdify((A, B)[: len(dtypes)], expression, "numpy")(
+            *(x.astype("int64" if x.dtype == bool else wide or x.dtype) for x in arrays)
         )
     np.testing.assert_allclose(
         got.astype("float64"),
@@ -98,7 +99,8 @@ def test_results_have_numpys_dtype(computing, rng, case):
 @pytest.mark.full
 def test_a_number_of_python_does_not_widen(computing):
     made = kd.from_expression(sympy.Eq(OUT[IX], S * U[IX]))
-    assert made(np.ones(3, "float32"), 0.1).dtype == np.float32
+    for number in (0.1, np.float64(0.1), np.float16(0.1), np.array(0.1)[()]):
+        assert made(np.ones(3, "float32"), number).dtype == np.float32
     # Of integers it is no integer.
     np.testing.assert_allclose(made(np.array([1, 2]), 0.25), [0.25, 0.5])
 
