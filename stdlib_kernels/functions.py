@@ -83,6 +83,10 @@ kerneldsl.errors.ArgumentError
     Where a parameter is none that the distribution has, or `out` does not fit.""",
     "drawn errors": """kerneldsl.errors.ArgumentError
     Where a parameter is none that the distribution has.""",
+    "gradient": """grad : array
+    The gradient by the result, of float32, float64, float16 or bfloat16, of any layout.""",
+    "gradient errors": """kerneldsl.errors.ArgumentError
+    Where the arrays do not fit, or there is no such axis.""",
     "filtered": """x : array
     NumPy's, a device array, or one of another library; of any layout. Integers or floats.""",
     "border": """mode : str

@@ -120,9 +120,31 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
 
 @library_function
 def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
-    """Return the gradient by the input of `log_softmax`: ``grad - exp(y) * sum(grad)``.
+    """Return the gradient by the input of `log_softmax`.
 
-    Parameters and errors are those of `softmax_backward`.
+    Parameters
+    ----------
+    {gradient}
+    y : array
+        The result, of `grad`'s shape, dtype and kind.
+    axis : int
+        That of the call of `log_softmax`.
+
+    Returns
+    -------
+    array
+        ``grad - exp(y) * sum(grad)``, of `y`'s shape, dtype and kind.
+
+    Raises
+    ------
+    {gradient errors}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import log_softmax_backward
+    >>> log_softmax_backward(np.array([1.0, -1.0]), np.log([0.5, 0.5])).tolist()
+    [1.0, -1.0]
     """
     return _launched(of_softmax, grad, y, axis, is_log=True)
 
@@ -141,8 +163,10 @@ def layer_norm_backward(
         The input, of `grad`'s shape, dtype and kind.
     weight : array of shape (n,), optional
         The weights of the call; ones by default.
-    axis, eps
-        Those of the call.
+    axis : int
+        That of the call.
+    eps : float
+        That of the call.
 
     Returns
     -------
@@ -154,6 +178,14 @@ def layer_norm_backward(
     ------
     kerneldsl.errors.ArgumentError
         Where the arrays do not fit, or there is no such axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import layer_norm_backward
+    >>> found = layer_norm_backward(np.ones((4, 2)), np.array([[1.0, 3.0]] * 4), eps=0.0)
+    >>> [each.tolist() for each in found[1:]]
+    [[-4.0, 4.0], [4.0, 4.0]]
     """
     made = _of_norm(grad, x, weight, axis, eps, is_centred=True)
     plain = layer_norm(x, axis=axis, eps=eps)
@@ -166,7 +198,33 @@ def rms_norm_backward(
 ) -> Any:
     """Return the gradients by the input and the weights of `rms_norm`.
 
-    Parameters and errors are those of `layer_norm_backward`; `eps` is by default `rms_norm`'s.
+    Parameters
+    ----------
+    {gradient}
+    x : array
+        The input, of `grad`'s shape, dtype and kind.
+    weight : array of shape (n,), optional
+        The weights of the call; ones by default.
+    axis : int
+        That of the call.
+    eps : float, optional
+        That of the call, with `rms_norm`'s default.
+
+    Returns
+    -------
+    tuple of arrays
+        As `layer_norm_backward`, without a bias.
+
+    Raises
+    ------
+    {gradient errors}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import rms_norm_backward
+    >>> rms_norm_backward(np.ones(2), np.array([3.0, 3.0]), eps=0.0)[1].tolist()
+    [1.0, 1.0]
     """
     made = _of_norm(grad, x, weight, axis, eps, is_centred=False)
     plain = rms_norm(x, axis=axis, eps=eps)
