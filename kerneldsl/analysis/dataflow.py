@@ -18,10 +18,10 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar
 
 from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["Branching", "Dataflow", "Frame", "Loop"]
 

@@ -10,8 +10,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
+from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = ["Key"]

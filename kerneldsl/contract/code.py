@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.analysis.traits import KernelTraits
@@ -17,6 +16,7 @@ from kerneldsl.contract.options import DEFAULT_OPTIONS, CompileOptions
 from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
+from kerneldsl.utilities.cached_property import cached_property
 
 if TYPE_CHECKING:
     from kerneldsl.contract.native import NativeEntry

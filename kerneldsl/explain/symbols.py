@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from kerneldsl.explain.reaching import Given, Reaching
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind
+from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = [
     "Expression",

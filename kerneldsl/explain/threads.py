@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from kerneldsl.contract import Dim3
 from kerneldsl.explain.requests import WARP_LANES
+from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["MAX_LANES", "Threads"]
 

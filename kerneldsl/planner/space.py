@@ -12,12 +12,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from kerneldsl.contract import Dim3
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["Member", "Space"]

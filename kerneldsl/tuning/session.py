@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cached_property
 from typing import Any
 
 from kerneldsl.cache.reasons import UncacheableError
@@ -31,6 +30,7 @@ from kerneldsl.tuning.measuring import Stopwatch
 from kerneldsl.tuning.options import TuningOptions
 from kerneldsl.tuning.progress import ProgressBar
 from kerneldsl.tuning.report import TunedPlan
+from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["Session", "plan_of"]
 

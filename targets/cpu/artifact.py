@@ -8,7 +8,7 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import (
@@ -20,6 +20,7 @@ from kerneldsl.contract import (
     Specialization,
 )
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
+from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, Compiled
 from targets.cpu.fault_text import Description, describe_launch
 from targets.cpu.faults import raise_incomplete, raise_recorded

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from kerneldsl.language.element_types import element_name
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, format_signature
 from kerneldsl.language.records import record_name
+from kerneldsl.utilities.cached_property import cached_property
 from tests.support.arrays import assert_same_bits, assert_within_ulp, poisoned
 from tests.support.python_kernels import simulate, simulate_forall, unit_of
 

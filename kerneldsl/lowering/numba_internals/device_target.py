@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -39,6 +38,7 @@ from kerneldsl.lowering.numba_internals.device_functions import (
     compiled_for,
 )
 from kerneldsl.lowering.numba_internals.moved import overriding
+from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["Device", "DeviceContext", "DeviceDescriptor", "Registry", "load_array_functions"]
 

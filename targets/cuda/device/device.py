@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Device, MemoryType
+from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import (
     ARCHITECTURES,

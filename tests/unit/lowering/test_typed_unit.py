@@ -16,6 +16,7 @@ from kerneldsl.errors import ArgumentValueError, KernelTypingError
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.typed_unit import Operation, TypedUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.language.types import (
     BOOL,
@@ -67,7 +68,7 @@ def plain_inference(
     """Numba's types of a function's variables as targets compile it, and the lines it keeps."""
     function = session._functions[unit.unit]
     tree = DropExceptions()(unit.unit.tree)
-    plain = build_function(tree, unit.unit.name, function.__globals__, unit.unit.filename)
+    plain = build_function(tree, unit.unit.name, _as_written(function), unit.unit.filename)
     arguments = tuple(map(_numba_type, unit.arguments))
     pipeline = InferenceOnly(
         contexts.typing_context, contexts.target_context, None, arguments, None, kernel_flags(), {}
@@ -79,6 +80,12 @@ def plain_inference(
             found[name.partition(".")[0]].add(str(value_type(each)))
     blocks = pipeline.state.func_ir.blocks.values()
     return found, {statement.loc.line for block in blocks for statement in block.body}
+
+
+def _as_written(function: Any) -> dict[str, Any]:
+    """A function's globals, by the user's names those that were renamed when it was built."""
+    outside = f"{RESERVED_PREFIX}outside_"
+    return {name.removeprefix(outside): each for name, each in function.__globals__.items()}
 
 
 def _numba_type(found: Any) -> Any:

@@ -8,7 +8,6 @@ single- and double-precision functions.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import mpmath
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["FUNCTIONS", "Function", "edges", "errors", "exact", "results", "sampled"]
 
@@ -54,7 +54,7 @@ class Function:
         """How many arguments it takes."""
         return 1 if self.more_limits is None else 2
 
-    @functools.cached_property
+    @cached_property
     def kernel(self) -> kd.Kernel:
         """A kernel that maps the function over an array."""
         function = self.spelled
