@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property  # noqa: TID251 -- what Numba has
 from types import CellType, FunctionType
 from typing import Any
 
 from kerneldsl.cache.reasons import UncacheableError
-from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.modules import imported
 
