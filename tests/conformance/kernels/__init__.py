@@ -53,6 +53,7 @@ from tests.conformance.kernels import (
     vectors,
     warp_loops,
     warps,
+    widened,
 )
 from tests.support.cases import Case
 
@@ -85,6 +86,7 @@ CASES: list[Case] = [
     *ptx_words.CASES,
     *warps.CASES,
     *groups.CASES,
+    *widened.CASES,
     *chains.CASES,
     *grid_barriers.CASES,
     *lanes.CASES,

@@ -104,8 +104,16 @@ class Posted(types.Type):
         super().__init__(name=f"Posted{arguments}")
 
     def unify(self, typingctx: Any, other: Any) -> Any:
-        """Return where two ways meet, the type of which anything is known."""
-        return self if self.arguments else other
+        """Return where two ways meet, the type of which anything is known.
+
+        What is known of arguments grows while Numba infers types: a variable that is an int32 at
+        first may be an int64 by the loop behind it.
+        """
+        if not (self.arguments and isinstance(other, Posted) and other.arguments):
+            return self if self.arguments else other
+        pairs = zip(self.arguments, other.arguments, strict=True)
+        arguments = tuple(typingctx.unify_pairs(*pair) for pair in pairs)
+        return None if None in arguments else Posted(arguments)
 
 
 register_model(Posted)(models.OpaqueModel)
