@@ -22,6 +22,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.utilities.tracebacks import passes_on
 from stdlib_kernels.overlap import may_overlap
 from stdlib_kernels.recorded import NotKnown, Recorded, number_values
 
@@ -116,6 +117,7 @@ class Repeated:
                 return None
         return key, arrays
 
+    @passes_on
     def call(
         self, key: Any, arrays: list[Any], args: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
