@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.contract import Compiler, Device, Dim3, Resources, Specialization
+from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.explain.accesses import report_access
 from kerneldsl.explain.arguments import read_given
 from kerneldsl.explain.arithmetic import divergence, double_arithmetic, integer_division
@@ -39,6 +41,10 @@ _ARCH = "sm_90"
 
 def explained_device(target: str, arch: str | None) -> Device:
     """Return the device that a launch is explained for: one that is there, or a described one."""
+    if arch is not None and type(arch) is not str:
+        raise ArgumentTypeError(
+            f"arch is {safe_repr(arch)}", value=arch, limit='An architecture is a str as "sm_90"'
+        )
     here = get_target(target).devices()
     return here[0] if arch is None and here else get_target(target).described(arch or _ARCH)
 

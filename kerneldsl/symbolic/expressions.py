@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.errors import ToolMissingError
+from kerneldsl.errors import ArgumentTypeError, ToolMissingError
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.decorators import kernel
 from kerneldsl.symbolic.element_kernels import ElementKernel
 from kerneldsl.utilities.tracebacks import shorten_errors
@@ -110,8 +111,10 @@ def from_expression(
     array([1., 2., 1., 0.])
     """
     check_sympy()
+    from kerneldsl.symbolic.given import read_name
     from kerneldsl.symbolic.systems import read_system
 
+    name = read_name(name)
     system = read_system(
         expressions,
         ndim=ndim,
@@ -138,7 +141,15 @@ class ExpressionKernel(ElementKernel):
     def __init__(self, system: System, name: str, options: Mapping[str, Any]) -> None:
         from kerneldsl.symbolic.printing import needs_floats
         from kerneldsl.symbolic.sources import NAMESPACE, kernel_text
+        from kerneldsl.symbolic.systems import System
 
+        if type(system) is not System:
+            raise ArgumentTypeError(
+                f"a kernel of expressions cannot be made of {safe_repr(system)}",
+                value=system,
+                limit="Its system is what from_expression has read",
+                remedy="Call kd.from_expression with the expressions",
+            )
         text = kernel_text(system, name)
         function = written_function(name, text, NAMESPACE, __name__)
         function.__doc__ = system.text()

@@ -18,6 +18,8 @@ __all__ = ["Printer", "is_condition", "needs_floats"]
 
 # How tightly a text holds together: each is put into parentheses where one more is wanted.
 _CHOICE, _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(10)
+#: Bits of an integer constant: as many as the integers have that a float64 reaches.
+_MOST_BITS = 1024
 _HALF = sympy.Rational(1, 2)
 #: Reciprocals, and what of.
 _RECIPROCALS = {"sec": "cos", "csc": "sin", "cot": "tan", "sech": "cosh", "csch": "sinh"} | {
@@ -135,6 +137,12 @@ class Printer:
                 value=str(e),
                 limit="Kernels of expressions compute with real numbers",
                 remedy="Give the real and the imaginary part as two expressions",
+            )
+        if e.is_Integer and int(e).bit_length() > _MOST_BITS:
+            raise ArgumentValueError(
+                f"the expression holds an integer of {int(e).bit_length()} bits",
+                value=None,
+                limit=f"Constants have at most {_MOST_BITS} bits, as the largest float64 has",
             )
         if e < 0:
             return _Text(f"-{self._constant(-e).text}", _SIGN)

@@ -12,12 +12,16 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.symbolic.boundaries import MODES
 from kerneldsl.symbolic.equations import axes_of, name_of, read_equations, result_name, with_indices
+from kerneldsl.symbolic.given import (
+    MAX_RANK,
+    read_parameters,
+    read_rank,
+    read_steps,
+    read_value_beyond,
+)
 from kerneldsl.symbolic.shifts import Access, read_index
 
 __all__ = ["Output", "System", "read_system"]
-
-#: Axes of a launch.
-_MAX_RANK = 3
 
 
 class Output(NamedTuple):
@@ -105,22 +109,23 @@ def read_system(
     steps: Mapping[Any, Any] | None = None,
 ) -> System:
     """Read what :func:`kerneldsl.from_expression` is given."""
-    equations = with_indices(list(read_equations(expressions)), steps or {})
+    rank, order, beyond = read_rank(ndim), read_parameters(parameters), read_value_beyond(cval)
+    equations = with_indices(list(read_equations(expressions)), read_steps(steps))
     indexed = sorted(
         {each for _, right in equations for each in right.atoms(sympy.Indexed)},
         key=sympy.default_sort_key,
     )
     is_elementwise = not indexed and not any(isinstance(e, sympy.Indexed) for e, _ in equations)
     axes = (
-        sympy.symbols([f"i{n}" for n in range(ndim)], integer=True)
+        sympy.symbols([f"i{n}" for n in range(rank)], integer=True)
         if is_elementwise
         else axes_of([left for left, _ in equations], indexed)
     )
-    if not 1 <= len(axes) <= _MAX_RANK:
+    if not 1 <= len(axes) <= MAX_RANK:
         raise ArgumentValueError(
             f"the expressions are over {len(axes)} indices",
             value=tuple(map(str, axes)),
-            limit=f"A kernel runs over 1 to {_MAX_RANK} axes",
+            limit=f"A kernel runs over 1 to {MAX_RANK} axes",
         )
     reader = _Reader(tuple(axes), is_elementwise)
     outputs = tuple(
@@ -138,11 +143,11 @@ def read_system(
         tuple(axes),
         outputs,
         reader.accesses,
-        _in_order(reader, parameters),
+        _in_order(reader, order),
         reader.numbers,
         reader.extents,
         ("",) * len(axes),
-        float(cval),
+        beyond,
         is_elementwise,
     )
     return _with_boundary(system, boundary)
@@ -257,8 +262,13 @@ def _in_order(reader: _Reader, parameters: Sequence[Any] | None) -> tuple[str, .
 
 def _with_boundary(system: System, boundary: Any) -> System:
     rank = len(system.axes)
-    modes = (boundary,) * rank if boundary is None or isinstance(boundary, str) else tuple(boundary)
-    if len(modes) != rank or any(mode is not None and mode not in MODES for mode in modes):
+    modes: tuple[Any, ...] = ()
+    if boundary is None or type(boundary) is str:
+        modes = (boundary,) * rank
+    elif isinstance(boundary, list | tuple):
+        modes = tuple(boundary)
+    is_known = all(mode is None or (type(mode) is str and mode in MODES) for mode in modes)
+    if len(modes) != rank or not is_known:
         raise ArgumentValueError(
             f"boundary is {safe_repr(boundary)}",
             value=boundary,
