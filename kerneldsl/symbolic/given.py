@@ -1,4 +1,4 @@
-"""What :func:`kerneldsl.from_expression` is given beside the expressions, checked."""
+"""Checks of the arguments of :func:`kerneldsl.from_expression` beside the expressions."""
 
 from __future__ import annotations
 
