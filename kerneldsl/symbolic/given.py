@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-import math
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any
@@ -75,21 +74,20 @@ def read_parameters(parameters: Any) -> tuple[str | sympy.Symbol, ...] | None:
 
 def read_value_beyond(cval: Any) -> float:
     """Return the value that is read beyond an array's ends."""
-    try:
-        found = float(cval) if isinstance(cval, Real) else math.nan
-    except OverflowError:
-        raise ArgumentValueError(
-            "cval is an integer beyond the floats",
-            value=None,
-            limit="The value beyond the ends is a float64",
-        ) from None
     if not isinstance(cval, Real):
         raise ArgumentTypeError(
             f"cval is {safe_repr(cval)}",
             value=cval,
             limit="The value beyond the ends is a real number",
         )
-    return found
+    try:
+        return float(cval)
+    except OverflowError:
+        raise ArgumentValueError(
+            "cval is an integer beyond the floats",
+            value=None,
+            limit="The value beyond the ends is a float64",
+        ) from None
 
 
 def read_steps(steps: Any) -> dict[Any, Any]:

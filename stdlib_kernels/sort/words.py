@@ -30,7 +30,7 @@ class Order(NamedTuple):
     digit: Callable[[Any, Any, Any], Any]
     """A digit of that rank to the base of 256, by its number."""
     flip: Any
-    """What ranks are combined with by an exclusive or, so that code is the same for many orders."""
+    """The mask of an exclusive or with ranks, so that code is the same for many orders."""
     last: Any
     """A word of the highest rank that an element has."""
 
