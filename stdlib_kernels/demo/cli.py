@@ -138,7 +138,7 @@ def _print(report: dict[str, Any]) -> None:
     table.add_column("stage", no_wrap=True)
     for header in ("launches", "first call", "later", "Mpixel/s", "error", "allowed"):
         table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=True, min_width=len("differs"))
     for stage in report["stages"]:
         table.add_row(
             stage["stage"],

@@ -75,6 +75,7 @@ def test_members_of_a_space_are_tuned(
     print(report)
 
 
+@pytest.mark.measures
 def test_a_decorated_kernel_is_tuned_before_its_first_launch_with_a_cold_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ):

@@ -5,8 +5,8 @@ inputs that show it.
 
 References
 ----------
-PTX ISA, sections "Integer Arithmetic Instructions", "vote.sync", "match.sync", "redux.sync",
-"activemask" and "bar.warp.sync".
+PTX ISA, sections "Integer Arithmetic Instructions", "vote.sync", "match.sync" and "redux.sync";
+CUDA C++ Programming Guide, section "Warp Vote Functions", on the order of memory.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from targets.cuda.compile.ptx_text import read_header
-
-__all__ = ["cut_bytes_out", "let_signs_wrap", "rejoin_lanes", "work_around_ptxas"]
+__all__ = ["cut_bytes_out", "leave_unused_exchanges_out", "let_signs_wrap", "work_around_ptxas"]
 
 #: A store of bytes: all before the address, the address, and a register or some in braces.
 _STORE_OF_BYTES = re.compile(r"^(\s*(?:@!?%\w+ )?)(st\.[\w.:]*b8\s+\[[^]]+\], )([^;]+);", re.M)
@@ -31,22 +29,16 @@ _OF_FLOATS = re.compile(
 _MOVE = re.compile(r"^\s*mov\.b(?:16|32|64)\s+(%\w+), (%\w+);", re.M)
 _SIGN = re.compile(r"^(\s*)(neg|abs)\.s16(\s+)(%\w+), (%\w+);", re.M)
 
-#: An exchange of a warp by a mask in a register: all before that register, and the register.
+#: An exchange of a warp: its results, one or two.
 _EXCHANGE = re.compile(
-    r"^\s*(?:vote\.sync|match\.a(?:ny|ll)\.sync|redux\.sync)[\w.]*\s[^;]*, (%\w+);$", re.M
+    r"^\s*(?:vote\.sync|match\.a(?:ny|ll)\.sync|redux\.sync)[\w.]*\s+(%[\w|%]+),[^;]*;$"
 )
-_NUMBER = re.compile(r"^\s*mov\.[bus]32\s+(%\w+), -?\w+;$", re.M)
-#: What an instruction writes: a register, or several.
-_WRITTEN = re.compile(r"^\s*(?:@!?%\w+ )?[a-z][\w.:]*\s+(\{[^}]*\}|%[\w|%]+)", re.M)
-_ACTIVE_LANES = re.compile(r"^\s*activemask\.b32\s+(%\w+);$")
-#: The first architecture whose lanes go by themselves.
-_APART_SINCE = 70
-_ACTIVE_LANES_SINCE = (6, 2)
+_REGISTER = re.compile(r"%\w+")
 
 
 def work_around_ptxas(ptx: str) -> str:
     """Write a module so that ptxas does what it says."""
-    return rejoin_lanes(cut_bytes_out(let_signs_wrap(ptx)))
+    return leave_unused_exchanges_out(cut_bytes_out(let_signs_wrap(ptx)))
 
 
 def let_signs_wrap(ptx: str) -> str:
@@ -113,48 +105,46 @@ def _cut_out(byte: str, value: str) -> str:
     return f"{converted}bfe.u32 {byte}, {wide}, 0, 8;"
 
 
-def rejoin_lanes(ptx: str) -> str:
-    """Bring the lanes together that have reached an exchange with a mask that is no constant.
+def leave_unused_exchanges_out(ptx: str) -> str:
+    """Remove exchanges of a warp of which no lane reads the result.
 
-    Lanes of several masks, as ``match.any.sync`` gives them, do it one mask after the other, and
-    ptxas (seen with 13.0, for sm_80 and later) brings them together only where the result is used.
-    It takes them for together in any case, so that loops of such a warp count once for each of its
-    parts in the registers that all lanes share. Lanes whose mask was just asked for have one mask.
+    LLVM keeps them. An exchange by a mask in a register is done by the lanes of one mask after
+    the other, and ptxas (seen with 13.0, for sm_80 and later) takes the lanes of all masks for
+    together behind it. Where it finds the result unused, it leaves out the exchange and what brings
+    them together, but not what takes them apart. An exchange orders no accesses to memory, so
+    nothing else is lost with it.
 
     Examples
     --------
-    >>> print(rejoin_lanes(".version 8.0\\n.target sm_90\\nredux.sync.add.s32 %r2, %r1, %r3;"))
-    .version 8.0
-    .target sm_90
-    { .reg .b32 %kd_lanes; activemask.b32 %kd_lanes;
-    redux.sync.add.s32 %r2, %r1, %r3;
-    bar.warp.sync %kd_lanes; }
+    >>> print(leave_unused_exchanges_out("{\\nredux.sync.add.s32 %r2, %r1, %r3;\\nret;\\n}"))
+    {
+    ret;
+    }
     """
-    header = read_header(ptx)
-    if _EXCHANGE.search(ptx) is None or header is None or header[0] < _ACTIVE_LANES_SINCE:
+    if not any(name in ptx for name in ("vote.sync", "match.a", "redux.sync")):
         return ptx
-    if int("".join(filter(str.isdigit, header[1]))) < _APART_SINCE:
-        return ptx
-    written = _WRITTEN.findall(ptx)
-    writes = Counter(register for each in written for register in re.findall(r"%\w+", each))
-    numbers = {register for register in _NUMBER.findall(ptx) if writes[register] == 1}
-    lines = []
-    just_active = set[str]()
-    for line in ptx.split("\n"):
+    lines = ptx.split("\n")
+    kept: list[str] = []
+    while lines:
+        # Registers are numbered anew in each function, which ends with a brace in the first column.
+        length = lines.index("}") + 1 if "}" in lines else len(lines)
+        kept += _with_used_exchanges(lines[:length])
+        del lines[:length]
+    return "\n".join(kept)
+
+
+def _with_used_exchanges(function: list[str]) -> list[str]:
+    """Return a function's lines without unused exchanges, nor those that only these have read."""
+    seen = Counter(register for line in function for register in _REGISTER.findall(line))
+
+    def is_unused(line: str) -> bool:
         exchange = _EXCHANGE.match(line)
-        if exchange is not None and exchange[1] not in just_active | numbers:
-            lines += [
-                "{ .reg .b32 %kd_lanes; activemask.b32 %kd_lanes;",
-                line,
-                "bar.warp.sync %kd_lanes; }",
-            ]
-            continue
-        if (active := _ACTIVE_LANES.match(line)) is not None:
-            just_active.add(active[1])
-        elif line.endswith(":") or "bra" in line:  # lanes may come and go
-            just_active.clear()
-        lines.append(line)
-    return "\n".join(lines)
+        return exchange is not None and all(
+            seen[result] == 1 for result in _REGISTER.findall(exchange[1])
+        )
+
+    used = [line for line in function if not is_unused(line)]
+    return used if len(used) == len(function) else _with_used_exchanges(used)
 
 
 def _written_otherwise(found: re.Match[str]) -> str:
