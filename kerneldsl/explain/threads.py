@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kerneldsl.contract import Dim3
 from kerneldsl.explain.requests import WARP_LANES
+from kerneldsl.planner.work import SECTOR_BYTES
 from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["MAX_LANES", "Threads"]
@@ -20,6 +21,9 @@ __all__ = ["MAX_LANES", "Threads"]
 MAX_LANES = 1 << 15
 #: Blocks of an edge of the grid that stand for all of them, at most.
 _EDGE_BLOCKS = 4
+#: After so many blocks along x their bytes begin at the same place of a sector again, whatever
+#: whole number of bytes a block is further than the one before.
+_PERIOD = SECTOR_BYTES
 _SEED = 20_161
 
 
@@ -48,7 +52,8 @@ class Threads:
 
         All of them where they have no more than `max_lanes` lanes. Else the first, the last and
         inner places along each axis, so that each block of an edge stands for that edge; inner ones
-        are drawn at random, the same at each call.
+        are drawn at random, the same at each call, and equally from each place in a sector that
+        blocks may begin at.
         """
         lanes = -(-math.prod(block_dim) // WARP_LANES) * WARP_LANES
         most = max(1, max_lanes // lanes)
@@ -65,9 +70,11 @@ class Threads:
             count = math.prod(map(len, stratum))
             is_last = number == len(strata) - 1
             wanted = max(1, most - sum(len(each) for each in found)) if is_last else edge
-            chosen = _draw(stratum, min(count, wanted), random)
-            found.append(chosen)
-            weights.append(np.full(len(chosen), count / len(chosen)))
+            for part in _phases(stratum, min(count, wanted)):
+                share = math.prod(map(len, part))
+                chosen = _draw(part, min(count, wanted) * share // count or 1, random)
+                found.append(chosen)
+                weights.append(np.full(len(chosen), share / len(chosen)))
         return cls(block_dim, grid_dim, np.concatenate(found), np.concatenate(weights))
 
     @classmethod
@@ -139,6 +146,14 @@ def _pieces(extent: int) -> list[range]:
     return [piece for piece in pieces if len(piece)]
 
 
+def _phases(stratum: tuple[range, ...], wanted: int) -> list[tuple[range, ...]]:
+    """Cut a box by where in a period its blocks lie along x, if each part can have some blocks."""
+    x, *others = stratum
+    if wanted < _PERIOD or len(x) < _PERIOD:
+        return [stratum]
+    return [(x[phase::_PERIOD], *others) for phase in range(_PERIOD)]
+
+
 def _draw(stratum: tuple[range, ...], count: int, random: np.random.Generator) -> NDArray[np.int64]:
     """Draw different places of a box."""
     shape = tuple(map(len, stratum))
@@ -148,5 +163,6 @@ def _draw(stratum: tuple[range, ...], count: int, random: np.random.Generator) -
     chosen = random.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     parts = np.unravel_index(chosen, shape)
     return np.stack(
-        [part + piece.start for part, piece in zip(parts, stratum, strict=True)], axis=1
+        [piece.start + part * piece.step for part, piece in zip(parts, stratum, strict=True)],
+        axis=1,
     )

@@ -219,6 +219,31 @@ def by_grid(a, out):
         out[y, x] = a[y, x] + a[y, 0]
 
 
+@pytest.mark.parametrize("block", [100, 36, 260])
+def test_blocks_that_begin_anywhere_in_a_sector_are_equally_many(block):
+    count = 1_000_003
+    x, out = np.ones(2 * count, np.float32), np.zeros(count, np.float32)
+    found = strided.explain(
+        x, out, 1, 0, count, block=block, grid=-(-count // block), arch="sm_90", occupancy=False
+    )
+    lanes = np.arange(count)
+    warps = lanes // block * (block // 32 + 1) + lanes % block // 32
+    expected = len(np.unique(np.stack([warps, lanes // 8]), axis=1)[0])
+    assert found.is_sampled
+    for access in found.accesses:
+        assert access.sectors == pytest.approx(expected, rel=1e-4)
+
+
+def test_device_memory_is_read_in_pairs_of_sectors_and_written_in_single_ones():
+    count = 1 << 10
+    for stride, each in (1, 4), (3, 12), (16, 64), (33, 64):
+        x, out = np.ones(stride * count, np.float32), np.zeros(stride * count, np.float32)
+        loads = strided.explain(x, out, stride, 0, count, block=128, grid=8, arch="sm_90")
+        assert loads.dram_read_bytes == each * count
+        written = next(array for array in loads.arrays if array.name == "out").written_bytes
+        assert written == 4 * count
+
+
 def test_an_extent_runs_its_last_axis_along_x():
     """A launch over an extent has the counts of a guarded launch by grid and block."""
     args = np.zeros((19, 45), np.float32), np.zeros((19, 45), np.float32)

@@ -42,12 +42,23 @@ def test_counters_are_read_by_launch(benchmark, monkeypatch):
 
 
 def test_misses_are_named(benchmark):
-    case = next(case for case in benchmark.CASES if case.name == "stride 8")
     one = dict.fromkeys(benchmark._COUNTERS, 4.0)
-    assert benchmark.misses(case, one, one) == []
-    assert benchmark.misses(case, one, {**one, "load sectors": 5.0}) == ["sectors/load"]
-    assert benchmark.misses(case, one, {**one, "dram read bytes": 4.1}) == []
-    assert benchmark.misses(case, one, {**one, "dram read bytes": 8.0}) == ["DRAM read"]
+
+    def found(name, **counts):
+        case = next(case for case in benchmark.CASES if case.name == name)
+        return benchmark.misses(
+            case, one, {**one, **{k.replace("_", " "): v for k, v in counts.items()}}
+        )
+
+    assert found("stride 8") == {}
+    assert found("stride 8", load_sectors=5.0) == {"sectors/load": ""}
+    assert found("stride 8", dram_read_bytes=4.1) == {}
+    assert found("stride 8", dram_read_bytes=8.0) == {"DRAM read": ""}
+    assert "compiler" in found("tiled matmul", shared_load_wavefronts=3.0)["wavefronts, loads"]
+
+
+def test_reasons_are_of_what_is_compared(benchmark):
+    assert all(benchmark._TOLD.keys() >= case.because.keys() for case in benchmark.CASES)
 
 
 @pytest.mark.full
