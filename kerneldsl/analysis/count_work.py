@@ -11,6 +11,7 @@ import ast
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, TypeAlias
 
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame
@@ -20,6 +21,7 @@ from kerneldsl.analysis.index_forms import (
     LOADED,
     UNIFORM,
     IndexForm,
+    either,
     is_crossed,
     offsets_of,
     operate,
@@ -221,7 +223,7 @@ class _Body(Dataflow[_Values]):
     def join(self, one: _Values, two: _Values) -> _Values:
         for name, value in one.items():
             known = two.get(name)
-            two[name] = value if known is None or known == value else LOADED
+            two[name] = value if known is None else either(value, known)
         return two
 
     def after(self, node: ast.If, state: _Values | None) -> _Values | None:
@@ -312,7 +314,7 @@ class _Body(Dataflow[_Values]):
                 self._expression(test)
                 first, second = self._expression(body), self._expression(other)
                 self._counter.operations += self._weight
-                return first if first == second else LOADED
+                return either(first, second)
             case ast.BoolOp(values=values) | ast.Tuple(elts=values) | ast.List(elts=values):
                 for each in values:
                     self._expression(each)
@@ -370,7 +372,7 @@ class _Body(Dataflow[_Values]):
             return found[0]
         if name in _SINGLE_OPERATIONS:
             self._counter.operations += self._weight * max(len(node.args) - 1, 0)
-            return found[0] if name in ("min", "max") and found else UNIFORM
+            return reduce(either, found) if name in ("min", "max") and found else UNIFORM
         if name == "sqrt":
             self._counter.divisions += self._weight
         else:

@@ -16,6 +16,7 @@ __all__ = [
     "UNIFORM",
     "IndexForm",
     "Pattern",
+    "either",
     "is_crossed",
     "offsets_of",
     "operate",
@@ -116,6 +117,29 @@ def operate(
         case ast.Mod() | ast.BitAnd() if second.is_uniform:
             return first  # contiguous, piece by piece
     return UNIFORM if first.is_uniform and second.is_uniform else LOADED
+
+
+def either(first: IndexForm, second: IndexForm) -> IndexForm:
+    """Return what is known of an integer that is the one for some threads, for others the other.
+
+    Where an array's ends are looked after, few threads have the end itself: ``i - 1 if i > 0 else
+    n - 1`` and ``min(i + 1, n - 1)`` go with the index.
+
+    Examples
+    --------
+    >>> x, end = IndexForm.axis(0), IndexForm(constant=99)
+    >>> either(end, x.plus(IndexForm(constant=-1))) == x.plus(IndexForm(constant=-1))
+    True
+    """
+    if first == second:
+        return first
+    if first.is_loaded or second.is_loaded:
+        return LOADED
+    if first.is_uniform and second.is_uniform:
+        return UNIFORM
+    if first.is_uniform or second.is_uniform:
+        return second if first.is_uniform else first
+    return first._replace(constant=None) if first.factors == second.factors else LOADED
 
 
 def pattern_of(index: Sequence[IndexForm]) -> tuple[Pattern, int | None]:

@@ -13,7 +13,7 @@ from kerneldsl.analysis.count_work import body_work
 from kerneldsl.contract import NO_PROMISES, ArrayPromises, Promises
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
-from kerneldsl.planner.work import Oriented, orient
+from kerneldsl.planner.work import Oriented, element_work, orient
 
 
 def scale(x, out):
@@ -35,6 +35,47 @@ def transpose(x, out):
 def shift(x, out):
     i, j, k = kd.grid(3)
     out[i, j, k] = x[i, j, k] + 1
+
+
+def around(x, out):
+    i, j = kd.grid(2)
+    n, m = x.shape
+    if i < n and j < m:
+        up = i - 1 if i > 0 else n - 1
+        right = 0 if j == m - 1 else j + 1
+        out[i, j] = x[up, j] + x[i, right]
+
+
+def around_in_branches(x, out):
+    i, j = kd.grid(2)
+    n, m = x.shape
+    if i < n and j < m:
+        up, right = n - 1, j
+        if i > 0:
+            up = i - 1
+        if j < m - 1:
+            right = j + 1
+        out[i, j] = x[up, j] + x[i, right]
+
+
+def up_to_the_end(x, out):
+    i, j = kd.grid(2)
+    n, m = x.shape
+    if i < n and j < m:
+        out[i, j] = x[max(0, i - 1), j] + x[i, min(m - 1, j + 1)]
+
+
+def inner(x, out):
+    i, j = kd.grid(2)
+    n, m = x.shape
+    if 0 < i < n and j < m - 1:
+        out[i, j] = x[i - 1, j] + x[i, j + 1]
+
+
+def looked_up(x, out):
+    i, j = kd.grid(2)
+    if i < x.shape[0] and j < x.shape[1]:
+        out[i, j] = x[i, j if j > 0 else int(x[i, 0])]
 
 
 def _orient(
@@ -99,3 +140,18 @@ def test_fortran_order_is_planned_as_its_transpose() -> None:
     assert plans[0].grid_dim == plans[1].grid_dim
     assert plans[0].block_dim == plans[1].block_dim
     assert plans[0].mapping.items == plans[1].mapping.items
+
+
+@pytest.mark.parametrize("kernel", [around, around_in_branches, up_to_the_end])
+def test_ends_are_few(kernel: Callable[..., Any]) -> None:
+    """What an index is at the ends of an array does not make its accesses scattered."""
+    kinds = parse_signature("f4[:, ::1], f4[:, ::1]")
+    found, plain = (element_work(body_work(make_unit(each)), kinds) for each in (kernel, inner))
+    for name in ("read_bytes", "written_bytes", "scattered_bytes", "load_bytes", "loads", "arrays"):
+        if name != "arrays" or kernel is not around_in_branches:  # there j or j + 1 is read
+            assert getattr(found, name) == getattr(plain, name), name
+
+
+def test_what_memory_says_is_scattered() -> None:
+    kinds = parse_signature("f4[:, ::1], f4[:, ::1]")
+    assert element_work(body_work(make_unit(looked_up)), kinds).scattered_bytes > 0
