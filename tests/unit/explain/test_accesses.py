@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from tests.support.extent import examples
+from tests.support.extent import examples, full_beyond
 from tests.support.recorded import Counted, record
 
 
@@ -219,7 +219,7 @@ def by_grid(a, out):
         out[y, x] = a[y, x] + a[y, 0]
 
 
-@pytest.mark.parametrize("block", [100, 36, 260])
+@pytest.mark.parametrize("block", full_beyond([36, 100, 260], [100]))
 def test_blocks_that_begin_anywhere_in_a_sector_are_equally_many(block):
     count = 1_000_003
     x, out = np.ones(2 * count, np.float32), np.zeros(count, np.float32)
