@@ -17,6 +17,7 @@ from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
     from kerneldsl.contract.native import NativeEntry
@@ -102,7 +103,7 @@ class Specialization:
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(Shown):
     """Resources of a device that one compiled kernel takes.
 
     Parameters

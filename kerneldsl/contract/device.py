@@ -17,6 +17,7 @@ from kerneldsl.contract.limits import DeviceKind, DeviceLimits
 from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
     from kerneldsl.contract.code import Artifact, Executable
@@ -34,7 +35,7 @@ _SEED_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Device:
+class Device(Shown):
     """One device of a target, on which kernels run.
 
     An object of this very class says what a device is, and is compared by value. Targets make one

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kerneldsl.contract.info_fields import Applies, Field
 from kerneldsl.contract.limits import DeviceKind, DeviceLimits, Dim3
 from kerneldsl.errors import AttributeUnavailableError, KernelError
+from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
     from kerneldsl.contract.device import Device
@@ -18,7 +19,7 @@ __all__ = ["DeviceInfo", "DeviceLike"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DeviceInfo:
+class DeviceInfo(Shown):
     """Everything that can be known of a device.
 
     :func:`kerneldsl.devices` and :func:`kerneldsl.device_info` make them. A value can stand
@@ -315,11 +316,6 @@ class DeviceInfo:
         from kerneldsl.contract.info_display import as_text
 
         return as_text(self)
-
-    def _repr_html_(self) -> str:
-        from kerneldsl.contract.info_display import as_html
-
-        return as_html(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What reads live values belongs to this process and machine.

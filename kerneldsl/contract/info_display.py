@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract.info_fields import Field
 from kerneldsl.errors import AttributeUnavailableError
-from kerneldsl.utilities.formatting import format_bytes, html_table, text_table
+from kerneldsl.utilities.formatting import format_bytes, text_table
 
 if TYPE_CHECKING:
     from kerneldsl.contract.info import DeviceInfo
 
-__all__ = ["DEVICE_HEADERS", "as_html", "as_text", "device_row", "format_value", "known"]
+__all__ = [
+    "DEVICE_HEADERS",
+    "as_text",
+    "attribute_rows",
+    "device_row",
+    "format_value",
+    "known",
+    "short_rows",
+]
 
 #: Headers of a table of devices, but for their memory.
 DEVICE_HEADERS = ("device", "name", "kind", "arch", "processors", "bandwidth")
@@ -75,19 +83,23 @@ def format_value(field: Field[Any], value: Any) -> str:
 
 def as_text(info: DeviceInfo) -> str:
     """Return what one wants to know at a glance; reads nothing live."""
+    return text_table((str(info), ""), short_rows(info))
+
+
+def short_rows(info: DeviceInfo) -> list[tuple[str, str]]:
+    """Return the same as names and values."""
     fields = {f.name: f for f in info.fields(is_live=False)}
     shown = ((name, _text_of(info, fields[name])) for name in _SHORT if name in fields)
-    return text_table((str(info), ""), [row for row in shown if row[1] is not None])
+    return [(name, text) for name, text in shown if text is not None]
 
 
-def as_html(info: DeviceInfo) -> str:
-    """Return every attribute that is not live, and why one cannot be had."""
-    rows = (
+def attribute_rows(info: DeviceInfo) -> list[tuple[str, str, str]]:
+    """Return every attribute that is not live: name, summary, and its value or why it has none."""
+    return [
         (f.name, f.summary, text if text is not None else f"not available: {info.why(f.name)}")
         for f in info.fields(is_live=False)
         for text in [_text_of(info, f)]
-    )
-    return html_table(("attribute", "what it is", "value"), rows, f"{info} · {info.name}")
+    ]
 
 
 def known(info: DeviceInfo, name: str) -> Any:

@@ -11,6 +11,7 @@ from kerneldsl.errors import SourceLocation
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.roofline import Roofline
 from kerneldsl.planner.occupancy import Occupancy
+from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
     from kerneldsl.explain.formulas import Formulas
@@ -121,7 +122,7 @@ class ArrayTraffic(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Shown):
     """Explanation of a launch that was not run. Made by ``kernel.explain(…)``.
 
     Parameters

@@ -9,23 +9,44 @@ if TYPE_CHECKING:
     from kerneldsl.explain.accesses import AccessReport
     from kerneldsl.explain.explanation import Explanation
 
-__all__ = ["explanation_text", "short_number"]
+__all__ = [
+    "ACCESS_HEADERS",
+    "access_row",
+    "explanation_text",
+    "launch_lines",
+    "short_number",
+    "summary_lines",
+]
 
-_HEAD = ("line", "access", "memory", "stride", "requests", "sectors", "used", "wavefronts")
+ACCESS_HEADERS = ("line", "access", "memory", "stride", "requests", "sectors", "used", "wavefronts")
 _MARKS = {"exact": "", "estimate": " ~", "bound": " ≤"}
 
 
 def explanation_text(found: Explanation) -> str:
     """Return an explanation as text."""
+    rows = _table([ACCESS_HEADERS, *map(access_row, found.accesses)])
+    lines = [*launch_lines(found), "", *rows, "", *summary_lines(found)]
+    for finding in found.findings:
+        lines += ["", str(finding)]
+    return "\n".join(lines)
+
+
+def launch_lines(found: Explanation) -> list[str]:
+    """Return what is explained, and what was assumed of it."""
     threads = " × ".join(map(str, found.block_dim))
     blocks = " × ".join(map(str, found.grid_dim))
     lines = [f"{found.kernel}({found.signature}), {blocks} blocks of {threads}, {found.arch}"]
     if found.assumed:
         pairs = ", ".join(f"{name} = {value}" for name, value in found.assumed.items())
         lines.append(f"assumed: {pairs}")
-    lines += ["", *_table([_HEAD, *map(_row, found.accesses)]), ""]
+    return lines
+
+
+def summary_lines(found: Explanation) -> list[str]:
+    """Return what there is to say of the whole launch, a fact each."""
+    lines = []
     if any(each.certainty != "exact" for each in found.accesses):
-        lines += ["~ for evenly spread indices, ≤ for all threads that data may let do it", ""]
+        lines.append("~ for evenly spread indices, ≤ for all threads that data may let do it")
     lines.append(
         f"{short_number(found.flops())} flops; at least {short_number(found.dram_read_bytes)} "
         f"bytes read and {short_number(found.dram_written_bytes)} written; "
@@ -43,12 +64,11 @@ def explanation_text(found: Explanation) -> str:
         lines.append(found.occupancy.summary())
     if found.left_out:
         lines.append(f"not counted: what {', '.join(found.left_out)} access by themselves")
-    for finding in found.findings:
-        lines += ["", str(finding)]
-    return "\n".join(lines)
+    return lines
 
 
-def _row(access: AccessReport) -> tuple[str, ...]:
+def access_row(access: AccessReport) -> tuple[str, ...]:
+    """Return an access's row of a table below `ACCESS_HEADERS`."""
     is_global, is_shared = access.space == "global", access.space == "shared"
     return (
         str(access.where.lineno),

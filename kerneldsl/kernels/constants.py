@@ -20,6 +20,7 @@ from kerneldsl.kernels.launches import BoundLaunch, Launch, make_launch
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
+    from kerneldsl.contract import Artifact
     from kerneldsl.launch.dispatch import Dispatcher
     from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.launch.specialization_info import SpecializationInfo
@@ -154,6 +155,9 @@ class ParameterizedKernel(Kernel[Any, Any]):
         return tuple(
             info for each in tuple(self._kernels.values()) for info in each.specializations
         )
+
+    def _compiled(self) -> tuple[tuple[str, Artifact], ...]:
+        return tuple(made for each in tuple(self._kernels.values()) for made in each._compiled())
 
     def __reduce__(self) -> Any:
         from kerneldsl.kernels.pickling import reduce_function

@@ -19,10 +19,11 @@ from kerneldsl.utilities.like_function import LikeFunction
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.process_owned import CopiedAsItself
 from kerneldsl.utilities.public_names import public_names
+from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
-    from kerneldsl.contract import Dim3
+    from kerneldsl.contract import Artifact, Dim3
     from kerneldsl.kernels.launches import Launch
     from kerneldsl.language.kinds import Kind
     from kerneldsl.launch.dispatch import Dispatcher
@@ -296,7 +297,7 @@ def _are_plain(*values: Any) -> bool:
     return True
 
 
-class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Generic[P, R]):
+class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Shown, Generic[P, R]):
     """A function that runs on a device, once for each thread. Made by :func:`kerneldsl.kernel`.
 
     Launch it with ``kernel.forall(n)(…)`` or ``kernel[grid, block](…)``.
@@ -406,6 +407,10 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Gen
         """Compiled specializations of this kernel so far."""
         return self._dispatcher.infos()
 
+    def _compiled(self) -> tuple[tuple[str, Artifact], ...]:
+        """Return the target and the code of each specialization so far."""
+        return self._dispatcher.compiled()
+
     def __repr__(self) -> str:
         names = self.function.__code__.co_varnames[: self.function.__code__.co_argcount]
         count = len(self.specializations)
@@ -432,7 +437,7 @@ def _attributes_of(function: Any) -> dict[str, Any]:
     return found
 
 
-class DeviceFunction(LikeFunction, CopiedAsItself, Generic[P, R]):
+class DeviceFunction(LikeFunction, CopiedAsItself, Shown, Generic[P, R]):
     """A function that kernels call. Made by :func:`kerneldsl.func`; plain Python can call it, too.
 
     Attributes

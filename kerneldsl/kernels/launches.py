@@ -16,6 +16,7 @@ from kerneldsl.kernels.tunable import TunableLaunch
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
 from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.process_owned import ProcessOwned
+from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _MAX_TABLES = 4
 _MAX_SAMPLES = 100_000
 
 
-class Launch(TunableLaunch, ProcessOwned, Generic[P]):
+class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
     """A kernel with the shape of its launch: call it with the kernel's arguments.
 
     Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``. Type checkers compare the
@@ -288,7 +289,7 @@ class Launch(TunableLaunch, ProcessOwned, Generic[P]):
         return f"<launch of {name} with grid {shape.grid_dim}, block {shape.block_dim}>"
 
 
-class BoundLaunch(ProcessOwned):
+class BoundLaunch(ProcessOwned, Shown):
     """A launch with its arguments: call it without any. Made by :meth:`Launch.bind`.
 
     Attributes

@@ -84,6 +84,7 @@ class Dispatcher:
         self.state = self._states.current
         #: What has been compiled so far, for captured constants of any value.
         self.infos = self._states.infos
+        self.compiled = self._states.compiled
         self.is_debug = states.definition.options.debug
         #: Devices and reasons for which it was warned that the CPU takes over.
         self._announced: set[tuple[str, str]] = set()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerneldsl.contract import Dim3
+from kerneldsl.utilities.shown import Shown
 
 __all__ = ["SpecializationInfo"]
 
 
 @dataclass(frozen=True, slots=True)
-class SpecializationInfo:
+class SpecializationInfo(Shown):
     """One compiled form of a kernel, as ``kernel.specializations`` lists them.
 
     Parameters

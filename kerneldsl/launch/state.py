@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -185,6 +185,11 @@ class KernelState:
             for (target, compiled), seconds in tuple(self.compile_s.items())
         )
 
+    def compiled(self) -> tuple[tuple[str, Artifact], ...]:
+        """Return the target and the code of what has been compiled so far."""
+        keys = tuple(self.compile_s)
+        return tuple((key[0], made) for key in keys if (made := self.artifacts.get(key)))
+
 
 class KernelStates:
     """The states of one kernel.
@@ -275,10 +280,15 @@ class KernelStates:
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
         """Return what has been compiled so far, for captured constants and members of any value."""
-        every = dict.fromkeys((self, *self._members.values()))
-        return tuple(
-            info for each in every for state in tuple(each._states) for info in state.infos()
-        )
+        return tuple(info for state in self._every() for info in state.infos())
+
+    def compiled(self) -> tuple[tuple[str, Artifact], ...]:
+        """Return the target and the code of each of them."""
+        return tuple(made for state in self._every() for made in state.compiled())
+
+    def _every(self) -> Iterator[KernelState]:
+        for each in dict.fromkeys((self, *self._members.values())):
+            yield from tuple(each._states)
 
 
 def _is_same(captured: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kerneldsl.utilities.formatting import format_duration
+from kerneldsl.utilities.shown import Shown
 
 __all__ = ["Timing", "measure"]
 
@@ -16,7 +17,7 @@ _MAX_LAUNCHES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Shown):
     """Measured times of one launch.
 
     Parameters

@@ -23,6 +23,7 @@ from kerneldsl.placement.devices import device_of
 from kerneldsl.streams.current import stream_of
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.public_names import public_names
+from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors_of
 
 __all__ = ["DeviceArray", "make_array", "new_array"]
@@ -45,7 +46,7 @@ _INTERNAL = frozenset(
 
 
 @shorten_errors_of("fill", *_INTERNAL)
-class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators):
+class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
     """An array in the memory of one device.
 
     Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and their like. Kernels take it as
@@ -233,17 +234,6 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators):
         from kerneldsl.memory.display import format_array
 
         return format_array(self)
-
-    def _repr_html_(self) -> str:
-        rows = {
-            "shape": " × ".join(map(str, self.shape)) or "scalar",
-            "dtype": str(self.dtype),
-            "layout": {"C": "C contiguous", "F": "Fortran contiguous", "A": "strided"}[self.layout],
-            "bytes": f"{self.nbytes:,}",
-            "device": f"{self.device} ({self.device.name})",
-        }
-        cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows.items())
-        return f"<table><caption>DeviceArray</caption>{cells}</table>"
 
 
 def make_array(

@@ -7,7 +7,7 @@ capture: where the values cannot be read, it says why.
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import byte_bounds
 from kerneldsl.streams.order import is_capturing
 
-__all__ = ["format_array"]
+__all__ = ["ShownValues", "format_array", "shown_values"]
 
 #: A view that spans no more is copied with what lies between its elements.
 _MAX_SPAN_BYTES = 1 << 16
@@ -27,22 +27,48 @@ _MAX_AXES = 5
 def format_array(array: ArrayGeometry) -> str:
     """Return the repr of a device array."""
     name = type(array).__name__
+    found = shown_values(array, f"{name}(")
+    if found.text is not None:
+        shape = f", shape={array.shape}" if found.is_summary or not array.size else ""
+        return f"{name}({found.text}{shape}, dtype={array.dtype}, device={array.device})"
+    strides = "" if array.layout == "C" else f", strides={array.strides}"
+    return (
+        f"{name}(shape={array.shape}, dtype={array.dtype}{strides}, device={array.device}, "
+        f"{found.problem})"
+    )
+
+
+class ShownValues(NamedTuple):
+    """The values of an array as a person reads them.
+
+    Parameters
+    ----------
+    text : str or None
+        NumPy's text of them; ``None`` where they cannot be read.
+    is_summary : bool
+        Whether those at the edges stand for all.
+    problem : str
+        Why there is no text.
+    """
+
+    text: str | None
+    is_summary: bool
+    problem: str = ""
+
+
+def shown_values(array: ArrayGeometry, prefix: str = "") -> ShownValues:
+    """Return the values to show of an array, to stand behind `prefix` in a line; never raises."""
     problem = _why_unreadable(array)
     if problem is None:
         try:
             values, is_summary = _values_to_show(array)
             with np.printoptions(threshold=0 if is_summary else values.size + 1):
-                text = np.array2string(values, separator=", ", prefix=f"{name}(")
-            shape = f", shape={array.shape}" if is_summary or not array.size else ""
-            return f"{name}({text}{shape}, dtype={array.dtype}, device={array.device})"
+                text = np.array2string(values, separator=", ", prefix=prefix)
+            return ShownValues(text, is_summary)
         except Exception as error:  # noqa: BLE001 -- an interpreter shows it while it debugs
             what = error.what if isinstance(error, KernelError) else type(error).__name__
             problem = f"values not shown: {what}"
-    strides = "" if array.layout == "C" else f", strides={array.strides}"
-    return (
-        f"{name}(shape={array.shape}, dtype={array.dtype}{strides}, device={array.device}, "
-        f"{problem})"
-    )
+    return ShownValues(None, False, problem)
 
 
 def _why_unreadable(array: ArrayGeometry) -> str | None:

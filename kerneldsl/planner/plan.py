@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare
+from kerneldsl.utilities.shown import Shown
 
 __all__ = ["LaunchPlan", "PlanAlternative"]
 
@@ -45,7 +46,7 @@ class PlanAlternative:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LaunchPlan:
+class LaunchPlan(Shown):
     """Decisions of the planner for a launch, with their reasons.
 
     Made by ``kernel.forall(*extent).plan(*args)`` and ``kernel[grid, block].plan(*args)``. A plan
@@ -179,8 +180,3 @@ class LaunchPlan:
         from kerneldsl.planner.words import headline
 
         return headline(self)
-
-    def _repr_html_(self) -> str:
-        from kerneldsl.planner.words import plan_html
-
-        return plan_html(self)

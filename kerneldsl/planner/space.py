@@ -18,6 +18,7 @@ from kerneldsl.contract import Dim3
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["Member", "Space"]
@@ -28,7 +29,7 @@ _VALUES = (bool, int, float, str)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class Member(Shown):
     """One choice of all parameters of a space. Parameters are its attributes: ``member.tile``.
 
     Parameters
@@ -64,7 +65,7 @@ class Member:
 _MEMBER_NAMES = frozenset(dir(Member))
 
 
-class Space:
+class Space(Shown):
     """The blocks, and the values of compile-time parameters, that a kernel may be launched with.
 
     Parameters

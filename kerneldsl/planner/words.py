@@ -1,10 +1,9 @@
-"""The planner in words: a plan in a line, on a page or for a notebook; what limits an occupancy."""
+"""The planner in words: a plan in a line, or on a page; what limits an occupancy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from html import escape
 from textwrap import indent
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,6 @@ from kerneldsl.utilities.formatting import (
     format_count,
     format_decimal_bytes,
     format_duration,
-    html_table,
     text_table,
 )
 
@@ -30,11 +28,12 @@ if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 
 __all__ = [
+    "compared_rows",
     "explain_occupancy",
     "explain_plan",
     "headline",
     "name_limiters",
-    "plan_html",
+    "plan_facts",
     "summarize_occupancy",
 ]
 
@@ -82,23 +81,15 @@ def explain_plan(plan: LaunchPlan) -> str:
     The headline; what the plan does to the device; the alternatives as a table; notes.
     """
     lines = [headline(plan)]
-    lines += [f"  {each}" for each in (*facts(plan), *plan.reasons)]
+    lines += [f"  {each}" for each in (*plan_facts(plan), *plan.reasons)]
     if plan.considered:
         lines.append(f"  {_compared(plan.considered_count)} the best of the others:")
-        lines.append(indent(text_table(*_rows(plan)), "    "))
+        lines.append(indent(text_table(*compared_rows(plan)), "    "))
     lines += [f"  Note: {note}" for note in plan.notes]
     return "\n".join(lines)
 
 
-def plan_html(plan: LaunchPlan) -> str:
-    """Say the same as HTML, for notebooks."""
-    listed = "".join(f"<li>{escape(each)}</li>" for each in (*facts(plan), *plan.reasons))
-    notes = "".join(f"<p><b>Note:</b> {escape(note)}</p>" for note in plan.notes)
-    table = html_table(*_rows(plan)) if plan.considered else ""
-    return f"<p><b>{escape(headline(plan))}</b></p><ul>{listed}</ul>{table}{notes}"
-
-
-def facts(plan: LaunchPlan) -> list[str]:
+def plan_facts(plan: LaunchPlan) -> list[str]:
     """Return what the plan does to the device, a sentence each."""
     found = []
     if plan.occupancy is not None:
@@ -137,7 +128,7 @@ def facts(plan: LaunchPlan) -> list[str]:
     return found
 
 
-def _rows(plan: LaunchPlan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def compared_rows(plan: LaunchPlan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """List what was compared, the taken plan first, under what stands above the columns."""
     names = tuple(name for name, _ in plan.parameters)
     # Of a space, the members' values say everything.

@@ -7,7 +7,12 @@ use these, which need nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kerneldsl.utilities.shown import Shown
+
+if TYPE_CHECKING:
+    from kerneldsl.utilities.html import Html
 
 __all__ = [
     "AsDict",
@@ -116,19 +121,11 @@ def text_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def html_table(
     headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str | None = None
-) -> str:
-    """Write the same as HTML, with everything escaped."""
-    from html import escape  # a table of every entity; terminals do without
+) -> Html:
+    """Write the same as the card of a notebook, with everything escaped."""
+    from kerneldsl.utilities.html import card, table  # terminals do without
 
-    head = "".join(f"<th style='text-align:left'>{escape(h)}</th>" for h in headers)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td style='text-align:left'>{escape(_text(cell))}</td>" for cell in row)
-        + "</tr>"
-        for row in rows
-    )
-    above = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return card(caption, table(headers, rows))
 
 
 def _text(cell: object) -> str:
@@ -148,7 +145,7 @@ class AsDict:
         return asdict(self)
 
 
-class AsTable:
+class AsTable(Shown):
     """Base of values that an interpreter and a notebook show as a table."""
 
     __slots__ = ()
@@ -163,6 +160,3 @@ class AsTable:
 
     def __repr__(self) -> str:
         return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._table(), self._caption())

@@ -1,0 +1,93 @@
+"""From a value to the forms in which a notebook shows it: plain text, and a card in HTML."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container
+from importlib import import_module
+from typing import Any
+
+from kerneldsl.utilities.modules import imported
+
+__all__ = ["CARDS", "mimebundle"]
+
+_HTML, _PLAIN = "text/html", "text/plain"
+
+#: Class to the function that makes its card, in a module of this package. A subclass has the card
+#: of the nearest of its bases.
+CARDS = {
+    "kerneldsl.contract.code.Resources": "measured.resources_card",
+    "kerneldsl.contract.device.Device": "devices.device_card",
+    "kerneldsl.contract.info.DeviceInfo": "devices.info_card",
+    "kerneldsl.explain.explanation.Explanation": "explanations.explanation_card",
+    "kerneldsl.kernels.kernel.DeviceFunction": "kernels.function_card",
+    "kerneldsl.kernels.kernel.Kernel": "kernels.kernel_card",
+    "kerneldsl.kernels.launches.BoundLaunch": "launches.bound_card",
+    "kerneldsl.kernels.launches.Launch": "launches.launch_card",
+    "kerneldsl.launch.specialization_info.SpecializationInfo": "measured.specialization_card",
+    "kerneldsl.launch.timing.Timing": "measured.timing_card",
+    "kerneldsl.memory.arrays.DeviceArray": "arrays.array_card",
+    "kerneldsl.planner.plan.LaunchPlan": "launches.plan_card",
+    "kerneldsl.planner.space.Member": "spaces.member_card",
+    "kerneldsl.planner.space.Space": "spaces.space_card",
+    "kerneldsl.utilities.formatting.AsTable": "tables.table_card",
+}
+#: Of these the plain text is what ``print`` shows, since their repr is a line.
+_PRINTED = ("kerneldsl.explain.explanation.Explanation",)
+
+
+def mimebundle(
+    thing: Any, include: Container[str] | None = None, exclude: Container[str] | None = None
+) -> dict[str, str]:
+    """Return the forms of a value that are wanted; never raises.
+
+    Parameters
+    ----------
+    thing : object
+        Of one of the classes of `CARDS`.
+    include, exclude : container of str, optional
+        MIME types that are wanted, and those that are not.
+
+    Returns
+    -------
+    dict
+        MIME type to text.
+
+    References
+    ----------
+    IPython documentation, "Integrating your objects with IPython", section "Rich display".
+    """
+
+    def is_wanted(kind: str) -> bool:
+        return (include is None or kind in include) and not (exclude and kind in exclude)
+
+    found = {_PLAIN: _plain_text(thing)} if is_wanted(_PLAIN) else {}
+    if is_wanted(_HTML) and (include is not None or _is_html_shown()):
+        # What is shown may be what is being debugged: the plain text is there whatever fails here.
+        with contextlib.suppress(Exception):
+            found[_HTML] = str(_maker(type(thing))(thing))
+    return found
+
+
+def _plain_text(thing: Any) -> str:
+    try:
+        return str(thing) if set(_names(type(thing))) & {*_PRINTED} else repr(thing)
+    except Exception:  # noqa: BLE001 -- a foreign object in it may raise anything
+        return object.__repr__(thing)
+
+
+def _maker(kind: type) -> Any:
+    """Return the function that makes the card of a class."""
+    module, _, function = next(CARDS[n] for n in _names(kind) if n in CARDS).partition(".")
+    return getattr(import_module(f"kerneldsl.cards.{module}"), function)
+
+
+def _names(kind: type) -> list[str]:
+    return [f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__]
+
+
+def _is_html_shown() -> bool:
+    """Return whether there may be a reader of HTML: IPython in a terminal says that it has none."""
+    ipython = imported("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is None or _HTML in shell.display_formatter.active_types

@@ -1,0 +1,39 @@
+"""Cards of devices, and of their descriptions."""
+
+from __future__ import annotations
+
+from kerneldsl.contract import Device, DeviceInfo
+from kerneldsl.contract.info_display import attribute_rows, short_rows
+from kerneldsl.utilities.formatting import format_bytes
+from kerneldsl.utilities.html import Html, card, facts_table, fold, table
+
+__all__ = ["device_card", "info_card"]
+
+
+def device_card(device: Device) -> Html:
+    """Return the card of a device: what is known of it without asking it."""
+    limits = device.limits
+    return card(
+        f"{device} · {device.name}",
+        facts_table(
+            (
+                ("kind", device.kind),
+                ("architecture", device.arch),
+                ("cannot be used", device.unusable_reason()),
+                ("threads of a block", limits.max_threads_per_block),
+                ("shared memory of a block", format_bytes(limits.max_shared_memory_per_block)),
+                ("multiprocessors", limits.multiprocessor_count),
+                ("threads of a warp", limits.warp_size),
+            )
+        ),
+    )
+
+
+def info_card(info: DeviceInfo) -> Html:
+    """Return the card of a description: the short table, and every attribute folded."""
+    every = table(("attribute", "what it is", "value"), attribute_rows(info))
+    return card(
+        f"{info} · {info.name}",
+        facts_table(short_rows(info)),
+        fold("Every attribute that is not live", every),
+    )

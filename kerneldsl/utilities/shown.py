@@ -1,0 +1,32 @@
+"""What notebooks show as cards: a base that finds the card of a value when it is shown.
+
+Cards stand above everything they show, so this module cannot import them; it takes them by name,
+and a program that shows nothing never has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+__all__ = ["Shown"]
+
+
+class Shown:
+    """Base of what Jupyter, VS Code and IPython show as a card."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(
+        self, include: Container[str] | None = None, exclude: Container[str] | None = None
+    ) -> dict[str, str]:
+        from importlib import import_module
+
+        bundle: dict[str, str] = import_module("kerneldsl.cards.bundle").mimebundle(
+            self, include, exclude
+        )
+        return bundle
+
+    def _repr_html_(self) -> Any:
+        # For what asks for HTML alone, such as galleries.
+        return self._repr_mimebundle_({"text/html"}).get("text/html")

@@ -1,0 +1,1 @@
+"""Cards of notebooks: HTML, escaping, every class, magics."""

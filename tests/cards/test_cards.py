@@ -1,0 +1,284 @@
+"""The card of every class: well-formed, with what one looks for, and never in the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.cards import annotations, bundle, kernels
+from kerneldsl.contract import Resources
+from kerneldsl.launch.specialization_info import SpecializationInfo
+from kerneldsl.utilities.shown import Shown
+from tests.cards.reading import read_card
+
+SIGNATURE = "float32, float32[::1], float32[::1]"
+EVIL = "<script>alert('x')</script>"
+
+
+@kd.func
+def twice(value):
+    return 2 * value
+
+
+@kd.kernel(lineinfo=True)
+def strided(a, x, out):
+    """Read every <second> element."""
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[2 * i] + twice(a)
+
+
+@kd.kernel(SIGNATURE)
+def declared(a, x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a * x[2 * i]
+
+
+SPACE = kd.Space(block=[64, 128], tile=[1, 2], mode=["a", EVIL])
+
+
+@kd.kernel(space=kd.Space(block=[64, 128], tile=[1, 2]))
+def spaced(x, *, tile):
+    x[kd.grid(1)] = tile
+
+
+@pytest.fixture(scope="module")
+def compiled() -> kd.Kernel[..., Any]:
+    """The kernel, compiled for the CPU and to PTX."""
+    x = np.ones(64, np.float32)
+    with kd.use("cpu"):
+        strided.forall(32)(np.float32(2), x, np.zeros(32, np.float32))
+    strided.ptx(SIGNATURE, forall=1, arch="sm_90")
+    return strided
+
+
+def things() -> dict[str, Any]:
+    """Return something of each class that has a card."""
+    x = np.ones(64, np.float32)
+    cpu = kd.devices("cpu")
+    plan = kd.LaunchPlan("k", "cpu", "native", (64,), (1, 1, 1), (64, 1, 1), occupancy=0.5)
+    one_block = kd.PlanAlternative((32, 1, 1), plan.mapping, 1.0, "slower")
+    return {
+        "Resources": Resources(32, 0, 16, 1024, 1024),
+        "Device": kd.empty(1, device="cpu").device,
+        "DeviceInfo": cpu[0],
+        "Explanation": annotations._explained(declared, annotations._specialization(declared)),
+        "DeviceFunction": twice,
+        "Kernel": strided,
+        "SpacedKernel": spaced,
+        "BoundLaunch": kd.BoundLaunch(strided.forall(32), (2, x)),
+        "Launch": strided[3, 32],
+        "SpecializationInfo": SpecializationInfo("cpu", None, SIGNATURE, 1, None, 0.25),
+        "Timing": kd.Timing(1500.0, 1200.0, 7, 100, "cpu", "everything"),
+        "DeviceArray": kd.to_device(x.reshape(8, 8), device="cpu")[:, ::2],
+        "LaunchPlan": replace(plan, notes=("a note",), considered=(one_block,), considered_count=2),
+        "Member": SPACE.members[0],
+        "Space": SPACE,
+        "AsTable": cpu,
+    }
+
+
+def test_every_class_has_a_card(compiled: kd.Kernel[..., Any]) -> None:
+    made = things()
+    assert {path.rpartition(".")[2] for path in bundle.CARDS} <= set(made)
+    shows = {
+        "Resources": "registers of a thread32",
+        "Device": "threads of a block1024",
+        "DeviceInfo": "Every attribute that is not live",
+        "Explanation": "coalescing, line",
+        "DeviceFunction": "return 2 * value",
+        "Kernel": "out[i] = a * x[2 * i] + twice(a)",
+        "SpacedKernel": "space4 members",
+        "BoundLaunch": "ndarray(shape=(64,), dtype=float32)",
+        "Launch": "grid(3, 1, 1)block(32, 1, 1)",
+        "SpecializationInfo": "250 ms",
+        "Timing": "median1.5 µsbest1.2 µs",
+        "DeviceArray": "shape8 × 4dtypefloat32device",
+        "LaunchPlan": "Note: a noteCompared with others, 2 plans in all",
+        "Member": "block64tile1",
+        "Space": "Space of 8 members",
+        "AsTable": "processors",
+    }
+    for name, thing in made.items():
+        assert isinstance(thing, Shown), name
+        shown = thing._repr_mimebundle_()
+        assert set(shown) == {"text/plain", "text/html"}, name
+        assert shows[name] in read_card(shown["text/html"]), name
+        plain = str(thing) if name == "Explanation" else repr(thing)
+        assert shown["text/plain"].partition(" at 0x")[0] == plain.partition(" at 0x")[0]
+        assert thing._repr_html_()[:2000] == shown["text/html"][:2000]
+
+
+def test_the_table_names_what_there_is() -> None:
+    for path, card in bundle.CARDS.items():
+        module, _, name = path.rpartition(".")
+        assert issubclass(getattr(import_module(module), name), Shown)
+        module, _, name = card.partition(".")
+        assert callable(getattr(import_module(f"kerneldsl.cards.{module}"), name))
+
+
+def test_a_kernel_shows_its_code_joined_by_line(compiled: kd.Kernel[..., Any]) -> None:
+    shown = compiled._repr_html_()
+    text = read_card(shown)
+    line = compiled.function.__code__.co_firstlineno + 5
+    assert f"{line}        out[i] = a * x[2 * i]" in text
+    assert "load x[2 * i]: 8 sectors a request, 50 % used" in text
+    assert "Let threadIdx.x run along" in text
+    for part in ("PTX (cuda sm_90)", ".visible .entry strided", "LLVM IR (cpu", "Assembly (cpu"):
+        assert part in text
+    # The line of the source, of PTX and of LLVM have the same color.
+    assert shown.count(f'title="line {line}"') > 5
+
+
+def test_a_declared_signature_is_explained_before_anything_is_compiled() -> None:
+    text = read_card(declared._repr_html_())
+    assert "Not compiled yet" in text
+    assert f"signatures{SIGNATURE}" in text
+    assert "load x[2 * i]: 8 sectors a request, 50 % used" in text
+    assert declared.specializations == ()
+
+
+def test_a_kernel_that_nobody_has_called_is_shown_and_not_compiled() -> None:
+    @kd.kernel
+    def untouched(x):
+        x[kd.grid(1)] = 1.0
+
+    assert "Not compiled yet" in read_card(untouched._repr_html_())
+    assert untouched.specializations == ()
+
+
+def test_much_work_in_loops_is_left_to_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    @kd.kernel(SIGNATURE)
+    def looped(a, x, out):
+        i = kd.grid(1)
+        for j in range(8):
+            out[i] += a * x[i + j]
+
+    monkeypatch.setattr(annotations, "_MAX_LOOPED_STATEMENTS", 1)
+    assert "Explained for" not in read_card(looped._repr_html_())
+
+
+# ------------------------------------------------------------------------------------- hostile
+
+
+def test_names_and_values_inject_nothing() -> None:
+    @kd.kernel
+    def named(x):
+        x[kd.grid(1)] = 1.0  # </pre><script>alert(1)</script>
+
+    named.__qualname__ = EVIL
+    plan = kd.LaunchPlan(
+        EVIL, EVIL, EVIL, (3,), (1, 1, 1), (3, 1, 1), reasons=(EVIL,), notes=(EVIL,)
+    )
+    for thing in (
+        named,
+        kd.BoundLaunch(named[1, 1], (EVIL,)),
+        plan,
+        replace(
+            plan,
+            considered_count=2,
+            considered=(kd.PlanAlternative((1, 1, 1), plan.mapping, 1.0, EVIL),),
+        ),
+        kd.Timing(1.0, 1.0, 1, 1, EVIL, EVIL),
+        SpecializationInfo(EVIL, EVIL, EVIL, 1, None, 1.0),
+        SPACE,
+        SPACE.members[1],
+        named[1, 1],
+    ):
+        text = read_card(thing._repr_mimebundle_()["text/html"])
+        assert "alert" in text, thing
+
+
+# ------------------------------------------------------------------------------------- failing
+
+
+class Broken:
+    """Raises whatever is asked of it."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("broken")
+
+    __repr__ = __str__
+
+
+def test_a_broken_part_leaves_the_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    timing = kd.Timing(1.0, 1.0, 1, 1, "cpu", "all")
+    broken = replace(timing, device=Broken())  # type: ignore[arg-type]
+    (text,) = broken._repr_mimebundle_().values()
+    assert text.startswith("<kerneldsl.launch.timing.Timing object")
+    assert broken._repr_html_() is None
+    monkeypatch.setattr("kerneldsl.cards.measured.timing_card", None)
+    assert timing._repr_mimebundle_() == {"text/plain": repr(timing)}
+
+
+def test_a_kernels_card_does_without_parts_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(kernels, "annotate", fail)
+    monkeypatch.setattr(kernels, "code_forms", fail)
+    text = read_card(strided._repr_html_())
+    assert "out[i] = a * x[2 * i]" in text
+    assert "PTX" not in text
+
+
+def test_a_kernel_without_source_is_shown() -> None:
+    scope: dict[str, Any] = {"kd": kd}
+    exec("def made(x):\n    x[0] = 1", scope)  # what no file holds
+    text = read_card(kd.kernel(scope["made"])._repr_html_())
+    assert "The source cannot be found" in text
+
+
+def test_closed_arrays_and_captured_streams_are_shown() -> None:
+    with kd.use("null"):
+        closed = kd.zeros(3)
+        closed.close()
+        assert "closed" in read_card(closed._repr_html_())
+        captured = kd.zeros(3)
+        with kd.Stream().capture():
+            assert "being captured" in read_card(captured._repr_html_())
+
+
+def test_a_lost_device_is_not_asked_for_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    with kd.use("null"):
+        array = kd.zeros((2, 3))
+    monkeypatch.setattr(type(array.device), "unusable_reason", lambda self: "it was lost")
+    monkeypatch.setattr("kerneldsl.memory.display._read", None)
+    text = read_card(array._repr_html_())
+    assert "values not shown: it was lost" in text
+    assert "shape2 × 3" in text
+    assert "cannot be usedit was lost" in read_card(array.device._repr_html_())
+
+
+def test_values_are_summarized_as_numpy_does() -> None:
+    array = kd.to_device(np.arange(10_000.0), device="cpu")
+    assert "0.000e+00, 1.000e+00, 2.000e+00, ..., 9.997e+03" in read_card(array._repr_html_())
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "A"])
+def test_strides_are_shown_of_what_is_not_contiguous(layout: str) -> None:
+    base = kd.zeros((6, 4), np.float64, device="cpu")
+    array = {"C": base, "F": base.T, "A": base[::2]}[layout]
+    text = read_card(array._repr_html_())
+    assert ("strides" in text.replace("strided", "")) == (layout != "C")
+    assert (str(array.strides) in text) == (layout != "C")
+
+
+def test_only_what_is_wanted_is_made() -> None:
+    timing = kd.Timing(1.0, 1.0, 1, 1, "cpu", "all")
+    assert set(timing._repr_mimebundle_(include={"text/plain"})) == {"text/plain"}
+    assert set(timing._repr_mimebundle_(exclude={"text/plain"})) == {"text/html"}
+    assert set(timing._repr_mimebundle_(include={"text/html", "a/b"})) == {"text/html"}
+
+
+def test_a_card_explains_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = read_card(declared._repr_html_())
+    monkeypatch.setattr(annotations, "_explain", None)
+    assert "Explained for" in text
+    assert read_card(declared._repr_html_()) == text
