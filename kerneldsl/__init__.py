@@ -420,6 +420,13 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Give IPython ``%kdtime``, ``%kdexplain`` and ``%kdptx``: ``%load_ext kerneldsl``."""
+    from kerneldsl.cards.magics import register
+
+    register(shell)
+
+
 def __dir__() -> list[str]:
     # What this file itself imports, such as typing's names, is nobody's to use.
     return sorted({*_HOME, *(name for name in globals() if name.startswith("__"))})

@@ -16,6 +16,7 @@ _HTML, _PLAIN = "text/html", "text/plain"
 #: Class to the function that makes its card, in a module of this package. A subclass has the card
 #: of the nearest of its bases.
 CARDS = {
+    "kerneldsl.cards.magics.Code": "magics.code_card",
     "kerneldsl.contract.code.Resources": "measured.resources_card",
     "kerneldsl.contract.device.Device": "devices.device_card",
     "kerneldsl.contract.info.DeviceInfo": "devices.info_card",
