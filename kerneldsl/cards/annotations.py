@@ -1,4 +1,4 @@
-"""What an explanation says of a kernel's lines, for the listing of its source.
+"""Remarks of an explanation on a kernel's lines, for the listing of its source.
 
 A card explains what is compiled already, or declared, for assumed extents. It must not keep its
 reader waiting, so a kernel with much work in loops is left to ``kernel.explain``.

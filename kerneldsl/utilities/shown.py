@@ -1,4 +1,4 @@
-"""What notebooks show as cards: a base that finds the card of a value when it is shown.
+"""Values that notebooks show as cards: a base that finds the card of one when it is shown.
 
 Cards stand above everything they show, so this module cannot import them; it takes them by name,
 and a program that shows nothing never has them.
