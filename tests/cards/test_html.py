@@ -20,7 +20,7 @@ _TEXT = st.text("<>&\"'/=;!- ab7é∑\u202e", max_size=20) | st.sampled_from(
 )
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(_TEXT, min_size=1, max_size=5))
 def test_every_value_is_shown_as_it_is(texts: list[str]) -> None:
     shown = card(
@@ -37,7 +37,7 @@ def test_every_value_is_shown_as_it_is(texts: list[str]) -> None:
         assert each in text
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(100), deadline=None)
 @given(_TEXT, _TEXT)
 def test_tables_of_statistics_are_cards(header: str, value: str) -> None:
     text = read_card(html_table((header, "n"), [(value, None)], caption=value))
@@ -45,7 +45,7 @@ def test_tables_of_statistics_are_cards(header: str, value: str) -> None:
     assert "–" in text
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(_TEXT, max_size=5).map("\n".join), st.sampled_from(["python", "ptx", "gas", None]))
 def test_highlighting_changes_no_code(code: str, language: str | None) -> None:
     lines = highlighted_lines(code, language)
