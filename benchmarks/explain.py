@@ -33,6 +33,8 @@ from explain_kernels import CASES, Case
 __all__ = ["main"]
 
 _GLOBAL = "pipe_lsu_mem_global_op"
+#: Those of instructions; the counters of the data stage have what waits for others, too.
+_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op"
 #: What is compared: its name, and the counters that are added up.
 _COUNTERS: dict[str, tuple[str, ...]] = {
     "load requests": (f"l1tex__t_requests_{_GLOBAL}_ld.sum",),
@@ -40,9 +42,9 @@ _COUNTERS: dict[str, tuple[str, ...]] = {
     "store requests": (f"l1tex__t_requests_{_GLOBAL}_st.sum",),
     "store sectors": (f"l1tex__t_sectors_{_GLOBAL}_st.sum",),
     "shared load requests": ("smsp__inst_executed_op_shared_ld.sum",),
-    "shared load wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",),
+    "shared load wavefronts": (f"{_WAVEFRONTS}_ld.sum",),
     "shared store requests": ("smsp__inst_executed_op_shared_st.sum",),
-    "shared store wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",),
+    "shared store wavefronts": (f"{_WAVEFRONTS}_st.sum",),
     "flops": tuple(
         f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum"
         for op in ("fadd", "fmul", "ffma", "ffma", "dadd", "dmul", "dfma", "dfma")
