@@ -54,11 +54,12 @@ class CodeForm(NamedTuple):
 
 def code_forms(target: str, artifact: Artifact, filename: str) -> Iterator[CodeForm]:
     """Yield the forms of compiled code that the target has."""
-    for form, (title, language) in _FORMS.items():
+    for form in artifact.forms_at_hand():
         try:
             text = artifact.text(form)
-        except (ValueError, KernelError):  # not of this target, or a tool is missing
+        except KernelError:  # a tool is missing, or does not know the architecture
             continue
+        title, language = _FORMS.get(form, (form, None))
         joins = joined_lines(form, text, filename)
         where = f"{target} {artifact.arch}" if artifact.arch else target
         shown = fold(f"{title} ({where})", listing(text, language, joins=joins))
@@ -92,7 +93,7 @@ def _of_ptx(text: str, name: str) -> Iterator[tuple[int, int]]:
     for number, row in enumerate(text.split("\n"), 1):
         found = _PTX_LINE.match(row)
         if found is not None:
-            line = int(found[2]) if found[1] in files else None
+            line = int(found[2]) or None if found[1] in files else None  # 0 is none
         elif line is not None and row.strip() and not row.lstrip().startswith(("//", ".", "}")):
             yield number, line
 

@@ -152,6 +152,14 @@ class Artifact(ABC):
             ``ValueError`` naming the forms it has when asked for another.
         """
 
+    def forms_at_hand(self) -> tuple[str, ...]:
+        """Return the forms of :meth:`text` that take no compiling, for what shows them unasked.
+
+        **Should** be overridden. A form that takes a tool which may be missing **may** be among
+        them; :meth:`text` raises `ToolMissingError` then.
+        """
+        return ()
+
     def code(self, form: str) -> bytes:
         """Return the code in one of its forms, as a file holds it.
 

@@ -88,6 +88,11 @@ class CpuArtifact(Artifact):
             return str(self.compiled.library.get_asm_str())
         raise ValueError(f"the cpu target has no {form!r}; it has 'source', 'llvm' and 'asm'")
 
+    def forms_at_hand(self) -> tuple[str, ...]:
+        """Return the forms that take no compiling: of stored code not those of LLVM."""
+        has_module = getattr(self.compiled.library, "has_module", True)
+        return ("source", "llvm", "asm") if has_module else ("source",)
+
     def resources(self) -> Resources:
         """Return a block's resources; registers and spills are the compiler's affair on a CPU."""
         traits = self.specialization.traits

@@ -85,6 +85,9 @@ class StoredLibrary:
     `compile_anew` makes the same with Numba, which has LLVM's module and the assembly too.
     """
 
+    #: Numba's own libraries have LLVM's module at hand.
+    has_module = False
+
     def __init__(self, compile_anew: Callable[[], CpuArtifact]) -> None:
         self._compile_anew = compile_anew
 

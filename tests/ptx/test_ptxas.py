@@ -54,7 +54,7 @@ def test_an_architecture_that_this_ptxas_does_not_know_is_told() -> None:
 
 def test_a_missing_ptxas_is_told(monkeypatch) -> None:
     ptxas.find_ptxas.cache_clear()
-    monkeypatch.setattr(ptxas, "_places", lambda: iter(()))
+    monkeypatch.setattr(ptxas, "tool_places", lambda name: iter(()))
     try:
         with pytest.raises(ToolMissingError, match=r"kerneldsl\[dev\]"):
             ptxas.find_ptxas()
@@ -67,6 +67,7 @@ def test_forms_of_an_artifact() -> None:
     assert artifact.text("ptx") == artifact.ptx
     assert "define ptx_kernel void @heavy" in artifact.text("llvm")
     assert "def heavy(x, out):" in artifact.text("source")
-    with pytest.raises(ValueError, match="'ptx', 'llvm' and 'source'"):
-        artifact.text("sass")
+    with pytest.raises(ValueError, match="'ptx', 'llvm', 'source' and 'sass'"):
+        artifact.text("asm")
+    assert {"ptx", "sass"} <= set(artifact.forms_at_hand())
     assert {"numba", "link", "llvm"} <= artifact.timings.keys()

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaArtifact"]
 
+#: Characters of PTX that ptxas assembles in some tenths of a second.
+_SOON_ASSEMBLED = 50_000
+
 
 class CudaArtifact(Artifact):
     """PTX for one kernel.
@@ -77,10 +80,10 @@ class CudaArtifact(Artifact):
         return shared_bytes(self.ptx) if traits.uses_tiles else traits.static_shared_bytes
 
     def text(self, form: str) -> str:
-        """Return the code as ``"ptx"``, ``"llvm"`` or ``"source"``.
+        """Return the code as ``"ptx"``, ``"llvm"``, ``"source"`` or ``"sass"``.
 
-        The form is ``"ptx"``; ``"llvm"``, the optimized module; or ``"source"``, the normal form as
-        Python.
+        The form is ``"ptx"``; ``"llvm"``, the optimized module; ``"source"``, the normal form as
+        Python; or ``"sass"``, the machine code as text, which takes ptxas and nvdisasm.
 
         Raises `ValueError` for another form.
         """
@@ -92,7 +95,19 @@ class CudaArtifact(Artifact):
             return self._llvm
         if form == "source":
             return self.specialization.unit.source()
-        raise ValueError(f"a CUDA kernel has no form {form!r}; it has 'ptx', 'llvm' and 'source'")
+        if form == "sass":
+            from targets.cuda.compile.sass import disassemble, find_nvdisasm
+
+            find_nvdisasm()  # before it is assembled for nothing
+            return disassemble(self.code("cubin"))
+        raise ValueError(
+            f"a CUDA kernel has no form {form!r}; it has 'ptx', 'llvm', 'source' and 'sass'"
+        )
+
+    def forms_at_hand(self) -> tuple[str, ...]:
+        """Return the forms that take no compiling; SASS takes assembling, of little PTX."""
+        sass = ("sass",) if len(self.ptx) <= _SOON_ASSEMBLED else ()
+        return ("ptx", *sass) if callable(self._llvm) else ("ptx", *sass, "llvm")
 
     def code(self, form: str) -> bytes:
         """Return a form of :meth:`text` as bytes, or ``"cubin"``, the machine code.

@@ -21,7 +21,7 @@ from kerneldsl.errors import CompileError, ToolMissingError
 from targets.cuda.architectures import ARCHITECTURES
 from targets.cuda.compile.libdevice import toolkit_directories, wheel_directories
 
-__all__ = ["Assembled", "assemble", "find_ptxas"]
+__all__ = ["Assembled", "assemble", "find_ptxas", "tool_places"]
 
 _TIMEOUT_SECONDS = 300
 #: Registers are given out to warps in units of this many (CUDA occupancy calculator).
@@ -51,7 +51,7 @@ def find_ptxas() -> Path:
 
     Raises `ToolMissingError` where there is none.
     """
-    for place in _places():
+    for place in tool_places("ptxas"):
         if place.is_file():
             return place
     raise ToolMissingError(
@@ -63,14 +63,15 @@ def find_ptxas() -> Path:
     )
 
 
-def _places() -> Iterator[Path]:
+def tool_places(name: str) -> Iterator[Path]:
+    """Yield where a tool of the CUDA toolkit may be, in the order in which they are tried."""
     for wheel in wheel_directories():
-        yield from sorted(wheel.glob("**/bin/ptxas"), reverse=True)
-    found = shutil.which("ptxas")
+        yield from sorted(wheel.glob(f"**/bin/{name}"), reverse=True)
+    found = shutil.which(name)
     if found:
         yield Path(found)
     for root in toolkit_directories():
-        yield root / "bin" / "ptxas"
+        yield root / "bin" / name
 
 
 def assemble(ptx: str, arch: str, *, optimize: bool = True) -> Assembled:
@@ -88,6 +89,8 @@ def assemble(ptx: str, arch: str, *, optimize: bool = True) -> Assembled:
         command = [str(tool), "-v", f"-arch={arch}", "-o", str(target), str(source)]
         if not optimize:
             command.insert(1, "-O0")
+        elif "\t.loc\t" in ptx:
+            command.insert(1, "--generate-line-info")
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
         )
