@@ -15,6 +15,7 @@ from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.state import KernelState
 from kerneldsl.launch.store_warnings import warn_of_lossy_stores
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = ["compile_or_load", "find_artifact", "find_key"]
@@ -34,7 +35,8 @@ def find_artifact(
 
 def _make(state: KernelState, compiler: Compiler, specialization: Specialization) -> Artifact:
     started = time.perf_counter()
-    artifact, how = compile_or_load(compiler, specialization)
+    with said_after_a_moment(lambda: _work(compiler, specialization)):
+        artifact, how = compile_or_load(compiler, specialization)
     elapsed = time.perf_counter() - started
     # Once for the same arguments, however many mappings are compiled for them.
     if all(known.kinds != specialization.kinds for _, known in tuple(state.compile_s)):
@@ -50,6 +52,12 @@ def _make(state: KernelState, compiler: Compiler, specialization: Specialization
         elapsed * 1e3,
     )
     return artifact
+
+
+def _work(compiler: Compiler, specialization: Specialization) -> str:
+    """Say what is compiled, for one who waits."""
+    name, kinds = specialization.unit.qualname, format_signature(specialization.kinds)
+    return f"compiling {name}({kinds}) for {specialization.arch or compiler.name} …"
 
 
 def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:

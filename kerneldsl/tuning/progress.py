@@ -1,4 +1,4 @@
-"""Progress of tuning, on a terminal, once it takes longer than a moment."""
+"""Progress of tuning, on a terminal or in a notebook, once it takes longer than a moment."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ProgressBar"]
+from kerneldsl.utilities.progress import MOMENT_S, NotebookBar, notebook_bar, screen
 
-#: Seconds before which nothing is shown.
-_MOMENT_S = 0.5
+__all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """Shows on standard error how many plans were measured, while that is a terminal.
+    """Shows how many plans were measured: in a notebook, or on a terminal's standard error.
 
     Parameters
     ----------
@@ -29,8 +28,9 @@ class ProgressBar:
     def __init__(self, total: int, tell: Callable[[str], object] | None, is_shown: bool) -> None:
         self._total = total
         self._tell = tell
-        self._is_shown = is_shown and tell is None and sys.stderr is not None
-        self._is_shown = self._is_shown and sys.stderr.isatty()
+        self._notebook = notebook_bar() if is_shown and tell is None else None
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._is_shown = is_shown and tell is None and (is_terminal or self._notebook is not None)
         self._started = time.perf_counter()
         self._bar: Any = None
         self._task: Any = None
@@ -40,17 +40,26 @@ class ProgressBar:
         text = f"{done} of {self._total} plans, best {best_ns / 1e3:.1f} µs"
         if self._tell is not None:
             self._tell(text)
-        elif self._is_shown and time.perf_counter() - self._started > _MOMENT_S:
+        elif self._is_shown and time.perf_counter() - self._started > MOMENT_S:
             if self._bar is None:
+                screen.take()
                 self._open()
-            self._bar.update(self._task, completed=done, description=text)
+            if isinstance(self._bar, NotebookBar):
+                self._bar.show(f"tuning: {text}", done, self._total)
+            else:
+                self._bar.update(self._task, completed=done, description=text)
 
     def close(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
-            self._bar.stop()
+            screen.leave()
+            stop = self._bar.close if isinstance(self._bar, NotebookBar) else self._bar.stop
+            stop()
 
     def _open(self) -> None:
+        if self._notebook is not None:
+            self._bar = self._notebook
+            return
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
