@@ -84,8 +84,8 @@ class TunableLaunch:
         before : callable, optional
             Called before each launch that is timed. What is measured with it is not recorded.
         progress : callable or bool, optional
-            Called with a line of text after each plan; by default a terminal shows a bar once half
-            a second has passed, and ``False`` shows none.
+            Called with a line of text after each plan; by default a terminal or notebook shows a
+            bar once half a second has passed, and ``False`` shows none.
         processes : int, optional
             How many plans are compiled at the same time, in processes of their own, before they
             are measured; by default as many as there are cores. Code that the cache cannot hold is

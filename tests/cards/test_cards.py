@@ -11,6 +11,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.cards import annotations, bundle, kernels
+from kerneldsl.cards.magics import Code
 from kerneldsl.contract import Resources
 from kerneldsl.launch.specialization_info import SpecializationInfo
 from kerneldsl.utilities.shown import Shown
@@ -64,7 +65,10 @@ def things() -> dict[str, Any]:
     cpu = kd.devices("cpu")
     plan = kd.LaunchPlan("k", "cpu", "native", (64,), (1, 1, 1), (64, 1, 1), occupancy=0.5)
     one_block = kd.PlanAlternative((32, 1, 1), plan.mapping, 1.0, "slower")
+    code = Code("add.s32 <r1>;")
+    code.heading, code.language = "PTX of k", "ptx"
     return {
+        "Code": code,
         "Resources": Resources(32, 0, 16, 1024, 1024),
         "Device": kd.empty(1, device="cpu").device,
         "DeviceInfo": cpu[0],
@@ -88,6 +92,7 @@ def test_every_class_has_a_card(compiled: kd.Kernel[..., Any]) -> None:
     made = things()
     assert {path.rpartition(".")[2] for path in bundle.CARDS} <= set(made)
     shows = {
+        "Code": "add.s32 <r1>;",
         "Resources": "registers of a thread32",
         "Device": "threads of a block1024",
         "DeviceInfo": "Every attribute that is not live",
