@@ -74,7 +74,7 @@ class _TerminalLine:
 
 
 class Screen:
-    """Who shows progress now: one at a time, lest two lines be written over each other."""
+    """Place where progress is shown: by one at a time, lest two lines overwrite each other."""
 
     def __init__(self) -> None:
         self._is_taken = False

@@ -11,10 +11,12 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.cards import annotations, bundle, kernels
+from kerneldsl.cards.forms import code_forms
 from kerneldsl.cards.magics import Code
 from kerneldsl.contract import Resources
 from kerneldsl.launch.specialization_info import SpecializationInfo
 from kerneldsl.utilities.shown import Shown
+from targets.cpu.stored import StoredLibrary
 from tests.cards.reading import read_card
 
 SIGNATURE = "float32, float32[::1], float32[::1]"
@@ -139,6 +141,15 @@ def test_a_kernel_shows_its_code_joined_by_line(compiled: kd.Kernel[..., Any]) -
         assert part in text
     # The line of the source, of PTX and of LLVM have the same color.
     assert shown.count(f'title="line {line}"') > 5
+
+
+def test_what_was_stored_without_a_module_is_not_compiled_anew(compiled: Any) -> None:
+    made = dict(compiled._compiled())["cpu"]
+    assert made.forms_at_hand() == ("source", "llvm", "asm")
+    library = StoredLibrary(lambda: pytest.fail("it was compiled"))
+    stored = replace(made, compiled=replace(made.compiled, library=library))
+    forms = [str(each.fold) for each in code_forms("cpu", stored, __file__)]
+    assert ["Python that is compiled" in each for each in forms] == [True]
 
 
 def test_a_declared_signature_is_explained_before_anything_is_compiled() -> None:
