@@ -185,14 +185,12 @@ def _place(array: Any, arrays: list[Any]) -> int:
 
 
 def _is_apart(out: Any, arrays: list[Any]) -> bool:
-    """Return whether `out` shares no memory with another array, unless it is that array."""
-    outs = out if type(out) is tuple else (out,)
-    return not any(
-        may_overlap(given, each)
+    """Return whether `out` is arrays that share no memory with others, unless they are those."""
+    outs = [each for each in (out if type(out) is tuple else (out,)) if each is not None]
+    return all(
+        isinstance(given, np.ndarray | kd.DeviceArray)
+        and not any(may_overlap(given, each) for each in arrays if each is not given)
         for given in outs
-        if given is not None
-        for each in arrays
-        if each is not given
     )
 
 

@@ -30,6 +30,9 @@ __all__ = [
     "uniform_filter",
 ]
 
+#: Elements that a Gaussian reaches to each side, at most.
+_MAX_RADIUS = 1 << 20
+
 
 class Step(NamedTuple):
     """Weights along an axis, and what their sum is divided by."""
@@ -280,13 +283,19 @@ def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[
     Raises
     ------
     ArgumentValueError
-        Where sigma or truncate is not a positive number.
+        Where sigma or truncate is not a positive number, or their product is beyond 2**20.
     """
     if not (0 < sigma < np.inf and 0 < truncate < np.inf):
         raise ArgumentValueError(
             f"sigma is {sigma}, and truncate {truncate}",
             value=(sigma, truncate),
             limit="Both are positive numbers",
+        )
+    if truncate * sigma > _MAX_RADIUS:
+        raise ArgumentValueError(
+            f"sigma is {sigma}, and truncate {truncate}",
+            value=(sigma, truncate),
+            limit=f"Their product is {_MAX_RADIUS} elements at most",
         )
     radius = int(truncate * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
