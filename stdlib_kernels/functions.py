@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -120,6 +120,80 @@ kerneldsl.errors.ArgumentError
     fit.""",
     "empty": """kerneldsl.errors.ArgumentValueError
     Where the axes that are reduced have no elements.""",
+    "raises": """Raises
+------
+{errors}""",
+    "see": """See Also
+--------
+{}""",
+    "parameters of a reduction": """Parameters
+----------
+{array}
+{axes}
+{out}
+{keepdims}""",
+    "parameters of an extreme": """Parameters
+----------
+{real array}
+{axes}
+{out}
+{keepdims}""",
+    "parameters of a place": """Parameters
+----------
+{real array}
+{axis}
+{out}
+{keepdims}""",
+    "parameters of a spread": """{parameters of a reduction}
+{computing dtype}
+{ddof}
+{correction}""",
+    "reduced": """Returns
+-------
+NumPy scalar or array, or device array
+    Of `x`'s kind; `out`, where it is given.""",
+    "parameters of a scan": """Parameters
+----------
+{real array}
+{scanned axis}
+{out}
+{exclusive}
+{reverse}""",
+    "scanned": """Returns
+-------
+array
+    Of `x`'s kind, and its shape, or of shape ``(x.size,)`` without an axis; `out`, where it is
+    given.""",
+    "parameters of rows": """Parameters
+----------
+{real array}
+axis : int
+    Along which the elements of a row follow each other.
+out : array, optional
+    Where the result goes, of `x`'s shape and kind and the result's dtype; `x` itself will do.""",
+    "weight": """weight : array of shape (n,), optional
+    What the elements along the axis, n of them, are multiplied by; of `x`'s kind, ones by
+    default.""",
+    "rows": """Returns
+-------
+array
+    Of `x`'s shape and kind; float64 for booleans and integers, else of `x`'s dtype. float16 and
+    bfloat16 are computed as float32. `out`, where it is given.""",
+    "parameters of a gradient": """Parameters
+----------
+{gradient}
+{} : array
+    Of `grad`'s shape, dtype and kind: x is the input, and y the result.
+axis : int
+    That of the call.""",
+    "parameters of a norm's gradient": """{parameters of a gradient: x}
+weight : array of shape (n,), optional
+    The weights of the call; ones by default.
+eps : float, optional
+    That of the call, with its default.""",
+    "gradient raises": """Raises
+------
+{gradient errors}""",
 }
 
 
@@ -127,8 +201,8 @@ def library_function(function: Callable[P, R]) -> Callable[P, R]:
     """Make a public function of the library; a decorator.
 
     Arrays of other libraries are taken over without a copy, and results given back as theirs. Words
-    in braces in the docstring, a line each, are replaced by what functions share. Errors are
-    shortened.
+    in braces in the docstring, a line each, are replaced by what functions share; behind a colon
+    stands what is put into that. Errors are shortened.
     """
     return _public(_of_any_kind(function, function))
 
@@ -232,14 +306,16 @@ def _given_back(found: Any, given: list[Any], taken: dict[int, Any], give: Any) 
 
 def _documented(text: str | None) -> str | None:
     """Replace each line that is a word in braces."""
-    if text is None:
-        return None
-    lines = []
+    return None if text is None else "\n".join(_lines_of(text))
+
+
+def _lines_of(text: str) -> Iterator[str]:
     for line in text.splitlines():
         word = line.strip()
-        if word.startswith("{") and word.endswith("}"):
-            margin = line[: len(line) - len(line.lstrip())]
-            lines += [(margin + each).rstrip() for each in _WORDS[word[1:-1]].splitlines()]
-        else:
-            lines.append(line)
-    return "\n".join(lines)
+        if not (word.startswith("{") and word.endswith("}")):
+            yield line
+            continue
+        name, _, given = word[1:-1].partition(": ")
+        margin = line[: len(line) - len(line.lstrip())]
+        for each in _lines_of(_WORDS[name].replace("{}", given)):
+            yield (margin + each).rstrip()

@@ -27,36 +27,24 @@ def reduce(
 ) -> Any:
     """Combine the elements of an array two by two, all or along axes.
 
-    Parameters
-    ----------
-    {array}
+    {parameters of a reduction}
     op : function
         Of two values, a plain function, a lambda or one under `kerneldsl.func`, which kernels can
         call. It must be associative and commutative: elements meet in any order. A function is
         compiled once; a new one of the same text is compiled anew.
     identity : number
         What `op` leaves every value unchanged with; it is combined with elements more than once.
-    {axes}
     dtype : dtype, optional
         In which values are combined, and of the result; by default the array's own.
-    {out}
-    {keepdims}
 
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        Of `x`'s kind; `out`, where it is given. float16 and bfloat16 are combined as float32. No
-        elements come to `identity`.
+    {reduced}
+        float16 and bfloat16 are combined as float32. No elements come to `identity`.
 
-    Raises
-    ------
-    {errors}
+    {raises}
     kerneldsl.errors.KernelError
         Where `op` cannot be compiled.
 
-    See Also
-    --------
-    numpy.ufunc.reduce
+    {see: numpy.ufunc.reduce}
 
     Examples
     --------

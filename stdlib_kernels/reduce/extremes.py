@@ -32,27 +32,15 @@ def most(dtype: np.dtype[Any]) -> Any:
 def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Find the largest element of an array, of all or along axes.
 
-    Parameters
-    ----------
-    {real array}
-    {axes}
-    {out}
-    {keepdims}
+    {parameters of an extreme}
 
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        Of `x`'s dtype and kind; `out`, where it is given. A NaN is larger than every number; which
-        of 0 and -0 is found is not said.
+    {reduced}
+        A NaN is larger than every number; which of 0 and -0 is found is not said.
 
-    Raises
-    ------
-    {errors}
+    {raises}
     {empty}
 
-    See Also
-    --------
-    numpy.max
+    {see: numpy.max}
 
     Examples
     --------
@@ -68,27 +56,15 @@ def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
 def min(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Find the smallest element of an array, of all or along axes.
 
-    Parameters
-    ----------
-    {real array}
-    {axes}
-    {out}
-    {keepdims}
+    {parameters of an extreme}
 
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        Of `x`'s dtype and kind; `out`, where it is given. A NaN is smaller than every number; which
-        of 0 and -0 is found is not said.
+    {reduced}
+        A NaN is smaller than every number; which of 0 and -0 is found is not said.
 
-    Raises
-    ------
-    {errors}
+    {raises}
     {empty}
 
-    See Also
-    --------
-    numpy.min
+    {see: numpy.min}
 
     Examples
     --------

@@ -150,34 +150,19 @@ def var(
 ) -> Any:
     """Compute the variance of the elements of an array, of all or along axes.
 
-    Parameters
-    ----------
-    {array}
-    {axes}
-    {computing dtype}
-    {out}
-    {ddof}
-    {keepdims}
-    {correction}
+    {parameters of a spread}
 
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        The mean of ``abs(x - mean(x)) ** 2``, of `x`'s kind; `out`, where it is given. float16 and
-        bfloat16 are computed as float32.
+    {reduced}
+        It is the mean of ``abs(x - mean(x)) ** 2``; float16 and bfloat16 are computed as float32.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
     Warns
     -----
     RuntimeWarning
         Where the divisor is not above 0; the result is NaN or infinite then.
 
-    See Also
-    --------
-    numpy.var
+    {see: numpy.var}
 
     Examples
     --------
@@ -203,28 +188,13 @@ def std(
 ) -> Any:
     """Compute the standard deviation, the square root of the variance, of all or along axes.
 
-    Parameters
-    ----------
-    {array}
-    {axes}
-    {computing dtype}
-    {out}
-    {ddof}
-    {keepdims}
-    {correction}
+    {parameters of a spread}
 
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        Of `x`'s kind; `out`, where it is given.
+    {reduced}
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.std
+    {see: numpy.std}
 
     Examples
     --------

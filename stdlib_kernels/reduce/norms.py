@@ -74,32 +74,21 @@ def norm(
 ) -> Any:
     """Compute the norm of the elements of an array as a vector, of all or along axes.
 
-    Parameters
-    ----------
-    {array}
-    {axes}
+    {parameters of a reduction}
     ord : float
         The norm's order p, of ``sum(abs(x) ** p) ** (1 / p)``; inf is the largest and -inf the
         smallest ``abs(x)``, and 0 counts what is not zero.
-    {out}
-    {keepdims}
 
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        float64 for booleans and integers, else of `x`'s dtype, or its real part's; of `x`'s kind;
-        `out`, where it is given. float16 and bfloat16 are computed as float32. Squares are not
-        scaled: they overflow where those of the dtype do.
+    {reduced}
+        float64 for booleans and integers, else of `x`'s dtype, or its real part's; float16 and
+        bfloat16 are computed as float32. Squares are not scaled: they overflow where those of the
+        dtype do.
 
-    Raises
-    ------
-    {errors}
+    {raises}
     kerneldsl.errors.ArgumentValueError
         Where the axes that are reduced have no elements, and `ord` is -inf.
 
-    See Also
-    --------
-    numpy.linalg.vector_norm
+    {see: numpy.linalg.vector_norm}
 
     Examples
     --------
@@ -154,9 +143,7 @@ def dot(x: Array, y: Array, *, out: Array | None = None) -> Any:
     kerneldsl.errors.ArgumentValueError
         Where they are not of one length.
 
-    See Also
-    --------
-    numpy.dot, stdlib_kernels.linalg.matmul
+    {see: numpy.dot, stdlib_kernels.linalg.matmul}
 
     Examples
     --------

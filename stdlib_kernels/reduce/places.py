@@ -79,27 +79,15 @@ def argmax(
 ) -> Any:
     """Find the place of the largest element, of all or along an axis.
 
-    Parameters
-    ----------
-    {real array}
-    {axis}
-    {out}
-    {keepdims}
+    {parameters of a place}
 
-    Returns
-    -------
-    NumPy int64 or int64 array, or device array
-        Of `x`'s kind; `out`, where it is given. Of equal elements the first one counts, and a NaN
-        is larger than every number.
+    {reduced}
+        An int64. Of equal elements the first one counts, and a NaN is larger than every number.
 
-    Raises
-    ------
-    {errors}
+    {raises}
     {empty}
 
-    See Also
-    --------
-    numpy.argmax
+    {see: numpy.argmax}
 
     Examples
     --------
@@ -117,27 +105,15 @@ def argmin(
 ) -> Any:
     """Find the place of the smallest element, of all or along an axis.
 
-    Parameters
-    ----------
-    {real array}
-    {axis}
-    {out}
-    {keepdims}
+    {parameters of a place}
 
-    Returns
-    -------
-    NumPy int64 or int64 array, or device array
-        Of `x`'s kind; `out`, where it is given. Of equal elements the first one counts, and a NaN
-        is smaller than every number.
+    {reduced}
+        An int64. Of equal elements the first one counts, and a NaN is smaller than every number.
 
-    Raises
-    ------
-    {errors}
+    {raises}
     {empty}
 
-    See Also
-    --------
-    numpy.argmin
+    {see: numpy.argmin}
 
     Examples
     --------

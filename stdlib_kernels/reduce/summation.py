@@ -35,29 +35,16 @@ def sum(
 ) -> Any:
     """Add the elements of an array, all or along axes.
 
-    Parameters
-    ----------
-    {array}
-    {axes}
-    dtype : dtype, optional
-        In which elements are added, and of the result; by default int64 for booleans and signed
-        integers, uint64 for unsigned ones, and the array's own for others.
-    {out}
-    {keepdims}
+    {parameters of a reduction}
+    {accumulating dtype}
 
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        Of `x`'s kind; `out`, where it is given. Integers wrap around as in NumPy. float16 and
-        bfloat16 add up as float32, and the sum is rounded once. The sum of no elements is 0.
+    {reduced}
+        Integers wrap around as in NumPy. float16 and bfloat16 add up as float32, and the sum is
+        rounded once. The sum of no elements is 0.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.sum
+    {see: numpy.sum}
 
     Examples
     --------
@@ -86,27 +73,16 @@ def prod(
 ) -> Any:
     """Multiply the elements of an array, all or along axes.
 
-    Parameters
-    ----------
-    {array}
-    {axes}
+    {parameters of a reduction}
     dtype : dtype, optional
         In which elements are multiplied, and of the result; by default that of `sum`.
-    {out}
-    {keepdims}
 
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        Of `x`'s kind; `out`, where it is given. The product of no elements is 1.
+    {reduced}
+        The product of no elements is 1.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.prod
+    {see: numpy.prod}
 
     Examples
     --------
@@ -133,34 +109,22 @@ def mean(
 ) -> Any:
     """Average the elements of an array, all or along axes.
 
-    Parameters
-    ----------
-    {array}
-    {axes}
+    {parameters of a reduction}
     dtype : dtype, optional
         In which elements are added, and of the result; by default float64 for booleans and
         integers, and the array's own for others.
-    {out}
-    {keepdims}
 
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        Of `x`'s kind; `out`, where it is given. float16 and bfloat16 add up as float32. The mean of
-        no elements is NaN.
+    {reduced}
+        float16 and bfloat16 add up as float32. The mean of no elements is NaN.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
     Warns
     -----
     RuntimeWarning
         Where there are no elements.
 
-    See Also
-    --------
-    numpy.mean
+    {see: numpy.mean}
 
     Examples
     --------

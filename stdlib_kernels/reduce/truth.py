@@ -30,25 +30,14 @@ def _both(a: Any, b: Any) -> Any:
 def any(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Tell whether any element is not zero, of all or along axes.
 
-    Parameters
-    ----------
-    {array}
-    {axes}
-    {out}
-    {keepdims}
+    {parameters of a reduction}
 
-    Returns
-    -------
-    NumPy bool or bool array, or device array
-        Of `x`'s kind; `out`, where it is given. Of no elements it is False.
+    {reduced}
+        A bool, which of no elements is False.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.any
+    {see: numpy.any}
 
     Examples
     --------
@@ -64,25 +53,14 @@ def any(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
 def all(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
     """Tell whether no element is zero, of all or along axes.
 
-    Parameters
-    ----------
-    {array}
-    {axes}
-    {out}
-    {keepdims}
+    {parameters of a reduction}
 
-    Returns
-    -------
-    NumPy bool or bool array, or device array
-        Of `x`'s kind; `out`, where it is given. Of no elements it is True.
+    {reduced}
+        A bool, which of no elements is True.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.all
+    {see: numpy.all}
 
     Examples
     --------
@@ -100,25 +78,14 @@ def count_nonzero(
 ) -> Any:
     """Count the elements that are not zero, of all or along axes.
 
-    Parameters
-    ----------
-    {array}
-    {axes}
-    {out}
-    {keepdims}
+    {parameters of a reduction}
 
-    Returns
-    -------
-    NumPy int64 or int64 array, or device array
-        Of `x`'s kind; `out`, where it is given.
+    {reduced}
+        An int64.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.count_nonzero
+    {see: numpy.count_nonzero}
 
     Examples
     --------

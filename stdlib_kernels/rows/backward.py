@@ -88,14 +88,7 @@ def of_norm(grad, x, weight, out, eps, *, number, is_centred, is_weighted):
 def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     """Return the gradient by the input of `softmax`.
 
-    Parameters
-    ----------
-    grad : array
-        The gradient by the result, of float32, float64, float16 or bfloat16, of any layout.
-    y : array
-        The result, of `grad`'s shape, dtype and kind.
-    axis : int
-        That of the call of `softmax`.
+    {parameters of a gradient: y}
 
     Returns
     -------
@@ -103,10 +96,7 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
         ``y * (grad - sum(grad * y))``, of `y`'s shape, dtype and kind; halves are computed as
         float32.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        Where the arrays do not fit, or there is no such axis.
+    {gradient raises}
 
     Examples
     --------
@@ -122,22 +112,14 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
 def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     """Return the gradient by the input of `log_softmax`.
 
-    Parameters
-    ----------
-    {gradient}
-    y : array
-        The result, of `grad`'s shape, dtype and kind.
-    axis : int
-        That of the call of `log_softmax`.
+    {parameters of a gradient: y}
 
     Returns
     -------
     array
         ``grad - exp(y) * sum(grad)``, of `y`'s shape, dtype and kind.
 
-    Raises
-    ------
-    {gradient errors}
+    {gradient raises}
 
     Examples
     --------
@@ -155,18 +137,7 @@ def layer_norm_backward(
 ) -> Any:
     """Return the gradients by the input, the weights and the bias of `layer_norm`.
 
-    Parameters
-    ----------
-    grad : array
-        The gradient by the result, of float32, float64, float16 or bfloat16, of any layout.
-    x : array
-        The input, of `grad`'s shape, dtype and kind.
-    weight : array of shape (n,), optional
-        The weights of the call; ones by default.
-    axis : int
-        That of the call.
-    eps : float
-        That of the call.
+    {parameters of a norm's gradient}
 
     Returns
     -------
@@ -174,10 +145,7 @@ def layer_norm_backward(
         Of `x`'s dtype and kind: the gradient by `x`, of its shape, and by weights and bias, of
         shape (n,).
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        Where the arrays do not fit, or there is no such axis.
+    {gradient raises}
 
     Examples
     --------
@@ -198,26 +166,14 @@ def rms_norm_backward(
 ) -> Any:
     """Return the gradients by the input and the weights of `rms_norm`.
 
-    Parameters
-    ----------
-    {gradient}
-    x : array
-        The input, of `grad`'s shape, dtype and kind.
-    weight : array of shape (n,), optional
-        The weights of the call; ones by default.
-    axis : int
-        That of the call.
-    eps : float, optional
-        That of the call, with `rms_norm`'s default.
+    {parameters of a norm's gradient}
 
     Returns
     -------
     tuple of arrays
         As `layer_norm_backward`, without a bias.
 
-    Raises
-    ------
-    {gradient errors}
+    {gradient raises}
 
     Examples
     --------

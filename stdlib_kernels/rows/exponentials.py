@@ -75,30 +75,14 @@ _KERNELS = Kernels(softmax_short, softmax_long, softmax_columns)
 def softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
     """Divide the exponentials of the elements by their sum along an axis.
 
-    Parameters
-    ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer or float.
-    axis : int
-        Along which the results sum to 1.
-    out : array, optional
-        Where the result goes, of `x`'s shape and kind and the result's dtype; `x` itself will do.
+    {parameters of rows}
 
-    Returns
-    -------
-    array
-        Of `x`'s shape and kind; float64 for booleans and integers, else of `x`'s dtype. float16 and
-        bfloat16 are computed as float32. `out`, where it is given. A row with a NaN, an inf, or
-        nothing but -inf becomes NaN.
+    {rows}
+        A row with a NaN, an inf, or nothing but -inf becomes NaN.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        Where `x` is no array of real numbers, there is no such axis, or `out` does not fit.
+    {raises}
 
-    See Also
-    --------
-    scipy.special.softmax
+    {see: scipy.special.softmax}
 
     Examples
     --------
@@ -114,28 +98,13 @@ def softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
 def log_softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
     """Compute the logarithm of `softmax` along an axis, which is finite where that underflows.
 
-    Parameters
-    ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer or float.
-    axis : int
-        Along which the exponentials of the results sum to 1.
-    out : array, optional
-        Where the result goes, of `x`'s shape and kind and the result's dtype; `x` itself will do.
+    {parameters of rows}
 
-    Returns
-    -------
-    array
-        Of `x`'s shape and kind, with dtypes as in `softmax`; `out`, where it is given.
+    {rows}
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        As in `softmax`.
+    {raises}
 
-    See Also
-    --------
-    scipy.special.log_softmax
+    {see: scipy.special.log_softmax}
 
     Examples
     --------

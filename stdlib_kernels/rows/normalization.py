@@ -116,35 +116,19 @@ def layer_norm(
 ) -> Any:
     """Give the elements along an axis mean 0 and variance 1, then scale and shift them.
 
-    Parameters
-    ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer or float.
-    weight, bias : array of shape (n,), optional
-        What the elements along the axis, n of them, are multiplied by, and what is added to them;
-        of `x`'s kind.
-    axis : int
-        Along which mean and variance are taken.
+    {parameters of rows}
+    {weight}
+    bias : array of shape (n,), optional
+        What is added to them then; zeros by default.
     eps : float
         What is added to the variance.
-    out : array, optional
-        Where the result goes, of `x`'s shape and kind and the result's dtype; `x` itself will do.
 
-    Returns
-    -------
-    array
-        ``(x - mean) / sqrt(variance + eps) * weight + bias``, of `x`'s shape and kind; float64 for
-        booleans and integers, else of `x`'s dtype. float16 and bfloat16 are computed as float32.
-        `out`, where it is given.
+    {rows}
+        It is ``(x - mean) / sqrt(variance + eps) * weight + bias``.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        Where `x` is no array of real numbers, there is no such axis, or another array does not fit.
+    {raises}
 
-    See Also
-    --------
-    torch.nn.functional.layer_norm
+    {see: torch.nn.functional.layer_norm}
 
     Examples
     --------
@@ -167,34 +151,18 @@ def rms_norm(
 ) -> Any:
     """Give the elements along an axis a mean square of 1, then scale them.
 
-    Parameters
-    ----------
-    x : ndarray or device array
-        Of any rank and layout; bool, integer or float.
-    weight : array of shape (n,), optional
-        What the elements along the axis, n of them, are multiplied by; of `x`'s kind.
-    axis : int
-        Along which the mean is taken.
+    {parameters of rows}
+    {weight}
     eps : float, optional
         What is added to the mean square; by default the distance from 1 to the next number of the
         dtype that is computed in.
-    out : array, optional
-        Where the result goes, of `x`'s shape and kind and the result's dtype; `x` itself will do.
 
-    Returns
-    -------
-    array
-        ``x / sqrt(mean(x * x) + eps) * weight``, with dtypes as in `layer_norm`; `out`, where it is
-        given.
+    {rows}
+        It is ``x / sqrt(mean(x * x) + eps) * weight``.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        As in `layer_norm`.
+    {raises}
 
-    See Also
-    --------
-    torch.nn.functional.rms_norm
+    {see: torch.nn.functional.rms_norm}
 
     Examples
     --------

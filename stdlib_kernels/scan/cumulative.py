@@ -27,29 +27,16 @@ def cumsum(
 ) -> Any:
     """Add up the elements before and at each place.
 
-    Parameters
-    ----------
-    {real array}
-    {scanned axis}
+    {parameters of a scan}
     {accumulating dtype}
-    {out}
-    {exclusive}
-    {reverse}
 
-    Returns
-    -------
-    array
-        Of `x`'s kind, and its shape, or of shape ``(x.size,)`` without an axis; `out`, where it is
-        given. Integers wrap around as in NumPy. Floats are added in another order than NumPy's, the
-        same at every launch; float16 and bfloat16 as float32.
+    {scanned}
+        Integers wrap around as in NumPy. Floats are added in another order than NumPy's, the same
+        at every launch; float16 and bfloat16 as float32.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.cumsum
+    {see: numpy.cumsum}
 
     Examples
     --------
@@ -75,27 +62,14 @@ def cumprod(
 ) -> Any:
     """Multiply the elements before and at each place.
 
-    Parameters
-    ----------
-    {real array}
-    {scanned axis}
+    {parameters of a scan}
     {accumulating dtype}
-    {out}
-    {exclusive}
-    {reverse}
 
-    Returns
-    -------
-    array
-        As `cumsum` returns.
+    {scanned}
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.cumprod
+    {see: numpy.cumprod}
 
     Examples
     --------
@@ -118,28 +92,15 @@ def cummax(
 ) -> Any:
     """Find the largest of the elements before and at each place.
 
-    Parameters
-    ----------
-    {real array}
-    {scanned axis}
-    {out}
-    {exclusive}
-    {reverse}
+    {parameters of a scan}
 
-    Returns
-    -------
-    array
-        Of `x`'s kind and dtype, and its shape, or of shape ``(x.size,)`` without an axis; `out`,
-        where it is given. From a NaN on all are NaN. Before the first element the largest is the
-        least number of the dtype, -inf of floats.
+    {scanned}
+        From a NaN on all are NaN. Before the first element the largest is the least number of the
+        dtype, -inf of floats.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.ufunc.accumulate
+    {see: numpy.ufunc.accumulate}
 
     Examples
     --------
@@ -162,26 +123,15 @@ def cummin(
 ) -> Any:
     """Find the smallest of the elements before and at each place.
 
-    Parameters
-    ----------
-    {real array}
-    {scanned axis}
-    {out}
-    {exclusive}
-    {reverse}
+    {parameters of a scan}
 
-    Returns
-    -------
-    array
-        As `cummax` returns; before the first element the smallest is the dtype's largest number.
+    {scanned}
+        From a NaN on all are NaN. Before the first element the smallest is the dtype's largest
+        number, inf of floats.
 
-    Raises
-    ------
-    {errors}
+    {raises}
 
-    See Also
-    --------
-    numpy.ufunc.accumulate
+    {see: numpy.ufunc.accumulate}
 
     Examples
     --------
@@ -207,38 +157,24 @@ def scan(
 ) -> Any:
     """Combine the elements before and at each place by a function.
 
-    Parameters
-    ----------
-    {real array}
+    {parameters of a scan}
     op : function
         Of two values, a plain function, a lambda or one under `kerneldsl.func`, which kernels can
         call. It must be associative, and need not be commutative: the first value comes from
         earlier elements. A function is compiled once; a new one of the same text is compiled anew.
     identity : number
         What `op` leaves every value unchanged with; it is combined with elements more than once.
-    {scanned axis}
     dtype : dtype, optional
         In which values are combined, and of the result; by default the array's own.
-    {out}
-    {exclusive}
-    {reverse}
 
-    Returns
-    -------
-    array
-        Of `x`'s kind, and its shape, or of shape ``(x.size,)`` without an axis; `out`, where it is
-        given. float16 and bfloat16 are combined as float32. What `op` returns is converted to the
-        dtype.
+    {scanned}
+        float16 and bfloat16 are combined as float32. What `op` returns is converted to the dtype.
 
-    Raises
-    ------
-    {errors}
+    {raises}
     kerneldsl.errors.KernelError
         Where `op` cannot be compiled.
 
-    See Also
-    --------
-    numpy.ufunc.accumulate
+    {see: numpy.ufunc.accumulate}
 
     Examples
     --------
