@@ -21,6 +21,7 @@ from stdlib_kernels.repeating import note_made, note_scalar, refuse_to_repeat
 
 __all__ = [
     "Array",
+    "Out",
     "accumulator_dtype",
     "allocate",
     "around_axis",
@@ -40,6 +41,8 @@ __all__ = [
 
 #: What the functions of the library take.
 Array: TypeAlias = np.ndarray[Any, Any] | kd.DeviceArray
+#: Where they put a result; ``None`` makes an array.
+Out: TypeAlias = Array | None
 
 
 def check_array(

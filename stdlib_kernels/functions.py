@@ -58,6 +58,14 @@ _WORDS = {
     "accumulating dtype": """dtype : dtype, optional
     In which it is computed, and of the result; by default int64 for booleans and signed integers,
     uint64 for unsigned ones, and the array's own for others.""",
+    "operator": """op : function
+    Of two values, a plain function, a lambda or one under `kerneldsl.func`, which kernels can call.
+    {}
+    A function is compiled once; a new one of the same text is compiled anew.
+identity : number
+    What `op` leaves every value unchanged with; it is combined with elements more than once.
+dtype : dtype, optional
+    In which values are combined, and of the result; by default the array's own.""",
     "exclusive": """exclusive : bool
     Whether an element itself is left out, so that the first one becomes what nothing comes to.""",
     "reverse": """reverse : bool
@@ -126,6 +134,13 @@ kerneldsl.errors.ArgumentError
     "see": """See Also
 --------
 {}""",
+    "examples": """Examples
+--------
+>>> import numpy as np
+>>> from stdlib_kernels.{}""",
+    "raises and see": """{raises}
+
+{see: {}}""",
     "parameters of a reduction": """Parameters
 ----------
 {array}

@@ -5,13 +5,11 @@ How an array is laid out for any of them is said in :mod:`stdlib_kernels.reduce.
 
 from __future__ import annotations
 
-from stdlib_kernels.reduce.custom import reduce
-from stdlib_kernels.reduce.extremes import max, min
+from stdlib_kernels.reduce.extremes import all, any, count_nonzero, max, min
 from stdlib_kernels.reduce.moments import std, var
 from stdlib_kernels.reduce.norms import dot, norm
 from stdlib_kernels.reduce.places import argmax, argmin
-from stdlib_kernels.reduce.summation import mean, prod, sum
-from stdlib_kernels.reduce.truth import all, any, count_nonzero
+from stdlib_kernels.reduce.summation import mean, prod, reduce, sum
 
 __all__ = [
     "all",

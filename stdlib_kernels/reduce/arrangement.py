@@ -35,7 +35,7 @@ MIN_ROW_PART = 4096
 #: Elements of a row up to which it is one part: a second launch would cost more than it gains.
 SINGLE_PART = 1 << 14
 #: Blocks that all parts of all rows come to, about.
-ROW_BLOCKS = 1024
+ROW_BLOCKS = 4096
 #: Elements of a column's part at least.
 MIN_COLUMN_PART = 64
 #: Threads that all parts of all columns come to, about: as many as a large device runs.
@@ -138,7 +138,8 @@ def arrange(
     """
     kept = [i for i in range(x.ndim) if i not in axes]
     if x.size == 0:
-        return _of_three(_empty_rows(x, kept), (False, False, True)), tuple(kept)
+        none = allocate(x, (1, math.prod(x.shape[i] for i in kept), 0), x.dtype)
+        return _of_three(none, (False, False, True)), tuple(kept)
     by_stride = sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
     ones = [i for i in by_stride if x.shape[i] == 1]
     order = [i for i in by_stride if x.shape[i] != 1]
@@ -150,10 +151,6 @@ def arrange(
     if is_reduced.count(True) > 1 or is_reduced.count(False) > 2:
         return _packed(x, axes, kept)
     return _of_three(view, tuple(is_reduced)), tuple(order_kept)
-
-
-def _empty_rows(x: Array, kept: list[int]) -> Array:
-    return allocate(x, (1, math.prod(x.shape[i] for i in kept), 0), x.dtype)
 
 
 def _joined(view: Array, is_reduced: list[bool]) -> tuple[Array, list[bool]]:

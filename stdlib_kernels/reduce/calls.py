@@ -12,6 +12,7 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
     Array,
+    Out,
     allocate,
     check_out,
     destination,
@@ -43,28 +44,15 @@ class Call:
     result: Array
     #: The same memory in the shape of the call's result.
     shaped: Array
-    out: Array | None
-
-    @property
-    def is_void(self) -> bool:
-        """True where the result has no elements."""
-        return not self.result.size
+    out: Out
 
     def deliver(self) -> Any:
         """Return the result as the caller wants it."""
-        if self.shaped is self.out:
-            return self.out
         return finish(self.shaped, like=self.x, out=self.out)
 
 
 def begin(
-    x: Array,
-    axis: Axis,
-    dtype: np.dtype[Any],
-    *,
-    out: Array | None,
-    keepdims: bool,
-    in_order: bool = False,
+    x: Array, axis: Axis, dtype: np.dtype[Any], out: Out, keepdims: bool, *, in_order: bool = False
 ) -> Call:
     """Check axes, `keepdims` and `out`, arrange the array and allocate a result of a dtype.
 
@@ -75,9 +63,8 @@ def begin(
     """
     axes, keepdims = axes_of(axis, x.ndim), read_flag("keepdims", keepdims)
     kept = [i for i in range(x.ndim) if i not in axes]
-    shape = tuple(n for i, n in enumerate(x.shape) if keepdims or i not in axes)
-    if keepdims:
-        shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    left = axes if keepdims else ()
+    shape = tuple(1 if i in axes else x.shape[i] for i in sorted((*kept, *left)))
     check_out(out, like=x, shape=shape, dtype=dtype)
     source = on_device(x)
     arrangement, order = arrange(source, axes, in_order=in_order)
@@ -97,17 +84,11 @@ def begin(
 
 
 def fold_call(
-    rule: Rule,
-    x: Array,
-    axis: Axis,
-    dtype: np.dtype[Any],
-    *,
-    out: Array | None,
-    keepdims: bool,
+    rule: Rule, x: Array, axis: Axis, dtype: np.dtype[Any], out: Out, keepdims: bool
 ) -> Any:
     """Reduce an array over axes by a rule, to a dtype."""
-    call = begin(x, axis, dtype, out=out, keepdims=keepdims)
-    if not call.is_void:
+    call = begin(x, axis, dtype, out, keepdims)
+    if call.result.size:
         fold(rule, call.arrangement, call.result)
     return call.deliver()
 

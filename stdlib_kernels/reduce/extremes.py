@@ -1,4 +1,4 @@
-"""The largest and the smallest elements."""
+"""The largest and the smallest elements, and truth values: whether any or all are not zero."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.arrays import Array, Out, check_array, computing_dtype
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.reduce.calls import Axis, check_not_empty, fold_call
-from stdlib_kernels.reduce.folding import Rule, larger, smaller
+from stdlib_kernels.reduce.folding import Rule, add, larger, smaller
 
-__all__ = ["least", "max", "min", "most"]
+__all__ = ["all", "any", "count_nonzero", "least", "max", "min", "most"]
 
 
 def least(dtype: np.dtype[Any]) -> Any:
@@ -29,7 +29,7 @@ def most(dtype: np.dtype[Any]) -> Any:
 
 
 @repeated_function
-def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
+def max(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Find the largest element of an array, of all or along axes.
 
     {parameters of an extreme}
@@ -42,10 +42,7 @@ def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
 
     {see: numpy.max}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import max
+    {examples: reduce import max}
     >>> max(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
     [4, 9]
     """
@@ -53,7 +50,7 @@ def max(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
 
 
 @repeated_function
-def min(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False) -> Any:
+def min(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Find the smallest element of an array, of all or along axes.
 
     {parameters of an extreme}
@@ -66,20 +63,83 @@ def min(x: Array, axis: Axis = None, *, out: Array | None = None, keepdims: bool
 
     {see: numpy.min}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import min
+    {examples: reduce import min}
     >>> int(min(np.array([3, 1, 4])))
     1
     """
     return _extreme("min", x, axis, out, keepdims)
 
 
-def _extreme(name: str, x: Array, axis: Axis, out: Array | None, keepdims: bool) -> Any:
+def _extreme(name: str, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:
     check_array("x", x, kinds="biuf", halves=True)
     check_not_empty(name, x, axis)
     number = computing_dtype(x.dtype)
     op, identity = (larger, least(number)) if name == "max" else (smaller, most(number))
     rule = Rule(op=op, identity=identity, number=number.type)
-    return fold_call(rule, x, axis, x.dtype, out=out, keepdims=keepdims)
+    return fold_call(rule, x, axis, x.dtype, out, keepdims)
+
+
+def _is_not_zero(v: Any, w: Any, parameter: Any) -> Any:
+    return v != 0
+
+
+@repeated_function
+def any(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
+    """Tell whether any element is not zero, of all or along axes.
+
+    {parameters of a reduction}
+
+    {reduced}
+        A bool, which of no elements is False.
+
+    {raises and see: numpy.any}
+
+    {examples: reduce import any}
+    >>> any(np.array([[0, 0], [0, 2]]), axis=1).tolist()
+    [False, True]
+    """
+    return _truth(x, axis, np.bool_, larger, np.bool_(False), out, keepdims)
+
+
+@repeated_function
+def all(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
+    """Tell whether no element is zero, of all or along axes.
+
+    {parameters of a reduction}
+
+    {reduced}
+        A bool, which of no elements is True.
+
+    {raises and see: numpy.all}
+
+    {examples: reduce import all}
+    >>> all(np.array([[1, 0], [3, 2]]), axis=1).tolist()
+    [False, True]
+    """
+    return _truth(x, axis, np.bool_, smaller, np.bool_(True), out, keepdims)
+
+
+@repeated_function
+def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
+    """Count the elements that are not zero, of all or along axes.
+
+    {parameters of a reduction}
+
+    {reduced}
+        An int64.
+
+    {raises and see: numpy.count_nonzero}
+
+    {examples: reduce import count_nonzero}
+    >>> count_nonzero(np.array([[1, 0], [3, 2]]), axis=1).tolist()
+    [1, 2]
+    """
+    return _truth(x, axis, np.int64, add, np.int64(0), out, keepdims)
+
+
+def _truth(
+    x: Array, axis: Axis, dtype: Any, op: Any, identity: Any, out: Out, keepdims: bool
+) -> Any:
+    check_array("x", x, halves=True)
+    rule = Rule(op=op, identity=identity, number=computing_dtype(x.dtype).type, lift=_is_not_zero)
+    return fold_call(rule, x, axis, np.dtype(dtype), out, keepdims)

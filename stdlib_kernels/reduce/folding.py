@@ -21,7 +21,16 @@ import kerneldsl as kd
 from stdlib_kernels.arrays import Array
 from stdlib_kernels.reduce.arrangement import Arrangement, Kernels
 
-__all__ = ["Rule", "add", "fold", "larger", "multiply", "smaller"]
+__all__ = [
+    "Rule",
+    "abs_squared",
+    "add",
+    "fold",
+    "larger",
+    "multiply",
+    "smaller",
+    "unchanged",
+]
 
 
 @kd.kernel(wraparound=False)
@@ -60,7 +69,8 @@ def _element(v: Any, w: Any, parameter: Any) -> Any:
     return v
 
 
-def _unchanged(total: Any, parameter: Any) -> Any:
+def unchanged(total: Any, parameter: Any) -> Any:
+    """Return the value itself."""
     return total
 
 
@@ -72,6 +82,11 @@ def add(a: Any, b: Any) -> Any:
 def multiply(a: Any, b: Any) -> Any:
     """Return the product."""
     return a * b
+
+
+def abs_squared(v: Any) -> Any:
+    """Return the square of a real or complex number's size."""
+    return v.real * v.real + v.imag * v.imag
 
 
 def larger(a: Any, b: Any) -> Any:
@@ -97,7 +112,7 @@ class Rule:
     #: Makes a value of an element of `x`, one of `y` and the parameter.
     lift: Callable[[Any, Any, Any], Any] = _element
     #: Makes the result of the last value and the parameter.
-    finish: Callable[[Any, Any], Any] = _unchanged
+    finish: Callable[[Any, Any], Any] = unchanged
     #: A number that both are given.
     parameter: float = 0.0
 
@@ -110,7 +125,7 @@ def fold(rule: Rule, arrangement: Arrangement, result: Array) -> None:
     passed = rule
     while arrangement.parts > 1:
         values = arrangement.allocate(np.asarray(rule.identity).dtype)
-        _launch(replace(passed, finish=_unchanged), arrangement, values)
+        _launch(replace(passed, finish=unchanged), arrangement, values)
         arrangement = arrangement.of(values)
         passed = replace(rule, number=type(rule.identity), lift=_element)
     _launch(passed, arrangement, result)

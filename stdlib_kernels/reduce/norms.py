@@ -10,6 +10,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels.arrays import (
     Array,
+    Out,
     allocate,
     check_array,
     check_out,
@@ -22,55 +23,40 @@ from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import number_of
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.calls import Axis, check_not_empty, fold_call
-from stdlib_kernels.reduce.folding import Rule, add, fold, larger, smaller
+from stdlib_kernels.reduce.folding import (
+    Rule,
+    abs_squared,
+    add,
+    fold,
+    larger,
+    smaller,
+    unchanged,
+)
 
 __all__ = ["dot", "norm"]
-
-
-def _square(v: Any, w: Any, order: Any) -> Any:
-    return v.real * v.real + v.imag * v.imag
 
 
 def _size(v: Any, w: Any, order: Any) -> Any:
     return abs(v)
 
 
-def _is_there(v: Any, w: Any, order: Any) -> Any:
-    return v != 0
-
-
-def _power(v: Any, w: Any, order: Any) -> Any:
-    return abs(v) ** order
-
-
-def _root(total: Any, order: Any) -> Any:
-    return math.sqrt(total)
-
-
-def _order_root(total: Any, order: Any) -> Any:
-    return total ** (1 / order)
-
-
-def _times(v: Any, w: Any, parameter: Any) -> Any:
-    return v * w
-
-
-def _and(v: Any, w: Any, parameter: Any) -> Any:
-    return v & w
-
-
-def _or(a: Any, b: Any) -> Any:
-    return a | b
+#: Of an order: what combines, what becomes of an element, and what of all together.
+_BY_ORDER = {
+    0: (add, lambda v, w, order: v != 0, unchanged),
+    1: (add, _size, unchanged),
+    2: (add, lambda v, w, order: abs_squared(v), lambda total, order: math.sqrt(total)),
+    math.inf: (larger, _size, unchanged),
+    -math.inf: (smaller, _size, unchanged),
+}
+_BY_OTHERS = (add, lambda v, w, order: abs(v) ** order, lambda total, order: total ** (1 / order))
+#: Products of numbers, and of booleans, and what combines them.
+_PRODUCTS = (lambda v, w, parameter: v * w, add)
+_PRODUCTS_OF_BOOLS = (lambda v, w, parameter: v & w, lambda a, b: a | b)
 
 
 @repeated_function
 def norm(
-    x: Array,
-    axis: Axis = None,
-    *,
-    ord: float = 2,
-    out: Array | None = None,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, *, ord: float = 2, out: Out = None, keepdims: bool = False
 ) -> Any:
     """Compute the norm of the elements of an array as a vector, of all or along axes.
 
@@ -90,10 +76,7 @@ def norm(
 
     {see: numpy.linalg.vector_norm}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import norm
+    {examples: reduce import norm}
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
     """
@@ -101,24 +84,18 @@ def norm(
     given = np.dtype(np.float64) if x.dtype.kind in "biu" else x.dtype
     number = computing_dtype(given)
     real = np.empty(0, number).real.dtype
-    zero, ord = real.type(0), number_of("ord", ord)
-    if math.isinf(ord):
-        if ord < 0:
-            check_not_empty("norm of order -inf", x, axis)
-        op, identity = (larger, zero) if ord > 0 else (smaller, real.type(np.inf))
-        rule = Rule(op, identity, number.type, lift=_size)
-    elif ord == 2:
-        rule = Rule(add, zero, number.type, lift=_square, finish=_root)
-    elif ord in (0, 1):
-        rule = Rule(add, zero, number.type, lift=_size if ord else _is_there)
-    else:
-        rule = Rule(add, zero, number.type, lift=_power, finish=_order_root, parameter=float(ord))
+    ord = number_of("ord", ord)
+    if ord == -math.inf:
+        check_not_empty("norm of order -inf", x, axis)
+    op, lift, root = _BY_ORDER.get(ord, _BY_OTHERS)
+    identity = real.type(np.inf if ord == -math.inf else 0)
+    rule = Rule(op, identity, number.type, lift=lift, finish=root, parameter=ord)
     result = real if given.kind == "c" else given
-    return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
+    return fold_call(rule, x, axis, result, out, keepdims)
 
 
 @repeated_function
-def dot(x: Array, y: Array, *, out: Array | None = None) -> Any:
+def dot(x: Array, y: Array, *, out: Out = None) -> Any:
     """Compute the scalar product of two vectors.
 
     Parameters
@@ -136,19 +113,9 @@ def dot(x: Array, y: Array, *, out: Array | None = None) -> Any:
         Of NumPy's dtype for the two; `out`, where it is given. Nothing is conjugated. Integers
         wrap around in that dtype, and float16 and bfloat16 add up as float32.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        Where one is no vector of numbers, or `out` does not fit.
-    kerneldsl.errors.ArgumentValueError
-        Where they are not of one length.
+    {raises and see: numpy.dot, stdlib_kernels.linalg.matmul}
 
-    {see: numpy.dot, stdlib_kernels.linalg.matmul}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import dot
+    {examples: reduce import dot}
     >>> int(dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """
@@ -173,9 +140,8 @@ def dot(x: Array, y: Array, *, out: Array | None = None) -> Any:
     check_out(out, like=x, shape=(), dtype=dtype)
     left, right = on_device(x), on_device(y)
     number = computing_dtype(dtype).type
-    rule = Rule(op=add, identity=number(0), number=number, lift=_times)
-    if dtype.kind == "b":
-        rule = Rule(op=_or, identity=number(0), number=number, lift=_and)
+    lift, op = _PRODUCTS_OF_BOOLS if dtype.kind == "b" else _PRODUCTS
+    rule = Rule(op, number(0), number, lift=lift)
     cut, _ = arrange(left, (0,))
     other, _ = arrange(right, (0,))
     result = allocate(left, (), dtype)

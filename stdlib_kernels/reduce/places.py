@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.errors.values import safe_repr
-from stdlib_kernels.arrays import Array, check_array, computing_dtype
+from stdlib_kernels.arrays import Array, Out, check_array, computing_dtype
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.calls import begin, check_not_empty
 
@@ -74,9 +73,7 @@ def _is_smaller(v: Any, found: Any) -> Any:
 
 
 @repeated_function
-def argmax(
-    x: Array, axis: int | None = None, *, out: Array | None = None, keepdims: bool = False
-) -> Any:
+def argmax(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Find the place of the largest element, of all or along an axis.
 
     {parameters of a place}
@@ -89,10 +86,7 @@ def argmax(
 
     {see: numpy.argmax}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import argmax
+    {examples: reduce import argmax}
     >>> argmax(np.array([[3, 1, 4], [1, 5, 5]]), axis=1).tolist()
     [2, 1]
     """
@@ -100,9 +94,7 @@ def argmax(
 
 
 @repeated_function
-def argmin(
-    x: Array, axis: int | None = None, *, out: Array | None = None, keepdims: bool = False
-) -> Any:
+def argmin(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Find the place of the smallest element, of all or along an axis.
 
     {parameters of a place}
@@ -115,29 +107,19 @@ def argmin(
 
     {see: numpy.argmin}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import argmin
+    {examples: reduce import argmin}
     >>> int(argmin(np.array([3, 1, 4, 1])))
     1
     """
     return _place("argmin", x, axis, out, keepdims, _is_smaller)
 
 
-def _place(
-    name: str, x: Array, axis: int | None, out: Array | None, keepdims: bool, better: Any
-) -> Any:
+def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool, better: Any) -> Any:
     check_array("x", x, kinds="biuf", halves=True)
-    if isinstance(axis, tuple):
-        raise ArgumentTypeError(
-            f"{name}: axis is {safe_repr(axis)}",
-            value=axis,
-            limit="It is one axis, or None for all",
-        )
+    axis = axis if axis is None else axis_of(axis, x.ndim)
     check_not_empty(name, x, axis)
-    call = begin(x, axis, np.dtype(np.int64), out=out, keepdims=keepdims, in_order=True)
-    if call.is_void:
+    call = begin(x, axis, np.dtype(np.int64), out, keepdims, in_order=True)
+    if not call.result.size:
         return call.deliver()
     number, cut = computing_dtype(x.dtype), call.arrangement
     known: Array = cut.inputs[0]

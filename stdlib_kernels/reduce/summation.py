@@ -1,4 +1,4 @@
-"""Sums, products and means, in passes without atomics.
+"""Sums, products, means, and what a function of the caller's comes to, in passes without atomics.
 
 The order in which elements meet depends on the array's shape and strides alone, so that a result
 has the same bits in every run and on every target.
@@ -7,17 +7,18 @@ has the same bits in every run and on every target.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from stdlib_kernels.arrays import Array, accumulator_dtype, check_array, computing_dtype
+from stdlib_kernels.arrays import Array, Out, accumulator_dtype, check_array, computing_dtype
 from stdlib_kernels.functions import repeated_function, warn
-from stdlib_kernels.parameters import axes_of, dtype_of
+from stdlib_kernels.parameters import axes_of, dtype_of, function_of, scalar_of
 from stdlib_kernels.reduce.calls import Axis, fold_call
 from stdlib_kernels.reduce.folding import Rule, add, multiply
 
-__all__ = ["mean", "prod", "sum"]
+__all__ = ["mean", "prod", "reduce", "sum"]
 
 
 def _quotient(total: Any, count: Any) -> Any:
@@ -26,12 +27,7 @@ def _quotient(total: Any, count: Any) -> Any:
 
 @repeated_function
 def sum(
-    x: Array,
-    axis: Axis = None,
-    *,
-    dtype: Any = None,
-    out: Array | None = None,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, *, dtype: Any = None, out: Out = None, keepdims: bool = False
 ) -> Any:
     """Add the elements of an array, all or along axes.
 
@@ -42,14 +38,9 @@ def sum(
         Integers wrap around as in NumPy. float16 and bfloat16 add up as float32, and the sum is
         rounded once. The sum of no elements is 0.
 
-    {raises}
+    {raises and see: numpy.sum}
 
-    {see: numpy.sum}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import sum
+    {examples: reduce import sum}
     >>> int(sum(np.arange(10, dtype=np.int32)))
     45
     >>> sum(np.arange(6).reshape(2, 3), axis=1).tolist()
@@ -59,17 +50,12 @@ def sum(
     result = dtype_of(dtype, accumulator_dtype(x.dtype))
     number = computing_dtype(result).type
     rule = Rule(op=add, identity=number(0), number=number)
-    return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
+    return fold_call(rule, x, axis, result, out, keepdims)
 
 
 @repeated_function
 def prod(
-    x: Array,
-    axis: Axis = None,
-    *,
-    dtype: Any = None,
-    out: Array | None = None,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, *, dtype: Any = None, out: Out = None, keepdims: bool = False
 ) -> Any:
     """Multiply the elements of an array, all or along axes.
 
@@ -80,14 +66,9 @@ def prod(
     {reduced}
         The product of no elements is 1.
 
-    {raises}
+    {raises and see: numpy.prod}
 
-    {see: numpy.prod}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import prod
+    {examples: reduce import prod}
     >>> int(prod(np.arange(1, 6)))
     120
     """
@@ -95,17 +76,12 @@ def prod(
     result = dtype_of(dtype, accumulator_dtype(x.dtype))
     number = computing_dtype(result).type
     rule = Rule(op=multiply, identity=number(1), number=number)
-    return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
+    return fold_call(rule, x, axis, result, out, keepdims)
 
 
 @repeated_function
 def mean(
-    x: Array,
-    axis: Axis = None,
-    *,
-    dtype: Any = None,
-    out: Array | None = None,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, *, dtype: Any = None, out: Out = None, keepdims: bool = False
 ) -> Any:
     """Average the elements of an array, all or along axes.
 
@@ -126,10 +102,7 @@ def mean(
 
     {see: numpy.mean}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import mean
+    {examples: reduce import mean}
     >>> mean(np.array([[1, 2], [3, 5]]), axis=0).tolist()
     [2.0, 3.5]
     """
@@ -141,4 +114,40 @@ def mean(
         warn("Mean of empty slice")
     # NaN, since complex numbers divided by 0 are not NaN in a kernel.
     rule = Rule(add, number(0), number, finish=_quotient, parameter=float(count or np.nan))
-    return fold_call(rule, x, axis, result, out=out, keepdims=keepdims)
+    return fold_call(rule, x, axis, result, out, keepdims)
+
+
+@repeated_function
+def reduce(
+    x: Array,
+    op: Callable[[Any, Any], Any],
+    identity: Any,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    out: Out = None,
+    keepdims: bool = False,
+) -> Any:
+    """Combine the elements of an array two by two, all or along axes.
+
+    {parameters of a reduction}
+    {operator: It must be associative and commutative, as elements meet in any order.}
+
+    {reduced}
+        float16 and bfloat16 are combined as float32. No elements come to `identity`.
+
+    {raises}
+    kerneldsl.errors.KernelError
+        Where `op` cannot be compiled.
+
+    {see: numpy.ufunc.reduce}
+
+    {examples: reduce import reduce}
+    >>> reduce(np.array([[12, 18], [8, 20]]), lambda a, b: a | b, 0, axis=1).tolist()
+    [30, 28]
+    """
+    check_array("x", x, halves=True)
+    result = dtype_of(dtype, x.dtype)
+    number = computing_dtype(result)
+    rule = Rule(function_of("op", op), scalar_of("identity", identity, number), number.type)
+    return fold_call(rule, x, axis, result, out, keepdims)

@@ -1,10 +1,6 @@
 """Gradients of the functions of rows: of a loss by their input, given those by their results.
 
-References
-----------
-Jimmy Lei Ba, Jamie Ryan Kiros and Geoffrey E. Hinton, "Layer Normalization",
-arXiv:1607.06450, 2016.
-Biao Zhang and Rico Sennrich, "Root Mean Square Layer Normalization", NeurIPS 2019.
+References: those of :mod:`stdlib_kernels.rows.normalization`.
 """
 
 from __future__ import annotations
@@ -29,6 +25,7 @@ from stdlib_kernels.arrays import (
 )
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import axis_of, number_of
+from stdlib_kernels.rows.calls import factor_of
 from stdlib_kernels.rows.normalization import layer_norm, rms_norm
 
 __all__ = [
@@ -98,10 +95,7 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
 
     {gradient raises}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import softmax, softmax_backward
+    {examples: rows import softmax, softmax_backward}
     >>> softmax_backward(np.array([1.0, 0.0]), softmax(np.array([0.0, 0.0]))).tolist()
     [0.25, -0.25]
     """
@@ -121,10 +115,7 @@ def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
 
     {gradient raises}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import log_softmax_backward
+    {examples: rows import log_softmax_backward}
     >>> log_softmax_backward(np.array([1.0, -1.0]), np.log([0.5, 0.5])).tolist()
     [1.0, -1.0]
     """
@@ -147,10 +138,7 @@ def layer_norm_backward(
 
     {gradient raises}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import layer_norm_backward
+    {examples: rows import layer_norm_backward}
     >>> found = layer_norm_backward(np.ones((4, 2)), np.array([[1.0, 3.0]] * 4), eps=0.0)
     >>> [each.tolist() for each in found[1:]]
     [[-4.0, 4.0], [4.0, 4.0]]
@@ -175,10 +163,7 @@ def rms_norm_backward(
 
     {gradient raises}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import rms_norm_backward
+    {examples: rows import rms_norm_backward}
     >>> rms_norm_backward(np.ones(2), np.array([3.0, 3.0]), eps=0.0)[1].tolist()
     [1.0, 1.0]
     """
@@ -200,18 +185,8 @@ def _over_rows(array: Array, axis: int) -> Any:
 def _of_norm(
     grad: Array, x: Array, weight: Array | None, axis: Any, eps: Any, *, is_centred: bool
 ) -> Any:
-    along = _checked(grad, x, axis)
+    factors = factor_of("weight", weight, x, _checked(grad, x, axis))
     number = computing_dtype(x.dtype)
-    if weight is not None:
-        check_array("weight", weight, kinds="f", halves=True, ndim=1)
-        check_same_kind("weight", weight, "x", x)
-        if weight.shape[0] != x.shape[along]:
-            raise ArgumentValueError(
-                f"weight has {weight.shape[0]} elements, and the axis {x.shape[along]}",
-                value=tuple(weight.shape),
-                limit="There is one for each element along the axis",
-            )
-    factors = allocate(on_device(x), (1,), number) if weight is None else on_device(weight)
     added = number.type(np.finfo(number).eps if eps is None else number_of("eps", eps))
     constants = {"is_centred": is_centred, "is_weighted": weight is not None}
     return _launched(of_norm, grad, x, axis, factors, after=(added,), **constants)

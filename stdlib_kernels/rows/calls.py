@@ -16,11 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import (
     Array,
+    Out,
     allocate,
     check_array,
     check_out,
+    check_same_kind,
     computing_dtype,
     contiguous_1d,
     destination,
@@ -31,14 +34,14 @@ from stdlib_kernels.arrays import (
 from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.repeating import launch
 
-__all__ = ["Kernels", "apply", "checked_axis", "result_dtype"]
+__all__ = ["Kernels", "apply", "checked_axis", "factor_of", "result_dtype", "tile_of"]
 
 #: Bytes of the longest row that is one tile, in the dtype that is computed in.
-MAX_TILE_BYTES = 1 << 16
+MAX_TILE_BYTES = 1 << 17
 #: Elements of the tiles of a longer row.
-LONG_TILE = 4096
+LONG_TILE = 8192
 #: Threads of a block by the largest tile that they take, the best that were found on an H200.
-BLOCKS = {2048: 32, 4096: 64, 16384: 512}
+BLOCKS = {2048: 32, 4096: 64, 16384: 512, 32768: 1024}
 #: Threads of a block of columns.
 COLUMN_BLOCK = 256
 
@@ -61,18 +64,38 @@ def checked_axis(x: Any, axis: Any) -> int:
 
     Raises
     ------
-    ArgumentTypeError
-        Where `x` is no array of real numbers, or `axis` no int.
-    ArgumentValueError
-        Where there is no such axis.
+    ArgumentError
+        Where `x` is no array of real numbers, or there is no such axis.
     """
     check_array("x", x, kinds="biuf", halves=True)
     return axis_of(axis, x.ndim)
 
 
-def apply(
-    kernels: Kernels, x: Array, axis: int, out: Array | None, *others: Any, **constants: Any
-) -> Any:
+def factor_of(name: str, array: Array | None, x: Array, axis: int) -> Array:
+    """Check weights or shifts, and bring them to where kernels can reach them.
+
+    For ``None`` it is an array of the dtype that is computed in, which nobody reads.
+
+    Raises
+    ------
+    ArgumentError
+        Where it is no vector of numbers of `x`'s kind, or has another length than the axis.
+    """
+    if array is None:
+        return allocate(on_device(x[:0] if x.ndim else x), (1,), computing_dtype(result_dtype(x)))
+    check_array(name, array, kinds="biuf", halves=True, ndim=1)
+    check_same_kind(name, array, "x", x)
+    if array.shape[0] != x.shape[axis]:
+        raise ArgumentValueError(
+            f"{name} has {array.shape[0]} elements, and the axis {x.shape[axis]}",
+            value=tuple(array.shape),
+            limit="There is one for each element along the axis",
+            remedy="Name the axis that it belongs to, or take as many elements of it",
+        )
+    return on_device(array)
+
+
+def apply(kernels: Kernels, x: Array, axis: int, out: Out, *others: Any, **constants: Any) -> Any:
     """Launch the kernel that suits the array's layout, and return the result.
 
     `axis` is from 0 on; `others` and `constants` are what the kernels take beside.
@@ -81,12 +104,8 @@ def apply(
     number = computing_dtype(dtype)
     check_out(out, like=x, shape=tuple(x.shape), dtype=dtype)
     source = on_device(x)
-    is_usable = out is not None and is_contiguous(out)
-    result = (
-        destination(source, tuple(x.shape), dtype, out)
-        if is_usable
-        else allocate(source, tuple(x.shape), dtype)
-    )
+    usable = out if out is not None and is_contiguous(out) else None
+    result = destination(source, tuple(x.shape), dtype, usable)
     if x.size:
         n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
         before = x.size // (n * after)
@@ -97,18 +116,19 @@ def apply(
         else:
             form = (before, n, after)
             strips = -(-after // COLUMN_BLOCK)
-            block = min(COLUMN_BLOCK, _power_of_two(after))
+            block = min(COLUMN_BLOCK, tile_of(after))
             arrays = contiguous_1d(source).reshape(form), result.reshape(form)
             launch(kernels.columns, before * strips, block, *arrays, *others, **constants)
     return out if result is out else finish(result, like=x, out=out)
 
 
-def _power_of_two(n: int) -> int:
+def tile_of(n: int) -> int:
+    """Return the elements of the smallest tile that holds so many, a power of two."""
     return max(32, 1 << (n - 1).bit_length())
 
 
 def _by_rows(kernels: Kernels, x: Array, out: Array, *others: Any, **constants: Any) -> None:
-    width = _power_of_two(x.shape[1])
+    width = tile_of(x.shape[1])
     is_short = width * np.dtype(constants["number"]).itemsize <= MAX_TILE_BYTES
     width = width if is_short else LONG_TILE
     block = next(block for most, block in BLOCKS.items() if width <= most)

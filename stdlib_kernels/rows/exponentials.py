@@ -4,6 +4,8 @@ References
 ----------
 Pierre Blanchard, Desmond J. Higham and Nicholas J. Higham, "Accurately Computing the Log-Sum-Exp
 and Softmax Functions", IMA Journal of Numerical Analysis 41(4), 2021.
+Maxim Milakov and Natalia Gimelshein, "Online Normalizer Calculation for Softmax", arXiv:1805.02867,
+2018: the largest element and the sum in one pass.
 """
 
 from __future__ import annotations
@@ -12,11 +14,25 @@ import math
 from typing import Any
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array
+from stdlib_kernels.arrays import Array, Out
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.rows.calls import Kernels, apply, checked_axis
 
 __all__ = ["log_softmax", "softmax"]
+
+
+def _added(total: Any, e: Any, v: Any, top: Any, one: Any) -> Any:
+    """Add the exponential of `v` to a sum of those below `top`, each with the larger taken off.
+
+    `e` is that of the distance between the two.
+    """
+    if v == top:  # both may be -inf
+        return total + one
+    return total * e + one if v > top else total + e
+
+
+def _larger(top: Any, v: Any) -> Any:
+    return v if v > top else top
 
 
 @kd.kernel
@@ -34,15 +50,15 @@ def softmax_short(x, out, *, width, number, is_log):
 
 @kd.kernel
 def softmax_long(x, out, *, width, number, is_log):
-    """Take a row tile by tile, three times: ``x[rows, n], out[rows, n]``."""
+    """Take a row tile by tile, twice, the second time from a cache: ``x[rows, n], …``."""
     row = kd.blockIdx.x
-    top, total = number(-math.inf), number(0)
+    tops, totals = kd.tile.full(width, number(-math.inf)), kd.tile.zeros(width, number)
     for at in range(0, x.shape[1], width):
         v = kd.tile.load(x[row], at, width, other=-math.inf, dtype=number)
-        top = max(top, v.max())
-    for at in range(0, x.shape[1], width):
-        v = kd.tile.load(x[row], at, width, other=-math.inf, dtype=number)
-        total += math.exp(v - top).sum()
+        totals = totals.map(_added, math.exp(-abs(v - tops)), v, tops, number(1))
+        tops = tops.map(_larger, v)
+    top = tops.max()
+    total = (totals * math.exp(tops - top)).sum()
     for at in range(0, x.shape[1], width):
         d = kd.tile.load(x[row], at, width, dtype=number) - top
         if is_log:
@@ -60,9 +76,10 @@ def softmax_columns(x, out, *, number, is_log):
     if b < x.shape[2]:
         top, total = number(-math.inf), number(0)
         for k in range(x.shape[1]):
-            top = max(top, number(x[a, k, b]))
-        for k in range(x.shape[1]):
-            total += math.exp(number(x[a, k, b]) - top)
+            v = number(x[a, k, b])
+            total = number(_added(total, math.exp(-abs(v - top)), v, top, number(1)))
+            top = number(_larger(top, v))
+        total *= math.exp(top - top)  # NaN, where the largest is infinite
         for k in range(x.shape[1]):
             d = number(x[a, k, b]) - top
             out[a, k, b] = d - math.log(total) if is_log else math.exp(d) / total
@@ -72,7 +89,7 @@ _KERNELS = Kernels(softmax_short, softmax_long, softmax_columns)
 
 
 @repeated_function
-def softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
+def softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
     """Divide the exponentials of the elements by their sum along an axis.
 
     {parameters of rows}
@@ -80,14 +97,9 @@ def softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
     {rows}
         A row with a NaN, an inf, or nothing but -inf becomes NaN.
 
-    {raises}
+    {raises and see: scipy.special.softmax}
 
-    {see: scipy.special.softmax}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import softmax
+    {examples: rows import softmax}
     >>> softmax(np.array([[0.0, 0.0], [1.0, -np.inf]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
     """
@@ -95,21 +107,16 @@ def softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
 
 
 @repeated_function
-def log_softmax(x: Array, axis: int = -1, *, out: Array | None = None) -> Any:
+def log_softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
     """Compute the logarithm of `softmax` along an axis, which is finite where that underflows.
 
     {parameters of rows}
 
     {rows}
 
-    {raises}
+    {raises and see: scipy.special.log_softmax}
 
-    {see: scipy.special.log_softmax}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import log_softmax
+    {examples: rows import log_softmax}
     >>> log_softmax(np.array([0.0, -1000.0])).tolist()
     [0.0, -1000.0]
     """

@@ -4,6 +4,8 @@ References
 ----------
 Jimmy Lei Ba, Jamie Ryan Kiros and Geoffrey E. Hinton, "Layer Normalization",
 arXiv:1607.06450, 2016.
+B. P. Welford, "Note on a Method for Calculating Corrected Sums of Squares and Products",
+Technometrics 4 (1962): mean and variance of a column in one pass.
 Biao Zhang and Rico Sennrich, "Root Mean Square Layer Normalization", NeurIPS 2019.
 """
 
@@ -15,90 +17,86 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import (
-    Array,
-    allocate,
-    check_array,
-    check_same_kind,
-    computing_dtype,
-    on_device,
-)
+from stdlib_kernels.arrays import Array, Out, computing_dtype
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import number_of
-from stdlib_kernels.rows.calls import Kernels, apply, checked_axis, result_dtype
+from stdlib_kernels.rows.calls import Kernels, apply, checked_axis, factor_of, result_dtype, tile_of
 
 __all__ = ["layer_norm", "rms_norm"]
 
-
-def _plain(v: Any, i: Any, scale: Any, weight: Any, bias: Any, at: Any) -> Any:
-    return v * scale
-
-
-def _scaled(v: Any, i: Any, scale: Any, weight: Any, bias: Any, at: Any) -> Any:
-    return v * scale * weight[at + i]
-
-
-def _shifted(v: Any, i: Any, scale: Any, weight: Any, bias: Any, at: Any) -> Any:
-    return v * scale + bias[at + i]
-
-
-def _affine(v: Any, i: Any, scale: Any, weight: Any, bias: Any, at: Any) -> Any:
-    return v * scale * weight[at + i] + bias[at + i]
+#: What becomes of an element, by whether there are weights and shifts.
+_FORMS = {
+    (False, False): lambda v, i, scale, weight, bias, at: v * scale,
+    (True, False): lambda v, i, scale, weight, bias, at: v * scale * weight[at + i],
+    (False, True): lambda v, i, scale, weight, bias, at: v * scale + bias[at + i],
+    (True, True): lambda v, i, scale, weight, bias, at: v * scale * weight[at + i] + bias[at + i],
+}
 
 
 def _centred(v: Any, i: Any, mean: Any, n: Any) -> Any:
+    return v - mean
+
+
+def _centred_within(v: Any, i: Any, mean: Any, n: Any) -> Any:
     """Take the mean off the elements of the row, and leave the zeros behind it."""
     return v - mean if i < n else v
 
 
-@kd.kernel
-def normalize_short(x, out, weight, bias, count, eps, *, width, number, is_centred, form):
+@kd.kernel(wraparound=False)
+def normalize_short(x, out, weight, bias, count, eps, *, width, number, is_centred, centre, form):
     """Take a row as one tile: ``x[rows, n], out[rows, n], weight[n], bias[n]``."""
     row = kd.blockIdx.x
     v = kd.tile.load(x[row], 0, width, dtype=number)
     if is_centred:
-        v = v.map(_centred, kd.tile.arange(width), v.sum() / count, x.shape[1])
+        v = v.map(centre, kd.tile.arange(width), v.sum() / count, x.shape[1])
     scale = number(1) / math.sqrt((v * v).sum() / count + eps)
     kd.tile.store(out[row], 0, v, form, scale, weight, bias, 0)
 
 
-@kd.kernel
-def normalize_long(x, out, weight, bias, count, eps, *, width, number, is_centred, form):
-    """Take a row tile by tile, up to three times: ``x[rows, n], out[rows, n], …``."""
-    row = kd.blockIdx.x
-    mean, square = number(0), number(0)
+@kd.kernel(wraparound=False)
+def normalize_long(x, out, weight, bias, count, eps, *, width, number, is_centred, centre, form):
+    """Take a row tile by tile, twice, the second time from a cache: ``x[rows, n], …``.
+
+    Distances are from the mean of the first tile, so that of their squares' sum no more than
+    ``n / width`` times the variance is taken off again.
+    """
+    row, near = kd.blockIdx.x, number(0)
+    total, square = kd.tile.zeros(width, number), kd.tile.zeros(width, number)
     if is_centred:
-        for at in range(0, x.shape[1], width):
-            mean += kd.tile.load(x[row], at, width, dtype=number).sum() / count
+        near = kd.tile.load(x[row], 0, width, dtype=number).sum() / number(width)
     for at in range(0, x.shape[1], width):
-        v = kd.tile.load(x[row], at, width, dtype=number)
-        d = v.map(_centred, kd.tile.arange(width), mean, x.shape[1] - at)
-        square += (d * d).sum()
-    scale = number(1) / math.sqrt(square / count + eps)
+        d = kd.tile.load(x[row], at, width, dtype=number)
+        if is_centred:
+            d = d.map(centre, kd.tile.arange(width), near, x.shape[1] - at)
+            total = total + d
+        square = square + d * d
+    rest = total.sum() / count
+    scale = number(1) / math.sqrt(max(square.sum() / count - rest * rest, number(0)) + eps)
     for at in range(0, x.shape[1], width):
-        d = kd.tile.load(x[row], at, width, dtype=number) - mean
+        d = kd.tile.load(x[row], at, width, dtype=number) - near - rest
         kd.tile.store(out[row], at, d, form, scale, weight, bias, at)
 
 
 @kd.kernel(wraparound=False)
-def normalize_columns(x, out, weight, bias, count, eps, *, number, is_centred, form):
+def normalize_columns(x, out, weight, bias, count, eps, *, number, is_centred, centre, form):
     """Take a column by a thread: ``x[a, n, b], out[a, n, b], weight[n], bias[n]``."""
     strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
     a = kd.blockIdx.x // strips
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
     if b < x.shape[2]:
-        mean, square = number(0), number(0)
+        first, mean, square = number(0), number(0), number(0)
         if is_centred:
-            for k in range(x.shape[1]):
-                mean += number(x[a, k, b])
-            mean /= count
+            first = number(x[a, 0, b])
         for k in range(x.shape[1]):
-            d = number(x[a, k, b]) - mean
-            square += d * d
+            v = number(x[a, k, b]) - first
+            d = v - mean
+            if is_centred:
+                mean += d / number(k + 1)
+            square += d * (v - mean)
         scale = number(1) / math.sqrt(square / count + eps)
         for k in range(x.shape[1]):
-            out[a, k, b] = form(number(x[a, k, b]) - mean, k, scale, weight, bias, 0)
+            v = centre(number(x[a, k, b]) - first, k, mean, x.shape[1])
+            out[a, k, b] = form(v, k, scale, weight, bias, 0)
 
 
 _KERNELS = Kernels(normalize_short, normalize_long, normalize_columns)
@@ -112,7 +110,7 @@ def layer_norm(
     *,
     axis: int = -1,
     eps: float = 1e-5,
-    out: Array | None = None,
+    out: Out = None,
 ) -> Any:
     """Give the elements along an axis mean 0 and variance 1, then scale and shift them.
 
@@ -126,14 +124,9 @@ def layer_norm(
     {rows}
         It is ``(x - mean) / sqrt(variance + eps) * weight + bias``.
 
-    {raises}
+    {raises and see: torch.nn.functional.layer_norm}
 
-    {see: torch.nn.functional.layer_norm}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import layer_norm
+    {examples: rows import layer_norm}
     >>> layer_norm(np.array([[1.0, 3.0], [4.0, 0.0]]), eps=0).tolist()
     [[-1.0, 1.0], [1.0, -1.0]]
     """
@@ -147,7 +140,7 @@ def rms_norm(
     *,
     axis: int = -1,
     eps: float | None = None,
-    out: Array | None = None,
+    out: Out = None,
 ) -> Any:
     """Give the elements along an axis a mean square of 1, then scale them.
 
@@ -160,14 +153,9 @@ def rms_norm(
     {rows}
         It is ``x / sqrt(mean(x * x) + eps) * weight``.
 
-    {raises}
+    {raises and see: torch.nn.functional.rms_norm}
 
-    {see: torch.nn.functional.rms_norm}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import rms_norm
+    {examples: rows import rms_norm}
     >>> rms_norm(np.array([5.0, 5.0]), eps=0).tolist()
     [1.0, 1.0]
     """
@@ -175,43 +163,18 @@ def rms_norm(
 
 
 def _normalize(
-    x: Array,
-    weight: Array | None,
-    bias: Array | None,
-    axis: int,
-    eps: float | None,
-    out: Array | None,
-    *,
-    is_centred: bool,
+    x: Array, weight: Any, bias: Any, axis: int, eps: float | None, out: Out, *, is_centred: bool
 ) -> Any:
     along = checked_axis(x, axis)
     number = computing_dtype(result_dtype(x))
-    count = x.shape[along]
-    found = [_factor("weight", weight, x, count), _factor("bias", bias, x, count)]
-    none = allocate(on_device(x[:0] if x.ndim else x), (1,), number)
-    form = {
-        (False, False): _plain,
-        (True, False): _scaled,
-        (False, True): _shifted,
-        (True, True): _affine,
-    }[found[0] is not None, found[1] is not None]
-    factors = [none if each is None else each for each in found]
+    factors = [
+        factor_of(name, each, x, along) for name, each in (("weight", weight), ("bias", bias))
+    ]
     added = np.finfo(number).eps if eps is None else number_of("eps", eps)
-    numbers = (number.type(count), number.type(added))
-    return apply(_KERNELS, x, along, out, *factors, *numbers, is_centred=is_centred, form=form)
-
-
-def _factor(name: str, array: Array | None, x: Array, count: int) -> Array | None:
-    """Check weights or shifts, and bring them to where kernels can reach them."""
-    if array is None:
-        return None
-    check_array(name, array, kinds="biuf", halves=True, ndim=1)
-    check_same_kind(name, array, "x", x)
-    if array.shape[0] != count:
-        raise ArgumentValueError(
-            f"{name} has {array.shape[0]} elements, and the axis {count}",
-            value=tuple(array.shape),
-            limit="There is one for each element along the axis",
-            remedy="Name the axis that it belongs to, or take as many elements of it",
-        )
-    return on_device(array)
+    numbers = (number.type(x.shape[along]), number.type(added))
+    how = {
+        "is_centred": is_centred,
+        "centre": _centred if tile_of(x.shape[along]) == x.shape[along] else _centred_within,
+        "form": _FORMS[weight is not None, bias is not None],
+    }
+    return apply(_KERNELS, x, along, out, *factors, *numbers, **how)

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-import kerneldsl as kd
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
     Array,
+    Out,
     allocate,
     around_axis,
     check_out,
@@ -31,10 +31,9 @@ from stdlib_kernels.arrays import (
     is_on_host,
     on_device,
 )
-from stdlib_kernels.copying import copy_elements
 from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.reduce.folding import Rule, add
-from stdlib_kernels.repeating import launch, refuse_to_repeat
+from stdlib_kernels.repeating import launch
 from stdlib_kernels.scan.kernels import scan_chain, scan_columns, scan_rows, sum_chain, sum_rows
 
 __all__ = ["scan_call"]
@@ -58,14 +57,7 @@ FEW_COLUMNS = 512
 
 
 def scan_call(
-    rule: Rule,
-    x: Array,
-    axis: int | None,
-    dtype: np.dtype[Any],
-    *,
-    out: Array | None,
-    exclusive: bool,
-    reverse: bool,
+    rule: Rule, x: Array, axis: Any, dtype: np.dtype[Any], out: Out, exclusive: bool, reverse: bool
 ) -> Any:
     """Scan an array along an axis by a rule's operation, to a dtype.
 
@@ -74,8 +66,9 @@ def scan_call(
     ArgumentError
         As `axis_of`, `read_flag` and `check_out` say.
     """
-    shape = (x.size,) if axis is None else tuple(x.shape)
-    place = 0 if axis is None else axis_of(axis, x.ndim)
+    shape, place = (x.size,), 0
+    if axis is not None:
+        shape, place = tuple(x.shape), axis_of(axis, x.ndim)
     constants = {
         "number": rule.number,
         "identity": rule.identity,
@@ -85,8 +78,8 @@ def scan_call(
     is_reversed = read_flag("reverse", reverse)
     check_out(out, like=x, shape=shape, dtype=dtype)
     source = on_device(x)
-    made = allocate(source, shape, dtype) if out is None or not is_contiguous(out) else None
-    result = made if made is not None else destination(source, shape, dtype, out)
+    usable = out if out is not None and is_contiguous(out) else None
+    result = destination(source, shape, dtype, usable)
     if x.size:
         flat = contiguous_1d(source) if axis is None else source
         taken, given = around_axis(flat, place), around_axis(result, place)
@@ -104,9 +97,9 @@ def _scan(x: Array, out: Array, constants: dict[str, Any]) -> None:
         _scan_rows(x[:, :, 0], out[:, :, 0], constants)
     elif n >= LONG_ROW and count < FEW_COLUMNS:
         rows, results = (allocate(x, (before, after, n), each.dtype) for each in (x, out))
-        _copy(x.transpose((0, 2, 1)), rows)
+        finish(x.transpose((0, 2, 1)), like=x, out=rows)
         _scan_rows(rows.reshape((count, n)), results.reshape((count, n)), constants)
-        _copy(results, out.transpose((0, 2, 1)))
+        finish(results, like=x, out=out.transpose((0, 2, 1)))
     else:
         if after == 1:
             x, out = x.transpose((2, 1, 0)), out.transpose((2, 1, 0))
@@ -117,35 +110,24 @@ def _scan(x: Array, out: Array, constants: dict[str, Any]) -> None:
 
 def _scan_rows(x: Array, out: Array, constants: dict[str, Any]) -> None:
     rows, n = x.shape
+    constants = dict(constants)
     is_sum = constants["op"] is add
     if is_sum:
-        constants = {name: each for name, each in constants.items() if name != "op"}
+        del constants["op"]
     itemsize = np.dtype(constants["number"]).itemsize
     on_host = is_on_host(x)
     block = TILE_BLOCK if is_sum else HOST_BLOCK if on_host else BLOCK
     if rows < MANY_ROWS and n >= LONG_ROW:
         items = HOST_ITEMS if on_host else ITEMS
         part = TILE_BYTES // itemsize if is_sum else items * block
-        blocks = -(-n // part)
+        constants |= {"width": part} if is_sum else {"block": block, "items": items}
+        kernel, blocks = sum_chain if is_sum else scan_chain, -(-n // part)
         state = allocate(x, (3 * blocks,), np.dtype(np.uint64), zero=True)
         for row in range(rows):
-            if is_sum:
-                arrays = x[row], out[row], state
-                launch(sum_chain, blocks, block, *arrays, width=part, **constants)
-            else:
-                shape = {"block": block, "items": items}
-                launch(scan_chain, blocks, block, x[row], out[row], state, **shape, **constants)
+            launch(kernel, blocks, block, x[row], out[row], state, **constants)
     elif is_sum:
         width = ROW_TILE if n > ROW_TILE // 4 else ROW_TILE // 4
         launch(sum_rows, rows, width // 16, x, out, width=width, **constants)
     else:
         block = min(block, 32) if n <= ROW_TILE // 4 else block
         launch(scan_rows, rows, block, x, out, block=block, **constants)
-
-
-def _copy(source: Array, out: Array) -> None:
-    if isinstance(source, kd.DeviceArray) and isinstance(out, kd.DeviceArray):
-        copy_elements(source, out)
-    else:
-        refuse_to_repeat()
-        out[...] = source

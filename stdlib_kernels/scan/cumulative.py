@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stdlib_kernels.arrays import Array, accumulator_dtype, check_array, computing_dtype
+import numpy as np
+
+from stdlib_kernels.arrays import Array, Out, accumulator_dtype, check_array, computing_dtype
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import dtype_of, function_of, scalar_of
 from stdlib_kernels.reduce.extremes import least, most
@@ -21,7 +23,7 @@ def cumsum(
     axis: int | None = None,
     *,
     dtype: Any = None,
-    out: Array | None = None,
+    out: Out = None,
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
@@ -34,20 +36,15 @@ def cumsum(
         Integers wrap around as in NumPy. Floats are added in another order than NumPy's, the same
         at every launch; float16 and bfloat16 as float32.
 
-    {raises}
+    {raises and see: numpy.cumsum}
 
-    {see: numpy.cumsum}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.scan import cumsum
+    {examples: scan import cumsum}
     >>> cumsum(np.array([3, 1, 4, 1, 5], np.uint8)).tolist()
     [3, 4, 8, 9, 14]
     >>> cumsum(np.array([[3, 1], [4, 1]]), axis=1, exclusive=True).tolist()
     [[0, 3], [0, 4]]
     """
-    return _accumulated(x, axis, dtype, out, exclusive, reverse, add)
+    return _cumulated(x, axis, dtype, out, exclusive, reverse, add)
 
 
 @repeated_function
@@ -56,7 +53,7 @@ def cumprod(
     axis: int | None = None,
     *,
     dtype: Any = None,
-    out: Array | None = None,
+    out: Out = None,
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
@@ -67,18 +64,13 @@ def cumprod(
 
     {scanned}
 
-    {raises}
+    {raises and see: numpy.cumprod}
 
-    {see: numpy.cumprod}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.scan import cumprod
+    {examples: scan import cumprod}
     >>> cumprod(np.array([3, 1, 4]), reverse=True).tolist()
     [12, 4, 4]
     """
-    return _accumulated(x, axis, dtype, out, exclusive, reverse, multiply)
+    return _cumulated(x, axis, dtype, out, exclusive, reverse, multiply)
 
 
 @repeated_function
@@ -86,7 +78,7 @@ def cummax(
     x: Array,
     axis: int | None = None,
     *,
-    out: Array | None = None,
+    out: Out = None,
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
@@ -98,18 +90,13 @@ def cummax(
         From a NaN on all are NaN. Before the first element the largest is the least number of the
         dtype, -inf of floats.
 
-    {raises}
+    {raises and see: numpy.ufunc.accumulate}
 
-    {see: numpy.ufunc.accumulate}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.scan import cummax
+    {examples: scan import cummax}
     >>> cummax(np.array([3, 1, 4, 1, 5])).tolist()
     [3, 3, 4, 4, 5]
     """
-    return _extremes(x, axis, out, exclusive, reverse, is_max=True)
+    return _cumulated(x, axis, None, out, exclusive, reverse, larger)
 
 
 @repeated_function
@@ -117,7 +104,7 @@ def cummin(
     x: Array,
     axis: int | None = None,
     *,
-    out: Array | None = None,
+    out: Out = None,
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
@@ -129,18 +116,13 @@ def cummin(
         From a NaN on all are NaN. Before the first element the smallest is the dtype's largest
         number, inf of floats.
 
-    {raises}
+    {raises and see: numpy.ufunc.accumulate}
 
-    {see: numpy.ufunc.accumulate}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.scan import cummin
+    {examples: scan import cummin}
     >>> cummin(np.array([3, 1, 4, 1, 5])).tolist()
     [3, 1, 1, 1, 1]
     """
-    return _extremes(x, axis, out, exclusive, reverse, is_max=False)
+    return _cumulated(x, axis, None, out, exclusive, reverse, smaller)
 
 
 @repeated_function
@@ -151,21 +133,14 @@ def scan(
     axis: int | None = None,
     *,
     dtype: Any = None,
-    out: Array | None = None,
+    out: Out = None,
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
     """Combine the elements before and at each place by a function.
 
     {parameters of a scan}
-    op : function
-        Of two values, a plain function, a lambda or one under `kerneldsl.func`, which kernels can
-        call. It must be associative, and need not be commutative: the first value comes from
-        earlier elements. A function is compiled once; a new one of the same text is compiled anew.
-    identity : number
-        What `op` leaves every value unchanged with; it is combined with elements more than once.
-    dtype : dtype, optional
-        In which values are combined, and of the result; by default the array's own.
+    {operator: It must be associative; the first value comes from earlier elements.}
 
     {scanned}
         float16 and bfloat16 are combined as float32. What `op` returns is converted to the dtype.
@@ -176,10 +151,7 @@ def scan(
 
     {see: numpy.ufunc.accumulate}
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.scan import scan
+    {examples: scan import scan}
     >>> scan(np.array([8, 2, 3]), lambda a, b: a | b, 0).tolist()
     [8, 10, 11]
     """
@@ -187,33 +159,24 @@ def scan(
     result = dtype_of(dtype, x.dtype, kinds="biuf")
     number = computing_dtype(result)
     rule = Rule(function_of("op", op), scalar_of("identity", identity, number), number.type)
-    return scan_call(rule, x, axis, result, out=out, exclusive=exclusive, reverse=reverse)
+    return scan_call(rule, x, axis, result, out, exclusive, reverse)
 
 
-def _accumulated(
-    x: Array,
-    axis: int | None,
-    dtype: Any,
-    out: Array | None,
-    exclusive: bool,
-    reverse: bool,
-    op: Callable[[Any, Any], Any],
+def _cumulated(
+    x: Array, axis: int | None, dtype: Any, out: Out, exclusive: bool, reverse: bool, op: Any
 ) -> Any:
+    """Scan by an operation of which `_identity_of` knows what changes nothing."""
     check_array("x", x, kinds="biuf", halves=True)
-    result = dtype_of(dtype, accumulator_dtype(x.dtype), kinds="iuf")
+    is_extreme = op in (larger, smaller)
+    usual = x.dtype if is_extreme else accumulator_dtype(x.dtype)
+    result = dtype_of(dtype, usual, kinds="biuf" if is_extreme else "iuf")
     number = computing_dtype(result)
+    rule = Rule(op, _identity_of(op, number), number.type)
+    return scan_call(rule, x, axis, result, out, exclusive, reverse)
+
+
+def _identity_of(op: Any, number: np.dtype[Any]) -> Any:
+    if op in (larger, smaller):
+        return (least if op is larger else most)(number)
     # A sum of negative zeros is one, which 0 + -0 is not.
-    identity = number.type(1 if op is multiply else -0.0 if number.kind == "f" else 0)
-    rule = Rule(op, identity, number.type)
-    return scan_call(rule, x, axis, result, out=out, exclusive=exclusive, reverse=reverse)
-
-
-def _extremes(
-    x: Array, axis: int | None, out: Array | None, exclusive: bool, reverse: bool, *, is_max: bool
-) -> Any:
-    check_array("x", x, kinds="biuf", halves=True)
-    number = computing_dtype(x.dtype)
-    rule = Rule(larger, least(number), number.type)
-    if not is_max:
-        rule = Rule(smaller, most(number), number.type)
-    return scan_call(rule, x, axis, x.dtype, out=out, exclusive=exclusive, reverse=reverse)
+    return number.type(1 if op is multiply else -0.0 if number.kind == "f" else 0)

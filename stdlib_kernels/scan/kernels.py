@@ -25,10 +25,7 @@ def sum_chain(x, out, state, *, width, number, identity, is_exclusive):
     part = kd.chain.next(state)
     v = kd.tile.load(x, part * width, width, other=identity, dtype=number)
     before = kd.chain.before(state, part, v.sum(), add, identity)
-    if is_exclusive:
-        kd.tile.store(out, part * width, v.cumsum(exclusive=True) + before)
-    else:
-        kd.tile.store(out, part * width, v.cumsum() + before)
+    kd.tile.store(out, part * width, v.cumsum(exclusive=is_exclusive) + before)
 
 
 @kd.kernel
@@ -38,10 +35,7 @@ def sum_rows(x, out, *, width, number, identity, is_exclusive):
     carry = identity
     for at in range(0, x.shape[1], width):
         v = kd.tile.load(x[row], at, width, other=identity, dtype=number)
-        if is_exclusive:
-            kd.tile.store(out[row], at, v.cumsum(exclusive=True) + carry)
-        else:
-            kd.tile.store(out[row], at, v.cumsum() + carry)
+        kd.tile.store(out[row], at, v.cumsum(exclusive=is_exclusive) + carry)
         carry += v.sum()
 
 

@@ -128,6 +128,24 @@ def test_rows_of_each_length(call, rng, shape):
 
 
 @pytest.mark.full
+def test_long_rows_whose_tiles_differ(call, rng):
+    x = random_array(rng, (5, TOO_LONG), "float32")
+    x[0, : LONG_TILE + 3] = x[1] = -np.inf
+    x[2, -1], x[3, LONG_TILE] = np.nan, np.inf
+    x[4, LONG_TILE:] += 1e4
+    exact = special.softmax(x[:1].astype(np.float64), axis=1)
+    np.testing.assert_allclose(call(rows.softmax, x[:1]), exact, rtol=1e-4)
+    check_softmax(call, x[4:], 1)
+    for function in (rows.softmax, rows.log_softmax):
+        assert np.isnan(call(function, x[1:4])).all()
+    far = x[4:].astype(np.float64)
+    exact = (far - far.mean()) / np.sqrt(far.var() + EPS)
+    for laid, axis in ((x[4:], 1), (np.ascontiguousarray(x[4:].T), 0)):
+        got = call(rows.layer_norm, laid, axis=axis, eps=EPS)
+        np.testing.assert_allclose(got.reshape(1, -1), exact, atol=1e-4)
+
+
+@pytest.mark.full
 def test_many_columns(call, rng):
     x = random_array(rng, (3, 40, 700), "float32")
     weight, bias = (random_array(rng, (40,), "float32") for _ in range(2))

@@ -31,7 +31,7 @@ FOLD = {
     **{"number": F32, "op": folding.add, "identity": ZERO},
     **{"lift": lambda v, w, p: v * w, "finish": lambda total, p: total / p},
 }
-MOMENTS = {"number": F32, "zero": ZERO, "size": F32}
+MOMENTS = {"number": F32, "zero": ZERO, "size": F32, "finish": lambda v: v}
 PLACE = {"number": F32, "better": lambda v, found: v > found, "is_first": False}
 COUNT = {"number": F32, "bin_of": counting.evenly, "is_weighted": False, "are_pairs": False}
 COUNTED = f"{FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, int64[::1]"
@@ -39,12 +39,19 @@ SCAN = {"number": F32, "op": folding.larger, "identity": ZERO, "is_exclusive": T
 SOFTMAX = {"number": F32, "is_log": False}
 WORDS = "uint32[:, ::1]"
 FLOATS, LONG = (order_of(np.dtype(each), descending=False) for each in (F32, np.float64))
-NORM = {"number": F32, "is_centred": True, "form": lambda v, i, scale, w, b, at: v * scale * w[i]}
+NORM = {
+    **{"number": F32, "is_centred": True, "centre": lambda v, i, mean, n: v - mean},
+    "form": lambda v, i, scale, w, b, at: v * scale * w[i],
+}
 CASES = {
     "fold rows": (folding.fold_rows, FOLD, f"{X}, {X}, {X}, int64, float64"),
     "fold columns": (folding.fold_columns, FOLD, f"{X}, {X}, {X}, int64, float64"),
-    "moments of rows": (moments.moments_of_rows, MOMENTS, f"{X}, {X}, {X}, int64"),
-    "moments of columns": (moments.moments_of_columns, MOMENTS, f"{X}, {X}, {X}, int64"),
+    "moments of rows": (moments.moments_of_rows, MOMENTS, f"{X}, {X}, {X}, int64, float32"),
+    "moments of columns": (
+        moments.moments_of_columns,
+        MOMENTS,
+        f"{X}, {X}, {X}, int64, float32",
+    ),
     "moments combined": (
         moments.combine_moments,
         {"zero": ZERO, "size": F32, "finish": lambda v: v},
