@@ -26,7 +26,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.tuning.records import read_records
 from kerneldsl.tuning.t4 import write_documents
-from stdlib_kernels import imaging, reduce
+from stdlib_kernels import imaging
 from stdlib_kernels.copying import copy_elements
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -52,8 +52,6 @@ def calls(exponent: int) -> Iterator[tuple[str, Callable[[], object]]]:
     x = kd.to_device(random.random(size).astype(np.float32))
     yield "convert float32 to float64", lambda: copy_elements(x, kd.empty(size, np.float64))
     plane = x.reshape(rows, size // rows)
-    yield "var along rows", lambda: reduce.var(plane, axis=1)
-    yield "var along columns", lambda: reduce.var(plane, axis=0)
     colours = kd.to_device(random.integers(0, 256, (rows, size // rows, 3)).astype(np.uint8))
     yield "grey", lambda: imaging.grey(colours)
     yield "sobel", lambda: imaging.sobel(plane)
