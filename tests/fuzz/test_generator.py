@@ -8,6 +8,7 @@ import random
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -76,6 +77,9 @@ _PER_THOUSAND = {
     "warp reduction": 30,
 }
 
+#: The program of a seed, which several tests look at.
+_program = cache(generate)
+
 
 def _programs() -> list[Program]:
     return [p for p in map(generate, _SEEDS) if not p.is_divergent]
@@ -91,7 +95,7 @@ def test_a_seed_gives_one_program() -> None:
 
 def test_programs_hold_what_codes_hold() -> None:
     """Every construct that a part of the compiler turns on is met often enough."""
-    counts = Counter(f for seed in range(1000) for f in generate(seed).features)
+    counts = Counter(f for seed in range(1000) for f in _program(seed).features)
     few = {f: counts[f] for f, least in _PER_THOUSAND.items() if counts[f] < least}
     assert not few
 
@@ -106,7 +110,7 @@ _WORDS = {
 
 def test_lanes_groups_and_tiles_stand_in_a_third_of_the_programs() -> None:
     """Of each level at least one word is there, so that the kernels mix them."""
-    programs = [generate(seed) for seed in range(300)]
+    programs = [_program(seed) for seed in range(300)]
     for level, words in _WORDS.items():
         found = [bool(re.search(words, program.text)) for program in programs]
         assert found == [level in program.features for program in programs], level
@@ -117,7 +121,7 @@ def test_lanes_groups_and_tiles_stand_in_a_third_of_the_programs() -> None:
 
 def test_blocks_are_of_odd_sizes() -> None:
     """One thread, less than a warp, partial warps, many warps; one block and several."""
-    programs = [p for p in map(generate, range(600)) if "tiles" in p.features]
+    programs = [p for p in map(_program, range(600)) if "tiles" in p.features]
     sizes = {math.prod(p.block) for p in programs if p.block}
     assert sizes >= {1, 7, 33, 96, 100, 256}
     assert {math.prod(p.grid) > 1 for p in programs if p.grid} == {True, False}
