@@ -1,7 +1,7 @@
 """Exponential numbers of a counter, of mean 1: ``-ln u``.
 
 *float32*: ``u = (word + 1) / 2**32`` in (0, 1], of a word each, so that the largest number is 22.2;
-the logarithm is the polynomial of :mod:`~kerneldsl.random.fixed_point`, so that all targets give
+the logarithm is the polynomial of :mod:`~kerneldsl.random.rounded`, so that all targets give
 the same bits, within 2 ulp of the exact ones. *float64*: ``u = 1 - unit_float64`` in (0, 1] and the
 logarithm of the target's mathematical library.
 
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.kernels.decorators import func
-from kerneldsl.random.fixed_point import negative_logarithm
 from kerneldsl.random.philox import philox
+from kerneldsl.random.rounded import negative_logarithm
 from kerneldsl.random.uniform import unit_float64
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
 
 @func
 def _of_word(word: Any) -> Any:
-    return np.float32(negative_logarithm(word)) * np.float32(2.0**-58)
+    return negative_logarithm(word)
 
 
 @func

@@ -3,11 +3,11 @@
 With a radius ``sqrt(-2 ln u)`` and an angle ``2 pi v`` the numbers are the radius times the sine
 and the cosine of the angle; the mean is 0 and the variance 1.
 
-*float32*: every word gives one 32-bit number, ``u = (word + 1) / 2**32`` in (0, 1] and ``v = word /
-2**32``, so that the largest magnitude is 6.66. Logarithm, sine and cosine are polynomials in fixed
-point, of integer operations, which no compiler contracts or reorders; what is left, conversions, a
-square root and two products, is rounded once each. Thus all targets give the same bits, unless
-``fastmath`` changes the square root. They lie within 2 ulp of the exact transform of the words.
+*float32*: every word gives one 32-bit number, ``u = (word + 1) / 2**32`` in (0, 1] and of the
+upper 26 bits ``v``, so that the largest magnitude is 6.66. Logarithm, sine and cosine are of
+:mod:`~kerneldsl.random.rounded`; they, the square root and the product are rounded once each. Thus
+all targets give the same bits, unless ``fastmath`` changes the square root. They lie within 3 ulp
+of the exact transform of the words.
 
 *float64*: ``u = 1 - unit_float64`` in (0, 1] and ``v = unit_float64``, of two words each, and the
 logarithm and sine of the target's mathematical library: within 6 ulp of the exact transform, where
@@ -27,40 +27,27 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.kernels.decorators import func
-from kerneldsl.random.fixed_point import negative_logarithm, product
 from kerneldsl.random.philox import philox
+from kerneldsl.random.rounded import negative_logarithm, sine_and_cosine, with_sign
 from kerneldsl.random.uniform import unit_float64
 
 __all__ = ["normal2_float64", "normal4_float32", "normal_float32", "normal_float64"]
 
 
+_QUARTER = np.uint32(0x40000000)
+
+
 @func
 def _radius(word: Any) -> Any:
     """Return ``sqrt(-2 ln u)`` as float32, of ``u = (word + 1) / 2**32``."""
-    return np.float32(math.sqrt(np.float32(negative_logarithm(word)) * np.float32(2.0**-57)))
-
-
-@func
-def _scaled_sine(word: Any) -> Any:
-    """Return ``sin(2 pi v)`` times 2**60 as float32, of ``v = word / 2**32``."""
-    angle = np.int64(np.uint32(word))
-    half = angle & np.int64(0x7FFFFFFF)
-    folded = half if half <= np.int64(0x40000000) else np.int64(0x80000000) - half
-    # sin(pi/2 x) / x, of x in [0, 1]: a polynomial in x * x, with an error below 2**-35.
-    square = product(folded, folded)
-    quotient = np.int64(172072) - product(np.int64(3685), square)
-    quotient = np.int64(5026892) - product(quotient, square)
-    quotient = np.int64(85569282) - product(quotient, square)
-    quotient = np.int64(693598666) - product(quotient, square)
-    quotient = np.int64(1686629713) - product(quotient, square)
-    sine = np.int64(np.int32(folded)) * np.int64(np.int32(quotient))
-    return np.float32(sine if angle == half else -sine)
+    return np.float32(math.sqrt(np.float32(2) * negative_logarithm(word)))
 
 
 @func
 def _on_circle(radius: Any, angle: Any) -> Any:
-    # The product that a caller's addition may be contracted with is exact.
-    return np.float32(radius * _scaled_sine(angle)) * np.float32(2.0**-60)
+    """Return a radius times the sine and the cosine of an angle."""
+    sine, cosine = sine_and_cosine(angle)
+    return with_sign(radius * sine, angle, 0), with_sign(radius * cosine, angle, _QUARTER)
 
 
 @func
@@ -86,7 +73,7 @@ def normal_float32(seed: Any, index: Any, subsequence: Any = 0) -> Any:
     3.0
     """
     words = philox(seed, index, subsequence)
-    return _on_circle(_radius(words[0]), words[1])
+    return _on_circle(_radius(words[0]), words[1])[0]
 
 
 @func
@@ -96,15 +83,9 @@ def normal4_float32(seed: Any, index: Any, subsequence: Any = 0) -> Any:
     The radii are those of words 0 and 2. The first is :func:`normal_float32` of the same arguments.
     """
     words = philox(seed, index, subsequence)
-    first, second = _radius(words[0]), _radius(words[2])
-    quarter = np.uint64(0x40000000)
-    low = np.uint64(0xFFFFFFFF)
-    return (
-        _on_circle(first, words[1]),
-        _on_circle(first, np.uint32((np.uint64(words[1]) + quarter) & low)),
-        _on_circle(second, words[3]),
-        _on_circle(second, np.uint32((np.uint64(words[3]) + quarter) & low)),
-    )
+    first, second = _on_circle(_radius(words[0]), words[1])
+    third, fourth = _on_circle(_radius(words[2]), words[3])
+    return first, second, third, fourth
 
 
 @func

@@ -19,8 +19,8 @@ from stdlib_kernels.arrays import Array, allocate, is_on_host
 
 __all__ = ["begins_run", "choose", "is_not_zero", "is_zero"]
 
-#: Threads of a block, and its steps, on a GPU, and on a host.
-BLOCK, ITEMS = 256, 16
+#: Threads of a block, and elements of a thread, on a GPU, and on a host.
+BLOCK, ITEMS = 256, 32
 HOST_BLOCK, HOST_ITEMS = 1, 4096
 #: Elements that int32 counts; blocks hand on what they have counted in fewer words then.
 MAX_NARROW = 1 << 31
@@ -30,26 +30,35 @@ MAX_NARROW = 1 << 31
 def move_chosen(flags, x, out, total, state, *, block, items, number, is_chosen, gives_places):
     """Move what `is_chosen`: ``flags[n], x[n], out[≤ n], total[1], state[3 * blocks]``.
 
-    A block finds the place of each element among its own, and then what the blocks before chose.
+    A warp votes on each of its elements, and has 32 of them in a word. Where a block's elements are
+    that it has chosen lies in shared memory in their order, so that neighbouring threads move
+    neighbouring ones.
     """
-    part, t = kd.chain.next(state), kd.threadIdx.x
-    held = kd.shared.array(items * block, kd.int32)
-    first, count = part * items * block + t, kd.int32(0)
+    part, t, lane = kd.chain.next(state), kd.threadIdx.x, kd.laneid
+    lanes = min(32, block)
+    held = kd.shared.array(items * block, kd.uint16)
+    votes = kd.local.array(items, kd.uint32)
+    first, mine = part * items * block, t // 32 * lanes * items + lane
+    rest = kd.int32(min(flags.size - first, items * block))
+    count = kd.int32(0)
     for k in range(items):
-        i = first + k * block
-        chosen = kd.int32(0)
-        if i < flags.size:
-            chosen = kd.int32(is_chosen(flags, i))
-        through = kd.block.inclusive_scan(chosen)
-        held[k * block + t] = count + through - 1 if chosen else -1
-        count += kd.block.broadcast(through, block - 1)
-    before = kd.chain.before(state, part, number(count))
+        i = mine + lanes * k
+        votes[k] = kd.ballot_sync(0xFFFFFFFF, i < rest and is_chosen(flags, first + i))
+        count += kd.popc(votes[k])
+    through = kd.block.inclusive_scan(count if lane == 0 else kd.int32(0))
+    chosen = kd.block.broadcast(through, block - 1)
+    place = through - count
     for k in range(items):
-        i, place = first + k * block, held[k * block + t]
-        if place >= 0:
-            out[before + place] = i if gives_places else x[i]
+        if votes[k] >> kd.uint32(lane) & kd.uint32(1):
+            held[place + kd.popc(votes[k] & kd.lanemask_lt())] = mine + lanes * k
+        place += kd.popc(votes[k])
+    before = kd.chain.before(state, part, number(chosen))
+    kd.syncthreads()
+    for j in range(t, chosen, block):
+        i = first + held[j]
+        out[before + j] = i if gives_places else x[i]
     if t == 0 and part == kd.gridDim.x - 1:
-        total[0] = before + count
+        total[0] = before + chosen
 
 
 def is_not_zero(flags: Any, i: Any) -> Any:

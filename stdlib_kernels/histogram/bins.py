@@ -22,7 +22,7 @@ from stdlib_kernels.arrays import (
     to_like,
 )
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.histogram.counting import between, count_bins, evenly
+from stdlib_kernels.histogram.counting import between, count_bins, edges_array, evenly
 from stdlib_kernels.histogram.integers import checked_weights
 from stdlib_kernels.parameters import number_of
 from stdlib_kernels.reduce.extremes import max as largest
@@ -217,13 +217,12 @@ def _prepared(
         for s, e in zip(sources, edges, strict=True)
     )
     number = np.dtype(np.float32 if narrow else np.float64)
-    given = [each.values.astype(number) for each in edges]
-    with np.errstate(over="ignore"):
-        # A quotient says nothing where the whole width is beyond the dtype.
-        are_even = all(
-            each.are_even and np.isfinite(e[-1] - e[0])
-            for each, e in zip(edges, given, strict=True)
-        )
+    given = [edges_array(each.values.astype(number)) for each in edges]
+    # Doubt of a whole bin says nothing, nor does a number of a bin beyond int32.
+    are_even = all(
+        each.are_even and each.bins < 1 << 30 and e[-1] < 1
+        for each, e in zip(edges, given, strict=True)
+    )
     on_its_device = [to_like(sources[0], each) for each in given]
     return number, evenly if are_even else between, on_its_device
 

@@ -16,109 +16,132 @@ import numpy as np
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array, allocate, is_on_host
 
-__all__ = ["between", "count_bins", "evenly", "itself"]
+__all__ = ["between", "count_bins", "edges_array", "evenly", "itself"]
 
 #: Bytes of a block's own counters at most.
 OWN_BYTES = 1 << 15
 #: Counters of a block, of which the first that are enough are taken: code is compiled for each.
 WIDTHS = (256, 2048, 8192)
 #: Elements that a block counts at least, and blocks at most.
-MIN_CHUNK, MAX_BLOCKS = 1 << 14, 1024
-#: Threads of a block on a GPU; on a host one goes over its part at the speed of its memory.
-BLOCK = 256
+MIN_CHUNK, MAX_BLOCKS = 1 << 14, 4096
+#: Threads of a block on a GPU, and elements that each loads before it counts them; on a host one
+#: goes over its part at the speed of its memory.
+BLOCK, ITEMS = 256, 8
 
 
 @kd.kernel(wraparound=False)
 def count_apart(
-    x,
-    y,
-    weights,
-    x_edges,
-    y_edges,
-    counts,
-    chunk,
-    *,
-    width,
-    block,
-    counter,
-    number,
-    bin_of,
-    is_weighted,
-    are_pairs,
-):
-    """Count in the block's own counters and add these up; otherwise as `count_together`."""
-    own = kd.shared.array(width, counter)
+    x, y, weights, x_edges, y_edges, counts, chunk,
+    *, width, copies, block, items, counter, number, bin_of, span_of, is_weighted, are_pairs,
+):  # fmt: skip
+    """Count in the block's own counters and add these up; otherwise as `count_together`.
+
+    Of each counter there are some copies, neighbouring threads' in other banks: elements that are
+    alike do not meet there.
+    """
+    own = kd.shared.array(width * copies, counter)
+    loaded = kd.local.array(items, number)
     t = kd.threadIdx.x
-    for k in range(t, width, block):
+    for k in range(t, width * copies, block):
         own[k] = 0
     kd.syncthreads()
-    first = kd.blockIdx.x * chunk
-    for i in range(first + t, min(first + chunk, x.size), block):
-        k = bin_of(number(x[i]), x_edges)
-        if are_pairs:
-            j = bin_of(number(y[i]), y_edges)
-            k = k * (y_edges.size - 1) + j if j >= 0 and k >= 0 else -1
-        if k >= 0:
-            kd.atomic.add(own, k, counter(weights[i]) if is_weighted else counter(1))
+    x_span, y_span = span_of(x_edges), span_of(y_edges)
+    first = kd.blockIdx.x * chunk + t
+    end = min(kd.blockIdx.x * chunk + chunk, x.size)
+    for start in range(first, end, items * block):
+        for j in range(items):
+            loaded[j] = number(x[start + j * block]) if start + j * block < end else number(0)
+        for j in range(items):
+            i = start + j * block
+            k = bin_of(loaded[j], x_edges, x_span) if i < end else -1
+            if are_pairs and k >= 0:
+                other = bin_of(number(y[i]), y_edges, y_span)
+                k = k * _bins(y_edges) + other if other >= 0 else -1
+            if k >= 0:
+                one = counter(weights[i]) if is_weighted else counter(1)
+                kd.atomic.add(own, k * copies + t % copies, one)
     kd.syncthreads()
     for k in range(t, counts.size, block):
-        if own[k] != 0:
-            kd.atomic.add(counts, k, own[k])
+        total = counter(0)
+        for j in range(copies):
+            total += own[k * copies + (j + t) % copies]
+        if total != 0:
+            kd.atomic.add(counts, k, total)
 
 
 @kd.kernel(wraparound=False)
 def count_together(
-    x,
-    y,
-    weights,
-    x_edges,
-    y_edges,
-    counts,
-    *,
-    counter,
-    number,
-    bin_of,
-    is_weighted,
-    are_pairs,
-):
+    x, y, weights, x_edges, y_edges, counts,
+    *, counter, number, bin_of, span_of, is_weighted, are_pairs,
+):  # fmt: skip
     """Count in ``counts[bins]``: ``x[n], y[n], weights[n]``, and the edges that `bin_of` looks at.
 
     `y` and its edges are read of pairs alone, and the weights where there are some.
     """
     i = kd.grid(1)
     if i < x.size:
-        k = bin_of(number(x[i]), x_edges)
+        k = bin_of(number(x[i]), x_edges, span_of(x_edges))
         if are_pairs:
-            j = bin_of(number(y[i]), y_edges)
-            k = k * (y_edges.size - 1) + j if j >= 0 and k >= 0 else -1
+            j = bin_of(number(y[i]), y_edges, span_of(y_edges))
+            k = k * _bins(y_edges) + j if j >= 0 and k >= 0 else -1
         if k >= 0:
             kd.atomic.add(counts, k, counter(weights[i]) if is_weighted else counter(1))
 
 
-def itself(v: Any, edges: Any) -> Any:
+def edges_array(edges: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return edges as kernels take them: behind them bins by unit of width, and their doubt.
+
+    That is how far a product may lie from the place between the edges which it is to tell: what the
+    edges are rounded by, and the product itself. From 1 on it tells nothing.
+    """
+    bins, exact = edges.size - 1, edges.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        scale = edges.dtype.type(bins / (exact[-1] - exact[0]))
+        off = np.abs((exact - exact[0]) * np.float64(scale) - np.arange(bins + 1)).max()
+        off += edges[-1] - edges[0] - (edges[-1] - edges[0])  # NaN beyond the dtype
+    doubt = off + 8 * bins * np.finfo(edges.dtype).eps
+    return np.append(edges, [scale, edges.dtype.type(doubt)])
+
+
+def _bins(edges: Any) -> Any:
+    return edges.size - 3
+
+
+def _span(edges: Any) -> Any:
+    """Return what all elements are compared with: both ends, bins by unit, doubt and certainty."""
+    bins = _bins(edges)
+    doubt = edges[bins + 2]
+    return edges[0], edges[bins], edges[bins + 1], doubt, edges.dtype.type(1) - doubt
+
+
+def _no_span(edges: Any) -> Any:
+    return 0
+
+
+def itself(v: Any, edges: Any, span: Any) -> Any:
     """Return the bin of an integer that is the bin's number."""
     return v
 
 
-def evenly(v: Any, edges: Any) -> Any:
+def evenly(v: Any, edges: Any, span: Any) -> Any:
     """Return the bin between edges at even distances, -1 if there is none.
 
-    The quotient may be off by a rounding, which the edges themselves correct.
+    A product tells which one it is but near an edge, which is compared then.
     """
-    bins = edges.size - 1
-    low, high = edges[0], edges[bins]
-    if not (v >= low and v <= high):
+    if not (v >= span[0] and v <= span[1]):
         return -1
-    k = min(int((v - low) / (high - low) * bins), bins - 1)
-    if v < edges[k]:
+    at = (v - span[0]) * span[2]
+    whole, last = np.int32(at), _bins(edges) - 1
+    k, beyond = min(whole, last), at - edges.dtype.type(whole)
+    if beyond < span[3] and v < edges[k]:
         return k - 1
-    return k + 1 if k < bins - 1 and v >= edges[k + 1] else k
+    return k + 1 if beyond > span[4] and k < last and v >= edges[k + 1] else k
 
 
-def between(v: Any, edges: Any) -> Any:
+def between(v: Any, edges: Any, span: Any) -> Any:
     """Return the bin between any rising edges, -1 if there is none."""
-    low, high = 0, edges.size - 1
-    if not (v >= edges[0] and v <= edges[high]):
+    low, high = 0, _bins(edges)
+    if not (v >= span[0] and v <= span[1]):
         return -1
     while high - low > 1:
         middle = (low + high) // 2
@@ -147,29 +170,23 @@ def count_bins(
     counts = allocate(x, (bins,), np.dtype(np.int64 if weights is None else np.float64), zero=True)
     if not x.size:
         return counts
+    how = {
+        "number": number.type, "bin_of": bin_of, "span_of": _no_span if bin_of is itself else _span,
+        "is_weighted": weights is not None, "are_pairs": y is not None,
+    }  # fmt: skip
     arrays = (x, x if y is None else y, x if weights is None else weights)
     edges = (x_edges, x_edges if y_edges is None else y_edges)
-    how = {
-        "number": number.type,
-        "bin_of": bin_of,
-        "is_weighted": weights is not None,
-        "are_pairs": y is not None,
-    }
     own = np.dtype(np.int32 if weights is None else np.float64)
     width = next((each for each in WIDTHS if bins <= each), bins)
     if width * own.itemsize > OWN_BYTES:
         count_together.forall(x.size)(*arrays, *edges, counts, counter=counts.dtype.type, **how)
         return counts
     chunk = max(MIN_CHUNK, 4 * width, -(-x.size // MAX_BLOCKS))
-    block = 1 if is_on_host(x) else BLOCK
+    block, copies = BLOCK, min(32, OWN_BYTES // (width * own.itemsize))
+    if is_on_host(x):
+        block, copies = 1, 1
     count_apart[-(-x.size // chunk), block](
-        *arrays,
-        *edges,
-        counts,
-        chunk,
-        width=width,
-        block=block,
-        counter=own.type,
-        **how,
-    )
+        *arrays, *edges, counts, chunk,
+        width=width, copies=copies, block=block, items=ITEMS, counter=own.type, **how,
+    )  # fmt: skip
     return counts

@@ -46,34 +46,18 @@ def _upper(word: Any, bits: Any) -> Any:
     return np.float32(word >> np.uint32(32 - bits)) / np.float32(1 << bits)
 
 
-def _uniform_4(key: Any, index: Any, beyond: Any, low: Any, span: Any, c: Any) -> Any:
-    v = random.uniform4_float32(key, index, beyond)
-    return low + span * v[0], low + span * v[1], low + span * v[2], low + span * v[3]
+def _scaled(fours: Any, pairs: Any) -> tuple[Any, Any]:
+    """Return the draws ``a + b * v`` of a distribution's numbers ``v``, of four and of two."""
 
+    def scaled_4(key: Any, index: Any, beyond: Any, a: Any, b: Any, c: Any) -> Any:
+        v = fours(key, index, beyond)
+        return kd.fma(b, v[0], a), kd.fma(b, v[1], a), kd.fma(b, v[2], a), kd.fma(b, v[3], a)
 
-def _uniform_2(key: Any, index: Any, beyond: Any, low: Any, span: Any, c: Any) -> Any:
-    v = random.uniform2_float64(key, index, beyond)
-    return low + span * v[0], low + span * v[1]
+    def scaled_2(key: Any, index: Any, beyond: Any, a: Any, b: Any, c: Any) -> Any:
+        v = pairs(key, index, beyond)
+        return kd.fma(b, v[0], a), kd.fma(b, v[1], a)
 
-
-def _normal_4(key: Any, index: Any, beyond: Any, mean: Any, scale: Any, c: Any) -> Any:
-    v = random.normal4_float32(key, index, beyond)
-    return mean + scale * v[0], mean + scale * v[1], mean + scale * v[2], mean + scale * v[3]
-
-
-def _normal_2(key: Any, index: Any, beyond: Any, mean: Any, scale: Any, c: Any) -> Any:
-    v = random.normal2_float64(key, index, beyond)
-    return mean + scale * v[0], mean + scale * v[1]
-
-
-def _exponential_4(key: Any, index: Any, beyond: Any, scale: Any, b: Any, c: Any) -> Any:
-    v = random.exponential4_float32(key, index, beyond)
-    return scale * v[0], scale * v[1], scale * v[2], scale * v[3]
-
-
-def _exponential_2(key: Any, index: Any, beyond: Any, scale: Any, b: Any, c: Any) -> Any:
-    v = random.exponential2_float64(key, index, beyond)
-    return scale * v[0], scale * v[1]
+    return scaled_4, scaled_2
 
 
 def _redrawn(key: Any, index: Any, beyond: Any, lane: Any, turn: Any) -> Any:
@@ -146,9 +130,9 @@ def _place(sums: Any, u: Any) -> Any:
 #: Draws by their names, of numbers of 32 bits and of 64.
 _DRAWS = {
     "unit": (_unit_4, _unit_2),
-    "uniform": (_uniform_4, _uniform_2),
-    "normal": (_normal_4, _normal_2),
-    "exponential": (_exponential_4, _exponential_2),
+    "uniform": _scaled(random.uniform4_float32, random.uniform2_float64),
+    "normal": _scaled(random.normal4_float32, random.normal2_float64),
+    "exponential": _scaled(random.exponential4_float32, random.exponential2_float64),
 }
 #: Of float16 and bfloat16 numbers that need not be rounded.
 _NARROW_UNITS = {"float16": Draw(_unit_11, 4), "bfloat16": Draw(_unit_8, 4)}

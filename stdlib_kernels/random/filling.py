@@ -27,8 +27,7 @@ from stdlib_kernels.random.state import State
 __all__ = ["counters_of", "drawn", "fill"]
 
 
-# A product that is added is rounded first, on every target.
-@kd.kernel(wraparound=False, contract=False)
+@kd.kernel(wraparound=False)
 def fill_fours(out, key, counter, above, a, b, c, *, draw, number, vector):
     """Store numbers ``4 i … 4 i + 3`` of counter i: ``(out[n], …)``."""
     i = kd.grid(1)
@@ -44,7 +43,7 @@ def fill_fours(out, key, counter, above, a, b, c, *, draw, number, vector):
         _store(out, 4 * i + 2, number(third))
 
 
-@kd.kernel(wraparound=False, contract=False)
+@kd.kernel(wraparound=False)
 def fill_pairs(out, key, counter, above, a, b, c, *, draw, number, vector):
     """Store numbers ``2 i`` and ``2 i + 1`` of counter i: ``(out[n], …)``."""
     i = kd.grid(1)
@@ -58,7 +57,7 @@ def fill_pairs(out, key, counter, above, a, b, c, *, draw, number, vector):
         _store(out, 2 * i, number(first))
 
 
-@kd.kernel(wraparound=False, contract=False)
+@kd.kernel(wraparound=False)
 def fill_singly(out, key, counter, above, a, b, c, *, draw, number):
     """Store as `fill_fours` does, for dtypes that have no vectors of four."""
     i = kd.grid(1)

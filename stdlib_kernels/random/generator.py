@@ -167,7 +167,7 @@ class Generator(Counter):
             By inversion; up to 22.2 means for float32.
         {drawn}
         """
-        return self._of_floats("exponential", size, dtype, out, _scale(scale), 0.0)
+        return self._of_floats("exponential", size, dtype, out, 0.0, _scale(scale))
 
     @library_function
     def integers(

@@ -53,10 +53,10 @@ def count_digits(keys, counts, flip, parts, *, block, chunk, digits, digit):
                 kd.atomic.add(counts, (k, row, d), own[k, d])
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(wraparound=False, launch_bounds=(BLOCK, 2))
 def move_by_digit(
     keys, out, values, out_values, counts, state, begun, flip, k, parts,
-    *, block, items, digit, key, value, gives, bytes_held, flag,
+    *, block, items, digit, key, value, gives, bytes_held, flag, place,
 ):  # fmt: skip
     """Sort rows by one digit, keeping the order of equal ones: ``keys[rows, n], out[rows, n]``.
 
@@ -69,8 +69,8 @@ def move_by_digit(
     held = kd.shared.array(bytes_held, kd.uint8)
     peers_of, held_keys = held.view(kd.uint32), held.view(key)
     seen = kd.shared.array((block // 32, RADIX), kd.int32)
-    offsets = kd.shared.array(RADIX, kd.int64)
-    number = kd.shared.array(1, kd.int64)
+    offsets = kd.shared.array(RADIX, place)
+    number = kd.shared.array(1, kd.int32)
     own = kd.local.array(items, key)
     places = kd.local.array(items, kd.int32)
     if t == 0:
@@ -79,9 +79,9 @@ def move_by_digit(
         seen[j // RADIX, j % RADIX] = 0
         peers_of[j] = 0
     kd.syncthreads()
-    part, n = number[0], keys.shape[1]
-    row = part // parts
-    first = part % parts * items * block
+    part, n = number[0], place(keys.shape[1])
+    row = place(kd.uint32(part) // kd.uint32(parts))
+    first = place(part - row * parts) * items * block
     mine = first + warp * 32 * items + lane
     for j in range(items):
         own[j] = keys[row, mine + 32 * j] if mine + 32 * j < n else key(0)
@@ -127,7 +127,7 @@ def move_by_digit(
         kd.atomic.store(state, part * RADIX + t, state.dtype.type(whole))
         offsets[t] = start + earlier - begin
     kd.syncthreads()
-    targets = kd.local.array(items, kd.int64)
+    targets = kd.local.array(items, place)
     for j in range(items):
         i = j * block + t
         if first + i < n:
@@ -185,7 +185,7 @@ def sort_long_rows(
             block=BLOCK, items=items, digit=order.digit, key=keys.dtype.type, value=beside.type,
             gives="values" if k and gives == "places" else gives,
             bytes_held=max(items * BLOCK * size, BLOCK // 32 * RADIX * 4),
-            flag=30 if is_narrow else 61,
+            flag=30 if is_narrow else 61, place=np.int32 if is_narrow else np.int64,
         )  # fmt: skip
         source, given = out, out_values
     return source, None if gives == "keys" else given

@@ -33,7 +33,10 @@ FOLD = {
 }
 MOMENTS = {"number": F32, "zero": ZERO, "size": F32, "finish": lambda v: v}
 PLACE = {"number": F32, "better": lambda v, found: v > found, "is_first": False}
-COUNT = {"number": F32, "bin_of": counting.evenly, "is_weighted": False, "are_pairs": False}
+COUNT = {
+    **{"number": F32, "bin_of": counting.evenly, "span_of": counting._span},
+    **{"is_weighted": False, "are_pairs": False},
+}
 COUNTED = f"{FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, int64[::1]"
 SCAN = {"number": F32, "op": folding.larger, "identity": ZERO, "is_exclusive": True}
 SOFTMAX = {"number": F32, "is_log": False}
@@ -88,7 +91,7 @@ CASES = {
     "merged arrays": (searching.merge_two, {"number": F32}, f"{FACTORS}, {FACTORS}, {FACTORS}"),
     "counters of a block": (
         counting.count_apart,
-        {**COUNT, "width": 2048, "block": 256, "counter": np.int32},
+        {**COUNT, "width": 256, "copies": 32, "items": 8, "block": 256, "counter": np.int32},
         f"{COUNTED}, int64",
     ),
     "common counters": (counting.count_together, {**COUNT, "counter": np.int64}, COUNTED),

@@ -5,7 +5,8 @@ between threads, what it does to memory and to control, and how it is typed. It 
 a target performs it: each target holds a table of lowerings keyed by :attr:`Intrinsic.name`, and a
 test holds that no name is missing there.
 
-The names are ``numba.cuda``'s. Calling an intrinsic from plain Python is an error.
+The names are ``numba.cuda``'s. Calling an intrinsic from plain Python is an error, but of a few that
+compute with numbers alone.
 
 The terms are the CUDA Programming Guide's.
 
@@ -18,6 +19,7 @@ Fence Functions" and "Atomic Functions".
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -214,6 +216,8 @@ class Intrinsic:
         What to write for a target that has no such operation.
     choices : dict
         The words that a constant parameter takes.
+    on_host : callable, optional
+        What it does outside of kernels, where it does something there.
     """
 
     name: str
@@ -232,6 +236,7 @@ class Intrinsic:
     result_dtypes: tuple[str, ...] = ()
     instead: str = ""
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    on_host: Callable[..., Any] | None = None
 
     @property
     def is_barrier(self) -> bool:
@@ -279,7 +284,9 @@ class Intrinsic:
 
     @shorten_errors
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: an intrinsic means something inside a kernel only."""
+        """Do what it does on the host, or refuse: most mean something inside a kernel only."""
+        if self.on_host is not None:
+            return self.on_host(*args, **kwargs)
         self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -8,6 +8,7 @@ CUDA Math API, sections "Integer Intrinsics" and "Type Casting Intrinsics"; PTX 
 
 from __future__ import annotations
 
+from kerneldsl.language.intrinsics import host_values
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
 
 __all__ = [
@@ -86,7 +87,13 @@ dot4 = Intrinsic(
     Typing.DOT,
     ("a", "b", "c"),
 )
-fma = Intrinsic("fma", "`a` · `b` + `c`, rounded once.", Typing.FLOATS, ("a", "b", "c"))
+fma = Intrinsic(
+    "fma",
+    "`a` · `b` + `c`, rounded once.",
+    Typing.FLOATS,
+    ("a", "b", "c"),
+    on_host=host_values.fma,
+)
 rsqrt = Intrinsic("rsqrt", "1 / √`x`, to 2 units in the last place.", Typing.FLOATS, ("x",))
 cbrt = Intrinsic(
     "cbrt", "The cube root of `x`, to 2 units in the last place.", Typing.FLOATS, ("x",)
@@ -103,6 +110,7 @@ bitcast = Intrinsic(
     Typing.CAST,
     ("value", "dtype"),
     static=("dtype",),
+    on_host=host_values.bitcast,
 )
 nanosleep = Intrinsic(
     "nanosleep",

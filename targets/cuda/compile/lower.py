@@ -38,6 +38,7 @@ from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.hint_accesses import hint_accesses
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
+from targets.cuda.compile.unroll_loops import unroll_loops
 from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.guard import guard_helper
 from targets.cuda.intrinsics.table import bind
@@ -185,6 +186,9 @@ class _FunctionBuilder:
             **{name: bind(use) for name, use in unit.uses.items()},
         }
         tree, hinted = hint_accesses(unit, self._rewrite(unit))
+        if not self._options.debug:
+            tree, marks = unroll_loops(unit, tree)
+            namespace |= marks
         namespace |= hinted
         namespace |= {name: self._device(callee) for name, callee in unit.callees.items()}
         return build_function(tree, unit.name, namespace, unit.filename)

@@ -12,7 +12,6 @@ from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.tile_folds import COMBINATIONS, Combine
 from kerneldsl.lowering.tile_places import tile_place
@@ -21,6 +20,7 @@ from kerneldsl.lowering.types import element_type
 from targets.cuda.intrinsics.tile_folds import fold_operations
 from targets.cuda.intrinsics.tile_memory import memory_operations
 from targets.cuda.intrinsics.tile_sorts import SORTING
+from targets.cuda.intrinsics.unroll import UNROLL, UNROLL_NAME
 
 __all__ = ["EMITTERS", "tile_operations"]
 
@@ -39,15 +39,6 @@ def _combination(name: str, combine: Combine) -> BoundIntrinsic:
     return BoundIntrinsic(f"tile.{name}", rule, emit, {})
 
 
-def _unroll_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return types.none()
-
-
-def _unroll(call: Call) -> ir.Value:
-    mark_loop(call.builder, FULLY_UNROLLED)
-    return call.context.get_dummy_value()
-
-
 def _place_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return types.int64(types.unliteral(args[0]))
 
@@ -57,7 +48,6 @@ def _place(call: Call) -> ir.Value:
 
 
 _COMBINING = {f"kd_fold_{name}": _combination(name, each) for name, each in COMBINATIONS.items()}
-_UNROLL = BoundIntrinsic("tile.unroll", _unroll_rule, _unroll, {})
 _PLACE = BoundIntrinsic("tile.place", _place_rule, _place, {})
 
 
@@ -81,7 +71,7 @@ def tile_operations(plan: TilePlan) -> dict[str, Any]:
         **_COMBINING,
         **memory_operations(plan.moved),
         **fold_operations(plan),
-        "kd_unroll": _UNROLL,
+        UNROLL_NAME: UNROLL,
         "kd_place": _PLACE,
         **SORTING,
     }

@@ -154,7 +154,7 @@ def test_integers_are_parts_of_a_product(dtype: str, low: int, high: int) -> Non
 
 def _exact_normal(radius_word: int, angle_word: int, turn: float = 0) -> mpmath.mpf:
     u = mpmath.mpf(radius_word + 1) / 2**32
-    v = mpmath.mpf(angle_word) / 2**32 + turn
+    v = mpmath.mpf(angle_word >> 6) / 2**26 + turn
     return mpmath.sqrt(-2 * mpmath.log(u)) * mpmath.sinpi(2 * v)
 
 
@@ -177,14 +177,14 @@ def _wide_normals(seed, first, out):
     out[i] = kd.random.normal_float64(seed, first + i)
 
 
-def test_normal_float32_is_within_two_ulp_of_the_transform() -> None:
+def test_normal_float32_is_within_three_ulp_of_the_transform() -> None:
     out = np.empty(_SIZE, np.float32)
     with kd.use("cpu"):
         _normals.forall(_SIZE)(5, 1000, out)
     words = [kd.random.philox(5, 1000 + i) for i in range(_SIZE)]
     with mpmath.workdps(40):
         exact = [_exact_normal(int(w[0]), int(w[1])) for w in words]
-        assert max(_ulp_errors(out, exact)) < 2
+        assert max(_ulp_errors(out, exact)) < 3
 
 
 # Words where a radius or a sine begins, ends, or changes its formula.
@@ -206,9 +206,9 @@ def test_float32_of_words_at_the_edges() -> None:
             radius = mpmath.sqrt(-2 * mpmath.log(mpmath.mpf(word + 1) / 2**32))
             found = _radius(word)
             assert _ulp_errors(np.array([found]), [radius])[0] < 1.5
-            sine = mpmath.sinpi(mpmath.mpf(word) / 2**31)
-            one = _on_circle(np.float32(1), word)
-            assert _ulp_errors(np.array([one]), [sine])[0] < 1.5
+            turn = mpmath.mpf(word >> 6) / 2**25
+            exact = [mpmath.sinpi(turn), mpmath.cospi(turn)]
+            assert max(_ulp_errors(np.array(_on_circle(np.float32(1), word)), exact)) < 1.5
 
 
 def test_the_other_three_of_normal4() -> None:
@@ -222,7 +222,7 @@ def test_the_other_three_of_normal4() -> None:
                 for turn in (0, 0.25)
             ]
             assert found[0] == kd.random.normal_float32(9, index)
-            assert max(_ulp_errors(found, exact)) < 2
+            assert max(_ulp_errors(found, exact)) < 3
 
 
 def test_normal_float64_is_within_six_ulp_of_the_transform() -> None:
