@@ -15,8 +15,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.kernels.decorators import func
 from kerneldsl.random.philox import philox
 from kerneldsl.random.rounded import negative_logarithm

@@ -53,9 +53,10 @@ def negative_logarithm(word: Any) -> Any:
 
 @func
 def sine_and_cosine(word: Any) -> Any:
-    """Return ``sin(2 pi v)`` and ``cos(2 pi v)`` but for their signs, of the upper 26 bits as ``v``.
+    """Return the sizes of ``sin(2 pi v)`` and ``cos(2 pi v)``, of the upper 26 bits as ``v``.
 
-    They are float32, within 1 ulp; :func:`with_sign` gives the signs.
+    They are float32, within 1.5 ulp, and each may have a sign of its own that
+    :func:`with_sign` corrects.
     """
     # The distance from the next quarter of a turn, of which 1 is an eighth, in 24 bits.
     eighths = bitcast(np.uint32(np.uint64(word) << np.uint64(2) & np.uint64(0xFFFFFF00)), np.int32)

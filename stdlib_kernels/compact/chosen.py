@@ -20,14 +20,16 @@ from stdlib_kernels.arrays import Array, allocate, is_on_host
 __all__ = ["begins_run", "choose", "is_not_zero", "is_zero"]
 
 #: Threads of a block, and elements of a thread, on a GPU, and on a host.
-BLOCK, ITEMS = 256, 32
+BLOCK, ITEMS = 256, 16
 HOST_BLOCK, HOST_ITEMS = 1, 4096
 #: Elements that int32 counts; blocks hand on what they have counted in fewer words then.
 MAX_NARROW = 1 << 31
 
 
-@kd.kernel(wraparound=False)
-def move_chosen(flags, x, out, total, state, *, block, items, number, is_chosen, gives_places):
+@kd.kernel(wraparound=False, launch_bounds=(BLOCK, 5))
+def move_chosen(
+    flags, x, out, total, state, *, block, items, number, element, is_chosen, gives_places
+):
     """Move what `is_chosen`: ``flags[n], x[n], out[≤ n], total[1], state[3 * blocks]``.
 
     A warp votes on each of its elements, and has 32 of them in a word. Where a block's elements are
@@ -45,18 +47,24 @@ def move_chosen(flags, x, out, total, state, *, block, items, number, is_chosen,
         i = mine + lanes * k
         votes[k] = kd.ballot_sync(0xFFFFFFFF, i < rest and is_chosen(flags, first + i))
         count += kd.popc(votes[k])
-    through = kd.block.inclusive_scan(count if lane == 0 else kd.int32(0))
+    through = kd.block.inclusive_scan(kd.int32(count) if lane == 0 else kd.int32(0))
     chosen = kd.block.broadcast(through, block - 1)
     place = through - count
     for k in range(items):
         if votes[k] >> kd.uint32(lane) & kd.uint32(1):
             held[place + kd.popc(votes[k] & kd.lanemask_lt())] = mine + lanes * k
         place += kd.popc(votes[k])
-    before = kd.chain.before(state, part, number(chosen))
     kd.syncthreads()
-    for j in range(t, chosen, block):
-        i = first + held[j]
-        out[before + j] = i if gives_places else x[i]
+    # They are on their way while the block looks back.
+    moved = kd.local.array(items, element)
+    for k in range(items):
+        if k * block + t < chosen:
+            i = first + held[k * block + t]
+            moved[k] = i if gives_places else x[i]
+    before = kd.chain.before(state, part, number(chosen))
+    for k in range(items):
+        if k * block + t < chosen:
+            out[before + k * block + t] = moved[k]
     if t == 0 and part == kd.gridDim.x - 1:
         total[0] = before + chosen
 
@@ -102,6 +110,7 @@ def choose(flags: Array, x: Array | None, is_chosen: Any, out: Array | None = No
         block=block,
         items=items,
         number=np.int32 if n < MAX_NARROW else np.int64,
+        element=dtype.type,
         is_chosen=is_chosen,
         gives_places=x is None,
     )

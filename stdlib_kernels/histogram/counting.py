@@ -32,12 +32,13 @@ BLOCK, ITEMS = 256, 8
 @kd.kernel(wraparound=False)
 def count_apart(
     x, y, weights, x_edges, y_edges, counts, chunk,
-    *, width, copies, block, items, counter, number, bin_of, span_of, is_weighted, are_pairs,
+    *, width, copies, block, items, nothing, counter, number, bin_of, span_of, is_weighted,
+    are_pairs,
 ):  # fmt: skip
     """Count in the block's own counters and add these up; otherwise as `count_together`.
 
     Of each counter there are some copies, neighbouring threads' in other banks: elements that are
-    alike do not meet there.
+    alike do not meet there. `nothing` is a number of no bin, for what lies behind the last element.
     """
     own = kd.shared.array(width * copies, counter)
     loaded = kd.local.array(items, number)
@@ -49,16 +50,16 @@ def count_apart(
     first = kd.blockIdx.x * chunk + t
     end = min(kd.blockIdx.x * chunk + chunk, x.size)
     for start in range(first, end, items * block):
+        rest = kd.int32(min(end - start, items * block))
         for j in range(items):
-            loaded[j] = number(x[start + j * block]) if start + j * block < end else number(0)
+            loaded[j] = number(x[start + j * block]) if j * block < rest else nothing
         for j in range(items):
-            i = start + j * block
-            k = bin_of(loaded[j], x_edges, x_span) if i < end else -1
+            k = kd.int32(bin_of(loaded[j], x_edges, x_span))
             if are_pairs and k >= 0:
-                other = bin_of(number(y[i]), y_edges, y_span)
-                k = k * _bins(y_edges) + other if other >= 0 else -1
+                other = bin_of(number(y[start + j * block]), y_edges, y_span)
+                k = kd.int32(k * _bins(y_edges) + other if other >= 0 else -1)
             if k >= 0:
-                one = counter(weights[i]) if is_weighted else counter(1)
+                one = counter(weights[start + j * block]) if is_weighted else counter(1)
                 kd.atomic.add(own, k * copies + t % copies, one)
     kd.syncthreads()
     for k in range(t, counts.size, block):
@@ -188,5 +189,6 @@ def count_bins(
     count_apart[-(-x.size // chunk), block](
         *arrays, *edges, counts, chunk,
         width=width, copies=copies, block=block, items=ITEMS, counter=own.type, **how,
+        nothing=number.type(-1 if number.kind == "i" else np.nan),
     )  # fmt: skip
     return counts

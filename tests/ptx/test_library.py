@@ -68,6 +68,7 @@ CASES = {
             "block": 256,
             "items": 16,
             "number": np.int32,
+            "element": F32,
             "is_chosen": chosen.is_not_zero,
             "gives_places": False,
         },
@@ -83,6 +84,21 @@ CASES = {
         {"block": 256, "chunk": 16384, "digits": 4, "digit": FLOATS.digit},
         f"{WORDS}, int64[:, :, ::1], uint32, int64",
     ),
+    "elements moved by a digit": (
+        onesweep.move_by_digit,
+        {
+            **{
+                "block": onesweep.BLOCK,
+                "items": onesweep.MAX_ITEMS,
+                "digit": FLOATS.digit,
+                "gives": "values",
+            },
+            **{"key": np.uint32, "value": np.uint32, "place": np.int32, "flag": 30},
+            "bytes_held": onesweep.MAX_ITEMS * 4 * onesweep.BLOCK,
+        },
+        f"{WORDS}, {WORDS}, {WORDS}, {WORDS}, int64[:, ::1], uint32[::1], int64[::1], uint32, "
+        "int64, int64",
+    ),
     "tiles that are copied": (
         movement.copy_tiles,
         {"tile": 64, "items": 16, "number": F32},
@@ -91,7 +107,15 @@ CASES = {
     "merged arrays": (searching.merge_two, {"number": F32}, f"{FACTORS}, {FACTORS}, {FACTORS}"),
     "counters of a block": (
         counting.count_apart,
-        {**COUNT, "width": 256, "copies": 32, "items": 8, "block": 256, "counter": np.int32},
+        {
+            **COUNT,
+            "width": 256,
+            "copies": 32,
+            "items": 8,
+            "block": 256,
+            "counter": np.int32,
+            "nothing": F32(np.nan),
+        },
         f"{COUNTED}, int64",
     ),
     "common counters": (counting.count_together, {**COUNT, "counter": np.int64}, COUNTED),

@@ -10,6 +10,8 @@ import numpy as np
 
 __all__ = ["bitcast", "fma"]
 
+_NARROW = (np.dtype(np.float16), np.dtype(np.float32))
+
 
 def bitcast(value: Any, dtype: Any) -> Any:
     """Return the bits of a NumPy scalar, or of a Python number, as another dtype's."""
@@ -35,7 +37,7 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     try:
         return np.float64(float(exact) if exact else product + third)
     except OverflowError:
-        return np.float64(math.copysign(math.inf, exact))
+        return np.float64(math.inf if exact > 0 else -math.inf)
 
 
 def _sum_to_odd(a: float, b: float) -> float:
@@ -46,6 +48,3 @@ def _sum_to_odd(a: float, b: float) -> float:
     if error and math.isfinite(error) and not np.float64(total).view(np.uint64) & np.uint64(1):
         return math.nextafter(total, math.copysign(math.inf, error))
     return total
-
-
-_NARROW = (np.dtype(np.float16), np.dtype(np.float32))

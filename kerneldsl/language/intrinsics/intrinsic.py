@@ -5,8 +5,8 @@ between threads, what it does to memory and to control, and how it is typed. It 
 a target performs it: each target holds a table of lowerings keyed by :attr:`Intrinsic.name`, and a
 test holds that no name is missing there.
 
-The names are ``numba.cuda``'s. Calling an intrinsic from plain Python is an error, but of a few that
-compute with numbers alone.
+The names are ``numba.cuda``'s. Calling an intrinsic from plain Python is an error, but of a few
+that compute with numbers alone.
 
 The terms are the CUDA Programming Guide's.
 
