@@ -26,7 +26,7 @@ HOST_BLOCK, HOST_ITEMS = 1, 4096
 MAX_NARROW = 1 << 31
 
 
-@kd.kernel(wraparound=False, launch_bounds=(BLOCK, 5))
+@kd.kernel(wraparound=False, launch_bounds=(BLOCK, 4))
 def move_chosen(
     flags, x, out, total, state, *, block, items, number, element, is_chosen, gives_places
 ):
