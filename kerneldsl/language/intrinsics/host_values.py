@@ -1,4 +1,4 @@
-"""What intrinsics of numbers are outside of kernels, for device functions that hosts call, too."""
+"""Intrinsics of numbers outside of kernels, for device functions that hosts call, too."""
 
 from __future__ import annotations
 

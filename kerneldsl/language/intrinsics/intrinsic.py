@@ -217,7 +217,7 @@ class Intrinsic:
     choices : dict
         The words that a constant parameter takes.
     on_host : callable, optional
-        What it does outside of kernels, where it does something there.
+        The same outside of kernels, for an operation that hosts have, too.
     """
 
     name: str
