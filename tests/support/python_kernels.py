@@ -23,6 +23,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from tests.support.groups import GROUPS
+from tests.support.scalars import SCALARS
 from tests.support.simt import GRID_BARRIER, STOPS, Launch, Stop, Thread
 from tests.support.vectors import VECTORS
 
@@ -168,8 +169,8 @@ def _rebind(function: Callable[..., Any], language: Language, done: dict[int, An
     def replace(value: Any) -> Any:
         if value is kd:
             return language
-        if isinstance(value, Intrinsic):  # a dtype of vectors
-            return VECTORS[value.name]
+        if isinstance(value, Intrinsic):  # a dtype of vectors, or a function of numbers
+            return {**VECTORS, **SCALARS}[value.name]
         inner = python_function(value) if isinstance(value, type(_device_function)) else value
         if isinstance(inner, types.FunctionType) and inner is not function:
             if (inner.__module__ or "").partition(".")[0] in ("numpy", "math"):
