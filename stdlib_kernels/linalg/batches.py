@@ -2,35 +2,75 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, to_like
+from stdlib_kernels.arrays import Array, is_on_host, to_like
+from stdlib_kernels.linalg.vectors import read_vectors, vectors_of
 from stdlib_kernels.repeating import launch, launch_over, refuse_to_repeat
 
 __all__ = ["multiply_batches", "multiply_vector"]
 
-#: Longest inner dimension that is a constant of the code.
-MAX_DEPTH = 32
+#: Largest extent of a product that is a constant of the code.
+MAX_CONSTANT = 32
+#: Most neighbours of a row that a thread adds up, on a GPU; on the host one, and lanes do the rest.
+MAX_OWN = 8
 #: Threads of a block that multiplies rows by a vector, a warp for each.
 BLOCK = 256
 
 
 @kd.kernel(wraparound=False)
-def matmul_small(a, b, places_a, places_b, out, *, depth, number, repeats_a, repeats_b):
-    """Add up an element of a product by a thread: ``a[s, m, k], b[t, k, n], out[p, m, n]``.
+def matmul_small(
+    a,
+    b,
+    places_a,
+    places_b,
+    out,
+    m,
+    *,
+    rows,
+    depth,
+    parts,
+    own,
+    number,
+    vector,
+    width,
+    repeats_a,
+    repeats_b,
+):
+    """Add up `own` neighbours of a product by a thread: ``a[s m, k], b[t k, n], out[p m, n]``.
 
-    ``places_a[p]`` and ``places_b[p]`` are factors of product p, where some are in several.
+    ``places_a[p]`` and ``places_b[p]`` are factors of product p, where some are in several. Numbers
+    are read `width` at once. `rows`, `depth` and `parts` are extents, or 0 for those of any length.
     """
-    p, i, j = kd.grid(3)
-    u = places_a[p] if repeats_a else p
-    v = places_b[p] if repeats_b else p
-    total = number(0)
-    for k in range(depth or a.shape[2]):
-        total += number(a[u, i, k]) * number(b[v, k, j])
-    out[p, i, j] = total
+    at = kd.grid(1)
+    m, inner, across = rows or m, depth or a.shape[1], parts or out.shape[1] // own
+    row, j = at // across, at % across * own
+    p = row // m
+    u = places_a[p] * m + row % m if repeats_a else row
+    v = (places_b[p] if repeats_b else p) * inner
+    near_a, near_b = kd.local.array(width, number), kd.local.array(own, number)
+    sums = kd.local.array(own, number)
+    for c in range(own):
+        sums[c] = number(0)
+    for k in range(0, inner, width):
+        if width > 1:
+            read_vectors(kd.view(a, vector), u, k, near_a, 0, width)
+        else:
+            near_a[0] = number(a[u, k])
+        for s in range(width):
+            if width > 1:
+                read_vectors(kd.view(b, vector), v + k + s, j, near_b, 0, own)
+            else:
+                for c in range(own):
+                    near_b[c] = number(b[v + k, j + c])
+            for c in range(own):
+                sums[c] += near_a[s] * near_b[c]
+    for c in range(own):
+        out[row, j + c] = sums[c]
 
 
 @kd.kernel(wraparound=False)
@@ -55,15 +95,22 @@ def multiply_batches(a: Array, b: Array, out: Array, batches: tuple[Any, Any, An
     taken = [out if each is None else to_like(out, each) for each in places]
     if any(each is not None for each in places):
         refuse_to_repeat()
-    depth = a.shape[2] if a.shape[2] <= MAX_DEPTH else 0
+    _, rows, columns = out.shape
+    vectors = {"width": 1} if is_on_host(out) else {}
+    vectors = vectors_of(out.dtype, a, b) | vectors
+    most = vectors["width"] if is_on_host(out) else MAX_OWN
+    own = max(n for n in range(1, most + 1) if columns % n == n % vectors["width"] == 0)
+    extents = {"rows": rows, "depth": a.shape[2], "parts": columns // own}
     launch_over(
         matmul_small,
-        tuple(out.shape),
-        a,
-        b,
+        (out.size // own,),
+        *(x.reshape((-1, x.shape[2])) for x in (a, b)),
         *taken,
-        out,
-        depth=depth,
+        out.reshape((-1, columns)),
+        rows,
+        **{name: n if n <= MAX_CONSTANT else 0 for name, n in extents.items()},
+        **vectors,
+        own=own,
         number=out.dtype.type,
         repeats_a=places[0] is not None,
         repeats_b=places[1] is not None,
@@ -74,9 +121,8 @@ def _places(shape: tuple[int, ...], wanted: tuple[int, ...]) -> np.ndarray[Any, 
     """Return which matrix each product takes, or ``None`` where it is its own."""
     if shape == wanted:
         return None
-    count = int(np.prod(shape, dtype=np.int64))
-    numbers = np.arange(count).reshape(shape)
-    return np.ascontiguousarray(np.broadcast_to(numbers, wanted)).reshape(-1)
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    return np.broadcast_to(numbers, wanted).reshape(-1)
 
 
 def multiply_vector(a: Array, x: Array, out: Array) -> None:

@@ -1,8 +1,10 @@
 """The product of two large matrices of floats on a GPU: each thread adds up 64 elements.
 
 A block of 256 threads makes 128 rows of 128 columns. It walks along the inner dimension in steps of
-`DEPTH`: the parts of both factors lie in shared memory, and while they are multiplied, the next
-ones are on their way to registers. Of each factor a thread reads eight numbers for 64 products.
+`DEPTH`: the parts of both factors lie in one of two places in shared memory, and while they are
+multiplied, the next ones are on their way to the other one through registers. Of each factor a
+thread reads eight numbers for 64 products, four neighbours at once; the lanes of a warp, four rows
+of eight, read from different banks.
 
 References
 ----------
@@ -16,15 +18,17 @@ from typing import Any
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array
+from stdlib_kernels.linalg.vectors import read_vectors, vectors_of
 from stdlib_kernels.repeating import launch
 
 __all__ = ["MIN_SIDE", "multiply_blocks"]
 
 #: Rows and columns of a block's part of the product; steps of the inner dimension at a time.
 SIDE, DEPTH = 128, 8
-#: Threads; rows and columns of a thread's part, `STRIDE` apart, so that neighbouring threads read
-#: neighbouring numbers.
-THREADS, OWN, STRIDE = 256, 8, 16
+#: Threads; rows and columns of a thread's part, in two groups of four.
+THREADS, OWN = 256, 8
+#: How far the two groups lie apart: what the lanes of a warp span along rows and columns.
+ROW_SPAN, COLUMN_SPAN = 16, 32
 #: Numbers between the rows of the first factor's part, so that its columns lie in different banks.
 PAD = 4
 #: Fewest rows and columns of a product that fill a block well enough.
@@ -33,85 +37,94 @@ MIN_SIDE = 96
 MAX_GRID_Y = 65535
 
 
+def _fetch(x: Any, r: Any, c: Any, four: Any, number: Any) -> None:
+    """Read four neighbours of a row: beyond the edges there are zeros."""
+    for i in range(4):
+        four[i] = number(x[r, c + i]) if r < x.shape[0] and c + i < x.shape[1] else number(0)
+
+
 def _multiply(
     left: Any, right: Any, k: Any, row: Any, column: Any, sums: Any, a: Any, b: Any
 ) -> None:
     """Add the products of one step to a thread's sums."""
-    for i in range(OWN):
-        a[i] = left[k, row + STRIDE * i]
-        b[i] = right[k, column + STRIDE * i]
+    read_vectors(left, k, row, a, 0, 4)
+    read_vectors(left, k, row + ROW_SPAN, a, 4, 4)
+    read_vectors(right, k, column, b, 0, 4)
+    read_vectors(right, k, column + COLUMN_SPAN, b, 4, 4)
     for i in range(OWN):
         for j in range(OWN):
             sums[i, j] += a[i] * b[j]
 
 
-def _store(out: Any, sums: Any, i: Any, r: Any, c: Any) -> None:
-    """Store a row of a thread's sums."""
-    if r < out.shape[0]:
-        for j in range(OWN):
-            if c + STRIDE * j < out.shape[1]:
-                out[r, c + STRIDE * j] = sums[i, j]
-
-
 @kd.kernel(wraparound=False)
-def matmul_blocks(a, b, out, *, number):
-    """Multiply: ``a[m, k], b[k, n], out[m, n]``."""
-    left = kd.shared.array((DEPTH, SIDE + PAD), number)
-    right = kd.shared.array((DEPTH, SIDE), number)
+def matmul_blocks(a, b, out, *, number, vector, whole):
+    """Multiply: ``a[m, k], b[k, n], out[m, n]``; `whole` blocks are read by vectors."""
+    left = kd.shared.array((2 * DEPTH, SIDE + PAD), number)
+    right = kd.shared.array((2 * DEPTH, SIDE), number)
+    lefts, rights = kd.view(left, vector), kd.view(right, vector)
     sums = kd.local.array((OWN, OWN), number)
     near_a = kd.local.array(OWN, number)
     near_b = kd.local.array(OWN, number)
     next_a = kd.local.array(4, number)
     next_b = kd.local.array(4, number)
     t = kd.threadIdx.x
-    row, column = t // STRIDE, t % STRIDE
+    warp, lane = t // 32, t % 32
+    row = warp // 2 * (2 * ROW_SPAN) + lane // 8 * 4
+    column = warp % 2 * (2 * COLUMN_SPAN) + lane % 8 * 4
     top, first = kd.blockIdx.y * SIDE, kd.blockIdx.x * SIDE
     inner = a.shape[1]
-    # What a thread loads: four neighbours of a row of a, and every 32nd of a row of b.
-    ar, ak = top + t // 2, t % 2 * 4
-    bk, bc = t // 32, first + t % 32
+    # What a thread loads: four neighbours of a row of a, and of one of b.
+    ar, ak = t // 2, t % 2 * 4
+    bk, bc = t // 32, t % 32 * 4
     for i in range(OWN):
         for j in range(OWN):
             sums[i, j] = number(0)
-    # Beyond the edges are zeros: those threads' infinities never meet an element of the product.
-    for r in range(4):
-        is_a, is_b = ar < a.shape[0] and ak + r < inner, bk < inner and bc + 32 * r < b.shape[1]
-        next_a[r] = number(a[ar, ak + r]) if is_a else number(0)
-        next_b[r] = number(b[bk, bc + 32 * r]) if is_b else number(0)
-    for start in range(DEPTH, inner + DEPTH, DEPTH):
-        for r in range(4):
-            left[ak + r, t // 2] = next_a[r]
-            right[bk, t % 32 + 32 * r] = next_b[r]
+    for start in range(-DEPTH, inner, DEPTH):
+        now = start // DEPTH % 2 * DEPTH
+        k = start + DEPTH
+        if k < inner:
+            if whole:
+                read_vectors(kd.view(a, vector), top + ar, k + ak, next_a, 0, 4)
+                read_vectors(kd.view(b, vector), k + bk, first + bc, next_b, 0, 4)
+            else:
+                _fetch(a, top + ar, k + ak, next_a, number)
+                _fetch(b, k + bk, first + bc, next_b, number)
+        if start >= 0:
+            # Written out, the steps' loads are under way before their products.
+            _multiply(lefts, rights, now + 0, row, column, sums, near_a, near_b)
+            _multiply(lefts, rights, now + 1, row, column, sums, near_a, near_b)
+            _multiply(lefts, rights, now + 2, row, column, sums, near_a, near_b)
+            _multiply(lefts, rights, now + 3, row, column, sums, near_a, near_b)
+            _multiply(lefts, rights, now + 4, row, column, sums, near_a, near_b)
+            _multiply(lefts, rights, now + 5, row, column, sums, near_a, near_b)
+            _multiply(lefts, rights, now + 6, row, column, sums, near_a, near_b)
+            _multiply(lefts, rights, now + 7, row, column, sums, near_a, near_b)
+        if k < inner:
+            for i in range(4):
+                left[DEPTH - now + ak + i, ar] = next_a[i]
+            for i in range(4):
+                right[DEPTH - now + bk, bc + i] = next_b[i]
         kd.syncthreads()
-        for r in range(4):
-            k, c = start + ak + r, bc + 32 * r
-            is_a, is_b = ar < a.shape[0] and k < inner, start + bk < inner and c < b.shape[1]
-            next_a[r] = number(a[ar, k]) if is_a else number(0)
-            next_b[r] = number(b[start + bk, c]) if is_b else number(0)
-        # Written out, the steps stay in registers.
-        _multiply(left, right, 0, row, column, sums, near_a, near_b)
-        _multiply(left, right, 1, row, column, sums, near_a, near_b)
-        _multiply(left, right, 2, row, column, sums, near_a, near_b)
-        _multiply(left, right, 3, row, column, sums, near_a, near_b)
-        _multiply(left, right, 4, row, column, sums, near_a, near_b)
-        _multiply(left, right, 5, row, column, sums, near_a, near_b)
-        _multiply(left, right, 6, row, column, sums, near_a, near_b)
-        _multiply(left, right, 7, row, column, sums, near_a, near_b)
-        kd.syncthreads()
-    _store(out, sums, 0, top + row, first + column)
-    _store(out, sums, 1, top + row + STRIDE, first + column)
-    _store(out, sums, 2, top + row + 2 * STRIDE, first + column)
-    _store(out, sums, 3, top + row + 3 * STRIDE, first + column)
-    _store(out, sums, 4, top + row + 4 * STRIDE, first + column)
-    _store(out, sums, 5, top + row + 5 * STRIDE, first + column)
-    _store(out, sums, 6, top + row + 6 * STRIDE, first + column)
-    _store(out, sums, 7, top + row + 7 * STRIDE, first + column)
+    for i in range(OWN):
+        r = top + row + i // 4 * ROW_SPAN + i % 4
+        for j in range(OWN):
+            c = first + column + j // 4 * COLUMN_SPAN + j % 4
+            if whole or (r < out.shape[0] and c < out.shape[1]):
+                out[r, c] = sums[i, j]
 
 
 def multiply_blocks(a: Array, b: Array, out: Array) -> None:
     """Multiply two matrices of any size into a third one, whose dtype is a float."""
+    number = out.dtype.type
+    vectors = vectors_of(out.dtype, a, b)
+    is_whole = not (out.shape[0] % SIDE or out.shape[1] % SIDE or a.shape[1] % DEPTH)
+    constants = {
+        "number": number,
+        "vector": vectors["vector"],
+        "whole": is_whole and vectors["width"] > 1,
+    }
     most = MAX_GRID_Y * SIDE
     for top in range(0, out.shape[0], most):
         part = out[top : top + most]
         grid = (-(-part.shape[1] // SIDE), -(-part.shape[0] // SIDE))
-        launch(matmul_blocks, grid, THREADS, a[top : top + most], b, part, number=out.dtype.type)
+        launch(matmul_blocks, grid, THREADS, a[top : top + most], b, part, **constants)

@@ -37,7 +37,8 @@ def _raised(k: Any, n: Any) -> Any:
 
 
 def _wrapped(k: Any, n: Any) -> Any:
-    return np.int64(k) % n
+    k = np.int64(k)
+    return k if k >= 0 and k < n else k % n  # a division only where there is one to do
 
 
 def _clipped(k: Any, n: Any) -> Any:

@@ -20,31 +20,36 @@ from stdlib_kernels.repeating import launch, refuse_to_repeat
 
 __all__ = ["copy_array", "copy_permuted", "over"]
 
-#: Rows and columns of a tile; of elements of 16 bytes, of which fewer fit into shared memory.
-TILE, SMALL_TILE = 64, 32
+#: Elements of a tile; of elements of 16 bytes, of which fewer fit into shared memory.
+TILE, SMALL_TILE = 64 * 64, 32 * 32
+#: Most rows or columns of a tile of the shape that suits two long axes.
+SIDE = 64
 #: Threads of a block.
 BLOCK = 256
 
 
 @kd.kernel(wraparound=False)
-def copy_tiles(source, out, strips, *, tile, items, number):
+def copy_tiles(source, out, strips, down, *, height, width, items, number):
     """Copy along the source's last axis, and the result's middle one: ``[count, m, n]`` of both."""
-    held = kd.shared.array((tile, tile + 1), number)
+    held = kd.shared.array((height, width + 1), number)
     own = kd.local.array(items, number)
-    x, y, step = kd.threadIdx.x % tile, kd.threadIdx.x // tile, tile // items
-    down = (source.shape[1] + tile - 1) // tile
-    left = kd.blockIdx.x % strips * tile
-    top = kd.blockIdx.x // strips % down * tile
+    left = kd.blockIdx.x % strips * width
+    top = kd.blockIdx.x // strips % down * height
     at = kd.blockIdx.x // (strips * down)
     for k in range(items):
-        if top + y + k * step < source.shape[1] and left + x < source.shape[2]:
-            own[k] = source[at, top + y + k * step, left + x]
+        e = k * BLOCK + kd.threadIdx.x
+        r, c = top + e // width, left + e % width
+        if r < source.shape[1] and c < source.shape[2]:
+            own[k] = source[at, r, c]
     for k in range(items):
-        held[y + k * step, x] = own[k]
+        e = k * BLOCK + kd.threadIdx.x
+        held[e // width, e % width] = own[k]
     kd.syncthreads()
     for k in range(items):
-        if top + x < source.shape[1] and left + y + k * step < source.shape[2]:
-            out[at, top + x, left + y + k * step] = held[x, y + k * step]
+        e = k * BLOCK + kd.threadIdx.x
+        r, c = top + e % height, left + e // height
+        if r < source.shape[1] and c < source.shape[2]:
+            out[at, r, c] = held[e % height, e // height]
 
 
 def copy_permuted(source: Array, out: Array) -> None:
@@ -90,8 +95,15 @@ def _copy_crossed(source: Array, out: Array) -> None:
         return
     if source.ndim == 2:
         source, out = source[None], out[None]
-    tile = TILE if source.dtype.itemsize <= 8 else SMALL_TILE
-    strips, down = -(-source.shape[2] // tile), -(-source.shape[1] // tile)
-    grid, items = source.shape[0] * strips * down, tile * tile // BLOCK
-    number = source.dtype.type
-    launch(copy_tiles, grid, BLOCK, source, out, strips, tile=tile, items=items, number=number)
+    _, rows, columns = source.shape
+    size, side = (TILE, SIDE) if source.dtype.itemsize <= 8 else (SMALL_TILE, SIDE // 2)
+    # An axis that is short is taken whole, and as much more of the other one.
+    width = min(side, 1 << (columns - 1).bit_length())
+    height = size // width
+    if rows < height:
+        height = min(side, 1 << (rows - 1).bit_length())
+        width = size // height
+    strips, down = -(-columns // width), -(-rows // height)
+    constants = {"height": height, "width": width, "items": size // BLOCK}
+    grid, number = source.shape[0] * strips * down, source.dtype.type
+    launch(copy_tiles, grid, BLOCK, source, out, strips, down, **constants, number=number)

@@ -28,21 +28,28 @@ _MODES = {
 }
 
 
-@kd.func
-def place(mode, i, n):
-    """Return the index that stands for one beyond 0 to n - 1, or -1."""
+def place(mode: Any, i: Any, n: Any) -> Any:
+    """Return the index that stands for one beyond 0 to n - 1, or -1.
+
+    Divisions are left to what lies further away than an array is long.
+    """
     if i >= 0 and i < n:
         return i
     if mode == 0:  # d c b a | a b c d | d c b a
-        k = i % (2 * n)
+        k = -1 - i if i < 0 else i
+        k = k if k < 2 * n else k % (2 * n)
         return min(k, 2 * n - 1 - k)
     if mode == 1:  # d c b | a b c d | c b a
         period = max(2 * n - 2, 1)
-        k = i % period
+        k = -i if i < 0 else i
+        k = k if k < period else k % period
         return min(k, period - k)
     if mode == 2:
         return min(max(i, 0), n - 1)
-    return i % n if mode == 3 else -1
+    if mode == 3:
+        k = i + n if i < 0 else i - n
+        return k if k >= 0 and k < n else k % n
+    return -1
 
 
 class Border(NamedTuple):

@@ -30,12 +30,12 @@ __all__ = ["computing", "filter_line", "stored"]
 
 #: Threads of a block that filters rows; elements that one of them filters, odd so that their
 #: places in shared memory are in different banks.
-BLOCK, ROW_ITEMS = 256, 5
+BLOCK, ROW_ITEMS = 256, 9
 #: Elements of a column that a thread filters, on a GPU and on the host, whose lanes take neighbours
 #: along a row: loops over few elements are vectorized there.
-COLUMN_ITEMS, HOST_COLUMN_ITEMS = 4, 2
+COLUMN_ITEMS, HOST_COLUMN_ITEMS = 8, 2
 #: What the halo of a part is rounded up to.
-REACH = 64
+REACH = 32
 #: Bytes of shared memory that every device has for a block.
 MAX_SHARED_BYTES = 48 << 10
 
@@ -62,8 +62,34 @@ def stored(dtype: np.dtype[Any]) -> Any:
     return truncated if dtype.kind in "iu" else as_it_is
 
 
+def read_weights(weights: Any, vectors: Any, t: Any, width: Any, own: Any) -> None:
+    """Read `width` weights from number `t` on, a multiple of it, into a local array."""
+    if width == 1:
+        own[0] = weights[t]
+    else:
+        v = vectors[t // width]
+        for s in range(width):
+            own[s] = v[s]
+
+
 @kd.kernel(wraparound=False)
-def along_columns(x, weights, out, mode, fill, first, divisor, *, taps, items, number, store):
+def along_columns(
+    x,
+    weights,
+    out,
+    mode,
+    fill,
+    first,
+    divisor,
+    *,
+    taps,
+    items,
+    number,
+    vector,
+    width,
+    store,
+    divides,
+):
     """Filter `items` neighbours by a thread: ``x[a, n, b], weights[t], out[a, n, b]``."""
     a, part, b = kd.grid(3)
     n, count = x.shape[1], taps or weights.size
@@ -71,17 +97,21 @@ def along_columns(x, weights, out, mode, fill, first, divisor, *, taps, items, n
     low = start + first
     sums = kd.local.array(items, number)
     near = kd.local.array(items, number)
+    w, vectors = kd.local.array(width, number), kd.view(weights, vector)
     for r in range(items):
         sums[r] = number(0)
     if low >= 0 and low + count + items - 1 <= n:
         for r in range(1, items):
             near[r] = number(x[a, low + r - 1, b])
-        for t in range(count):
-            for r in range(items - 1):
-                near[r] = near[r + 1]
-            near[items - 1] = number(x[a, low + t + items - 1, b])
-            for r in range(items):
-                sums[r] += weights[t] * near[r]
+        for t in range(0, count, width):
+            read_weights(weights, vectors, t, width, w)
+            for s in range(width):
+                if t + s < count:
+                    for r in range(items - 1):
+                        near[r] = near[r + 1]
+                    near[items - 1] = number(x[a, low + t + s + items - 1, b])
+                    for r in range(items):
+                        sums[r] += w[s] * near[r]
     else:
         for t in range(count):
             for r in range(items):
@@ -89,11 +119,28 @@ def along_columns(x, weights, out, mode, fill, first, divisor, *, taps, items, n
                 sums[r] += weights[t] * (number(x[a, at, b]) if at >= 0 else fill)
     for r in range(items):
         if start + r < n:
-            out[a, start + r, b] = store(sums[r] / divisor)
+            out[a, start + r, b] = store(sums[r] / divisor if divides else sums[r])
 
 
 @kd.kernel(wraparound=False)
-def along_rows(x, weights, out, mode, fill, first, divisor, *, taps, reach, items, number, store):
+def along_rows(
+    x,
+    weights,
+    out,
+    mode,
+    fill,
+    first,
+    divisor,
+    *,
+    taps,
+    reach,
+    items,
+    number,
+    vector,
+    width,
+    store,
+    divides,
+):
     """Filter a part of a row by a block of `BLOCK`: ``x[rows, n], weights[t], out[rows, n]``."""
     tile = kd.shared.array(BLOCK * items + reach, number)
     n, count = x.shape[1], taps or weights.size
@@ -101,30 +148,42 @@ def along_rows(x, weights, out, mode, fill, first, divisor, *, taps, reach, item
     row = kd.blockIdx.x // parts
     start = kd.blockIdx.x % parts * BLOCK * items
     thread = kd.threadIdx.x
-    for k in range(thread, BLOCK * items + count - 1, BLOCK):
-        at = start + first + k
-        at = place(mode, at, n)
-        tile[k] = number(x[row, at]) if at >= 0 else fill
+    low = start + first
+    if low >= 0 and low + BLOCK * items + reach <= n:
+        for r in range(items):
+            k = thread + r * BLOCK
+            tile[k] = number(x[row, low + k])
+        for k in range(BLOCK * items + thread, BLOCK * items + reach, BLOCK):
+            tile[k] = number(x[row, low + k])
+    else:
+        for k in range(thread, BLOCK * items + count - 1, BLOCK):
+            at = place(mode, low + k, n)
+            tile[k] = number(x[row, at]) if at >= 0 else fill
     kd.syncthreads()
     sums = kd.local.array(items, number)
     near = kd.local.array(items, number)
+    w, vectors = kd.local.array(width, number), kd.view(weights, vector)
     for r in range(items):
         sums[r] = number(0)
         near[r] = tile[thread * items + max(r - 1, 0)]
-    for t in range(count):
-        for r in range(items - 1):
-            near[r] = near[r + 1]
-        near[items - 1] = tile[thread * items + t + items - 1]
-        for r in range(items):
-            sums[r] += weights[t] * near[r]
+    for t in range(0, count, width):
+        read_weights(weights, vectors, t, width, w)
+        for s in range(width):
+            if t + s < count:
+                for r in range(items - 1):
+                    near[r] = near[r + 1]
+                near[items - 1] = tile[thread * items + t + s + items - 1]
+                for r in range(items):
+                    sums[r] += w[s] * near[r]
     # They change places with those of other threads, so that neighbours are stored at once.
     kd.syncthreads()
     for r in range(items):
         tile[thread * items + r] = sums[r]
     kd.syncthreads()
-    for k in range(thread, BLOCK * items, BLOCK):
+    for r in range(items):
+        k = thread + r * BLOCK
         if start + k < n:
-            out[row, start + k] = store(tile[k] / divisor)
+            out[row, start + k] = store(tile[k] / divisor if divides else tile[k])
 
 
 def filter_line(
@@ -141,29 +200,37 @@ def filter_line(
     if not x.size:
         return
     number = computing(out.dtype)
-    first = offset_of(len(weights), origin)
+    first, count = offset_of(len(weights), origin), len(weights)
     n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
-    taken = to_like(x, np.ascontiguousarray(weights, number))
-    numbers = (border.mode, number.type(border.fill), first, number.type(divisor))
+    on_host = is_on_host(x)
     constants = {
         # A GPU's code has the number of weights in it; the host's takes any.
-        "taps": 0 if is_on_host(x) else len(weights),
+        "taps": 0 if on_host else count,
         "number": number.type,
         "store": stored(out.dtype),
+        "divides": divisor != 1,
+        **vectors_for(number, on_host=on_host),
     }
-    source = around_axis(x, axis)
-    items = 1 if is_on_host(x) else ROW_ITEMS
-    reach = -(-len(weights) // REACH) * REACH
+    taken = np.pad(np.asarray(weights, number), (0, -count % constants["width"]))
+    numbers = (border.mode, number.type(border.fill), first, number.type(divisor))
+    source, held = around_axis(x, axis), to_like(x, taken)
+    items = 1 if on_host else ROW_ITEMS
+    reach = -(-count // REACH) * REACH
     if after == 1 and (BLOCK * items + reach) * number.itemsize <= MAX_SHARED_BYTES:
-        source, result = source[:, :, 0], out.reshape((x.size // n, n))
-        grid = result.shape[0] * -(-n // (BLOCK * items))
+        rows = out.reshape((x.size // n, n))
+        grid = rows.shape[0] * -(-n // (BLOCK * items))
         along_rows[grid, BLOCK](
-            source, taken, result, *numbers, reach=reach, items=items, **constants
+            source[:, :, 0], held, rows, *numbers, reach=reach, items=items, **constants
         )
         return
     result = out.reshape((x.size // (n * after), n, after))
-    items = HOST_COLUMN_ITEMS if is_on_host(x) else COLUMN_ITEMS
-    parts = -(-n // items)
-    along_columns.forall(result.shape[0], parts, after)(
-        source, taken, result, *numbers, items=items, **constants
+    items = HOST_COLUMN_ITEMS if on_host else COLUMN_ITEMS
+    along_columns.forall(result.shape[0], -(-n // items), after)(
+        source, held, result, *numbers, items=items, **constants
     )
+
+
+def vectors_for(number: np.dtype[Any], *, on_host: bool = False) -> dict[str, Any]:
+    """Return how many weights of a dtype are read at once, 16 bytes on a GPU, and as what."""
+    width = 1 if on_host else 16 // number.itemsize
+    return {"width": width, "vector": kd.float32x4 if number.itemsize == 4 else kd.float64x2}
