@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, is_on_host, to_like
+from stdlib_kernels.arrays import Array, contiguous_1d, is_on_host, to_like
 from stdlib_kernels.linalg.vectors import read_vectors, vectors_of
 from stdlib_kernels.repeating import launch, launch_over, refuse_to_repeat
 
@@ -17,7 +17,7 @@ __all__ = ["multiply_batches", "multiply_vector"]
 #: Largest extent of a product that is a constant of the code.
 MAX_CONSTANT = 32
 #: Most neighbours of a row that a thread adds up, on a GPU; on the host one, and lanes do the rest.
-MAX_OWN = 8
+MAX_OWN = 4
 #: Threads of a block that multiplies rows by a vector, a warp for each.
 BLOCK = 256
 
@@ -96,15 +96,17 @@ def multiply_batches(a: Array, b: Array, out: Array, batches: tuple[Any, Any, An
     if any(each is not None for each in places):
         refuse_to_repeat()
     _, rows, columns = out.shape
-    vectors = {"width": 1} if is_on_host(out) else {}
-    vectors = vectors_of(out.dtype, a, b) | vectors
-    most = vectors["width"] if is_on_host(out) else MAX_OWN
+    vectors, most = vectors_of(out.dtype, a, b), MAX_OWN
+    extents = {"rows": rows, "depth": a.shape[2]}
+    if is_on_host(out):
+        vectors["width"] = most = 1
+        extents["rows"] = 0
     own = max(n for n in range(1, most + 1) if columns % n == n % vectors["width"] == 0)
-    extents = {"rows": rows, "depth": a.shape[2], "parts": columns // own}
+    extents["parts"] = columns // own if extents["rows"] else 0
     launch_over(
         matmul_small,
         (out.size // own,),
-        *(x.reshape((-1, x.shape[2])) for x in (a, b)),
+        *(contiguous_1d(x).reshape((x.shape[0] * x.shape[1], x.shape[2])) for x in (a, b)),
         *taken,
         out.reshape((-1, columns)),
         rows,

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array
 from stdlib_kernels.linalg.vectors import read_vectors, vectors_of
@@ -37,12 +39,6 @@ MIN_SIDE = 96
 MAX_GRID_Y = 65535
 
 
-def _fetch(x: Any, r: Any, c: Any, four: Any, number: Any) -> None:
-    """Read four neighbours of a row: beyond the edges there are zeros."""
-    for i in range(4):
-        four[i] = number(x[r, c + i]) if r < x.shape[0] and c + i < x.shape[1] else number(0)
-
-
 def _multiply(
     left: Any, right: Any, k: Any, row: Any, column: Any, sums: Any, a: Any, b: Any
 ) -> None:
@@ -56,8 +52,17 @@ def _multiply(
             sums[i, j] += a[i] * b[j]
 
 
-@kd.kernel(wraparound=False)
-def matmul_blocks(a, b, out, *, number, vector, whole):
+def _store(out: Any, sums: Any, i: Any, top: Any, first: Any, whole: Any) -> None:
+    """Store a row of a thread's sums."""
+    r = top + i // 4 * ROW_SPAN + i % 4
+    if whole or r < out.shape[0]:
+        for j in range(OWN):
+            c = first + j // 4 * COLUMN_SPAN + j % 4
+            if whole or c < out.shape[1]:
+                out[r, c] = sums[i, j]
+
+
+def multiply_tiles(a: Any, b: Any, out: Any, *, number: Any, vector: Any, whole: Any) -> None:
     """Multiply: ``a[m, k], b[k, n], out[m, n]``; `whole` blocks are read by vectors."""
     left = kd.shared.array((2 * DEPTH, SIDE + PAD), number)
     right = kd.shared.array((2 * DEPTH, SIDE), number)
@@ -72,7 +77,9 @@ def matmul_blocks(a, b, out, *, number, vector, whole):
     row = warp // 2 * (2 * ROW_SPAN) + lane // 8 * 4
     column = warp % 2 * (2 * COLUMN_SPAN) + lane % 8 * 4
     top, first = kd.blockIdx.y * SIDE, kd.blockIdx.x * SIDE
-    inner = a.shape[1]
+    # Beyond the last row or column is that one again, of which nothing is stored; beyond the inner
+    # dimension are zeros.
+    inner, last_row, last_column = a.shape[1], a.shape[0] - 1, b.shape[1] - 1
     # What a thread loads: four neighbours of a row of a, and of one of b.
     ar, ak = t // 2, t % 2 * 4
     bk, bc = t // 32, t % 32 * 4
@@ -87,8 +94,11 @@ def matmul_blocks(a, b, out, *, number, vector, whole):
                 read_vectors(kd.view(a, vector), top + ar, k + ak, next_a, 0, 4)
                 read_vectors(kd.view(b, vector), k + bk, first + bc, next_b, 0, 4)
             else:
-                _fetch(a, top + ar, k + ak, next_a, number)
-                _fetch(b, k + bk, first + bc, next_b, number)
+                for i in range(4):
+                    ka = k + ak + i
+                    next_a[i] = number(a[min(top + ar, last_row), ka]) if ka < inner else number(0)
+                    c = min(first + bc + i, last_column)
+                    next_b[i] = number(b[k + bk, c]) if k + bk < inner else number(0)
         if start >= 0:
             # Written out, the steps' loads are under way before their products.
             _multiply(lefts, rights, now + 0, row, column, sums, near_a, near_b)
@@ -105,26 +115,35 @@ def matmul_blocks(a, b, out, *, number, vector, whole):
             for i in range(4):
                 right[DEPTH - now + bk, bc + i] = next_b[i]
         kd.syncthreads()
-    for i in range(OWN):
-        r = top + row + i // 4 * ROW_SPAN + i % 4
-        for j in range(OWN):
-            c = first + column + j // 4 * COLUMN_SPAN + j % 4
-            if whole or (r < out.shape[0] and c < out.shape[1]):
-                out[r, c] = sums[i, j]
+    # Written out, the sums stay in registers.
+    _store(out, sums, 0, top + row, first + column, whole)
+    _store(out, sums, 1, top + row, first + column, whole)
+    _store(out, sums, 2, top + row, first + column, whole)
+    _store(out, sums, 3, top + row, first + column, whole)
+    _store(out, sums, 4, top + row, first + column, whole)
+    _store(out, sums, 5, top + row, first + column, whole)
+    _store(out, sums, 6, top + row, first + column, whole)
+    _store(out, sums, 7, top + row, first + column, whole)
+
+
+matmul_blocks = kd.kernel(wraparound=False)(multiply_tiles)
+#: Two blocks at once on a multiprocessor, of which one multiplies while the other one waits; the
+#: sums of float64 leave no registers for two.
+matmul_blocks_of_singles = kd.kernel(wraparound=False, launch_bounds=(THREADS, 2))(multiply_tiles)
 
 
 def multiply_blocks(a: Array, b: Array, out: Array) -> None:
     """Multiply two matrices of any size into a third one, whose dtype is a float."""
-    number = out.dtype.type
     vectors = vectors_of(out.dtype, a, b)
     is_whole = not (out.shape[0] % SIDE or out.shape[1] % SIDE or a.shape[1] % DEPTH)
-    constants = {
-        "number": number,
-        "vector": vectors["vector"],
-        "whole": is_whole and vectors["width"] > 1,
-    }
+    kernel: Any = matmul_blocks_of_singles if out.dtype == np.float32 else matmul_blocks
+    member = kernel.member(
+        number=out.dtype.type,
+        vector=vectors["vector"],
+        whole=is_whole and vectors["width"] > 1,
+    )
     most = MAX_GRID_Y * SIDE
     for top in range(0, out.shape[0], most):
         part = out[top : top + most]
         grid = (-(-part.shape[1] // SIDE), -(-part.shape[0] // SIDE))
-        launch(matmul_blocks, grid, THREADS, a[top : top + most], b, part, **constants)
+        launch(member, grid, THREADS, a[top : top + most], b, part)

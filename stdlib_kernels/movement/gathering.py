@@ -28,6 +28,13 @@ __all__ = ["put_along_axis", "take", "take_along_axis"]
 
 
 @kd.kernel(wraparound=False)
+def take_elements(x, places, out, *, place):
+    """Take elements: ``x[n], places[m], out[m]``."""
+    j = kd.grid(1)
+    out[j] = x[place(places[j], x.size)]
+
+
+@kd.kernel(wraparound=False)
 def take_slices(x, places, out, *, place, is_last):
     """Take slices: ``x[a, n, b], places[m], out[a, m, b]``."""
     i, j, k = kd.grid(3)
@@ -122,7 +129,11 @@ def take(
     if found.size:
         taken = around_axis(contiguous_1d(source).reshape((-1,)) if at is None else source, at or 0)
         given = found.reshape((taken.shape[0], places.size, taken.shape[2]))
-        over(take_slices, given.shape, taken, places, given, place=place)
+        if given.shape[::2] == (1, 1):
+            flat = taken[0, :, 0], places, given[0, :, 0]
+            take_elements.forall(places.size)(*flat, place=place)
+        else:
+            over(take_slices, given.shape, taken, places, given, place=place)
     return finish(found, like=x, out=out)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array
+from stdlib_kernels.arrays import Array, is_on_host
 from stdlib_kernels.copying import copy_elements
 from stdlib_kernels.repeating import launch, refuse_to_repeat
 
@@ -97,13 +97,14 @@ def _copy_crossed(source: Array, out: Array) -> None:
         source, out = source[None], out[None]
     _, rows, columns = source.shape
     size, side = (TILE, SIDE) if source.dtype.itemsize <= 8 else (SMALL_TILE, SIDE // 2)
-    # An axis that is short is taken whole, and as much more of the other one.
-    width = min(side, 1 << (columns - 1).bit_length())
-    height = size // width
-    if rows < height:
-        height = min(side, 1 << (rows - 1).bit_length())
-        width = size // height
+    width = height = side
+    if not is_on_host(out):
+        # An axis that is short is taken whole, and as much more of the other one.
+        down, across = (1 << (n - 1).bit_length() for n in (rows, columns))
+        width = min(side, across)
+        height = min(size // width, max(down, BLOCK // width))
+        width = min(size // height, across) if height < side else width
     strips, down = -(-columns // width), -(-rows // height)
-    constants = {"height": height, "width": width, "items": size // BLOCK}
+    constants = {"height": height, "width": width, "items": height * width // BLOCK}
     grid, number = source.shape[0] * strips * down, source.dtype.type
     launch(copy_tiles, grid, BLOCK, source, out, strips, down, **constants, number=number)

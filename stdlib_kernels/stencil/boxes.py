@@ -12,17 +12,17 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import Array, check_array, is_on_host, to_like
+from stdlib_kernels.arrays import Array, check_array, is_on_host
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import integer_of
 from stdlib_kernels.stencil.borders import Border, border_of, offset_of, padded, place
-from stdlib_kernels.stencil.calls import checked, delivered
+from stdlib_kernels.stencil.calls import checked, delivered, weights_on
 from stdlib_kernels.stencil.lines import computing, read_weights, stored, vectors_for
 
 __all__ = ["convolve", "correlate"]
 
 #: Elements of a column that a thread computes, on a GPU; on the host one, and lanes do the rest.
-ITEMS = 8
+ITEMS = 4
 #: Columns of a part of a plane that a block computes, one for each lane; its warps, which follow
 #: each other along the rows.
 COLUMNS, WARPS = 32, 8
@@ -241,8 +241,9 @@ def _weigh_padded(
     """Weigh the elements of a copy with its border, so that the kernel knows no edges."""
     constants = _constants(box, x.dtype)
     extents = tuple(n + m - 1 for n, m in zip(out.shape, constants["box"], strict=True))
-    wide = padded(x, computing(x.dtype), border, before, extents)
-    weights = to_like(x, np.ascontiguousarray(box.reshape(-1), constants["number"]))
+    number = computing(x.dtype)
+    wide = padded(x, number, border, before, extents)
+    weights = weights_on(x, box.reshape(-1).astype(number))
     weigh_box.forall(*out.shape)(wide, weights, out, **constants)
 
 
@@ -264,7 +265,7 @@ def _weigh_tiles(
     weights = np.pad(box, ((0, 0), (0, 0), (0, spare))).reshape(-1)
     weigh_tiles[grid, 32 * WARPS](
         x,
-        to_like(x, np.ascontiguousarray(weights, number)),
+        weights_on(x, weights.astype(number)),
         out,
         number.type(border.fill),
         tuple(before),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import (
     Array,
@@ -18,7 +20,7 @@ from stdlib_kernels.arrays import (
     on_device,
 )
 
-__all__ = ["checked", "delivered", "per_axis"]
+__all__ = ["checked", "delivered", "per_axis", "weights_on"]
 
 
 def checked(x: Array, out: Array | None, dtype: np.dtype[Any] | None = None) -> tuple[Array, Array]:
@@ -59,3 +61,22 @@ def per_axis(name: str, value: Any, ndim: int) -> tuple[Any, ...]:
             limit=f"There is one for all axes, or for each of the {ndim}",
         )
     return found
+
+
+def weights_on(x: Array, weights: np.ndarray[Any, Any]) -> Array:
+    """Return weights beside an array: what a device was given lately is still there.
+
+    A copy to a GPU would have the host wait for what the GPU has to do before.
+    """
+    if isinstance(x, np.ndarray):
+        return np.ascontiguousarray(weights)
+    found = _uploaded(x.device, weights.dtype, weights.tobytes())
+    if found.is_closed:
+        _uploaded.cache_clear()
+        found = _uploaded(x.device, weights.dtype, weights.tobytes())
+    return found
+
+
+@lru_cache(64)
+def _uploaded(device: kd.Device, dtype: np.dtype[Any], numbers: bytes) -> kd.DeviceArray:
+    return kd.to_device(np.frombuffer(numbers, dtype), device=device)

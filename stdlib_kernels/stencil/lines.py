@@ -23,14 +23,15 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, around_axis, is_on_host, to_like
+from stdlib_kernels.arrays import Array, around_axis, is_on_host
 from stdlib_kernels.stencil.borders import Border, offset_of, place
+from stdlib_kernels.stencil.calls import weights_on
 
 __all__ = ["computing", "filter_line", "stored"]
 
 #: Threads of a block that filters rows; elements that one of them filters, odd so that their
 #: places in shared memory are in different banks.
-BLOCK, ROW_ITEMS = 256, 9
+BLOCK, ROW_ITEMS = 256, 7
 #: Elements of a column that a thread filters, on a GPU and on the host, whose lanes take neighbours
 #: along a row: loops over few elements are vectorized there.
 COLUMN_ITEMS, HOST_COLUMN_ITEMS = 8, 2
@@ -213,7 +214,7 @@ def filter_line(
     }
     taken = np.pad(np.asarray(weights, number), (0, -count % constants["width"]))
     numbers = (border.mode, number.type(border.fill), first, number.type(divisor))
-    source, held = around_axis(x, axis), to_like(x, taken)
+    source, held = around_axis(x, axis), weights_on(x, taken)
     items = 1 if on_host else ROW_ITEMS
     reach = -(-count // REACH) * REACH
     if after == 1 and (BLOCK * items + reach) * number.itemsize <= MAX_SHARED_BYTES:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
-from stdlib_kernels.linalg import matmul, product, transpose
+from stdlib_kernels.linalg import batches, matmul, product, transpose
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import QUICK_DTYPES, examples, full_beyond
 
@@ -105,11 +105,30 @@ def test_matmul_of_stacks_and_vectors(call, rng, dtype, data):
     assert got.dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", full_beyond(["float32", "float64", "int64"], []))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), count=st.integers(1, 40), layout=st.sampled_from(["C", "F", "strided"]))
+def test_matmul_of_small_stacks_by_rows_of_threads(
+    target, rng, monkeypatch, dtype, data, count, layout
+):
+    """Each target takes as many neighbours a thread, and vectors of them, as a GPU."""
+    monkeypatch.setattr(batches, "is_on_host", lambda array: False)
+    m, k, n = (data.draw(st.sampled_from([1, 3, 4, 8, 12, 33])) for _ in range(3))
+    a, b = (rng.integers(-9, 10, s).astype(dtype) for s in ((count, m, k), (count, k, n)))
+    if layout == "strided":
+        a, b = strided(a, (2, 1, -1)), strided(b, (1, 2, 3))
+    elif layout == "F":
+        a = np.asfortranarray(a)
+    once = rng.integers(-9, 10, (1, k, n)).astype(dtype)
+    np.testing.assert_array_equal(matmul(a, b), a @ b, err_msg=f"{count} {m} {k} {n}")
+    np.testing.assert_array_equal(matmul(a, once), a @ once, err_msg=f"{count} {m} {k} {n}")
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_matmul_of_large_blocks_on_every_target(target, rng, monkeypatch, dtype):
     monkeypatch.setattr(product, "is_on_host", lambda array: False)
-    for m, k, n in [(128, 8, 128), (200, 37, 150), (96, 1, 260), (131, 0, 100)]:
+    for m, k, n in [(128, 8, 128), (256, 40, 384), (200, 37, 150), (96, 1, 260), (131, 0, 100)]:
         a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
         assert_close_product(matmul(a, b), a, b)
         assert_close_product(matmul(np.asfortranarray(a), b[:, ::-1]), a, b[:, ::-1])

@@ -22,6 +22,7 @@ from stdlib_kernels.movement import (
     take,
     take_along_axis,
     tile,
+    tiles,
 )
 from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond
@@ -65,6 +66,16 @@ def test_permute_of_many_tiles(call, rng, dtype, shape):
     for shift in range(1, len(shape)):
         order = tuple(np.roll(range(len(shape)), shift).tolist())
         assert_same_bits(call(permute, x, order), np.transpose(x, order), f"{shape} {order}")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("rows", [2, 8, 100, 700])
+def test_permute_of_short_axes_by_tiles_as_on_a_gpu(target, rng, monkeypatch, dtype, rows):
+    monkeypatch.setattr(tiles, "is_on_host", lambda array: False)
+    for columns in (2, 3, 8, 65, 600):
+        x = random_array(rng, (2, rows, columns), dtype)
+        assert_same_bits(permute(x, (0, 2, 1)), x.transpose(0, 2, 1), f"{rows} {columns}")
 
 
 @pytest.mark.parametrize("dtype", full_beyond(DTYPES, []))

@@ -11,6 +11,7 @@ from scipy import ndimage
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import stencil
+from stdlib_kernels.stencil import boxes as box_kernels
 from stdlib_kernels.stencil import lines
 from tests.support.arrays import poisoned, random_array, strided
 from tests.support.extent import examples
@@ -68,6 +69,31 @@ def test_weights_of_a_box(call, rng, dtype, drawn, mode, step):
     except ValueError:
         return
     assert_like(call(stencil.convolve, x, weights, **mirrored), expected, 1000)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES[:5])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "box"),
+    [
+        ("float32", (130, 70), (7, 6)),
+        ("float64", (3, 9, 40), (2, 3, 35)),
+        ("int32", (1, 33), (3, 3)),
+        ("float64", (60, 50), (80, 90)),  # a halo that no block has memory for
+    ],
+)
+def test_weights_of_a_box_by_tiles_as_on_a_gpu(target, rng, monkeypatch, dtype, shape, box, mode):
+    monkeypatch.setattr(box_kernels, "is_on_host", lambda x: False)
+    x = array_of(rng, shape, dtype)
+    weights = rng.integers(-3, 4, box).astype(np.float64)  # with zeros
+    weights[(0,) * len(box)] = 0
+    if dtype == "float32":
+        x[5, 6], x[-1, -1] = np.inf, np.nan
+    given = {"mode": mode, "cval": 7}
+    with np.errstate(invalid="ignore"):
+        expected = ndimage.correlate(x, weights, **given)
+    got = stencil.correlate(x, weights, **given)
+    assert_like(got, expected, 1000 * len(box) * weights.size**0.5, f"{mode}")
 
 
 @pytest.mark.full

@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import kerneldsl as kd
 from kerneldsl.errors import ToolMissingError
 from stdlib_kernels.compact import chosen
 from stdlib_kernels.histogram import counting
+from stdlib_kernels.linalg import batches, blocks
 from stdlib_kernels.movement import tiles as movement
 from stdlib_kernels.reduce import folding, moments, places
 from stdlib_kernels.rows import exponentials, normalization
 from stdlib_kernels.scan import kernels as scans
 from stdlib_kernels.sort import onesweep, searching, tiles
 from stdlib_kernels.sort.words import order_of
+from stdlib_kernels.stencil import lines
 from targets.cuda.compile import ptxas
 from tests.support.extent import full_beyond
 
@@ -46,6 +49,9 @@ NORM = {
     **{"number": F32, "is_centred": True, "centre": lambda v, i, mean, n: v - mean},
     "form": lambda v, i, scale, w, b, at: v * scale * w[i],
 }
+VECTORS = {"number": F32, "vector": kd.float32x4}
+NO_REPEATS = {"repeats_a": False, "repeats_b": False}
+WEIGHTS = {"width": 4, "store": lines.as_it_is, "divides": False, **VECTORS}
 CASES = {
     "fold rows": (folding.fold_rows, FOLD, f"{X}, {X}, {X}, int64, float64"),
     "fold columns": (folding.fold_columns, FOLD, f"{X}, {X}, {X}, int64, float64"),
@@ -101,8 +107,28 @@ CASES = {
     ),
     "tiles that are copied": (
         movement.copy_tiles,
-        {"tile": 64, "items": 16, "number": F32},
-        f"{X}, float32[:, :, :], int64",
+        {"height": 512, "width": 8, "items": 16, "number": F32},
+        f"{X}, float32[:, :, :], int64, int64",
+    ),
+    "products of small matrices": (
+        batches.matmul_small,
+        {"rows": 8, "depth": 8, "parts": 2, "own": 4, "width": 4, **VECTORS, **NO_REPEATS},
+        f"{ROW}, {ROW}, {ROW}, {ROW}, {ROW}, int64",
+    ),
+    "blocks of a product": (
+        blocks.matmul_blocks_of_singles,
+        {"whole": True, **VECTORS},
+        f"{ROW}, {ROW}, {ROW}",
+    ),
+    "a filter of rows": (
+        lines.along_rows,
+        {"taps": 17, "reach": 32, "items": lines.ROW_ITEMS, **WEIGHTS},
+        f"{ROW}, {FACTORS}, {ROW}, int64, float32, int64, float32",
+    ),
+    "a filter of columns": (
+        lines.along_columns,
+        {"taps": 17, "items": lines.COLUMN_ITEMS, **WEIGHTS},
+        f"{X}, {FACTORS}, {X}, int64, float32, int64, float32",
     ),
     "merged arrays": (searching.merge_two, {"number": F32}, f"{FACTORS}, {FACTORS}, {FACTORS}"),
     "counters of a block": (
