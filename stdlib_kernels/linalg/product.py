@@ -181,8 +181,9 @@ def _multiply(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> 
 
 def _stack(array: Array) -> Array:
     """Return all matrices along one axis, a view if one is possible."""
-    form = (math.prod(array.shape[:-2]), *array.shape[-2:])
-    return array.reshape(form) if array.ndim == 3 else contiguous_1d(array).reshape(form)
+    if array.ndim == 3:
+        return array
+    return contiguous_1d(array).reshape((math.prod(array.shape[:-2]), *array.shape[-2:]))
 
 
 def _of_stack(shape: tuple[int, ...], place: tuple[int, ...]) -> int:

@@ -36,20 +36,17 @@ def copy_tiles(source, out, strips, down, *, height, width, items, number):
     left = kd.blockIdx.x % strips * width
     top = kd.blockIdx.x // strips % down * height
     at = kd.blockIdx.x // (strips * down)
+    x, y, step = kd.threadIdx.x % width, kd.threadIdx.x // width, BLOCK // width
     for k in range(items):
-        e = k * BLOCK + kd.threadIdx.x
-        r, c = top + e // width, left + e % width
-        if r < source.shape[1] and c < source.shape[2]:
-            own[k] = source[at, r, c]
+        if top + y + k * step < source.shape[1] and left + x < source.shape[2]:
+            own[k] = source[at, top + y + k * step, left + x]
     for k in range(items):
-        e = k * BLOCK + kd.threadIdx.x
-        held[e // width, e % width] = own[k]
+        held[y + k * step, x] = own[k]
     kd.syncthreads()
+    x, y, step = kd.threadIdx.x % height, kd.threadIdx.x // height, BLOCK // height
     for k in range(items):
-        e = k * BLOCK + kd.threadIdx.x
-        r, c = top + e % height, left + e // height
-        if r < source.shape[1] and c < source.shape[2]:
-            out[at, r, c] = held[e % height, e // height]
+        if top + x < source.shape[1] and left + y + k * step < source.shape[2]:
+            out[at, top + x, left + y + k * step] = held[x, y + k * step]
 
 
 def copy_permuted(source: Array, out: Array) -> None:
@@ -102,8 +99,8 @@ def _copy_crossed(source: Array, out: Array) -> None:
         # An axis that is short is taken whole, and as much more of the other one.
         down, across = (1 << (n - 1).bit_length() for n in (rows, columns))
         width = min(side, across)
-        height = min(size // width, max(down, BLOCK // width))
-        width = min(size // height, across) if height < side else width
+        height = min(size // width, max(down, BLOCK // width), BLOCK)
+        width = min(size // height, across, BLOCK) if height < side else width
     strips, down = -(-columns // width), -(-rows // height)
     constants = {"height": height, "width": width, "items": height * width // BLOCK}
     grid, number = source.shape[0] * strips * down, source.dtype.type

@@ -109,7 +109,9 @@ class Arrangement:
             kernel, grid = kernels.rows, (a * b, parts)
             block = BLOCK if self.count > LONG_ROW else WARP
             if MIN_ROW_PART < self.count <= SINGLE_PART and a * b < FEW_ROWS:
-                block = WIDE_BLOCK
+                # Threads of numbers of 16 bytes have too many registers for the widest block.
+                is_wide = max(each.dtype.itemsize for each in (self.inputs[0], outputs[0])) > 8
+                block = WIDE_BLOCK // 2 if is_wide else WIDE_BLOCK
         else:
             block = BLOCK if b > WARP else WARP
             kernel, grid = kernels.columns, (a * -(-b // block), parts)

@@ -60,6 +60,11 @@ def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, fi
     whole = first + (last - first) // step * step
     origin = number(x[a, b, 0])
     mean = number(x[a, b, min(first + t, last - 1)]) - origin
+    if whole > first:
+        # An element that is far from the others would cost a thread that begins with it its digits.
+        for k in range(1, BATCH):
+            mean += number(x[a, b, first + t + k * kd.blockDim.x]) - origin
+        mean = mean / size(BATCH)
     count, square = size(0), zero.real
     for at in range(first + t, whole + t, step):
         # With n elements before, the mean moves by rest / (n + BATCH), and so do all of them.

@@ -93,6 +93,7 @@ def test_a_seed_gives_one_program() -> None:
     assert not compare([first], [second])
 
 
+@pytest.mark.full
 def test_programs_hold_what_codes_hold() -> None:
     """Every construct that a part of the compiler turns on is met often enough."""
     counts = Counter(f for seed in range(1000) for f in _program(seed).features)

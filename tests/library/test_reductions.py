@@ -34,6 +34,7 @@ QUICK = {
     **{"any": "bool", "all": "float32", "norm": "complex64", "count_nonzero": "int16"},
     **{"argmin": "int16", "reduce": "float32"},
 }
+ROWS = [pytest.param(*pair) for pair in QUICK.items()]
 PAIRS = [
     pytest.param(name, dtype)
     for name, case in CASES.items()
@@ -80,7 +81,7 @@ def test_any_axes_and_layout(call, rng, name, dtype, data):
     compare(call, case, drawn.fill(rng, dtype), drawn.axis, drawn.keepdims)
 
 
-@pytest.mark.parametrize(("name", "dtype"), QUICK.items())
+@pytest.mark.parametrize(("name", "dtype"), full_beyond(ROWS, ROWS[::3]))
 def test_rows(call, rng, name, dtype):
     compare(call, CASES[name], random_array(rng, (3, 700), dtype), 1, keepdims=False)
 
@@ -96,7 +97,7 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize("name", full_beyond(["sum", "var", "argmax"], ["var", "argmax"]))
+@pytest.mark.parametrize("name", full_beyond(["sum", "var", "argmax"], ["var"]))
 def test_several_passes(call, rng, name):
     for shape, axis in LARGE:
         case = CASES[name]

@@ -13,6 +13,7 @@ from kerneldsl.contract import ArrayPromises, Promises
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.ptxas import assemble
 from tests.ptx.helpers import body_of, compile_ptx
+from tests.support.extent import full_beyond
 
 WIDTH = 4096
 WIDE = 32768
@@ -126,7 +127,7 @@ def combined(x, out):
 
 
 @pytest.mark.parametrize("function", [transposed, combined])
-@pytest.mark.parametrize("threads", [7, 64, 100])
+@pytest.mark.parametrize("threads", full_beyond([7, 64, 100], [100]))
 def test_what_a_kernel_is_said_to_take_is_what_is_assembled(function, threads: int) -> None:
     artifact = _compiled(function, ROWS, threads)
     ((_, resources),) = assemble(artifact.ptx, "sm_90").resources.items()

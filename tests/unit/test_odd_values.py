@@ -302,7 +302,11 @@ def methods():
                 yield label, name
 
 
-@pytest.mark.parametrize(("label", "name"), list(methods()))
+METHODS = [pytest.param(*each) for each in methods()]
+QUICK_METHODS = METHODS[::2]
+
+
+@pytest.mark.parametrize(("label", "name"), full_beyond(METHODS, QUICK_METHODS))
 def test_methods(label, name):
     make = OBJECTS[label]
 

@@ -38,7 +38,7 @@ from kerneldsl.lowering.types import numba_type, tuple_type
 from kerneldsl.lowering.value_types import value_type
 from kerneldsl.placement.registry import get_target
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
-from tests.support.extent import full_beyond, sample
+from tests.support.extent import full_beyond
 from tests.support.gathered import gathered_kernels
 from tests.support.source import exec_source
 
@@ -126,7 +126,7 @@ def test_types_are_numbas_own(target: str) -> None:
     Those of the other target are the same.
     """
     (other,) = set(TARGETS) - {target}
-    for name, unit, kinds in sample(list(gathered_kernels(150)), 3):
+    for name, unit, kinds in gathered_kernels(150, quick=3):
         kernel = compiler(target).typed_unit(unit, tuple(kinds))
         assert kernel.types == compiler(other).typed_unit(unit, tuple(kinds)).types, name
         with global_compiler_lock, target_override(TARGET_NAME if target == "cuda" else "cpu"):

@@ -251,7 +251,12 @@ def test_numpys_sum_is_the_sum_on_the_device(dtype):
         assert np.sum(x, out=out) is out
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "min", "max", "any", "all"])
+@pytest.mark.parametrize(
+    "name",
+    full_beyond(
+        ["sum", "prod", "mean", "var", "std", "min", "max", "any", "all"], ["prod", "std", "any"]
+    ),
+)
 @pytest.mark.parametrize("asked", [{}, {"axis": 0}, {"axis": (0, 1)}, {"keepdims": True}], ids=str)
 def test_reductions_are_those_of_the_library(name, asked):
     with kd.use("cpu"):

@@ -37,7 +37,11 @@ print("within the bounds")
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}, id="baseline"),
+        pytest.param(
+            {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""},
+            id="baseline",
+            marks=pytest.mark.full,
+        ),
         pytest.param({"NUMBA_ENABLE_AVX": "0"}, id="without AVX", marks=pytest.mark.full),
     ],
 )
