@@ -60,6 +60,20 @@ def up_to_an_argument(x, out):
         out[kd.threadIdx.x + k] = own[k]
 
 
+@kd.kernel
+def by_data(x, out):
+    own = kd.local.array(TURNS, kd.float32)
+    for k in range(TURNS):
+        own[k] = x[kd.threadIdx.x * TURNS % (k + 3)]
+    out[kd.threadIdx.x] = own[int(x[0])]
+
+
+def test_an_array_that_data_index_stays_in_memory() -> None:
+    ptx = str(by_data.ptx(SIGNATURE, arch="sm_90"))
+    assert ".local" in ptx
+    assert len(ptx.split("ld.global")) < TURNS // 2
+
+
 @pytest.mark.parametrize("kernel", [until_zero, up_to_an_argument])
 def test_loops_of_unknown_length_compile(kernel: kd.Kernel) -> None:
     assert ".entry" in str(kernel.ptx(SIGNATURE, arch="sm_90"))

@@ -135,16 +135,20 @@ def leave_unused_exchanges_out(ptx: str) -> str:
 
 def _with_used_exchanges(function: list[str]) -> list[str]:
     """Return a function's lines without unused exchanges, nor those that only these have read."""
-    seen = Counter(register for line in function for register in _REGISTER.findall(line))
+    while True:
+        seen = Counter(register for line in function for register in _REGISTER.findall(line))
+        used = [line for line in function if not _is_unused(line, seen)]
+        if len(used) == len(function):
+            return used
+        function = used
 
-    def is_unused(line: str) -> bool:
-        exchange = _EXCHANGE.match(line)
-        return exchange is not None and all(
-            seen[result] == 1 for result in _REGISTER.findall(exchange[1])
-        )
 
-    used = [line for line in function if not is_unused(line)]
-    return used if len(used) == len(function) else _with_used_exchanges(used)
+def _is_unused(line: str, seen: Counter[str]) -> bool:
+    """Return whether a line is an exchange whose results stand nowhere else."""
+    exchange = _EXCHANGE.match(line)
+    return exchange is not None and all(
+        seen[result] == 1 for result in _REGISTER.findall(exchange[1])
+    )
 
 
 def _written_otherwise(found: re.Match[str]) -> str:

@@ -7,8 +7,10 @@ unrolls short loops by itself; of a longer one it has to be told.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
+from kerneldsl.analysis.trips import integer_value, is_range
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.trees import copy_tree
@@ -18,7 +20,6 @@ __all__ = ["unroll_loops"]
 
 #: Elements of an array that may be in registers, of which a thread has 255.
 MAX_TURNS = 64
-_PARTS_OF_A_NUMBER = (ast.Constant, ast.Name, ast.BinOp, ast.operator, ast.expr_context)
 _LEAVES = (ast.Break, ast.Continue, ast.Return)
 _LOOPS = (ast.For, ast.While)
 
@@ -41,49 +42,46 @@ def unroll_loops(
         and isinstance(node.value.func, ast.Name)
         and node.value.func.id in declares
     }
+    arrays -= set(_indexed_by_data(tree))
     if not arrays:
         return tree, {}
-    constants = {name: captured.value for name, captured in unit.constants.items()}
-    return _Marker(arrays, constants).visit(copy_tree(tree)), {UNROLL_NAME: UNROLL}
+    return _Marker(unit, arrays).visit(copy_tree(tree)), {UNROLL_NAME: UNROLL}
+
+
+def _indexed_by_data(tree: ast.AST) -> Iterator[str]:
+    """Yield the arrays of which some index is loaded: these lie in memory, unrolled or not."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(ast.Name(array), index) if any(
+                isinstance(each, ast.Subscript) for each in ast.walk(index)
+            ):
+                yield array
 
 
 class _Marker(ast.NodeTransformer):
-    def __init__(self, arrays: set[str], constants: dict[str, Any]) -> None:
+    def __init__(self, unit: FunctionUnit, arrays: set[str]) -> None:
+        self._unit = unit
         self._arrays = arrays
-        self._constants = constants
 
     def visit_For(self, node: ast.For) -> ast.stmt:
         self.generic_visit(node)
         match node:
-            case ast.For(ast.Name(variable), ast.Call(ast.Name("range"), bounds), body, []) if (
-                self._is_short(bounds) and self._is_indexed(body, variable)
-            ):
+            case ast.For(ast.Name(variable), ast.Call() as turns, body, []) if self._are_few(
+                turns
+            ) and self._is_indexed(body, variable):
                 mark = ast.Expr(ast.Call(load(UNROLL_NAME), [], []))
                 ast.fix_missing_locations(ast.copy_location(mark, body[-1]))
                 body.append(mark)
         return node
 
-    def _is_short(self, bounds: list[ast.expr]) -> bool:
-        try:
-            turns = len(range(*map(self._number, bounds)))
-        except (TypeError, ValueError, ArithmeticError):
+    def _are_few(self, turns: ast.Call) -> bool:
+        if not is_range(turns, self._unit.namespace):
             return False
-        return turns <= MAX_TURNS
-
-    def _number(self, node: ast.expr) -> Any:
-        """Return a number that is known.
-
-        Raises
-        ------
-        ValueError
-            Where it is not.
-        """
-        for each in ast.walk(node):
-            is_known = not isinstance(each, ast.Name) or each.id in self._constants
-            if not (is_known and isinstance(each, _PARTS_OF_A_NUMBER)):
-                raise ValueError(ast.unparse(node))
-        code = compile(ast.Expression(node), "<number>", "eval")
-        return eval(code, {"__builtins__": {}}, self._constants)  # noqa: S307 - of numbers alone
+        bounds = [integer_value(each, self._unit.constants, {}) for each in turns.args]
+        known = [each for each in bounds if each is not None]
+        if len(known) < len(bounds) or known[2:] == [0]:
+            return False
+        return len(range(*known)) <= MAX_TURNS
 
     def _is_indexed(self, body: list[ast.stmt], variable: str) -> bool:
         """Return whether an array is indexed by a variable, in a body that can be marked."""
