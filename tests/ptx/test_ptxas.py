@@ -6,7 +6,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import CompileError, ToolMissingError
-from targets.cuda.compile import ptxas
+from targets.cuda.compile import ptxas, tools
 from tests.ptx.helpers import compile_ptx
 
 
@@ -54,7 +54,7 @@ def test_an_architecture_that_this_ptxas_does_not_know_is_told() -> None:
 
 def test_a_missing_ptxas_is_told(monkeypatch) -> None:
     ptxas.find_ptxas.cache_clear()
-    monkeypatch.setattr(ptxas, "tool_places", lambda name: iter(()))
+    monkeypatch.setattr(tools, "tool_places", lambda name: iter(()))
     try:
         with pytest.raises(ToolMissingError, match=r"kerneldsl\[dev\]"):
             ptxas.find_ptxas()

@@ -9,7 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.cards.forms import code_forms, joined_lines
-from targets.cuda.compile import sass
+from targets.cuda.compile import sass, tools
 
 SIGNATURE = "float32[::1], float32[::1]"
 
@@ -45,7 +45,10 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     made = tmp_path / "nvdisasm"
     made.write_text(f'#!/bin/sh\necho "$@"\ncat {tmp_path}/output\n')
     made.chmod(0o755)
-    monkeypatch.setattr(sass, "tool_places", lambda name: iter((tmp_path / name,)))
+    others = tools.tool_places
+    monkeypatch.setattr(
+        tools, "tool_places", lambda name: iter((made,)) if name == made.name else others(name)
+    )
     sass.find_nvdisasm.cache_clear()
     yield made
     sass.find_nvdisasm.cache_clear()

@@ -8,10 +8,8 @@ CUDA Compiler Driver NVCC, section "ptxas Options".
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,9 +17,9 @@ from pathlib import Path
 from kerneldsl.contract import Resources
 from kerneldsl.errors import CompileError, ToolMissingError
 from targets.cuda.architectures import ARCHITECTURES
-from targets.cuda.compile.libdevice import toolkit_directories, wheel_directories
+from targets.cuda.compile.tools import find_tool
 
-__all__ = ["Assembled", "assemble", "find_ptxas", "tool_places"]
+__all__ = ["Assembled", "assemble", "find_ptxas"]
 
 _TIMEOUT_SECONDS = 300
 #: Registers are given out to warps in units of this many (CUDA occupancy calculator).
@@ -44,34 +42,8 @@ class Assembled:
 
 @cache
 def find_ptxas() -> Path:
-    """Return where ptxas is.
-
-    Looked for in: NVIDIA's wheels beside this Python's packages, ``PATH``, ``CUDA_HOME``,
-    ``CUDA_PATH``, ``/usr/local/cuda``.
-
-    Raises `ToolMissingError` where there is none.
-    """
-    for place in tool_places("ptxas"):
-        if place.is_file():
-            return place
-    raise ToolMissingError(
-        "ptxas was not found",
-        value="ptxas",
-        limit="Looked for in the nvidia-cuda-nvcc wheel, PATH, CUDA_HOME, CUDA_PATH and "
-        "/usr/local/cuda",
-        remedy='Run: pip install "kerneldsl[dev]", or install the CUDA toolkit',
-    )
-
-
-def tool_places(name: str) -> Iterator[Path]:
-    """Yield where a tool of the CUDA toolkit may be, in the order in which they are tried."""
-    for wheel in wheel_directories():
-        yield from sorted(wheel.glob(f"**/bin/{name}"), reverse=True)
-    found = shutil.which(name)
-    if found:
-        yield Path(found)
-    for root in toolkit_directories():
-        yield root / "bin" / name
+    """Return where ptxas is; see :func:`~targets.cuda.compile.tools.find_tool`."""
+    return find_tool("ptxas", 'pip install "kerneldsl[dev]"')
 
 
 def assemble(ptx: str, arch: str, *, optimize: bool = True) -> Assembled:

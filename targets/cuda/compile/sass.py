@@ -12,8 +12,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from kerneldsl.errors import CompileError, ToolMissingError
-from targets.cuda.compile.ptxas import tool_places
+from kerneldsl.errors import CompileError
+from targets.cuda.compile.tools import find_tool
 
 __all__ = ["disassemble", "find_nvdisasm"]
 
@@ -22,19 +22,8 @@ _TIMEOUT_SECONDS = 60
 
 @cache
 def find_nvdisasm() -> Path:
-    """Return where nvdisasm is; looked for where ptxas is.
-
-    Raises `ToolMissingError` where there is none.
-    """
-    for place in tool_places("nvdisasm"):
-        if place.is_file():
-            return place
-    raise ToolMissingError(
-        "nvdisasm was not found",
-        value="nvdisasm",
-        limit="Looked for in NVIDIA's wheels, PATH, CUDA_HOME, CUDA_PATH and /usr/local/cuda",
-        remedy="Run: pip install nvidia-cuda-nvdisasm, or install the CUDA toolkit",
-    )
+    """Return where nvdisasm is; see :func:`~targets.cuda.compile.tools.find_tool`."""
+    return find_tool("nvdisasm", "pip install nvidia-cuda-nvdisasm")
 
 
 def disassemble(cubin: bytes) -> str:

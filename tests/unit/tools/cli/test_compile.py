@@ -12,7 +12,7 @@ import pytest
 
 from kerneldsl.errors import ToolMissingError
 from kerneldsl.tools.cli import app
-from targets.cuda.compile import cubin, ptxas
+from targets.cuda.compile import cubin, ptxas, tools
 
 KERNELS = """
 import kerneldsl as kd
@@ -135,7 +135,7 @@ def test_ptxas_on_the_path_is_asked(folder, monkeypatch):
     )
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tool.parent))
-    monkeypatch.setattr(ptxas, "wheel_directories", lambda: iter(()))
+    monkeypatch.setattr(tools, "wheel_directories", lambda: iter(()))
     ptxas.find_ptxas.cache_clear()
     try:
         assert call("compile", "user_package.blas:declared", "-a", "sm_86", "-o", "k.cubin") == 0
