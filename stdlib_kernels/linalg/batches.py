@@ -9,8 +9,8 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array, contiguous_1d, is_on_host, to_like
-from stdlib_kernels.linalg.vectors import read_vectors, vectors_of
 from stdlib_kernels.repeating import launch, launch_over, refuse_to_repeat
+from stdlib_kernels.vectors import read_vectors, vectors_of
 
 __all__ = ["multiply_batches", "multiply_vector"]
 

@@ -20,8 +20,8 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array
-from stdlib_kernels.linalg.vectors import read_vectors, vectors_of
 from stdlib_kernels.repeating import launch
+from stdlib_kernels.vectors import read_vectors, vectors_of
 
 __all__ = ["MIN_SIDE", "multiply_blocks"]
 

@@ -17,7 +17,8 @@ from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import integer_of
 from stdlib_kernels.stencil.borders import Border, border_of, offset_of, padded, place
 from stdlib_kernels.stencil.calls import checked, delivered, weights_on
-from stdlib_kernels.stencil.lines import computing, read_weights, stored, vectors_for
+from stdlib_kernels.stencil.lines import computing, read_weights, stored
+from stdlib_kernels.vectors import vector_of
 
 __all__ = ["convolve", "correlate"]
 
@@ -260,7 +261,7 @@ def _weigh_tiles(
     if high * wide * number.itemsize > MAX_SHARED_BYTES or grid[1] > MAX_GRID_Y:
         _weigh_padded(x, out, box, border, before)
         return
-    constants |= vectors_for(number)
+    constants |= vector_of(number)
     spare = -down % constants["width"]
     weights = np.pad(box, ((0, 0), (0, 0), (0, spare))).reshape(-1)
     weigh_tiles[grid, 32 * WARPS](

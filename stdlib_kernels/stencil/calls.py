@@ -22,6 +22,9 @@ from stdlib_kernels.arrays import (
 
 __all__ = ["checked", "delivered", "per_axis", "weights_on"]
 
+#: Bytes of weights up to which a device keeps them.
+MAX_KEPT_BYTES = 1 << 16
+
 
 def checked(x: Array, out: Array | None, dtype: np.dtype[Any] | None = None) -> tuple[Array, Array]:
     """Check what is filtered and where it goes, and return both where kernels can reach them.
@@ -70,6 +73,8 @@ def weights_on(x: Array, weights: np.ndarray[Any, Any]) -> Array:
     """
     if isinstance(x, np.ndarray):
         return np.ascontiguousarray(weights)
+    if weights.nbytes > MAX_KEPT_BYTES:
+        return kd.to_device(weights, device=x.device)
     found = _uploaded(x.device, weights.dtype, weights.tobytes())
     if found.is_closed:
         _uploaded.cache_clear()

@@ -26,6 +26,7 @@ import kerneldsl as kd
 from stdlib_kernels.arrays import Array, around_axis, is_on_host
 from stdlib_kernels.stencil.borders import Border, offset_of, place
 from stdlib_kernels.stencil.calls import weights_on
+from stdlib_kernels.vectors import vector_of
 
 __all__ = ["computing", "filter_line", "stored"]
 
@@ -210,7 +211,7 @@ def filter_line(
         "number": number.type,
         "store": stored(out.dtype),
         "divides": divisor != 1,
-        **vectors_for(number, on_host=on_host),
+        **(vector_of(number) | ({"width": 1} if on_host else {})),
     }
     taken = np.pad(np.asarray(weights, number), (0, -count % constants["width"]))
     numbers = (border.mode, number.type(border.fill), first, number.type(divisor))
@@ -229,9 +230,3 @@ def filter_line(
     along_columns.forall(result.shape[0], -(-n // items), after)(
         source, held, result, *numbers, items=items, **constants
     )
-
-
-def vectors_for(number: np.dtype[Any], *, on_host: bool = False) -> dict[str, Any]:
-    """Return how many weights of a dtype are read at once, 16 bytes on a GPU, and as what."""
-    width = 1 if on_host else 16 // number.itemsize
-    return {"width": width, "vector": kd.float32x4 if number.itemsize == 4 else kd.float64x2}

@@ -1,4 +1,4 @@
-"""Neighbours of a row of a matrix, which a thread of a GPU reads as vectors."""
+"""Neighbours along a row, which a thread of a GPU reads as vectors of 16 bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array, is_contiguous
 
-__all__ = ["read_vectors", "vectors_of"]
+__all__ = ["read_vectors", "vector_of", "vectors_of"]
 
 
 def read_vectors(vectors: Any, r: Any, c: Any, numbers: Any, first: Any, count: Any) -> None:
@@ -24,10 +24,17 @@ def read_vectors(vectors: Any, r: Any, c: Any, numbers: Any, first: Any, count: 
             numbers[first + i + j] = v[j]
 
 
+def vector_of(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return the dtype of 16 bytes of such floats, and its length."""
+    if dtype == np.float32:
+        return {"vector": kd.float32x4, "width": 4}
+    return {"vector": kd.float64x2, "width": 2}
+
+
 def vectors_of(dtype: np.dtype[Any], *arrays: Array) -> dict[str, Any]:
-    """Return the dtype of 16 bytes of such floats, and its length: 1 where rows have not such."""
-    vector, width = (kd.float32x4, 4) if dtype == np.float32 else (kd.float64x2, 2)
+    """Return the same for reading arrays, with a length of 1 where their rows have no vectors."""
+    found = vector_of(dtype)
     fits = dtype.kind == "f" and all(
-        is_contiguous(x) and x.dtype == dtype and x.shape[-1] % width == 0 for x in arrays
+        is_contiguous(x) and x.dtype == dtype and x.shape[-1] % found["width"] == 0 for x in arrays
     )
-    return {"vector": vector, "width": width if fits else 1}
+    return found if fits else {**found, "width": 1}
