@@ -27,14 +27,17 @@ _CONFORMANCE_TOPIC = re.compile(
 #: File and function of ``…/test_reductions.py::test_any_axes_and_layout[numpy-cpu-mean-int8]``.
 _LIBRARY_CALL = re.compile(r"(tests/library/\w+\.py)::\w+\[\w+-\w+-([^-\]]+)")
 
+#: Long tests that have nothing in common with others of their file.
+_ALONE = re.compile(r"test_generated_programs|/test_odd_values\.py")
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
     """One process runs all tests of a file, in which a kernel is then compiled once.
 
     Of the longest files it is a topic of the conformance suite, or of a large topic the cases whose
-    names begin with the same word, a function of the library, and a part of the fuzz. Another way
-    to share tests out that is asked for by ``--dist`` stands.
+    names begin with the same word, a function of the library, a part of the fuzz, and what is given
+    odd values. Another way to share tests out that is asked for by ``--dist`` stands.
     """
     if config.getoption("dist") != "load":
         return None
@@ -45,7 +48,7 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
             topic = _CONFORMANCE_TOPIC.match(nodeid) or _LIBRARY_CALL.match(nodeid)
             if topic is not None:
                 return "::".join(topic.groups())
-            return nodeid if "test_generated_programs" in nodeid else super()._split_scope(nodeid)
+            return nodeid if _ALONE.search(nodeid) else super()._split_scope(nodeid)
 
     # In the order of the folders the long files come early, in that of their sizes not.
     config.option.loadscopereorder = False

@@ -303,7 +303,10 @@ def methods():
 
 
 METHODS = [pytest.param(*each) for each in methods()]
-QUICK_METHODS = METHODS[::2]
+#: An array's reductions are the library's, of which a quick run takes `reduce.var`: each compiles a
+#: kernel for every odd value that is good.
+_REDUCTIONS = {"all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum"}
+QUICK_METHODS = [each for each in METHODS[::2] if each.values[1] not in _REDUCTIONS]
 
 
 @pytest.mark.parametrize(("label", "name"), full_beyond(METHODS, QUICK_METHODS))
@@ -341,7 +344,7 @@ GOOD_ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("name", full_beyond(LIBRARY, ["reduce.var", "scan.cumsum"]))
+@pytest.mark.parametrize("name", full_beyond(LIBRARY, ["reduce.var", "movement.roll"]))
 def test_library_functions(name, monkeypatch):
     for parameter, good in GOOD_ARRAYS.items():
         monkeypatch.setitem(GOOD, parameter, good)
