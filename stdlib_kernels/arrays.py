@@ -56,25 +56,8 @@ def check_array(
 ) -> None:
     """Refuse what is no array, or one of another dtype or rank.
 
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    value : object
-        The argument.
-    kinds : str
-        Characters of NumPy's dtype kinds that are taken.
-    dtypes : tuple of str, optional
-        Names of the dtypes that are taken, instead of `kinds`.
-    ndim : int, optional
-        The rank; any by default.
-    halves : bool
-        Whether float16 and bfloat16 are taken beside `kinds`.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Naming the parameter, what it is and what it must be.
+    `kinds` are characters of NumPy's dtype kinds that are taken, with `halves` float16 and bfloat16
+    beside them; `dtypes` are names of dtypes instead. Any rank by default.
     """
     is_array = isinstance(value, (np.ndarray, kd.DeviceArray))
     if not is_array or isinstance(value, np.ma.MaskedArray):
@@ -111,13 +94,7 @@ def _nearest(dtype: np.dtype[Any], wanted: tuple[str, ...]) -> str:
 
 
 def check_same_kind(name: str, value: Array, other_name: str, other: Array) -> None:
-    """Refuse a NumPy array and a device array together.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where the two are not of one kind.
-    """
+    """Refuse a NumPy array and a device array together."""
     if isinstance(value, kd.DeviceArray) != isinstance(other, kd.DeviceArray):
         raise ArgumentTypeError(
             f"{name} is a {type(value).__name__}, and {other_name} a {type(other).__name__}",
@@ -128,17 +105,7 @@ def check_same_kind(name: str, value: Array, other_name: str, other: Array) -> N
 
 
 def check_out(out: Any, *, like: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Refuse an `out` that cannot hold a result; ``None`` is fine.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where it is not of the kind of `like`, or of another dtype.
-    ArgumentValueError
-        Where it has another shape.
-    ReadOnlyArrayError
-        Where it cannot be written.
-    """
+    """Refuse an `out` that cannot hold a result; ``None`` is fine."""
     if out is None:
         return
     check_array("out", out, dtypes=(dtype.name,))

@@ -12,13 +12,7 @@ __all__ = ["bounds_of", "may_overlap", "start_of"]
 
 
 def start_of(array: Any) -> int:
-    """Return the address of an array's first element.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where the memory has no addresses.
-    """
+    """Return the address of an array's first element."""
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.pointer)
 
 

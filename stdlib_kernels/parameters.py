@@ -1,4 +1,8 @@
-"""Parameters that are no arrays: axes, dtypes and numbers, checked once for all functions."""
+"""Parameters that are no arrays: axes, dtypes and numbers, checked once for all functions.
+
+What is of another type raises an `ArgumentTypeError`, and what is out of range or no choice that
+there is an `ArgumentValueError`; both name the parameter.
+"""
 
 from __future__ import annotations
 
@@ -42,15 +46,7 @@ def names_of(kinds: str, *, halves: bool) -> tuple[str, ...]:
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return axes from 0 on, in rising order; all of them for ``None``.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where they are no integers.
-    ArgumentValueError
-        Where there is no such axis, or one is named twice.
-    """
+    """Return axes from 0 on, in rising order; all of them for ``None``."""
     if axis is None:
         return tuple(range(ndim))
     try:
@@ -72,15 +68,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def axis_of(axis: Any, ndim: int) -> int:
-    """Return one axis from 0 on.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where it is no integer.
-    ArgumentValueError
-        Where there is no such axis.
-    """
+    """Return one axis from 0 on."""
     found = integer_of("axis", axis)
     _check_axis(found, ndim)
     return found % ndim
@@ -100,11 +88,6 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
     """Return a dtype in which functions compute, or the default for ``None``.
 
     `kinds` are characters of NumPy's dtype kinds; floats of 16 bits are among "f".
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where it is none of these.
     """
     if dtype is None:
         dtype = default
@@ -123,13 +106,7 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
 
 
 def function_of(name: str, value: Any) -> Any:
-    """Return what kernels may be able to call.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where it is no function.
-    """
+    """Return what kernels may be able to call."""
     if callable(value):
         return value
     raise ArgumentTypeError(
@@ -138,13 +115,7 @@ def function_of(name: str, value: Any) -> Any:
 
 
 def integer_of(name: str, value: Any) -> int:
-    """Return an integer of Python's or NumPy's.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where it is none.
-    """
+    """Return an integer of Python's or NumPy's."""
     try:
         return int(operator.index(value))
     except Exception as error:  # what a foreign object raises
@@ -154,15 +125,7 @@ def integer_of(name: str, value: Any) -> int:
 
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:
-    """Return a shape that is given as an int, a tuple of ints, or ``None`` for one element.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where it is none of these.
-    ArgumentValueError
-        Where an extent is negative.
-    """
+    """Return a shape that is given as an int, a tuple of ints, or ``None`` for one element."""
     if value is None:
         return ()
     extents = tuple(
@@ -176,13 +139,7 @@ def shape_of(name: str, value: Any) -> tuple[int, ...]:
 
 
 def number_of(name: str, value: Any) -> float:
-    """Return a number of Python's or NumPy's as a float.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where it is none, or beyond what a float64 holds.
-    """
+    """Return a number of Python's or NumPy's as a float."""
     if isinstance(value, int | float | np.integer | np.floating):
         try:
             return float(value)
@@ -194,13 +151,7 @@ def number_of(name: str, value: Any) -> float:
 
 
 def scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a number as a NumPy scalar of a dtype.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where it is no number, or the dtype does not hold it.
-    """
+    """Return a number as a NumPy scalar of a dtype."""
     if isinstance(value, int | float | complex | np.number | np.bool_):
         try:
             return dtype.type(value)

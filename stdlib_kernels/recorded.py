@@ -91,23 +91,10 @@ def number_values(
 ) -> Recorded:
     """Return a call as its launches.
 
-    Parameters
-    ----------
-    given : list of array
-        What the call was given, each once and apart from the others in memory.
-    made : list of (array, bool)
-        What it made, and whether that began as zeros.
-    launches : list of (Launch, tuple)
-        What it launched, with the arguments.
-    result : array, or tuple of array
-        What it returned.
-    is_scalar : bool
-        Whether it returned the only element instead.
-
-    Raises
-    ------
-    NotKnown
-        Where an array lies in none that was given or made, or another value is no number.
+    `given` are the call's arrays, each once and apart from the others in memory; `made` those that
+    it made, and whether they began as zeros. `result` is an array, a tuple of arrays, or what the
+    scalar that was returned is the only element of. `NotKnown` is raised where an array lies in
+    none of these, or another value is no number.
     """
     return _Numbering(given, made).recorded(launches, result, is_scalar=is_scalar)
 

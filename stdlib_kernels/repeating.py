@@ -80,15 +80,7 @@ def refuse_to_repeat() -> None:
 
 
 class Repeated:
-    """The recorded calls of one function.
-
-    Parameters
-    ----------
-    function : callable
-        Called where a call has not been recorded.
-    out_place : int or None
-        Which positional argument `out` is.
-    """
+    """The recorded calls of one function, of which `out` is the positional argument `out_place`."""
 
     def __init__(self, function: Callable[..., Any], out_place: int | None) -> None:
         self._function = function

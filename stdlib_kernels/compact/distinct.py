@@ -30,30 +30,14 @@ def measure_runs(x, starts, n, values, lengths):
 def run_length(x: Array) -> Any:
     """Find the runs of equal elements.
 
-    Parameters
-    ----------
-    {array}
-
-    Returns
-    -------
-    values : array of shape (m,)
+    {parameters: array}
+    {returns: values : array of shape (m,)}
         The element of each run, in the order of the elements in C order; of `x`'s kind and dtype.
         NaN are equal to each other, and 0 and -0 are.
     lengths : int64 array of shape (m,)
         How many there are of it, of `x`'s kind.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.unique
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.compact import run_length
+    {raises and see: numpy.unique}
+    {examples}
     >>> values, lengths = run_length(np.array([7, 7, 3, 7]))
     >>> values.tolist(), lengths.tolist()
     ([7, 3, 7], [2, 1, 1])
@@ -68,30 +52,14 @@ def unique(x: Array, *, return_counts: bool = False) -> Any:
 
     They are sorted for that.
 
-    Parameters
-    ----------
-    {real array}
+    {parameters: real array}
     return_counts : bool
         Whether the result has how many there are of each, too.
-
-    Returns
-    -------
-    values : array of shape (m,)
+    {returns: values : array of shape (m,)}
         Of `x`'s kind and dtype. NaN are equal to each other and come last; 0 and -0 are equal.
     counts : int64 array of shape (m,), where `return_counts` is True
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.unique
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.compact import unique
+    {raises and see: numpy.unique}
+    {examples}
     >>> unique(np.array([3, 1, 3])).tolist()
     [1, 3]
     """

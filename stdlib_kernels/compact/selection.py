@@ -46,32 +46,17 @@ def compress(
 ) -> Any:
     """Take the elements, or slices along an axis, for which a condition holds.
 
-    Parameters
-    ----------
+    {parameters}
     condition : array of shape (m,)
         Of `x`'s kind; what is not 0 is taken. There may be fewer than elements, but not more.
     {array}
     axis : int, optional
         Of which slices are taken; by default the array is taken as flattened in C order.
     {out}
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind and dtype, in the order of the elements; `out`, where it is given.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.compress
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.compact import compress
+    {raises and see: numpy.compress}
+    {examples}
     >>> compress(np.array([True, False, True]), np.array([5, 6, 7])).tolist()
     [5, 7]
     >>> compress(np.array([0, 1]), np.array([[1, 2], [3, 4]]), axis=1).tolist()
@@ -106,27 +91,11 @@ def compress(
 def flatnonzero(x: Array) -> Any:
     """Find the places of the elements that are not zero in the flattened array.
 
-    Parameters
-    ----------
-    {array}
-
-    Returns
-    -------
-    int64 array of one axis
+    {parameters: array}
+    {returns: int64 array of one axis}
         Of `x`'s kind, in rising order. A NaN is not zero.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.flatnonzero
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.compact import flatnonzero
+    {raises and see: numpy.flatnonzero}
+    {examples}
     >>> flatnonzero(np.array([[0, 3], [2, 0]])).tolist()
     [1, 2]
     """
@@ -138,29 +107,14 @@ def flatnonzero(x: Array) -> Any:
 def nonzero(x: Array) -> Any:
     """Find the places of the elements that are not zero, along each axis.
 
-    Parameters
-    ----------
-    {array}
-
-    Returns
-    -------
-    tuple of int64 arrays of one axis
+    {parameters: array}
+    {returns: tuple of int64 arrays of one axis}
         An array for each axis of `x`, of its kind; the elements in C order. A NaN is not zero.
-
-    Raises
-    ------
-    {errors}
+    {raises}
     kerneldsl.errors.ArgumentValueError
         Where `x` has no axes.
-
-    See Also
-    --------
-    numpy.nonzero
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.compact import nonzero
+    {see: numpy.nonzero}
+    {examples}
     >>> [each.tolist() for each in nonzero(np.array([[0, 3], [2, 0]]))]
     [[0, 1], [1, 0]]
     """
@@ -186,31 +140,16 @@ def partition(condition: Array, x: Array) -> Any:
 
     (`numpy.partition` does something else: it partitions by size.)
 
-    Parameters
-    ----------
+    {parameters}
     condition : array
         Of `x`'s kind and shape; what is not 0 comes first.
     {array}
-
-    Returns
-    -------
-    elements : array of shape (x.size,)
+    {returns: elements : array of shape (x.size,)}
         Of `x`'s kind and dtype; both parts are in the order of the elements in C order.
     count : int
         The size of the first part.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.compress
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.compact import partition
+    {raises and see: numpy.compress}
+    {examples}
     >>> x = np.array([5, 6, 7, 8])
     >>> elements, count = partition(x % 2 == 0, x)
     >>> elements.tolist(), count

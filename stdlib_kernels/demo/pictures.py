@@ -44,11 +44,6 @@ def default_image() -> Path:
     """Return the path of scikit-image's photograph of the astronaut Eileen Collins.
 
     The picture is NASA's and in the public domain.
-
-    Raises
-    ------
-    ToolMissingError
-        Where scikit-image is not installed.
     """
     from importlib.util import find_spec
 
@@ -73,13 +68,6 @@ def read(path: Path, size: int | None = None) -> Picture:
     -------
     uint8 array of shape (h, w, 3) or (h, w, 4)
         Upright; a grey image has three equal channels.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where there is no such file, it is no image, or its values are not bytes.
-    ToolMissingError
-        Where Pillow is not installed.
     """
     try:
         from PIL import Image, ImageOps
@@ -119,13 +107,7 @@ def read(path: Path, size: int | None = None) -> Picture:
 
 
 def write(path: Path, picture: np.ndarray[Any, Any]) -> None:
-    """Write an image as PNG; brighter values than a byte holds are scaled until they fit.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where the file cannot be written.
-    """
+    """Write an image as PNG; brighter values than a byte holds are scaled until they fit."""
     from PIL import Image
 
     try:

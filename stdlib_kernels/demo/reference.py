@@ -33,11 +33,6 @@ def reference(image: _Array, sigma: float) -> dict[str, _Array]:
         The photograph.
     sigma : float
         Of the blur, in pixels.
-
-    Raises
-    ------
-    ToolMissingError
-        Where SciPy is not installed.
     """
     try:
         from scipy import ndimage

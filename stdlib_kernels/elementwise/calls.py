@@ -43,13 +43,7 @@ Number: TypeAlias = int | float | complex | np.number[Any] | np.bool_
 
 
 def checked_operands(named: Sequence[tuple[str, Any]]) -> Array:
-    """Refuse what is no array or number, and return the first array.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where one is neither, none is an array, or they are of two kinds.
-    """
+    """Refuse what is no array or number, and return the first array."""
     like: Array | None = None
     first = ""
     for name, value in named:
@@ -69,13 +63,7 @@ def checked_operands(named: Sequence[tuple[str, Any]]) -> Array:
 
 
 def broadcast_shape(values: Sequence[Any]) -> tuple[int, ...]:
-    """Return the shape to which arrays are broadcast.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where they do not fit.
-    """
+    """Return the shape to which arrays are broadcast."""
     shapes = [tuple(each.shape) for each in values if _is_array(each)]
     try:
         return np.broadcast_shapes(*shapes)
@@ -113,13 +101,7 @@ def _narrowed(found: np.dtype[Any], common: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def common_dtype(*values: Any) -> np.dtype[Any]:
-    """Return NumPy's dtype for arrays and numbers, of which Python's take the arrays' precision.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where there is none.
-    """
+    """Return NumPy's dtype for arrays and numbers, of which Python's take the arrays' precision."""
     try:
         return np.result_type(
             *(v if isinstance(v, int | float | complex) else v.dtype for v in values)

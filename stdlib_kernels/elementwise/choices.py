@@ -40,33 +40,19 @@ def where(
 ) -> Any:
     """Choose each element from one of two arrays.
 
-    Parameters
-    ----------
+    {parameters}
     condition : array or number
         Where it is not 0, the element is that of `x`; of any rank and layout. bool, integer, float
         or complex.
     x, y : array or number
         Of `condition`'s kind; the three are broadcast against each other.
     {out}
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of the arrays' kind and of NumPy's dtype for `x` and `y`; `out`, where it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         Where there is no array, or the arrays do not fit each other.
-
-    See Also
-    --------
-    numpy.where
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.elementwise import where
+    {see: numpy.where}
+    {examples}
     >>> where(np.array([True, False]), np.array([1, 2]), 0).tolist()
     [1, 0]
     """
@@ -88,32 +74,16 @@ def clip(
 ) -> Any:
     """Bound each element from below and from above.
 
-    Parameters
-    ----------
-    {real array}
+    {parameters: real array}
     min, max : array or number, optional
         The bounds, which are broadcast against `x`; no bound by default. Where they cross, it is
         `max` that counts.
     {out}
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind and of NumPy's dtype for all three; `out`, where it is given. Of a NaN
         anywhere it is NaN.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.clip
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.elementwise import clip
+    {raises and see: numpy.clip}
+    {examples}
     >>> clip(np.array([-3, 1, 9]), 0, 5).tolist()
     [0, 1, 5]
     """
@@ -133,31 +103,15 @@ def clip(
 def astype(x: Array, dtype: Any, *, out: Array | None = None) -> Any:
     """Convert the elements to another dtype.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     dtype : dtype
         The new one.
     {out}
-
-    Returns
-    -------
-    array
+    {returns: array}
         A new one of `x`'s shape and kind; `out`, where it is given. A float that the dtype does not
         hold becomes what the device makes of it.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.ndarray.astype
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.elementwise import astype
+    {raises and see: numpy.ndarray.astype}
+    {examples}
     >>> astype(np.array([-1.5, 2.5]), np.int32).tolist()
     [-1, 2]
     """

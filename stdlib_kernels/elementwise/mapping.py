@@ -26,8 +26,7 @@ def map(
 
     All of it is one kernel, which reads each element once and writes each result once.
 
-    Parameters
-    ----------
+    {parameters}
     f : function, or SymPy expression
         Of as many numbers as there are `arrays`, a plain function, a lambda or one under
         `kerneldsl.func`, which kernels can call; it returns a number, or a tuple of them. A
@@ -42,23 +41,14 @@ def map(
     out : array, or tuple of array, optional
         Where the results go, of their shape and dtype and of the arrays' kind; it may be one of the
         arrays.
-
-    Returns
-    -------
-    array, or tuple of array
+    {returns: array, or tuple of array}
         Of the shape to which the arrays are broadcast, and of their kind.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         Where there is no array among `arrays`, they do not fit each other, or an argument is of
         another kind.
     kerneldsl.errors.KernelError
         Where `f` cannot be compiled.
-
-    See Also
-    --------
-    numpy.vectorize, numpy.frompyfunc
+    {see: numpy.vectorize, numpy.frompyfunc}
 
     Examples
     --------

@@ -58,9 +58,7 @@ def histogram(
 ) -> Any:
     """Count the elements between edges, or add up their weights.
 
-    Parameters
-    ----------
-    {real array}
+    {parameters: real array}
     bins : int, or array of shape (m + 1,)
         The number of bins, which are of one width then, or their edges in rising order. The last
         bin has its upper edge, too.
@@ -70,29 +68,16 @@ def histogram(
         Of `x`'s shape and kind; bool, integer or float.
     density : bool
         Whether the result is divided by its sum and the widths of the bins.
-
-    Returns
-    -------
-    hist : array of shape (m,)
+    {returns: hist : array of shape (m,)}
         int64; with weights (of any dtype), or as a density, float64. Of `x`'s kind, as the edges
         are. A NaN is in no bin.
     edges : array of shape (m + 1,)
         As NumPy computes them; of floats of 16 bits as of float32.
-
-    Raises
-    ------
-    {errors}
+    {raises}
     kerneldsl.errors.ArgumentValueError
         Where edges do not rise, or the range is not finite.
-
-    See Also
-    --------
-    numpy.histogram
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.histogram import histogram
+    {see: numpy.histogram}
+    {examples}
     >>> hist, edges = histogram(np.array([1.0, 2.0, 2.5, 4.0]), 3)
     >>> hist.tolist(), edges.tolist()
     ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
@@ -125,8 +110,7 @@ def histogram2d(
 ) -> Any:
     """Count pairs of elements between edges along two axes, or add up their weights.
 
-    Parameters
-    ----------
+    {parameters}
     x : array of shape (n,)
         NumPy's, a device array, or one of another library; of any layout. bool, integer or float.
     y : array of shape (n,)
@@ -139,27 +123,14 @@ def histogram2d(
         Of `x`'s kind; bool, integer or float.
     density : bool
         Whether the result is divided by its sum and the areas of the bins.
-
-    Returns
-    -------
-    hist : float64 array of shape (m, k)
+    {returns: hist : float64 array of shape (m, k)}
         Of `x`'s kind, as the edges are. A pair with a NaN is in no bin.
     x_edges : float64 array of shape (m + 1,)
     y_edges : float64 array of shape (k + 1,)
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         As in `histogram`, and where `y` is not of `x`'s length and kind.
-
-    See Also
-    --------
-    numpy.histogram2d
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.histogram import histogram2d
+    {see: numpy.histogram2d}
+    {examples}
     >>> x, y = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 2.0])
     >>> histogram2d(x, y, 2)[0].tolist()
     [[1.0, 0.0], [1.0, 1.0]]
@@ -230,13 +201,7 @@ def _prepared(
 def _edges_of(
     name: str, bins: Any, outer: Any, x: Array, dtype: np.dtype[Any] | None = None
 ) -> _Edges:
-    """Return the edges that NumPy makes of `bins` and `range`.
-
-    Raises
-    ------
-    ArgumentError
-        Where they are no numbers, do not rise, or are not finite.
-    """
+    """Return the edges that NumPy makes of `bins` and `range`."""
     count = as_int(bins)
     if count is None:
         return _Edges(_given_edges(name, bins), False)

@@ -42,8 +42,7 @@ def _or_negative(v: Any, w: Any, parameter: Any) -> Any:
 def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     """Count how often each integer occurs, or add up the weights of those where it does.
 
-    Parameters
-    ----------
+    {parameters}
     x : array of shape (n,)
         NumPy's, a device array, or one of another library; of any layout. bool or integer, none of
         them negative, but not uint64.
@@ -51,28 +50,15 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
         Of `x`'s kind; bool, integer or float.
     minlength : int
         The length of the result at least.
-
-    Returns
-    -------
-    int64 or float64 array
+    {returns: int64 or float64 array}
         Of `x`'s kind, with an element for each integer up to the largest one in `x`; with weights
         it is float64, and on a GPU added in another order at each launch.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         Where an array is of another dtype or rank, or `weights` of another length.
     kerneldsl.errors.ArgumentValueError
         Where an element or `minlength` is negative.
-
-    See Also
-    --------
-    numpy.bincount
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.histogram import bincount
+    {see: numpy.bincount}
+    {examples}
     >>> bincount(np.array([0, 1, 1, 3])).tolist()
     [1, 2, 0, 1]
     """
@@ -109,13 +95,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
 
 
 def checked_weights(weights: Any, x: Array, name: str) -> Array | None:
-    """Return weights where kernels reach them, one for each element of an array.
-
-    Raises
-    ------
-    ArgumentError
-        Where they are no numbers, or do not fit the array.
-    """
+    """Return weights where kernels reach them, one for each element of an array."""
     if weights is None:
         return None
     check_array("weights", weights, kinds="biuf", halves=True)
@@ -130,13 +110,7 @@ def checked_weights(weights: Any, x: Array, name: str) -> Array | None:
 
 
 def _largest(x: Array) -> int:
-    """Return the largest element, -1 of none.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where one is negative.
-    """
+    """Return the largest element, -1 of none."""
     if not x.size:
         return -1
     rule = Rule(larger, np.int64(0), np.int64, lift=_or_negative)

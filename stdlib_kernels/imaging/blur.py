@@ -21,8 +21,7 @@ def gaussian_blur(
 ) -> Any:
     """Blur a grey image with a Gaussian filter.
 
-    Parameters
-    ----------
+    {parameters}
     image : array of shape (h, w)
         Of any layout; uint8, float32 or float64.
     sigma : float
@@ -31,28 +30,15 @@ def gaussian_blur(
         The filter ends this many standard deviations from its centre.
     out : array of shape (h, w), optional
         Where the result goes, of the result's dtype and of `image`'s kind.
-
-    Returns
-    -------
-    array of shape (h, w)
+    {returns: array of shape (h, w)}
         float64 for a float64 image, else float32; `out`, where it is given. The image is continued
         beyond its edges by its mirror image, edge pixels included.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         Where `image` is no grey image, or `out` does not fit.
     kerneldsl.errors.ArgumentValueError
         Where sigma is not positive.
-
-    See Also
-    --------
-    scipy.ndimage.gaussian_filter : the same with its default mode.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.imaging import gaussian_blur
+    {see: scipy.ndimage.gaussian_filter : the same with its default mode.}
+    {examples}
     >>> spot = np.zeros((5, 5), np.float32)
     >>> spot[2, 2] = 1
     >>> round(float(gaussian_blur(spot, 0.5)[2, 2]), 4)

@@ -35,27 +35,16 @@ def luma(image, out):
 def grey(image: Array, *, out: Array | None = None) -> Any:
     """Convert a colour image to grey.
 
-    Parameters
-    ----------
+    {parameters}
     image : uint8 array of shape (h, w, 3) or (h, w, 4)
         Red, green, blue and, ignored, alpha.
     out : uint8 array of shape (h, w), optional
         Where the result goes, of `image`'s kind.
-
-    Returns
-    -------
-    uint8 array of shape (h, w)
+    {returns: uint8 array of shape (h, w)}
         The luma, rounded half up; `out`, where it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         Where `image` is no colour image of bytes, or `out` does not fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.imaging import grey
+    {examples}
     >>> grey(np.array([[[255, 255, 255], [255, 0, 0]]], np.uint8)).tolist()
     [[255, 76]]
     """

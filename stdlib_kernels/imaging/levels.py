@@ -109,31 +109,17 @@ def _histogram(pixels: Array) -> Any:
 def histogram(image: Array, *, out: Array | None = None) -> Any:
     """Count how often each grey value occurs.
 
-    Parameters
-    ----------
+    {parameters}
     image : uint8 array
         Of any rank and layout.
     out : int64 array of shape (256,), optional
         Where the counts go, of `image`'s kind.
-
-    Returns
-    -------
-    int64 array of shape (256,)
+    {returns: int64 array of shape (256,)}
         Of `image`'s kind; `out`, where it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         Where `image` is no array of bytes, or `out` does not fit.
-
-    See Also
-    --------
-    numpy.bincount : with ``minlength=256`` gives the same.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.imaging import histogram
+    {see: numpy.bincount : with ``minlength=256`` gives the same.}
+    {examples}
     >>> histogram(np.array([[2, 0], [2, 1]], np.uint8))[:4].tolist()
     [1, 1, 2, 0]
     """
@@ -147,29 +133,18 @@ def histogram(image: Array, *, out: Array | None = None) -> Any:
 def equalize(image: Array, *, out: Array | None = None) -> Any:
     """Spread the grey values so that their cumulative histogram becomes a straight line.
 
-    Parameters
-    ----------
+    {parameters}
     image : uint8 array of shape (h, w)
         Of any layout.
     out : uint8 array of shape (h, w), optional
         Where the result goes, of `image`'s kind.
-
-    Returns
-    -------
-    uint8 array of shape (h, w)
+    {returns: uint8 array of shape (h, w)}
         A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``, halves up, where c is
         the cumulative histogram, c_min its first value above 0 and n the number of pixels; an image
         of one grey value stays as it is. `out`, where it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         Where `image` is no grey image of bytes, or `out` does not fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.imaging import equalize
+    {examples}
     >>> equalize(np.array([[10, 11], [11, 12]], np.uint8)).tolist()
     [[0, 170], [170, 255]]
     """

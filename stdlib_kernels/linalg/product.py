@@ -86,37 +86,23 @@ def matmul_tiles(dtype: np.dtype[Any]) -> Any:
 def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     """Multiply matrices, stacks of matrices, and vectors.
 
-    Parameters
-    ----------
+    {parameters}
     a : ndarray or device array of shape (…, m, k) or (k,)
         Of any layout; integer, float or complex.
     b : array of shape (…, k, n) or (k,)
         Of `a`'s kind. The axes before the last two are broadcast.
     out : array of shape (…, m, n), optional
         Where the product goes, of the product's dtype and of `a`'s kind.
-
-    Returns
-    -------
-    array of shape (…, m, n)
+    {returns: array of shape (…, m, n)}
         Of `a`'s kind, without the axis m or n of a factor that is a vector; `out`, where it is
         given. Its dtype is NumPy's for the two factors; products add up in that dtype, and integers
         wrap around as in NumPy.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         Where a factor is no array of numbers, or `out` does not fit.
     kerneldsl.errors.ArgumentValueError
         Where the inner dimensions differ, or others cannot be broadcast.
-
-    See Also
-    --------
-    numpy.matmul
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.linalg import matmul
+    {see: numpy.matmul}
+    {examples}
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).tolist()
     [[19, 22], [43, 50]]
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([1, 10])).tolist()

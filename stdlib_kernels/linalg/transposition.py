@@ -15,31 +15,17 @@ __all__ = ["transpose"]
 def transpose(a: Array, *, out: Array | None = None) -> Any:
     """Transpose a matrix into new memory.
 
-    Parameters
-    ----------
+    {parameters}
     a : ndarray or device array of shape (m, n)
         Of any layout; bool, integer, float or complex.
     out : array of shape (n, m), optional
         Where the result goes, of `a`'s dtype and kind; it must not overlap `a`.
-
-    Returns
-    -------
-    array of shape (n, m)
+    {returns: array of shape (n, m)}
         Of `a`'s dtype and kind, C-contiguous; `out`, where it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
+    {raises of: ArgumentError}
         Where `a` is no matrix, or `out` does not fit.
-
-    See Also
-    --------
-    numpy.transpose : gives a view instead.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.linalg import transpose
+    {see: numpy.transpose : gives a view instead.}
+    {examples}
     >>> transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
     [[1, 4], [2, 5], [3, 6]]
     """

@@ -71,29 +71,13 @@ def moved_along(x: Array, axis: int, extent: int, place: Any, shift: int, fill: 
 def flip(x: Array, axis: int | tuple[int, ...] | None = None) -> Any:
     """Reverse the order of elements along axes, in new memory.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     axis : int or tuple of int, optional
         Along which; all axes by default.
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind, dtype and shape.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.flip : gives a view instead.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import flip
+    {raises and see: numpy.flip : gives a view instead.}
+    {examples}
     >>> flip(np.array([[1, 2], [3, 4]]), 1).tolist()
     [[2, 1], [4, 3]]
     """
@@ -109,31 +93,15 @@ def flip(x: Array, axis: int | tuple[int, ...] | None = None) -> Any:
 def roll(x: Array, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None) -> Any:
     """Shift elements along axes; those that leave at one end enter at the other.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     shift : int or tuple of int
         By how many places, towards higher indices; one for each axis, or for all.
     axis : int or tuple of int, optional
         Along which; by default along the flattened array, whose shape stays.
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind, dtype and shape.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.roll
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import roll
+    {raises and see: numpy.roll}
+    {examples}
     >>> roll(np.array([1, 2, 3, 4]), 1).tolist()
     [4, 1, 2, 3]
     """
@@ -163,31 +131,14 @@ def roll(x: Array, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | N
 def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     """Repeat each element, or slice along an axis.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     repeats : int
         How often each is in the result.
-    axis : int, optional
-        Along which; by default the array is taken as flattened in C order.
-
-    Returns
-    -------
-    array
+    {along or flattened}
+    {returns: array}
         Of `x`'s kind and dtype.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.repeat
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import repeat
+    {raises and see: numpy.repeat}
+    {examples}
     >>> repeat(np.array([1, 2]), 2).tolist()
     [1, 1, 2, 2]
     """
@@ -206,30 +157,14 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
 def tile(x: Array, reps: int | tuple[int, ...]) -> Any:
     """Repeat an array along its axes.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     reps : int or tuple of int
         How often along each axis, the last one of them along the last axis; those that are missing
         are 1, and so are extents that `x` lacks.
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind and dtype.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.tile
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import tile
+    {raises and see: numpy.tile}
+    {examples}
     >>> tile(np.array([1, 2]), 2).tolist()
     [1, 2, 1, 2]
     """

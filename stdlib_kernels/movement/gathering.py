@@ -83,34 +83,17 @@ def take(
 ) -> Any:
     """Take elements, or slices along an axis, from places.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     indices : array
         Integers of `x`'s kind, and of any shape and layout; not uint64.
-    axis : int, optional
-        Along which; by default the array is taken as flattened in C order.
+    {along or flattened}
     {mode}
     {out}
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind and dtype, and its shape but for that of `indices` in the place of the axis;
         `out`, where it is given.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.take
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import take
+    {raises and see: numpy.take}
+    {examples}
     >>> take(np.array([5, 6, 7]), np.array([2, -1, 0])).tolist()
     [7, 7, 5]
     """
@@ -143,33 +126,16 @@ def take_along_axis(
 ) -> Any:
     """Take for each place along an axis the element that an index names.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     indices : array
         Integers of `x`'s kind, not uint64, and of its shape but for the axis.
-    axis : int
-        Along which.
+    {along}
     {mode}
     {out}
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind and dtype, and the shape of `indices`; `out`, where it is given.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.take_along_axis
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import take_along_axis
+    {raises and see: numpy.take_along_axis}
+    {examples}
     >>> take_along_axis(np.array([[5, 6], [7, 8]]), np.array([[1], [0]])).tolist()
     [[6], [7]]
     """
@@ -198,38 +164,21 @@ def put_along_axis(
 ) -> Any:
     """Put elements to places along an axis of an array, which is changed.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     indices : array
         Integers of `x`'s kind, not uint64, and of its shape but for the axis.
     values : array
         Of the shape of `indices`, and of `x`'s kind and dtype.
-    axis : int
-        Along which.
+    {along}
     {mode}
     combine : str
         What becomes of an element and the values for it: ``"replace"``, one of these if there are
         several; ``"add"``, floats on a GPU in another order each time; ``"max"`` or ``"min"``, of
         which a NaN yields to a number. bool and complex are replaced alone.
-
-    Returns
-    -------
-    array
+    {returns: array}
         `x` itself.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.put_along_axis, numpy.ufunc.at
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import put_along_axis
+    {raises and see: numpy.put_along_axis, numpy.ufunc.at}
+    {examples}
     >>> x = np.zeros(3)
     >>> put_along_axis(x, np.array([0, 2, 0]), np.array([1.0, 2.0, 4.0]), combine="add").tolist()
     [5.0, 0.0, 2.0]

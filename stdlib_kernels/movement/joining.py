@@ -19,31 +19,15 @@ __all__ = ["concatenate", "stack"]
 def concatenate(arrays: tuple[Array, ...], axis: int = 0) -> Any:
     """Join arrays along an axis.
 
-    Parameters
-    ----------
+    {parameters}
     arrays : tuple of array
         NumPy's, device arrays, or of another library, all of one kind; of shapes that are the same
         but for the axis. bool, integer, float or complex.
-    axis : int
-        Along which.
-
-    Returns
-    -------
-    array
+    {along}
+    {returns: array}
         Of their kind, and of NumPy's dtype for all of them.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.concatenate
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import concatenate
+    {raises and see: numpy.concatenate}
+    {examples}
     >>> concatenate((np.array([1, 2]), np.array([3]))).tolist()
     [1, 2, 3]
     """
@@ -75,30 +59,15 @@ def concatenate(arrays: tuple[Array, ...], axis: int = 0) -> Any:
 def stack(arrays: tuple[Array, ...], axis: int = 0) -> Any:
     """Join arrays of one shape along a new axis.
 
-    Parameters
-    ----------
+    {parameters}
     arrays : tuple of array
         As `concatenate` takes them, all of one shape.
     axis : int
         Which axis of the result is new.
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of their kind, and of NumPy's dtype for all of them.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.stack
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import stack
+    {raises and see: numpy.stack}
+    {examples}
     >>> stack((np.array([1, 2]), np.array([3, 4])), 1).tolist()
     [[1, 3], [2, 4]]
     """

@@ -55,9 +55,7 @@ def pad(
 ) -> Any:
     """Surround an array with elements.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     pad_width : int, or tuples of ints
         How many before and behind the elements along each axis: ``((before, behind), …)``, one such
         pair for all axes, or one number for all.
@@ -67,24 +65,10 @@ def pad(
         other end.
     constant_values : number
         The constant.
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind and dtype.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.pad
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import pad
+    {raises and see: numpy.pad}
+    {examples}
     >>> pad(np.array([1, 2, 3]), (2, 1), "reflect").tolist()
     [3, 2, 1, 2, 3, 2]
     """

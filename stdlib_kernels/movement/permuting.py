@@ -27,30 +27,14 @@ __all__ = ["permute", "permuted"]
 def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Array | None = None) -> Any:
     """Bring the axes of an array into another order, in new memory.
 
-    Parameters
-    ----------
-    {array}
+    {parameters: array}
     axes : tuple of int, optional
         For each axis of the result the one of `x` that it is; by default they are reversed.
     {out}
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind and dtype, contiguous in C order; `out`, where it is given.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.transpose : gives a view instead.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.movement import permute
+    {raises and see: numpy.transpose : gives a view instead.}
+    {examples}
     >>> permute(np.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """

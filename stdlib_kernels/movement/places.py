@@ -49,13 +49,7 @@ _FUNCTIONS = {"raise": _raised, "wrap": _wrapped, "clip": _clipped}
 
 
 def place_function(mode: Any) -> Any:
-    """Return what gives the place of an index: a function of kernels.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where there is no such mode.
-    """
+    """Return what gives the place of an index: a function of kernels."""
     if isinstance(mode, str) and mode in _FUNCTIONS:
         return _FUNCTIONS[mode]
     raise ArgumentValueError(
@@ -64,26 +58,14 @@ def place_function(mode: Any) -> Any:
 
 
 def check_places(name: str, places: Array, like: Array) -> None:
-    """Refuse what are no indices, or of another kind than the array.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where they are of another dtype or kind.
-    """
+    """Refuse what are no indices, or of another kind than the array."""
     integers = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
     check_array(name, places, dtypes=integers[:-1])
     check_same_kind(name, places, "x", like)
 
 
 def check_range(name: str, flat: Array, n: int, mode: str) -> None:
-    """Refuse indices that are out of range, where that is asked for; `flat` is on a device.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where one is, or there are no elements to take.
-    """
+    """Refuse indices that are out of range, where that is asked for; `flat` is on a device."""
     if not flat.size:
         return
     found = allocate(flat, (1,), np.dtype(np.int32), zero=True)

@@ -47,13 +47,7 @@ def chosen(
     *,
     replace: bool = True,
 ) -> Any:
-    """Draw elements of an array, or numbers below an int, as `Generator.choice` says.
-
-    Raises
-    ------
-    ArgumentError
-        Where an argument is not what it takes.
-    """
+    """Draw elements of an array, or numbers below an int, as `Generator.choice` says."""
     is_array = isinstance(a, np.ndarray | kd.DeviceArray) and a.ndim > 0
     if is_array:
         check_array("a", a, halves=True)

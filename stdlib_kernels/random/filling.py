@@ -104,13 +104,7 @@ def drawn(
     out: Array | None,
     *numbers: Any,
 ) -> Any:
-    """Fill a new array on a device, or `out`, and return it; of no `size` a NumPy scalar.
-
-    Raises
-    ------
-    ArgumentError
-        Where there is no such shape, or `out` has another one or another dtype.
-    """
+    """Fill a new array on a device, or `out`, and return it; of no `size` a NumPy scalar."""
     if out is not None:
         check_array("out", out, dtypes=(dtype.name,))
     shape = tuple(out.shape) if out is not None and size is None else shape_of("size", size)

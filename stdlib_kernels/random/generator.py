@@ -10,6 +10,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import Array, check_array, check_out, computing_dtype, finish
+from stdlib_kernels.documentation import documented
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import axis_of, dtype_of, integer_of, number_of, shape_of
 from stdlib_kernels.random.choosing import chosen
@@ -23,6 +24,7 @@ __all__ = ["Generator", "default_rng"]
 Size: TypeAlias = int | tuple[int, ...] | None
 
 
+@documented
 class Generator(Counter):
     """A source of random numbers: Philox4x32-10 of a key and a counter.
 
@@ -31,16 +33,12 @@ class Generator(Counter):
     target; but ``normal`` and ``exponential`` of float64, which take their logarithms and sines
     from the target, within 8 ulp. Threads may share a generator.
 
-    Parameters
-    ----------
+    {parameters}
     seed : int, optional
         The key, of 64 bits; other seeds give independent numbers. One that nobody knows by default.
     device : device, optional
         Where arrays are made; by default the current one, at each call.
-
-    See Also
-    --------
-    numpy.random.Generator : has methods of the same names, and other numbers.
+    {see: numpy.random.Generator : has methods of the same names, and other numbers.}
 
     References
     ----------
@@ -69,13 +67,8 @@ class Generator(Counter):
     def random(self, size: Size = None, dtype: Any = None, out: Array | None = None) -> Any:
         """Draw uniform numbers in [0, 1).
 
-        Parameters
-        ----------
-        {drawn parameters}
-
-        Returns
-        -------
-        device array, or NumPy scalar
+        {parameters: drawn parameters}
+        {returns: device array, or NumPy scalar}
             Each a multiple of 2**-53 for float64, of 2**-24 for float32, of 2**-11 for float16 and
             of 2**-8 for bfloat16, all equally likely.
         {drawn}
@@ -94,16 +87,12 @@ class Generator(Counter):
     ) -> Any:
         """Draw uniform numbers between two.
 
-        Parameters
-        ----------
+        {parameters}
         low, high : float
             The numbers; the second is none of those that are drawn, unless a result is rounded
             to it.
         {drawn parameters}
-
-        Returns
-        -------
-        device array, or NumPy scalar
+        {returns: device array, or NumPy scalar}
             ``low + (high - low) * u``, of `u` as `random` draws it of as many bits.
         {drawn}
         """
@@ -128,17 +117,13 @@ class Generator(Counter):
     ) -> Any:
         """Draw normal numbers.
 
-        Parameters
-        ----------
+        {parameters}
         loc : float
             Their mean.
         scale : float
             Their standard deviation, which is not negative.
         {drawn parameters}
-
-        Returns
-        -------
-        device array, or NumPy scalar
+        {returns: device array, or NumPy scalar}
             By Box and Muller's transform; up to 6.66 standard deviations from the mean for float32.
         {drawn}
         """
@@ -155,15 +140,11 @@ class Generator(Counter):
     ) -> Any:
         """Draw exponential numbers.
 
-        Parameters
-        ----------
+        {parameters}
         scale : float
             Their mean, which is not negative.
         {drawn parameters}
-
-        Returns
-        -------
-        device array, or NumPy scalar
+        {returns: device array, or NumPy scalar}
             By inversion; up to 22.2 means for float32.
         {drawn}
         """
@@ -184,8 +165,7 @@ class Generator(Counter):
 
         Numbers that would favour some are rejected, and drawn of a counter of their own.
 
-        Parameters
-        ----------
+        {parameters}
         low, high : int
             The interval, without `high`; from 0 to `low`, without it, where `high` is left out.
         {size}
@@ -195,10 +175,7 @@ class Generator(Counter):
             Whether `high` is in the interval.
         out : array, optional
             Where the numbers go, of any kind and layout, and of their shape and dtype.
-
-        Returns
-        -------
-        device array, or NumPy scalar
+        {returns: device array, or NumPy scalar}
             Of 2**32 values one for each of the four words of a counter, so that
             ``integers(2**32, dtype=np.uint32)`` are the words themselves.
         {drawn}
@@ -239,8 +216,7 @@ class Generator(Counter):
     ) -> Any:
         """Draw elements of an array, each anew.
 
-        Parameters
-        ----------
+        {parameters}
         a : int or array
             What is drawn of, along `axis`; of an int the numbers below it.
         {size}
@@ -251,22 +227,12 @@ class Generator(Counter):
             negative; what they sum to counts as 1. All are equally likely by default.
         axis : int
             Along which elements lie.
-
-        Returns
-        -------
-        array, or NumPy scalar
+        {returns: array, or NumPy scalar}
             Of `a`'s kind, dtype and shape, but that `size` takes the place of `axis`; int64 where
             `a` is an int, of `p`'s kind or, without one, a device array on the generator's
             device.
-
-        Raises
-        ------
-        {drawn errors}
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from stdlib_kernels.random import default_rng
+        {drawn raises}
+        {examples: random import default_rng}
         >>> default_rng(1).choice(np.array([2, 3, 5]), 4, p=np.array([0.0, 1.0, 0.0])).tolist()
         [3, 3, 3, 3]
         """
@@ -283,26 +249,15 @@ class Generator(Counter):
     def permutation(self, x: int | Array, axis: int = 0) -> Any:
         """Put the elements of an array along an axis in random order, by sorting random keys.
 
-        Parameters
-        ----------
+        {parameters}
         x : int or array
             Of an int the numbers below it.
         axis : int
             Along which elements lie.
-
-        Returns
-        -------
-        array
+        {returns: array}
             Of `x`'s kind, dtype and shape; of an int an int64 device array.
-
-        Raises
-        ------
-        {drawn errors}
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from stdlib_kernels.random import default_rng
+        {drawn raises}
+        {examples: random import default_rng}
         >>> sorted(default_rng(1).permutation(np.array([2, 3, 5])).tolist())
         [2, 3, 5]
         """
@@ -316,7 +271,12 @@ class Generator(Counter):
     def shuffle(self, x: Array, axis: int = 0) -> None:
         """Put the elements of an array along an axis in random order, in the array itself.
 
-        Parameters and errors are those of `permutation`.
+        {parameters}
+        x : array
+            What is put in order; it is changed.
+        axis : int
+            Along which elements lie.
+        {drawn raises}
         """
         check_array("x", x, halves=True)
         check_out(x, like=x, shape=tuple(x.shape), dtype=x.dtype)
@@ -334,23 +294,17 @@ class Generator(Counter):
         )
 
 
+@documented
 def default_rng(seed: int | Generator | None = None, *, device: Any = None) -> Generator:
     """Make a generator of a seed, or return the generator that is given.
 
-    Parameters
-    ----------
+    {parameters}
     seed : int or Generator, optional
         The key of the generator, of 64 bits; one that nobody knows by default.
     device : device, optional
         Where arrays are made; by default the current one, at each call.
-
-    Returns
-    -------
-    Generator
-
-    See Also
-    --------
-    numpy.random.default_rng
+    {returns: Generator}
+    {see: numpy.random.default_rng}
     """
     return seed if isinstance(seed, Generator) else Generator(seed, device=device)
 

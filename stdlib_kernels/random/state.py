@@ -64,15 +64,7 @@ class Counter:
 
 
 def seeded(seed: Any) -> State:
-    """Return the first state of a seed, which is the key; of ``None`` one that is not foreseen.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where it is no integer.
-    ArgumentValueError
-        Where it has more than 64 bits, or is negative.
-    """
+    """Return the first state of a seed, which is the key; of ``None`` one that is not foreseen."""
     return State(secrets.randbits(64) if seed is None else _of_bits("seed", seed, 64), 0)
 
 

@@ -123,20 +123,8 @@ def arrange(
 ) -> tuple[Arrangement, tuple[int, ...]]:
     """Bring an array that kernels can reach into one of the two forms, without a copy if possible.
 
-    Parameters
-    ----------
-    x : ndarray or device array
-        Of any rank, layout and size.
-    axes : tuple of int
-        Those that are reduced, from 0 on, in rising order.
-    in_order : bool
-        Whether elements shall follow each other in C order along the reduced axes.
-
-    Returns
-    -------
-    arrangement : Arrangement
-    order : tuple of int
-        The axes that are kept, in the order in which the arrangement has them.
+    `axes` are reduced: from 0 on, in rising order; with `in_order` elements follow each other in C
+    order along them. Returned are the arrangement, and the axes that are kept in its order.
     """
     kept = [i for i in range(x.ndim) if i not in axes]
     if x.size == 0:

@@ -54,13 +54,7 @@ class Call:
 def begin(
     x: Array, axis: Axis, dtype: np.dtype[Any], out: Out, keepdims: bool, *, in_order: bool = False
 ) -> Call:
-    """Check axes, `keepdims` and `out`, arrange the array and allocate a result of a dtype.
-
-    Raises
-    ------
-    ArgumentError
-        As `axes_of` and `check_out` say.
-    """
+    """Check axes, `keepdims` and `out`, arrange the array and allocate a result of a dtype."""
     axes, keepdims = axes_of(axis, x.ndim), read_flag("keepdims", keepdims)
     kept = [i for i in range(x.ndim) if i not in axes]
     left = axes if keepdims else ()
@@ -94,13 +88,7 @@ def fold_call(
 
 
 def check_not_empty(name: str, x: Array, axis: Axis) -> None:
-    """Refuse to reduce no elements where that has no result, as NumPy does.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where the axes that are reduced have no elements.
-    """
+    """Refuse to reduce no elements where that has no result, as NumPy does."""
     axes = axes_of(axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         raise ArgumentValueError(

@@ -33,16 +33,12 @@ def max(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     """Find the largest element of an array, of all or along axes.
 
     {parameters of an extreme}
-
     {reduced}
         A NaN is larger than every number; which of 0 and -0 is found is not said.
-
     {raises}
     {empty}
-
     {see: numpy.max}
-
-    {examples: reduce import max}
+    {examples}
     >>> max(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
     [4, 9]
     """
@@ -54,16 +50,12 @@ def min(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     """Find the smallest element of an array, of all or along axes.
 
     {parameters of an extreme}
-
     {reduced}
         A NaN is smaller than every number; which of 0 and -0 is found is not said.
-
     {raises}
     {empty}
-
     {see: numpy.min}
-
-    {examples: reduce import min}
+    {examples}
     >>> int(min(np.array([3, 1, 4])))
     1
     """
@@ -88,13 +80,10 @@ def any(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     """Tell whether any element is not zero, of all or along axes.
 
     {parameters of a reduction}
-
     {reduced}
         A bool, which of no elements is False.
-
     {raises and see: numpy.any}
-
-    {examples: reduce import any}
+    {examples}
     >>> any(np.array([[0, 0], [0, 2]]), axis=1).tolist()
     [False, True]
     """
@@ -106,13 +95,10 @@ def all(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     """Tell whether no element is zero, of all or along axes.
 
     {parameters of a reduction}
-
     {reduced}
         A bool, which of no elements is True.
-
     {raises and see: numpy.all}
-
-    {examples: reduce import all}
+    {examples}
     >>> all(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [False, True]
     """
@@ -124,13 +110,10 @@ def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: boo
     """Count the elements that are not zero, of all or along axes.
 
     {parameters of a reduction}
-
     {reduced}
         An int64.
-
     {raises and see: numpy.count_nonzero}
-
-    {examples: reduce import count_nonzero}
+    {examples}
     >>> count_nonzero(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [1, 2]
     """

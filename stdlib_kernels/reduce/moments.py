@@ -152,20 +152,16 @@ def var(
     """Compute the variance of the elements of an array, of all or along axes.
 
     {parameters of a spread}
-
     {reduced}
         It is the mean of ``abs(x - mean(x)) ** 2``; float16 and bfloat16 are computed as float32.
-
     {raises}
 
     Warns
     -----
     RuntimeWarning
         Where the divisor is not above 0; the result is NaN or infinite then.
-
     {see: numpy.var}
-
-    {examples: reduce import var}
+    {examples}
     >>> var(np.array([[1, 3], [2, 8]]), axis=1).tolist()
     [1.0, 9.0]
     """
@@ -187,12 +183,9 @@ def std(
     """Compute the standard deviation, the square root of the variance, of all or along axes.
 
     {parameters of a spread}
-
     {reduced}
-
     {raises and see: numpy.std}
-
-    {examples: reduce import std}
+    {examples}
     >>> float(std(np.array([1.0, 3.0])))
     1.0
     """

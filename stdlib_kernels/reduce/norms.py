@@ -64,19 +64,15 @@ def norm(
     ord : float
         The norm's order p, of ``sum(abs(x) ** p) ** (1 / p)``; inf is the largest and -inf the
         smallest ``abs(x)``, and 0 counts what is not zero.
-
     {reduced}
         float64 for booleans and integers, else of `x`'s dtype, or its real part's; float16 and
         bfloat16 are computed as float32. Squares are not scaled: they overflow where those of the
         dtype do.
-
     {raises}
     kerneldsl.errors.ArgumentValueError
         Where the axes that are reduced have no elements, and `ord` is -inf.
-
     {see: numpy.linalg.vector_norm}
-
-    {examples: reduce import norm}
+    {examples}
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
     """
@@ -98,24 +94,18 @@ def norm(
 def dot(x: Array, y: Array, *, out: Out = None) -> Any:
     """Compute the scalar product of two vectors.
 
-    Parameters
-    ----------
+    {parameters}
     x : ndarray or device array of shape (n,)
         Of any layout; bool, integer, float or complex.
     y : array of shape (n,)
         Of `x`'s kind.
     out : array of rank 0, optional
         Where the result goes, of the result's dtype and of `x`'s kind.
-
-    Returns
-    -------
-    NumPy scalar, or device array of rank 0
+    {returns: NumPy scalar, or device array of rank 0}
         Of NumPy's dtype for the two; `out`, where it is given. Nothing is conjugated. Integers
         wrap around in that dtype, and float16 and bfloat16 add up as float32.
-
     {raises and see: numpy.dot, stdlib_kernels.linalg.matmul}
-
-    {examples: reduce import dot}
+    {examples}
     >>> int(dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """

@@ -77,16 +77,12 @@ def argmax(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool
     """Find the place of the largest element, of all or along an axis.
 
     {parameters of a place}
-
     {reduced}
         An int64. Of equal elements the first one counts, and a NaN is larger than every number.
-
     {raises}
     {empty}
-
     {see: numpy.argmax}
-
-    {examples: reduce import argmax}
+    {examples}
     >>> argmax(np.array([[3, 1, 4], [1, 5, 5]]), axis=1).tolist()
     [2, 1]
     """
@@ -98,16 +94,12 @@ def argmin(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool
     """Find the place of the smallest element, of all or along an axis.
 
     {parameters of a place}
-
     {reduced}
         An int64. Of equal elements the first one counts, and a NaN is smaller than every number.
-
     {raises}
     {empty}
-
     {see: numpy.argmin}
-
-    {examples: reduce import argmin}
+    {examples}
     >>> int(argmin(np.array([3, 1, 4, 1])))
     1
     """

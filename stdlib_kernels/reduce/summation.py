@@ -33,14 +33,11 @@ def sum(
 
     {parameters of a reduction}
     {accumulating dtype}
-
     {reduced}
         Integers wrap around as in NumPy. float16 and bfloat16 add up as float32, and the sum is
         rounded once. The sum of no elements is 0.
-
     {raises and see: numpy.sum}
-
-    {examples: reduce import sum}
+    {examples}
     >>> int(sum(np.arange(10, dtype=np.int32)))
     45
     >>> sum(np.arange(6).reshape(2, 3), axis=1).tolist()
@@ -62,13 +59,10 @@ def prod(
     {parameters of a reduction}
     dtype : dtype, optional
         In which elements are multiplied, and of the result; by default that of `sum`.
-
     {reduced}
         The product of no elements is 1.
-
     {raises and see: numpy.prod}
-
-    {examples: reduce import prod}
+    {examples}
     >>> int(prod(np.arange(1, 6)))
     120
     """
@@ -89,20 +83,16 @@ def mean(
     dtype : dtype, optional
         In which elements are added, and of the result; by default float64 for booleans and
         integers, and the array's own for others.
-
     {reduced}
         float16 and bfloat16 add up as float32. The mean of no elements is NaN.
-
     {raises}
 
     Warns
     -----
     RuntimeWarning
         Where there are no elements.
-
     {see: numpy.mean}
-
-    {examples: reduce import mean}
+    {examples}
     >>> mean(np.array([[1, 2], [3, 5]]), axis=0).tolist()
     [2.0, 3.5]
     """
@@ -132,17 +122,13 @@ def reduce(
 
     {parameters of a reduction}
     {operator: It must be associative and commutative, as elements meet in any order.}
-
     {reduced}
         float16 and bfloat16 are combined as float32. No elements come to `identity`.
-
     {raises}
     kerneldsl.errors.KernelError
         Where `op` cannot be compiled.
-
     {see: numpy.ufunc.reduce}
-
-    {examples: reduce import reduce}
+    {examples}
     >>> reduce(np.array([[12, 18], [8, 20]]), lambda a, b: a | b, 0, axis=1).tolist()
     [30, 28]
     """

@@ -86,15 +86,10 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     """Return the gradient by the input of `softmax`.
 
     {parameters of a gradient: y}
-
-    Returns
-    -------
-    array
+    {returns: array}
         ``y * (grad - sum(grad * y))``, of `y`'s shape, dtype and kind; halves are computed as
         float32.
-
     {gradient raises}
-
     {examples: rows import softmax, softmax_backward}
     >>> softmax_backward(np.array([1.0, 0.0]), softmax(np.array([0.0, 0.0]))).tolist()
     [0.25, -0.25]
@@ -107,15 +102,10 @@ def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     """Return the gradient by the input of `log_softmax`.
 
     {parameters of a gradient: y}
-
-    Returns
-    -------
-    array
+    {returns: array}
         ``grad - exp(y) * sum(grad)``, of `y`'s shape, dtype and kind.
-
     {gradient raises}
-
-    {examples: rows import log_softmax_backward}
+    {examples}
     >>> log_softmax_backward(np.array([1.0, -1.0]), np.log([0.5, 0.5])).tolist()
     [1.0, -1.0]
     """
@@ -129,16 +119,11 @@ def layer_norm_backward(
     """Return the gradients by the input, the weights and the bias of `layer_norm`.
 
     {parameters of a norm's gradient}
-
-    Returns
-    -------
-    tuple of arrays
+    {returns: tuple of arrays}
         Of `x`'s dtype and kind: the gradient by `x`, of its shape, and by weights and bias, of
         shape (n,).
-
     {gradient raises}
-
-    {examples: rows import layer_norm_backward}
+    {examples}
     >>> found = layer_norm_backward(np.ones((4, 2)), np.array([[1.0, 3.0]] * 4), eps=0.0)
     >>> [each.tolist() for each in found[1:]]
     [[-4.0, 4.0], [4.0, 4.0]]
@@ -155,15 +140,10 @@ def rms_norm_backward(
     """Return the gradients by the input and the weights of `rms_norm`.
 
     {parameters of a norm's gradient}
-
-    Returns
-    -------
-    tuple of arrays
+    {returns: tuple of arrays}
         As `layer_norm_backward`, without a bias.
-
     {gradient raises}
-
-    {examples: rows import rms_norm_backward}
+    {examples}
     >>> rms_norm_backward(np.ones(2), np.array([3.0, 3.0]), eps=0.0)[1].tolist()
     [1.0, 1.0]
     """

@@ -60,13 +60,7 @@ def result_dtype(x: Array) -> np.dtype[Any]:
 
 
 def checked_axis(x: Any, axis: Any) -> int:
-    """Check an array and its axis, and return the axis from 0 on.
-
-    Raises
-    ------
-    ArgumentError
-        Where `x` is no array of real numbers, or there is no such axis.
-    """
+    """Check an array and its axis, and return the axis from 0 on."""
     check_array("x", x, kinds="biuf", halves=True)
     return axis_of(axis, x.ndim)
 
@@ -75,11 +69,6 @@ def factor_of(name: str, array: Array | None, x: Array, axis: int) -> Array:
     """Check weights or shifts, and bring them to where kernels can reach them.
 
     For ``None`` it is an array of the dtype that is computed in, which nobody reads.
-
-    Raises
-    ------
-    ArgumentError
-        Where it is no vector of numbers of `x`'s kind, or has another length than the axis.
     """
     if array is None:
         return allocate(on_device(x[:0] if x.ndim else x), (1,), computing_dtype(result_dtype(x)))

@@ -93,13 +93,10 @@ def softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
     """Divide the exponentials of the elements by their sum along an axis.
 
     {parameters of rows}
-
     {rows}
         A row with a NaN, an inf, or nothing but -inf becomes NaN.
-
     {raises and see: scipy.special.softmax}
-
-    {examples: rows import softmax}
+    {examples}
     >>> softmax(np.array([[0.0, 0.0], [1.0, -np.inf]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
     """
@@ -111,12 +108,9 @@ def log_softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
     """Compute the logarithm of `softmax` along an axis, which is finite where that underflows.
 
     {parameters of rows}
-
     {rows}
-
     {raises and see: scipy.special.log_softmax}
-
-    {examples: rows import log_softmax}
+    {examples}
     >>> log_softmax(np.array([0.0, -1000.0])).tolist()
     [0.0, -1000.0]
     """

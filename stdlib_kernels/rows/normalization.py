@@ -120,13 +120,10 @@ def layer_norm(
         What is added to them then; zeros by default.
     eps : float
         What is added to the variance.
-
     {rows}
         It is ``(x - mean) / sqrt(variance + eps) * weight + bias``.
-
     {raises and see: torch.nn.functional.layer_norm}
-
-    {examples: rows import layer_norm}
+    {examples}
     >>> layer_norm(np.array([[1.0, 3.0], [4.0, 0.0]]), eps=0).tolist()
     [[-1.0, 1.0], [1.0, -1.0]]
     """
@@ -149,13 +146,10 @@ def rms_norm(
     eps : float, optional
         What is added to the mean square; by default the distance from 1 to the next number of the
         dtype that is computed in.
-
     {rows}
         It is ``x / sqrt(mean(x * x) + eps) * weight``.
-
     {raises and see: torch.nn.functional.rms_norm}
-
-    {examples: rows import rms_norm}
+    {examples}
     >>> rms_norm(np.array([5.0, 5.0]), eps=0).tolist()
     [1.0, 1.0]
     """

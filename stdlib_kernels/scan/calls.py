@@ -59,13 +59,7 @@ FEW_COLUMNS = 512
 def scan_call(
     rule: Rule, x: Array, axis: Any, dtype: np.dtype[Any], out: Out, exclusive: bool, reverse: bool
 ) -> Any:
-    """Scan an array along an axis by a rule's operation, to a dtype.
-
-    Raises
-    ------
-    ArgumentError
-        As `axis_of`, `read_flag` and `check_out` say.
-    """
+    """Scan an array along an axis by a rule's operation, to a dtype."""
     shape, place = (x.size,), 0
     if axis is not None:
         shape, place = tuple(x.shape), axis_of(axis, x.ndim)

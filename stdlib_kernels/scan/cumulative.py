@@ -31,14 +31,11 @@ def cumsum(
 
     {parameters of a scan}
     {accumulating dtype}
-
     {scanned}
         Integers wrap around as in NumPy. Floats are added in another order than NumPy's, the same
         at every launch; float16 and bfloat16 as float32.
-
     {raises and see: numpy.cumsum}
-
-    {examples: scan import cumsum}
+    {examples}
     >>> cumsum(np.array([3, 1, 4, 1, 5], np.uint8)).tolist()
     [3, 4, 8, 9, 14]
     >>> cumsum(np.array([[3, 1], [4, 1]]), axis=1, exclusive=True).tolist()
@@ -61,12 +58,9 @@ def cumprod(
 
     {parameters of a scan}
     {accumulating dtype}
-
     {scanned}
-
     {raises and see: numpy.cumprod}
-
-    {examples: scan import cumprod}
+    {examples}
     >>> cumprod(np.array([3, 1, 4]), reverse=True).tolist()
     [12, 4, 4]
     """
@@ -85,14 +79,11 @@ def cummax(
     """Find the largest of the elements before and at each place.
 
     {parameters of a scan}
-
     {scanned}
         From a NaN on all are NaN. Before the first element the largest is the least number of the
         dtype, -inf of floats.
-
     {raises and see: numpy.ufunc.accumulate}
-
-    {examples: scan import cummax}
+    {examples}
     >>> cummax(np.array([3, 1, 4, 1, 5])).tolist()
     [3, 3, 4, 4, 5]
     """
@@ -111,14 +102,11 @@ def cummin(
     """Find the smallest of the elements before and at each place.
 
     {parameters of a scan}
-
     {scanned}
         From a NaN on all are NaN. Before the first element the smallest is the dtype's largest
         number, inf of floats.
-
     {raises and see: numpy.ufunc.accumulate}
-
-    {examples: scan import cummin}
+    {examples}
     >>> cummin(np.array([3, 1, 4, 1, 5])).tolist()
     [3, 1, 1, 1, 1]
     """
@@ -141,17 +129,13 @@ def scan(
 
     {parameters of a scan}
     {operator: It must be associative; the first value comes from earlier elements.}
-
     {scanned}
         float16 and bfloat16 are combined as float32. What `op` returns is converted to the dtype.
-
     {raises}
     kerneldsl.errors.KernelError
         Where `op` cannot be compiled.
-
     {see: numpy.ufunc.accumulate}
-
-    {examples: scan import scan}
+    {examples}
     >>> scan(np.array([8, 2, 3]), lambda a, b: a | b, 0).tolist()
     [8, 10, 11]
     """

@@ -22,32 +22,16 @@ def sort(
 ) -> Any:
     """Sort an array along an axis.
 
-    Parameters
-    ----------
-    {real array}
+    {parameters: real array}
     {sorted axis}
     {descending}
     {out}
-
-    Returns
-    -------
-    array
+    {returns: array}
         Of `x`'s kind and dtype, and its shape, or of shape ``(x.size,)`` without an axis; `out`,
         where it is given. NaN come last, in descending order first; 0 and -0 are equal, and keep
         their order, as all equal elements do.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.sort
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.sort import sort
+    {raises and see: numpy.sort}
+    {examples}
     >>> sort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 1, 3, 4, 5]
     >>> sort(np.array([[3, 1], [4, 1]]), axis=0, descending=True).tolist()
@@ -66,32 +50,16 @@ def argsort(
 ) -> Any:
     """Find the places of the elements that put an array in order along an axis.
 
-    Parameters
-    ----------
-    {real array}
+    {parameters: real array}
     {sorted axis}
     {descending}
     out : int64 array, optional
         Where the result goes, of the result's shape and of `x`'s kind.
-
-    Returns
-    -------
-    int64 array
+    {returns: int64 array}
         Of `x`'s kind, and its shape, or of shape ``(x.size,)`` without an axis; `out`, where it is
         given. The order is that of `sort`; equal elements keep theirs.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.argsort
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.sort import argsort
+    {raises and see: numpy.argsort}
+    {examples}
     >>> argsort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 3, 0, 2, 4]
     """
@@ -108,8 +76,7 @@ def sort_pairs(
 ) -> Any:
     """Sort keys along an axis, and move the values that belong to them.
 
-    Parameters
-    ----------
+    {parameters}
     keys : array
         NumPy's, a device array, or one of another library; of any rank and layout. bool, integer or
         float.
@@ -117,24 +84,10 @@ def sort_pairs(
         Of the kind and shape of `keys`; bool, integer, float or complex.
     {sorted axis}
     {descending}
-
-    Returns
-    -------
-    keys, values : array
+    {returns: keys, values : array}
         As `sort` returns; the values of equal keys keep their order.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.argsort
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.sort import sort_pairs
+    {raises and see: numpy.argsort}
+    {examples}
     >>> keys, values = sort_pairs(np.array([3, 1, 2]), np.array([0.5, 0.25, 0.125]))
     >>> keys.tolist(), values.tolist()
     ([1, 2, 3], [0.25, 0.125, 0.5])

@@ -52,24 +52,9 @@ def sort_rows(
 ) -> tuple[Array, Array | None]:
     """Sort each row, equal elements in their order, NaN last or, in descending order, first.
 
-    Parameters
-    ----------
-    keys : array of shape (rows, n)
-        Contiguous, on a device; bool, integers or floats.
-    values : array of shape (rows, n), optional
-        What is moved beside them, where `gives` is ``"values"``; numbers of any dtype.
-    descending : bool
-        Whether the largest come first.
-    gives : str
-        What is given beside the keys: ``"keys"`` nothing, ``"values"``, or ``"places"``, where in
-        its row each element was, as int64.
-
-    Returns
-    -------
-    keys : array of shape (rows, n)
-        New, of the dtype of `keys`.
-    beside : array of shape (rows, n) or None
-        New.
+    ``keys[rows, n]`` are contiguous, on a device. Returned are new keys, and what `gives` says
+    beside them: ``"keys"`` nothing, ``"values"`` those of ``values[rows, n]``, of any dtype, or
+    ``"places"``, where in its row each element was, as int64.
     """
     if not keys.size:
         beside = np.dtype(np.int64) if values is None else values.dtype

@@ -73,8 +73,7 @@ def merge_two(x, y, out, *, number):
 def searchsorted(x: Array, v: Array, side: str = "left", *, out: Array | None = None) -> Any:
     """Find where values belong in a sorted array.
 
-    Parameters
-    ----------
+    {parameters}
     x : array of shape (n,)
         In rising order, NaN last. NumPy's, a device array, or one of another library; of any
         layout. bool, integer or float.
@@ -84,25 +83,11 @@ def searchsorted(x: Array, v: Array, side: str = "left", *, out: Array | None = 
         ``"left"``, before elements that are equal to a value, or ``"right"``, behind them.
     out : int64 array, optional
         Where the result goes, of `v`'s shape and kind.
-
-    Returns
-    -------
-    int64 array
+    {returns: int64 array}
         For each value the number of elements before it; of `v`'s shape and kind. `out`, where it is
         given.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.searchsorted
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.sort import searchsorted
+    {raises and see: numpy.searchsorted}
+    {examples}
     >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8])).tolist()
     [1, 4]
     >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8]), "right").tolist()
@@ -128,29 +113,18 @@ def searchsorted(x: Array, v: Array, side: str = "left", *, out: Array | None = 
 def merge(x: Array, y: Array, *, out: Array | None = None) -> Any:
     """Merge two sorted arrays.
 
-    Parameters
-    ----------
+    {parameters}
     x : array of shape (n,)
         In rising order, NaN last. NumPy's, a device array, or one of another library; of any
         layout. bool, integer or float.
     y : array of shape (m,)
         The same, of `x`'s kind.
     {out}
-
-    Returns
-    -------
-    array of shape (n + m,)
+    {returns: array of shape (n + m,)}
         In rising order, equal elements of `x` before those of `y`; of `x`'s kind, and of NumPy's
         dtype for both. `out`, where it is given.
-
-    Raises
-    ------
-    {errors}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.sort import merge
+    {raises}
+    {examples}
     >>> merge(np.array([1, 4]), np.array([0, 4, 5])).tolist()
     [0, 1, 4, 4, 5]
     """

@@ -45,36 +45,19 @@ def sort_part(keys, out, values, out_values, flip, parts, *, width, rank, last, 
 def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     """Find the largest elements along an axis, and their places.
 
-    Parameters
-    ----------
-    {real array}
+    {parameters: real array}
     k : int
         How many.
-    axis : int
-        Along which.
+    {along}
     largest : bool
         Whether they are the largest, or the smallest.
-
-    Returns
-    -------
-    values : array
+    {returns: values : array}
         The largest first, or the smallest; of `x`'s kind and dtype, and its shape but for `k`
         along the axis. NaN are larger than all others.
     places : int64 array
         Where along the axis they are. Of equal elements the first is taken.
-
-    Raises
-    ------
-    {errors}
-
-    See Also
-    --------
-    numpy.argpartition
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.sort import top_k
+    {raises and see: numpy.argpartition}
+    {examples}
     >>> values, places = top_k(np.array([3, 1, 4, 1, 5]), 2)
     >>> values.tolist(), places.tolist()
     ([5, 4], [4, 2])

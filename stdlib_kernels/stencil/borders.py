@@ -60,15 +60,7 @@ class Border(NamedTuple):
 
 
 def border_of(mode: Any, cval: Any) -> Border:
-    """Return the border of a mode of ``scipy.ndimage``.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where `cval` is no number.
-    ArgumentValueError
-        Where there is no such mode.
-    """
+    """Return the border of a mode of ``scipy.ndimage``."""
     if not isinstance(mode, str) or mode not in _MODES:
         raise ArgumentValueError(
             f"mode is {safe_repr(mode)}", value=mode, limit=f"It is one of {', '.join(_MODES)}"
@@ -77,13 +69,7 @@ def border_of(mode: Any, cval: Any) -> Border:
 
 
 def offset_of(count: int, origin: int) -> int:
-    """Return where the first of some weights lies, beside the element itself.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where `origin` puts the middle beyond the weights.
-    """
+    """Return where the first of some weights lies, beside the element itself."""
     if not 0 <= count // 2 + origin < count:
         raise ArgumentValueError(
             f"origin is {origin}, and there are {count} weights along the axis",

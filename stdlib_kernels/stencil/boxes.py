@@ -139,24 +139,13 @@ def correlate(
 ) -> Any:
     """Add up the neighbours of each element, each multiplied by a weight.
 
-    Parameters
-    ----------
-    {filtered}
-    weights : array
-        Of as many axes as `x`, one to three; read on the host.
+    {parameters: filtered}
+    {weights}
     {border}
-    origin : int or tuple of int
-        How far the middle of the weights is moved, along all axes or each.
+    {origins: weights}
     {filtered result}
-
-    See Also
-    --------
-    scipy.ndimage.correlate
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.stencil import correlate
+    {see: scipy.ndimage.correlate}
+    {examples}
     >>> correlate(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 10.0])).tolist()
     [21.0, 42.0, 44.0]
     """
@@ -176,9 +165,12 @@ def convolve(
 ) -> Any:
     """Correlate with the weights in reversed order along each axis, as `correlate` does.
 
-    See Also
-    --------
-    scipy.ndimage.convolve
+    {parameters: filtered}
+    {weights}
+    {border}
+    {origins: weights}
+    {filtered result}
+    {see: scipy.ndimage.convolve}
     """
     box = _weights(weights, x)
     moved = tuple(

@@ -27,13 +27,7 @@ MAX_KEPT_BYTES = 1 << 16
 
 
 def checked(x: Array, out: Array | None, dtype: np.dtype[Any] | None = None) -> tuple[Array, Array]:
-    """Check what is filtered and where it goes, and return both where kernels can reach them.
-
-    Raises
-    ------
-    ArgumentError
-        Where one of them is none that filters take.
-    """
+    """Check what is filtered and where it goes, and return both where kernels can reach them."""
     check_array("x", x, kinds="iuf", halves=True)
     shape, kind = tuple(x.shape), x.dtype if dtype is None else dtype
     check_out(out, like=x, shape=shape, dtype=kind)
@@ -49,13 +43,7 @@ def delivered(result: Array, x: Array, out: Array | None) -> Any:
 
 
 def per_axis(name: str, value: Any, ndim: int) -> tuple[Any, ...]:
-    """Return one value for each axis, of one for all or a sequence.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where there are more or fewer than axes.
-    """
+    """Return one value for each axis, of one for all or a sequence."""
     found = tuple(value) if isinstance(value, tuple | list) else (value,) * ndim
     if len(found) != ndim:
         raise ArgumentValueError(

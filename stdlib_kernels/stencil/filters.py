@@ -80,21 +80,12 @@ def correlate1d(
 ) -> Any:
     """Add up the neighbours of each element along an axis, each multiplied by a weight.
 
-    Parameters
-    ----------
-    {filtered}
-    weights : array of shape (n,)
-        Read on the host.
-    axis : int
-        Along which neighbours lie.
+    {parameters: filtered}
+    {weights of a line}
     {border}
-    origin : int
-        How far the middle of the weights is moved.
+    {origin}
     {filtered result}
-
-    See Also
-    --------
-    scipy.ndimage.correlate1d
+    {see: scipy.ndimage.correlate1d}
     """
     found = _line(weights)
     step = Step(found, _axis(x, axis), integer_of("origin", origin))
@@ -112,11 +103,14 @@ def convolve1d(
     *,
     out: Array | None = None,
 ) -> Any:
-    """Correlate along an axis with the weights in reversed order; parameters are `correlate1d`'s.
+    """Correlate along an axis with the weights in reversed order.
 
-    See Also
-    --------
-    scipy.ndimage.convolve1d
+    {parameters: filtered}
+    {weights of a line}
+    {border}
+    {origin}
+    {filtered result}
+    {see: scipy.ndimage.convolve1d}
     """
     found = _line(weights)
     moved = -integer_of("origin", origin) - (len(found) % 2 == 0)
@@ -135,28 +129,19 @@ def gaussian_filter(
 ) -> Any:
     """Smooth with samples of a Gaussian along each axis.
 
-    Parameters
-    ----------
-    {filtered}
+    {parameters: filtered}
     sigma : float or tuple of float
         Standard deviation in elements, along all axes or each; 0 leaves an axis as it is.
     {border}
     truncate : float
         The filter ends this many standard deviations from its middle.
     {filtered result}
-
-    See Also
-    --------
-    scipy.ndimage.gaussian_filter
+    {see: scipy.ndimage.gaussian_filter}
 
     References
     ----------
     R. C. Gonzalez and R. E. Woods, "Digital Image Processing", 4th edition, 2018, section 3.5.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.stencil import gaussian_filter
+    {examples}
     >>> round(float(gaussian_filter(np.array([0.0, 0, 1, 0, 0]), 0.5)[2]), 4)
     0.7866
     """
@@ -182,19 +167,13 @@ def uniform_filter(
 ) -> Any:
     """Take the mean of the box around each element.
 
-    Parameters
-    ----------
-    {filtered}
+    {parameters: filtered}
     size : int or tuple of int
         Extent of the box along all axes, or along each.
     {border}
-    origin : int or tuple of int
-        How far the middle of the box is moved.
+    {origins: box}
     {filtered result}
-
-    See Also
-    --------
-    scipy.ndimage.uniform_filter
+    {see: scipy.ndimage.uniform_filter}
     """
     check_array("x", x, kinds="iuf", halves=True)
     sizes = [integer_of("size", n) for n in per_axis("size", size, x.ndim)]
@@ -220,17 +199,11 @@ def sobel(
 ) -> Any:
     """Derive along an axis, and smooth with 1, 2, 1 along the others.
 
-    Parameters
-    ----------
-    {filtered}
-    axis : int
-        Along which it is derived.
+    {parameters: filtered}
+    {derived axis}
     {border}
     {filtered result}
-
-    See Also
-    --------
-    scipy.ndimage.sobel
+    {see: scipy.ndimage.sobel}
     """
     return _derived(x, axis, (1.0, 2.0, 1.0), border_of(mode, cval), out)
 
@@ -244,11 +217,13 @@ def prewitt(
     *,
     out: Array | None = None,
 ) -> Any:
-    """Derive along an axis, and smooth with 1, 1, 1 along the others; parameters are `sobel`'s.
+    """Derive along an axis, and smooth with 1, 1, 1 along the others.
 
-    See Also
-    --------
-    scipy.ndimage.prewitt
+    {parameters: filtered}
+    {derived axis}
+    {border}
+    {filtered result}
+    {see: scipy.ndimage.prewitt}
     """
     return _derived(x, axis, (1.0, 1.0, 1.0), border_of(mode, cval), out)
 
@@ -257,16 +232,11 @@ def prewitt(
 def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Array | None = None) -> Any:
     """Add up the second differences along each axis.
 
-    Parameters
-    ----------
-    {filtered}
+    {parameters: filtered}
         One to three axes.
     {border}
     {filtered result}
-
-    See Also
-    --------
-    scipy.ndimage.laplace
+    {see: scipy.ndimage.laplace}
     """
     check_array("x", x, kinds="iuf", halves=True)
     star = np.zeros((3,) * x.ndim)
@@ -278,13 +248,7 @@ def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Array | 
 
 
 def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the samples of a Gaussian, which add up to 1.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where sigma or truncate is not a positive number, or their product is beyond 2**20.
-    """
+    """Return the samples of a Gaussian, which add up to 1."""
     if not (0 < sigma < np.inf and 0 < truncate < np.inf):
         raise ArgumentValueError(
             f"sigma is {sigma}, and truncate {truncate}",

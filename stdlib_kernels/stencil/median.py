@@ -44,9 +44,7 @@ def median_filter(
 ) -> Any:
     """Take the median of the box around each element.
 
-    Parameters
-    ----------
-    {filtered}
+    {parameters: filtered}
     size : int or tuple of int
         Extent of the box along all axes, or along each. Of an even number of elements it is the
         upper one of the two in the middle.
@@ -57,15 +55,8 @@ def median_filter(
     -----
     Of a box with a NaN the result is not defined. Work grows with the square of the number of
     elements of the box.
-
-    See Also
-    --------
-    scipy.ndimage.median_filter
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.stencil import median_filter
+    {see: scipy.ndimage.median_filter}
+    {examples}
     >>> median_filter(np.array([1, 9, 2, 3, 8]), 3).tolist()
     [1, 2, 3, 3, 8]
     """

@@ -13,12 +13,39 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
-from stdlib_kernels import compact, elementwise, histogram, imaging, linalg, reduce, rows, scan
+from stdlib_kernels import (
+    compact,
+    elementwise,
+    histogram,
+    imaging,
+    linalg,
+    movement,
+    random,
+    reduce,
+    rows,
+    scan,
+    sort,
+    stencil,
+)
 
+FAMILIES = (
+    *(compact, elementwise, histogram, imaging, linalg, movement),
+    *(random, reduce, rows, scan, sort, stencil),
+)
 FUNCTIONS = {
     f"{family.__name__}.{name}": getattr(family, name)
-    for family in (compact, elementwise, histogram, imaging, linalg, reduce, rows, scan)
+    for family in FAMILIES
     for name in family.__all__
+}
+METHODS = {
+    f"Generator.{name}": method
+    for name, method in inspect.getmembers(random.Generator, inspect.isfunction)
+    if not name.startswith("_") and name != "take"
+}
+#: Those whose docstrings give no result, or no error.
+SPARE = {
+    "Returns": ("Generator", "State", "shuffle"),
+    "Raises": ("Generator", "State", "default_rng"),
 }
 
 
@@ -53,19 +80,37 @@ def tensor(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_help_says_everything(name):
-    function = FUNCTIONS[name]
-    text = inspect.getdoc(function)
-    for title in ("Parameters", "Returns", "Raises", "Examples"):
-        assert f"\n{title}\n" + "-" * len(title) in text
+def words_of(text: str) -> set[str]:
+    """Return the parameters, or attributes, that a docstring describes."""
     documented = set()
-    for line in text.split("\nReturns\n")[0].splitlines():
+    for line in re.split(r"\n(?:Returns|Raises)\n", text)[0].splitlines():
         if found := re.match(r"([\w, *]+) : ", line):
             documented |= set(found[1].replace("*", "").split(", "))
-    assert documented == set(inspect.signature(function).parameters)
+    return documented
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *METHODS])
+def test_help_says_everything(name):
+    function = (FUNCTIONS | METHODS)[name]
+    text = inspect.getdoc(function)
+    short = name.rpartition(".")[2]
+    for title in ("Returns", "Raises"):
+        if short not in SPARE[title]:
+            assert f"\n\n{title}\n" + "-" * len(title) in text
+    title = "Attributes" if short == "State" else "Parameters"
+    assert f"\n\n{title}\n" + "-" * len(title) in text
+    before = text.split("\nSee Also\n")[0]
+    assert words_of(before) == set(inspect.signature(function).parameters) - {"self"}
     assert not re.search(r"^\s*\{.*\}$", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in FUNCTIONS if not re.search("stencil|random", name)]
+)
+def test_help_has_an_example(name):
+    text = inspect.getdoc(FUNCTIONS[name])
+    assert re.search(r"\n\nExamples\n--------\n>>> .*\n>>> ", text)
 
 
 def test_arrays_of_another_library_give_arrays_of_it(tensor):
