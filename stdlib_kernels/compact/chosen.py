@@ -16,6 +16,8 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array, allocate, is_on_host
+from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.repeating import launch
 
 __all__ = ["begins_run", "choose", "is_not_zero", "is_zero"]
 
@@ -92,16 +94,26 @@ def choose(flags: Array, x: Array | None, is_chosen: Any, out: Array | None = No
 
     `flags` is what `is_chosen` looks at. `out` has room for all of them.
     """
-    n = flags.size
+    if flags.size:
+        found, total = _move(flags, x, is_chosen, out)
+        return found[: int(total[0])]
     dtype = np.dtype(np.int64) if x is None else x.dtype
+    return allocate(flags, (0,), dtype) if out is None else out
+
+
+@repeated_function
+def _move(flags: Array, x: Array | None, is_chosen: Any, out: Array | None) -> tuple[Array, Array]:
+    """Move what is chosen to the front of an array, and return that with its number."""
+    n, dtype = flags.size, np.dtype(np.int64) if x is None else x.dtype
     found = allocate(flags, (n,), dtype) if out is None else out
-    if not n:
-        return found
     block, items = (HOST_BLOCK, HOST_ITEMS) if is_on_host(flags) else (BLOCK, ITEMS)
     blocks = -(-n // (block * items))
     total = allocate(flags, (1,), np.dtype(np.int64))
     state = allocate(flags, (3 * blocks,), np.dtype(np.uint64), zero=True)
-    move_chosen[blocks, block](
+    launch(
+        move_chosen,
+        blocks,
+        block,
         flags,
         flags if x is None else x,
         found,
@@ -114,4 +126,4 @@ def choose(flags: Array, x: Array | None, is_chosen: Any, out: Array | None = No
         is_chosen=is_chosen,
         gives_places=x is None,
     )
-    return found[: int(total[0])]
+    return found, total

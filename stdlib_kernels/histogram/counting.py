@@ -15,6 +15,8 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import Array, allocate, is_on_host
+from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.repeating import launch, launch_over
 
 __all__ = ["between", "count_bins", "edges_array", "evenly", "itself"]
 
@@ -153,6 +155,7 @@ def between(v: Any, edges: Any, span: Any) -> Any:
     return low
 
 
+@repeated_function
 def count_bins(
     x: Array,
     x_edges: Array,
@@ -180,14 +183,15 @@ def count_bins(
     own = np.dtype(np.int32 if weights is None else np.float64)
     width = next((each for each in WIDTHS if bins <= each), bins)
     if width * own.itemsize > OWN_BYTES:
-        count_together.forall(x.size)(*arrays, *edges, counts, counter=counts.dtype.type, **how)
+        counter = counts.dtype.type
+        launch_over(count_together, (x.size,), *arrays, *edges, counts, counter=counter, **how)
         return counts
     chunk = max(MIN_CHUNK, 4 * width, -(-x.size // MAX_BLOCKS))
     block, copies = BLOCK, min(32, OWN_BYTES // (width * own.itemsize))
     if is_on_host(x):
         block, copies = 1, 1
-    count_apart[-(-x.size // chunk), block](
-        *arrays, *edges, counts, chunk,
+    launch(
+        count_apart, -(-x.size // chunk), block, *arrays, *edges, counts, chunk,
         width=width, copies=copies, block=block, items=ITEMS, counter=own.type, **how,
         nothing=number.type(-1 if number.kind == "i" else np.nan),
     )  # fmt: skip
