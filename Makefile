@@ -142,8 +142,12 @@ faults: $(VENV)/.stamp ## the cache, damaged, killed and hindered: the long form
 	@KERNELDSL_FAULTS=20 $(BIN)/python -m pytest -q --timeout=0 tests/cache
 
 .PHONY: notebooks
-notebooks: $(VENV)/.stamp ## execute the notebooks
+notebooks: $(VENV)/.stamp ## execute the notebooks and compare what they show with what is stored
 	@$(BIN)/python -m pytest -q tests/notebooks
+
+.PHONY: store-notebooks
+store-notebooks: $(VENV)/.stamp ## execute the notebooks and store their outputs (NOTEBOOKS="03 05" for some)
+	@$(BIN)/python -m tests.notebooks.store $(NOTEBOOKS)
 
 .PHONY: bench
 bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/results/

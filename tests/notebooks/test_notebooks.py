@@ -1,89 +1,153 @@
-"""Every notebook runs from top to bottom, and is stored without outputs."""
+"""Every notebook runs from top to bottom, and shows what is stored in it."""
 
 from __future__ import annotations
 
-import os
-import sys
+import copy
+import json
+import re
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-TIMEOUT_S = 300
+from tests.notebooks.comparison import code_cells, differences, png_of, text_of
+from tests.notebooks.execution import NOTEBOOKS, ROOT, execute, stored_form
+from tests.support.extent import full_beyond
 
 nbformat = pytest.importorskip("nbformat", reason="the notebook extra is not installed")
-nbclient = pytest.importorskip("nbclient", reason="the notebook extra is not installed")
+pytest.importorskip("nbclient", reason="the notebook extra is not installed")
 pytest.importorskip("ipykernel", reason="the notebook extra is not installed")
 
-
-@pytest.fixture
-def this_python(tmp_path, monkeypatch):
-    """Make "python3" mean the interpreter of the tests, with the checkout on its path."""
-    import json
-
-    spec = tmp_path / "kernels" / "python3"
-    spec.mkdir(parents=True)
-    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    (spec / "kernel.json").write_text(
-        json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"})
-    )
-    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    path = os.environ.get("PYTHONPATH")
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{path}" if path else str(ROOT))
+COURSE = [
+    "01-first-kernel",
+    "08-from-threads-to-tiles",
+]
+#: Of a quick run.
+QUICK = {"01-first-kernel"}
+#: Of the whole folder, so that a clone stays small.
+MAX_BYTES = 2_500_000
+MAX_PICTURE_BYTES = 300_000
 
 
-def run(path: Path) -> Any:
-    notebook = nbformat.read(path, as_version=4)
-    client = nbclient.NotebookClient(
-        notebook, timeout=TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": ROOT}}
-    )
-    return client.execute()
+@cache
+def stored(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
 
 
-def output_of(notebook: Any, source: str) -> str:
-    """Text that the cell with this source in it printed or showed."""
-    (cell,) = [c for c in notebook.cells if c.cell_type == "code" and source in c.source]
-    texts = [o.get("text") or o.get("data", {}).get("text/plain", "") for o in cell.outputs]
-    return "".join(texts)
+def shown(name: str, source: str) -> str:
+    """Text that the cell with this source in it shows."""
+    notebook = stored(ROOT / "notebooks" / f"{name}.ipynb")
+    (cell,) = [each for each in code_cells(notebook) if source in each.source]
+    return text_of(cell)
 
 
-def test_each_notebook_is_executed_below():
-    assert [path.stem for path in NOTEBOOKS] == [
-        "01-first-kernel",
-        "02-from-threads-to-tiles",
-    ]
+def test_the_course_has_these_notebooks():
+    assert [path.stem for path in NOTEBOOKS] == COURSE
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_is_stored_without_outputs(path):
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert code
-    assert all(cell.execution_count is None and not cell.outputs for cell in code)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "path",
+    full_beyond(NOTEBOOKS, [path for path in NOTEBOOKS if path.stem in QUICK]),
+    ids=lambda path: path.stem,
+)
+def test_shows_what_is_stored(path):
+    assert not differences(stored(path), stored_form(execute(path)))
 
 
-def test_first_kernel(this_python):
-    notebook = run(ROOT / "notebooks" / "01-first-kernel.ipynb")
-    ptx = output_of(notebook, "axpy.ptx(")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+class TestStored:
+    def test_was_executed_from_top_to_bottom(self, path):
+        notebook = stored(path)
+        nbformat.validate(notebook)
+        counts = [cell.execution_count for cell in code_cells(notebook)]
+        assert counts == [*range(1, len(counts) + 1)]
+        kinds = {output.output_type for cell in code_cells(notebook) for output in cell.outputs}
+        assert "error" not in kinds
+        assert kinds
+
+    def test_is_written_as_it_is_stored_again(self, path):
+        text = path.read_text(encoding="utf-8")
+        again = stored_form(copy.deepcopy(stored(path)))
+        assert nbformat.writes(again) + "\n" == text
+
+    def test_names_no_place_of_a_machine(self, path):
+        text = path.read_text(encoding="utf-8")
+        assert not re.findall(r'(?:/tmp|/home|/root|/usr|/work|/var|/opt)/[^\s"\\]*', text)
+        assert not re.findall(r"ipykernel_\w+|site-packages|0x[0-9a-f]{9,}", text)
+        assert set(json.loads(text)["metadata"]) == {"kernelspec", "language_info"}
+
+    def test_every_picture_has_a_caption(self, path):
+        cells = stored(path).cells
+        captions = []
+        for cell, following in pairwise([*cells, nbformat.v4.new_markdown_cell()]):
+            if cell.cell_type == "code" and png_of(cell):
+                captions.append(re.match(r"\*\*Figure (\d+)\.\*\* \S", following.source))
+        assert all(captions)
+        assert [int(each[1]) for each in captions] == [*range(1, len(captions) + 1)]
+
+    def test_asks_and_answers(self, path):
+        prose = "\n".join(c.source for c in stored(path).cells if c.cell_type == "markdown")
+        assert re.search("^## Questions$|^## Exercises$", prose, re.MULTILINE)
+        assert prose.count("<details>") == prose.count("</details>") >= 2
+
+    def test_is_small(self, path):
+        pictures = [png for cell in code_cells(stored(path)) for png in png_of(cell)]
+        assert max(map(len, pictures), default=0) <= MAX_PICTURE_BYTES
+
+
+def test_the_folder_is_small():
+    assert sum(path.stat().st_size for path in NOTEBOOKS) <= MAX_BYTES
+
+
+class TestDifferences:
+    """The comparison finds what it is there to find."""
+
+    def notebook(self) -> Any:
+        return copy.deepcopy(stored(NOTEBOOKS[0]))
+
+    def test_none_from_itself(self):
+        assert not differences(self.notebook(), self.notebook())
+
+    def test_another_text(self):
+        other = self.notebook()
+        (cell,) = [each for each in code_cells(other) if "axpy.ptx(" in each.source]
+        cell.outputs[0].text += "one line more"
+        assert [each.split()[0] for each in differences(self.notebook(), other)] == [cell.id]
+
+    def test_a_text_of_a_cell_that_varies(self):
+        other = self.notebook()
+        (cell,) = [c for c in code_cells(other) if c.metadata.get("tags") == ["varies"]][:1]
+        cell.outputs[0].data["text/html"] = "another time"
+        assert not differences(self.notebook(), other)
+
+    def test_an_output_that_is_gone(self):
+        other = self.notebook()
+        cell = next(c for c in code_cells(other) if c.metadata.get("tags") == ["varies"])
+        cell.outputs.clear()
+        (found,) = differences(self.notebook(), other)
+        assert found.startswith(f"{cell.id} shows []")
+
+
+def test_first_kernel():
+    name = "01-first-kernel"
+    ptx = shown(name, "axpy.ptx(")
     assert ".target sm_90" in ptx
     assert ".visible .entry axpy" in ptx
-    source = output_of(notebook, "reverse_blocks.cpu_source(")
-    assert source.count("for ") >= 2
-    assert "a launch on" in output_of(notebook, ".time(")
-    refusal = output_of(notebook, "half_a_barrier[1, 128]")
+    assert shown(name, "reverse_blocks.cpu_source(").count("for ") >= 2
+    assert "a launch" in shown(name, ".time(")
+    refusal = shown(name, "half_a_barrier[1, 128]")
     assert "first_half" in refusal
     assert "kd.syncthreads()" in refusal
-    assert "'out'" in output_of(notebook, "[0.0] * out.size")
+    assert "'out'" in shown(name, "[0.0] * out.size")
 
 
-def test_from_threads_to_tiles(this_python):
-    notebook = run(ROOT / "notebooks" / "02-from-threads-to-tiles.ipynb")
+def test_from_threads_to_tiles():
+    name = "08-from-threads-to-tiles"
     for kernel in ("by_threads", "by_groups", "by_tiles"):
-        assert output_of(notebook, f"{kernel}[len(x)") == "as NumPy's\n"
-    ptx = output_of(notebook, "by_tiles.ptx(")
+        assert shown(name, f"{kernel}[len(x)") == "as NumPy's\n"
+    ptx = shown(name, "by_tiles.ptx(")
     assert "ld.global.v4.b32" in ptx
     assert "st.global.v4.b32" in ptx
