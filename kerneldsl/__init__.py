@@ -251,6 +251,12 @@ if TYPE_CHECKING:
     from kerneldsl.placement.scores import Score as Score
     from kerneldsl.planner.plan import LaunchPlan as LaunchPlan, PlanAlternative as PlanAlternative
     from kerneldsl.planner.space import Space as Space
+    from kerneldsl.profiling.activities import Activity as Activity
+    from kerneldsl.profiling.profile import Profile as Profile, profile as profile
+    from kerneldsl.profiling.summary import (
+        ProfileSummary as ProfileSummary,
+        SummaryRow as SummaryRow,
+    )
     from kerneldsl.statistics.collect import reset_stats as reset_stats, stats as stats
     from kerneldsl.statistics.values import (
         DeviceStatistics as DeviceStatistics,
@@ -371,6 +377,9 @@ _MODULES = {
     "kerneldsl.placement.scores": "Score",
     "kerneldsl.planner.plan": "LaunchPlan PlanAlternative",
     "kerneldsl.planner.space": "Space",
+    "kerneldsl.profiling.activities": "Activity",
+    "kerneldsl.profiling.profile": "Profile profile",
+    "kerneldsl.profiling.summary": "ProfileSummary SummaryRow",
     "kerneldsl.statistics.collect": "reset_stats stats",
     "kerneldsl.statistics.values": "DeviceStatistics KernelStatistics Statistics",
     "kerneldsl.streams.events": "Event",

@@ -17,6 +17,7 @@ from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.observed import Observable, observed
 from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ class LaunchConfig:
     share: HostShare | None = None
 
 
-class Executable(ABC):
+class Executable(Observable, ABC):
     """Compiled code on a device, ready to be launched."""
 
     artifact: Artifact
@@ -250,6 +251,7 @@ class Executable(ABC):
         """Resources of the kernel where it is loaded; by default the artifact's."""
         return self.artifact.resources()
 
+    @observed("run")
     @abstractmethod
     def launch(self, config: LaunchConfig, parameters: Any) -> None:
         """Start the kernel.

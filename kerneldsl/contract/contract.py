@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.utilities.observed import Observable, observed
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Compiler", "Target"]
 
 
-class Compiler(ABC):
+class Compiler(Observable, ABC):
     """Makes the code of a target's kernels."""
 
     #: The target's name.
@@ -67,6 +68,7 @@ class Compiler(ABC):
         the first axis of the extent **must** be x.
         """
 
+    @observed("compilation")
     @abstractmethod
     def compile(self, specialization: Specialization) -> Artifact:
         """Compile without a device.
@@ -122,6 +124,7 @@ class Compiler(ABC):
         """
         return None
 
+    @observed("cache hit")
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
         """Make an artifact of what :meth:`dump` wrote, in another process or on another machine.
 

@@ -17,6 +17,7 @@ from kerneldsl.contract.limits import DeviceKind, DeviceLimits
 from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.observed import Observable, observed
 from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _SEED_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Device(Shown):
+class Device(Observable, Shown):
     """One device of a target, on which kernels run.
 
     An object of this very class says what a device is, and is compared by value. Targets make one
@@ -85,6 +86,7 @@ class Device(Shown):
     memory_type: ClassVar[MemoryType | None] = None
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         cls.__eq__ = object.__eq__  # type: ignore[method-assign]
         cls.__hash__ = object.__hash__  # type: ignore[method-assign]
 
@@ -148,6 +150,7 @@ class Device(Shown):
 
     # ----------------------------------------------------------------- kernels
 
+    @observed("load")
     def load(self, artifact: Artifact) -> Executable:
         """Put compiled code on the device."""
         raise NotImplementedError
@@ -160,6 +163,7 @@ class Device(Shown):
         """
         return None
 
+    @observed("wait")
     def synchronize(self) -> None:
         """Wait until everything started on the device has finished."""
         raise NotImplementedError
@@ -190,6 +194,7 @@ class Device(Shown):
         """
         return ()
 
+    @observed("host to device")
     def copy_from_host(
         self,
         destination: Location,
@@ -207,6 +212,7 @@ class Device(Shown):
         """
         raise NotImplementedError
 
+    @observed("device to host")
     def copy_to_host(
         self,
         destination: int,
@@ -222,12 +228,14 @@ class Device(Shown):
         """
         raise NotImplementedError
 
+    @observed("device to device")
     def copy_on_device(
         self, destination: Location, source: Location, nbytes: int, stream: Any = None
     ) -> None:
         """Copy within the device, in the stream's order."""
         raise NotImplementedError
 
+    @observed("fill")
     def fill(self, destination: Location, pattern: bytes, count: int, stream: Any = None) -> None:
         """Set memory to `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes.
 
@@ -243,6 +251,7 @@ class Device(Shown):
             self.copy_on_device(destination + done, destination, step, stream)
             done += step
 
+    @observed("pinned memory")
     def allocate_pinned(
         self, nbytes: int, *, is_mapped: bool, is_write_combined: bool
     ) -> SharedBuffer:
@@ -261,6 +270,7 @@ class Device(Shown):
         """
         raise NotImplementedError
 
+    @observed("managed memory")
     def allocate_managed(self, nbytes: int) -> SharedBuffer:
         """Allocate memory that host and device both reach, and that moves to where it is used.
 
@@ -279,6 +289,7 @@ class Device(Shown):
         """
         raise NotImplementedError
 
+    @observed("device to peer")
     def copy_to_peer(
         self, source: Location, peer: Device, destination: Location, nbytes: int, stream: Any = None
     ) -> None:

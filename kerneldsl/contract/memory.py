@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kerneldsl.contract.device import Device
 from kerneldsl.contract.locations import Location
+from kerneldsl.utilities.observed import Observable, observed
 
 __all__ = ["WHOLE_DEVICE", "Buffer", "PoolBackend", "SharedBuffer"]
 
@@ -50,7 +51,7 @@ class SharedBuffer(Buffer):
         """Give the memory back."""
 
 
-class PoolBackend(ABC):
+class PoolBackend(Observable, ABC):
     """Source of a pool's memory.
 
     The core calls one method at a time for each device, from any thread, but for `mark` and
@@ -61,6 +62,7 @@ class PoolBackend(ABC):
 
     device: Device
 
+    @observed("device memory")
     @abstractmethod
     def acquire(self, nbytes: int, stream: Any) -> tuple[Location, bool]:
         """Take memory that may be used by what is put into `stream` from now on.

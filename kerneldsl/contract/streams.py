@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.utilities.observed import Observable, observed
+
 if TYPE_CHECKING:
     from kerneldsl.contract.device import Device
 
@@ -80,7 +82,7 @@ class Recording:
         self.is_open = True
 
 
-class DeviceStream(ABC):
+class DeviceStream(Observable, ABC):
     """A queue of work: what is put into it runs in its order."""
 
     device: Device
@@ -101,6 +103,7 @@ class DeviceStream(ABC):
         released, which is never a part of a recording."""
         return self.handle
 
+    @observed("wait")
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until everything in the stream has finished; **must** raise what failed there."""
@@ -161,7 +164,7 @@ class DeviceStream(ABC):
         """Give the stream back once its work is done, without waiting; twice is harmless."""
 
 
-class DeviceEvent(ABC):
+class DeviceEvent(Observable, ABC):
     """A mark in a stream that can be waited for, and timed."""
 
     device: Device
@@ -173,6 +176,7 @@ class DeviceEvent(ABC):
     def record(self, stream: DeviceStream) -> None:
         """Put the mark into a stream; the one before, if any, is forgotten."""
 
+    @observed("wait")
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until the mark has been reached."""
@@ -190,13 +194,14 @@ class DeviceEvent(ABC):
         """Give the event back; twice is harmless."""
 
 
-class DeviceGraph(ABC):
+class DeviceGraph(Observable, ABC):
     """Work that was recorded, and runs as often as it is launched."""
 
     device: Device
     #: How many launches, copies and other steps it holds.
     node_count: int
 
+    @observed("graph")
     @abstractmethod
     def launch(self, stream: DeviceStream) -> None:
         """Put the whole recording into a stream."""

@@ -21,3 +21,11 @@ class LaunchTimer(ABC):
         **Must not** wait. Where it cannot be known any more (the device is lost) an implementation
         **must** return -1, after which it is not asked again.
         """
+
+    def begin_ns_since(self, earlier: LaunchTimer) -> int | None:
+        """Return the nanoseconds from the first mark of another timer of the device to this one's.
+
+        Both have been stopped, and `elapsed_ns` has answered. **May** return ``None``, which the
+        default does, where the device does not tell; **must not** wait or raise.
+        """
+        return None

@@ -41,6 +41,7 @@ from kerneldsl.statistics.launch_counters import launch_and_time
 from kerneldsl.streams import current, order
 from kerneldsl.streams.current import BaseStream, launch_stream, note_uses
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.observed import Observable, observed
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member
@@ -69,7 +70,7 @@ class Launchable(NamedTuple):
     config: LaunchConfig
 
 
-class Dispatcher:
+class Dispatcher(Observable):
     """Launches one kernel.
 
     Parameters
@@ -80,6 +81,8 @@ class Dispatcher:
 
     def __init__(self, states: KernelStates) -> None:
         self._states = states
+        #: What the kernel is called.
+        self.name = states.definition.function.__qualname__
         #: Finds the kernel's state for the captured constants as they are now.
         self.state = self._states.current
         #: What has been compiled so far, for captured constants of any value.
@@ -91,6 +94,7 @@ class Dispatcher:
 
     # ------------------------------------------------------------------ launching
 
+    @observed("launch")
     def launch(
         self, shape: LaunchShape, args: tuple[Any, ...], instead: Device | None = None
     ) -> None:

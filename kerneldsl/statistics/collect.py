@@ -6,6 +6,7 @@ Launches are counted by :mod:`~kerneldsl.statistics.launch_counters`; copies and
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kerneldsl.contract import Device
@@ -21,7 +22,14 @@ if TYPE_CHECKING:  # every launch imports this module, and few programs ask for 
         Statistics,
     )
 
-__all__ = ["Direction", "note_copy", "note_fallback", "reset_stats", "stats"]
+__all__ = [
+    "Direction",
+    "fallback_listeners",
+    "note_copy",
+    "note_fallback",
+    "reset_stats",
+    "stats",
+]
 
 #: Which way bytes go; a copy to a peer is counted at the device that it comes from.
 Direction: TypeAlias = Literal[
@@ -31,6 +39,8 @@ Direction: TypeAlias = Literal[
 _lock = ForkSafeLock()
 _copied: defaultdict[Device, Counter[str]] = defaultdict(Counter)
 _fallbacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
+#: What else is told of a fallback, with the device and the reason: a profile that is active.
+fallback_listeners: list[Callable[[str, str], None]] = []
 
 
 #: Copies that are not in the sums yet: to append is atomic, and costs less than a lock.
@@ -61,6 +71,8 @@ def note_fallback(device: str, reason: str) -> None:
     """Count a launch that was meant for a device and runs on the CPU."""
     with _lock:
         _fallbacks[device][reason] += 1
+    for listener in tuple(fallback_listeners):
+        listener(device, reason)
 
 
 def reset_stats() -> None:

@@ -99,6 +99,7 @@ def test_links_lead_somewhere(page):
         ROOT / "docs" / "command-line.md",
         ROOT / "docs" / "occupancy.md",
         ROOT / "docs" / "planning.md",
+        ROOT / "docs" / "profiling.md",
     ],
     ids=lambda p: p.name,
 )

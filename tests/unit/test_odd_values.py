@@ -34,6 +34,7 @@ from tests.support.odd_values import ODD
 _SECONDS = 120
 #: What only stores what it is given, and what means the process: the tests below look at those.
 _RECORDS = {
+    "Activity",
     "Backend",
     "Check",
     "DeviceInfo",
@@ -46,12 +47,14 @@ _RECORDS = {
     "MemoryStatistics",
     "PlanAlternative",
     "PoolStatistics",
+    "ProfileSummary",
     "RankedDevice",
     "Ranking",
     "Report",
     "Score",
     "SourceLocation",
     "Statistics",
+    "SummaryRow",
     "Timing",
     # Made by other calls; nobody else calls them.
     "BoundLaunch",
@@ -61,6 +64,7 @@ _RECORDS = {
     "Graph",
     "Kernel",
     "Launch",
+    "Profile",
 }
 
 

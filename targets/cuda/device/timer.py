@@ -87,6 +87,23 @@ class CudaTimer(LaunchTimer):
             return -1
         return int(1e6 * elapsed_ms)
 
+    def begin_ns_since(self, earlier: LaunchTimer) -> int | None:
+        if not isinstance(earlier, CudaTimer) or self._driver.watch.is_lost(self._index):
+            return None
+        driver, api = self._driver, self._driver.api
+        try:
+            with driver.current(self._index):
+                elapsed_ms = driver.call(
+                    api.cuEventElapsedTime,
+                    earlier._events[0],
+                    self._events[0],
+                    doing="read when a launch began",
+                )
+        except DriverError as error:  # the device is lost
+            driver.suppress(error, self._index)
+            return None
+        return int(1e6 * elapsed_ms)
+
 
 def start_timer(driver: Driver, index: int, stream: Any) -> CudaTimer | None:
     """Record the first event, or return ``None`` where that is not possible, as in a capture."""

@@ -1,0 +1,123 @@
+"""Activities: what a profile has recorded, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kerneldsl.profiling.spans import Span
+from kerneldsl.utilities.formatting import AsDict, format_duration
+
+__all__ = ["KINDS", "Activity", "covered_ns", "make_activity"]
+
+#: Kinds of activities, in the order in which tables and traces have them.
+KINDS: Final = (
+    "launch",
+    "copy",
+    "allocation",
+    "compilation",
+    "cache hit",
+    "load",
+    "wait",
+    "fallback",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity(AsDict):
+    """One thing that a profile has recorded. Times are ns since the profile began.
+
+    Parameters
+    ----------
+    kind : str
+        ``"launch"``, ``"copy"``, ``"allocation"``, ``"compilation"``, ``"cache hit"``, ``"load"``,
+        ``"wait"`` or ``"fallback"``.
+    name : str
+        The kernel, the direction of a copy, the memory that was allocated, or what was waited for.
+    device : str
+        Where, such as ``"cuda:0"``; of what is compiled the target and the architecture.
+    stream : str
+        ``"default"``, or the stream's handle; empty of what is in none.
+    thread : str
+        Name of the thread that did it.
+    thread_id : int
+        Its number.
+    depth : int
+        How many activities of its thread were around it.
+    begin_ns, host_ns : int
+        When it began, and how long the call took on the host.
+    device_begin_ns, device_ns : int or None
+        When it began on its device, and how long it took there; ``None`` where that is not known.
+        On a CPU it is the call that runs the kernel, or copies.
+    nbytes : int or None
+        Bytes that were copied or allocated.
+    detail : str
+        Why it fell back.
+    failure : str
+        Class of the exception that ended it; empty where none did.
+    """
+
+    kind: str
+    name: str
+    device: str
+    stream: str
+    thread: str
+    thread_id: int
+    depth: int
+    begin_ns: int
+    host_ns: int
+    device_begin_ns: int | None
+    device_ns: int | None
+    nbytes: int | None
+    detail: str
+    failure: str
+
+    def __str__(self) -> str:
+        where = f" on {self.device}" if self.device else ""
+        failed = f", ended by {self.failure}" if self.failure else ""
+        return f"{self.kind} {self.name}{where}: {format_duration(self.host_ns)}{failed}"
+
+
+def make_activity(span: Span, begin_ns: int) -> Activity:
+    """Make the activity of a span, for a profile that began at a time of the host's clock."""
+    device_begin = span.device_begin_ns
+    return Activity(
+        kind=span.kind,
+        name=span.name,
+        device="" if span.device is None else str(span.device),
+        stream="" if span.device is None or type(span.device) is str else _name(span.stream),
+        thread=span.thread_name,
+        thread_id=span.thread,
+        depth=span.depth,
+        begin_ns=span.begin_ns - begin_ns,
+        host_ns=span.end_ns - span.begin_ns,
+        device_begin_ns=None if device_begin is None else device_begin - begin_ns,
+        device_ns=span.device_ns,
+        nbytes=span.nbytes,
+        detail=span.detail,
+        failure=span.failure,
+    )
+
+
+def _name(stream: Any) -> str:
+    handle = getattr(stream, "handle", stream)
+    return f"{handle:#x}" if isinstance(handle, int) and handle > 1 else "default"
+
+
+def covered_ns(activities: Iterable[Activity]) -> int:
+    """Return the ns of the host's time in which at least one activity was going on.
+
+    Examples
+    --------
+    >>> def of(begin, end):
+    ...     fields = ("launch", "k", "cpu", "default", "main", 1, 0, begin, end - begin)
+    ...     return Activity(*fields, None, None, None, "", "")
+    >>> covered_ns([of(0, 10), of(5, 20), of(30, 31)])
+    21
+    """
+    covered = reached = 0
+    for begin, end in sorted((each.begin_ns, each.begin_ns + each.host_ns) for each in activities):
+        covered += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return covered

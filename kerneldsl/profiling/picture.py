@@ -1,0 +1,64 @@
+"""A picture of a profile: what was going on in each thread, and on each device, along time."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+
+from kerneldsl.errors import ToolMissingError
+from kerneldsl.profiling.activities import KINDS, Activity
+
+__all__ = ["write_picture"]
+
+#: Inches of a picture, and of each track.
+_WIDTH, _TRACK_HEIGHT, _MARGIN = 10.0, 0.45, 1.2
+
+
+def write_picture(path: str | os.PathLike[str], activities: Sequence[Activity]) -> None:
+    """Draw activities to a file, in the format of its ending.
+
+    Raises
+    ------
+    ToolMissingError
+        If matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
+    except ImportError as error:
+        raise ToolMissingError(
+            "a picture of a profile needs matplotlib, which is not installed",
+            remedy='pip install "kerneldsl[profile]", or write a trace: p.timeline("trace.json")',
+        ) from error
+    tracks = _tracks(activities)
+    figure = Figure(figsize=(_WIDTH, _MARGIN + _TRACK_HEIGHT * max(1, len(tracks))))
+    axes = figure.add_subplot()
+    colours = {kind: f"C{number}" for number, kind in enumerate(KINDS)}
+    for row, spans in enumerate(tracks.values()):
+        for kind in KINDS:
+            bars = [(begin / 1e6, took / 1e6) for begin, took, of in spans if of == kind]
+            if bars:
+                axes.broken_barh(bars, (row - 0.4, 0.8), color=colours[kind], linewidth=0)
+    axes.set_yticks(range(len(tracks)), list(tracks))
+    axes.invert_yaxis()
+    axes.set_xlabel("milliseconds since the profile began")
+    used = [kind for kind in KINDS if any(each.kind == kind for each in activities)]
+    if used:
+        handles = [Patch(color=colours[kind], label=kind) for kind in used]
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.savefig(path, bbox_inches="tight")
+
+
+def _tracks(activities: Sequence[Activity]) -> dict[str, list[tuple[int, int, str]]]:
+    """Return begin, length and kind of what is drawn in each track, outer activities first."""
+    tracks: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    for each in activities:
+        tracks[each.thread].append((each.begin_ns, each.host_ns, each.kind))
+    for each in activities:
+        if each.device_begin_ns is not None and each.device_ns is not None:
+            stream = "" if each.stream == "default" else f", {each.stream}"
+            tracks[f"{each.device}{stream}"].append(
+                (each.device_begin_ns, each.device_ns, each.kind)
+            )
+    return dict(tracks)

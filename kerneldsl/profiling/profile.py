@@ -1,0 +1,270 @@
+"""Profiles as programs hold them: ``with kd.profile() as p:``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ToolMissingError
+from kerneldsl.errors.values import safe_repr
+from kerneldsl.profiling.activities import Activity, covered_ns, make_activity
+from kerneldsl.profiling.ranges import NvtxRanges
+from kerneldsl.profiling.recorder import recorder
+from kerneldsl.profiling.spans import Span
+from kerneldsl.profiling.summary import ProfileSummary, summarize
+from kerneldsl.utilities.flags import read_flag
+from kerneldsl.utilities.formatting import format_count, format_duration
+from kerneldsl.utilities.process_owned import ProcessOwned
+from kerneldsl.utilities.tracebacks import shorten_errors, shorten_errors_of
+
+if TYPE_CHECKING:
+    from kerneldsl.profiling.work import Work
+
+__all__ = ["Profile", "profile"]
+
+#: Suffixes of pictures, which matplotlib writes.
+_PICTURES = (".pdf", ".png", ".svg")
+
+
+@shorten_errors_of("__enter__")
+class Profile(ProcessOwned):
+    """Record of what a program did within a block; made by :func:`profile`.
+
+    ``with kd.profile() as p:`` records the whole process: every thread, device and stream. Profiles
+    may be nested and overlap; each has what began while it was active. A profile is of one block:
+    make another one for the next. In a child that is forked within the block, nothing is recorded.
+
+    Within the block, launches go through Python, which costs some microseconds each that a repeated
+    launch does not cost otherwise.
+    """
+
+    __slots__ = ("_activities", "_end_ns", "_nvtx", "_spans", "_state", "begin_ns")
+
+    _internal = frozenset({"abandon", "begin_ns", "take"})
+    _send_instead = "Send p.activities, or what p.summary().to_dict() gives"
+
+    def __init__(self, *, nvtx: bool = False) -> None:
+        self._nvtx = NvtxRanges() if nvtx else None
+        self._spans: list[Span] = []
+        self._state: Literal["new", "active", "ended", "abandoned"] = "new"
+        self._activities: tuple[Activity, ...] | None = None
+        self.begin_ns = self._end_ns = 0
+
+    def __enter__(self) -> Self:
+        if self._state != "new":
+            raise ArgumentValueError(
+                f"this profile is {self._state}",
+                value=self,
+                limit="A profile records one block",
+                remedy="Make another one: with kd.profile() as p:",
+            )
+        self._state = "active"
+        recorder.add(self, self._nvtx)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._state == "active":
+            self._end_ns = time.perf_counter_ns()
+            recorder.remove(self)
+            self._state = "ended"
+
+    def take(self, span: Span) -> None:
+        """Take a span from the recorder."""
+        self._spans.append(span)
+
+    def abandon(self) -> None:
+        """End, in a forked child."""
+        self._end_ns = time.perf_counter_ns()
+        self._state = "abandoned"
+
+    # ------------------------------------------------------------------ what was recorded
+
+    @property
+    def wall_ns(self) -> int:
+        """Nanoseconds from the begin of the block to its end, or to now."""
+        if self._state == "new":
+            return 0
+        return (self._end_ns or time.perf_counter_ns()) - self.begin_ns
+
+    @property
+    def recorded_ns(self) -> int:
+        """Nanoseconds of these in which at least one activity was going on, in some thread."""
+        return covered_ns(self.activities)
+
+    @property
+    def activities(self) -> tuple[Activity, ...]:
+        """Activities that have ended so far, in the order in which they began.
+
+        Once the block has ended, this waits for what devices have still to do of it.
+        """
+        if self._activities is not None:
+            return self._activities
+        spans = self._timed_spans()
+        found = tuple(make_activity(each, self.begin_ns) for each in spans)
+        if self._state == "ended":
+            self._activities = found
+        return found
+
+    def _timed_spans(self) -> list[Span]:
+        if self._state == "ended":
+            recorder.wait_for_times()
+        else:
+            recorder.read_times()
+        # By depth too: the clock may give two the same time.
+        return sorted(self._spans, key=lambda span: (span.begin_ns, span.depth))
+
+    @shorten_errors
+    def summary(
+        self,
+        by: Literal["host", "device"] = "host",
+        *,
+        streams: bool = False,
+        work: bool = True,
+    ) -> ProfileSummary:
+        """Add up what was recorded, what took longest first.
+
+        Parameters
+        ----------
+        by : {"host", "device"}
+            Whose time is added up: that of the calls on the host, or that of the devices.
+        streams : bool, optional
+            Whether each stream has rows of its own.
+        work : bool, optional
+            Whether the bytes and the arithmetic of kernels are counted, which takes SymPy and up to
+            a second for each kind of launch, and the CPU's own speed is measured once, which takes
+            a second.
+
+        Returns
+        -------
+        ProfileSummary
+
+        Raises
+        ------
+        ArgumentValueError
+            If `by` is something else.
+        """
+        if not isinstance(by, str) or by not in ("host", "device"):
+            raise ArgumentValueError(
+                f"by is {safe_repr(by)}", value=by, limit='It must be "host" or "device"'
+            )
+        with_streams, with_work = read_flag("streams", streams), read_flag("work", work)
+        activities = self.activities
+        works: Sequence[Work | None] = ()
+        if with_work:
+            from kerneldsl.profiling.work import work_of
+
+            spans = self._timed_spans()[: len(activities)]
+            with recorder.muted():
+                works = work_of([span.code for span in spans])
+        return summarize(
+            activities,
+            works,
+            wall_ns=self.wall_ns,
+            by=by,
+            with_streams=with_streams,
+        )
+
+    @shorten_errors
+    def to_dataframe(self) -> Any:
+        """Return the activities as a pandas DataFrame, a row each.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Its columns are the fields of :class:`Activity`.
+
+        Raises
+        ------
+        ToolMissingError
+            If pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ToolMissingError(
+                "a data frame needs pandas, which is not installed",
+                remedy='pip install "kerneldsl[profile]", or read p.activities',
+            ) from error
+        rows = [each.to_dict() for each in self.activities]
+        return pandas.DataFrame(rows, columns=[*Activity.__dataclass_fields__])
+
+    @shorten_errors
+    def timeline(self, path: str | os.PathLike[str]) -> None:
+        """Write when what was going on: a trace, or a picture.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; one that is there is overwritten. ``.json`` is a trace that Perfetto
+            (https://ui.perfetto.dev) and Chrome's ``about:tracing`` open; ``.png``, ``.svg`` and
+            ``.pdf`` are pictures, which matplotlib draws.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the file has another ending.
+        ToolMissingError
+            If it is a picture, and matplotlib is not installed.
+        """
+        try:
+            text = os.fsdecode(path)
+        except TypeError as error:
+            raise ArgumentTypeError(
+                f"path is {safe_repr(path)}", value=path, limit="It must be a str or a path"
+            ) from error
+        ending = os.path.splitext(text)[1].lower()
+        if ending == ".json":
+            from kerneldsl.profiling.trace import write_trace
+
+            write_trace(text, self.activities)
+        elif ending in _PICTURES:
+            from kerneldsl.profiling.picture import write_picture
+
+            write_picture(text, self.activities)
+        else:
+            raise ArgumentValueError(
+                f"the timeline was to be written to {safe_repr(text)}",
+                value=text,
+                limit=f"A trace ends in .json, a picture in {', '.join(_PICTURES)}",
+            )
+
+    def __repr__(self) -> str:
+        if self._state == "new":
+            return "<Profile that has not begun>"
+        count = format_count(len(self._spans), "activity", "activities")
+        return f"<Profile, {self._state}: {count} in {format_duration(self.wall_ns)}>"
+
+
+def profile(*, nvtx: bool = False) -> Profile:
+    """Record launches, copies, allocations, compilations and waits within a ``with`` block.
+
+    Parameters
+    ----------
+    nvtx : bool, optional
+        Whether what is recorded is also marked with NVTX ranges, which Nsight Systems shows.
+
+    Returns
+    -------
+    Profile
+        To be entered: ``with kd.profile() as p:``.
+
+    Raises
+    ------
+    ToolMissingError
+        If `nvtx` is wanted and the package is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def double(x):
+    ...     x[kd.grid(1)] *= 2
+    >>> with kd.use("cpu"), kd.profile() as p:
+    ...     double.forall(1000)(np.ones(1000))
+    >>> [each.name for each in p.activities if each.kind == "launch"]
+    ['double']
+    """
+    return Profile(nvtx=read_flag("nvtx", nvtx))

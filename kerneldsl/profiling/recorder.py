@@ -1,0 +1,298 @@
+"""The recorder of the process: takes spans of marked calls while a profile is active.
+
+There is one, whatever profiles are active: it hands each span to those that had begun by then.
+Launches go through Python meanwhile, since native code calls no marked method. A thread has a stack
+of open spans, so that a span knows how many are around it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from types import FunctionType
+from typing import Any, Protocol
+
+from kerneldsl.contract import Device, Executable
+from kerneldsl.contract.abi import SlotParameters
+from kerneldsl.errors import KernelError
+from kerneldsl.profiling.calls import MERGED, SPAN_OF, TIMED_ON_DEVICE
+from kerneldsl.profiling.ranges import NvtxRanges
+from kerneldsl.profiling.spans import LaunchedCode, Span
+from kerneldsl.statistics.collect import fallback_listeners
+from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.observed import observe, stop_observing
+
+__all__ = ["Sink", "recorder"]
+
+#: Spans whose time on the device is not read yet; beyond so many, those that are done are read.
+_MAX_PENDING = 1024
+
+
+class Sink(Protocol):
+    """A profile, as the recorder sees it."""
+
+    begin_ns: int
+
+    def take(self, span: Span) -> None:
+        """Take a span that has ended."""
+
+    def abandon(self) -> None:
+        """End, since this process is a forked child."""
+
+
+class _OpenSpans(threading.local):
+    """Open spans of a thread, outermost first; and whether it records nothing."""
+
+    def __init__(self) -> None:
+        self.stack: list[Span] = []
+        self.is_muted = False
+
+
+class Recorder:
+    """Takes spans, and hands them to the active profiles."""
+
+    def __init__(self) -> None:
+        self._sinks: tuple[Sink, ...] = ()
+        self._open = _OpenSpans()
+        self._lock = ForkSafeLock()
+        self._resources: ExitStack | None = None
+        self._codes: dict[tuple[int, int, bytes], LaunchedCode] = {}
+        #: Of each device the first timer that it started, and when that was.
+        self._first_timers: dict[Device, tuple[Any, int]] = {}
+        self._pending: deque[Span] = deque()
+        self._ranges: NvtxRanges | None = None
+
+    # ------------------------------------------------------------------ profiles
+
+    def add(self, sink: Sink, ranges: NvtxRanges | None) -> None:
+        """Let a profile begin."""
+        from kerneldsl.launch.native import machine
+
+        with self._lock:
+            if not self._sinks:
+                # Made now, which takes a tenth of a second, and not within the profile.
+                machine.install()
+                self._resources = ExitStack()
+                self._resources.enter_context(machine.suspended())
+                self._codes, self._first_timers = {}, {}
+                fallback_listeners.append(self._fall_back)
+                observe(self.wrap)
+            if ranges is not None:
+                self._ranges = ranges
+            self._sinks = (*self._sinks, sink)
+            sink.begin_ns = time.perf_counter_ns()
+
+    def remove(self, sink: Sink) -> None:
+        """Let a profile end."""
+        with self._lock:
+            if sink not in self._sinks:
+                return  # given up in a forked child
+            self._sinks = tuple(each for each in self._sinks if each is not sink)
+            if not self._sinks:
+                self._stop()
+
+    def _stop(self) -> None:
+        stop_observing()
+        fallback_listeners.remove(self._fall_back)
+        self._ranges, self._codes = None, {}
+        if self._resources is not None:
+            self._resources.close()
+            self._resources = None
+
+    def forget(self) -> None:
+        """Give up in a forked child: what it does belongs to no profile of its parent."""
+        sinks, self._sinks = self._sinks, ()
+        self._open = _OpenSpans()
+        self._pending.clear()
+        if sinks:
+            self._stop()
+        for sink in sinks:
+            sink.abandon()
+
+    def muted(self) -> _Muted:
+        """Return a context manager in which this thread's calls are not recorded."""
+        return _Muted(self._open)
+
+    # ------------------------------------------------------------------ spans
+
+    def wrap(self, mark: str, method: FunctionType) -> Callable[..., Any]:
+        """Make what takes the place of a marked method."""
+        if mark == "run":
+            return self._wrap_run(method)
+        make, is_timed = SPAN_OF[mark], mark in TIMED_ON_DEVICE
+
+        @functools.wraps(method)
+        def call(owner: Any, *args: Any, **named: Any) -> Any:
+            opened = self._open
+            if not self._sinks or opened.is_muted:
+                return method(owner, *args, **named)
+            stack = opened.stack
+            try:
+                span = make(owner, args, named)
+            except (AttributeError, TypeError):  # arguments that the method itself will refuse
+                return method(owner, *args, **named)
+            if stack and stack[-1].kind == span.kind and span.kind in MERGED:
+                return method(owner, *args, **named)
+            self._begin(span, stack)
+            try:
+                if is_timed:
+                    return self._on_device(span, lambda: method(owner, *args, **named))
+                return method(owner, *args, **named)
+            except BaseException as error:
+                span.failure = type(error).__name__
+                raise
+            finally:
+                self._end(span, stack)
+
+        return call
+
+    def _wrap_run(self, method: FunctionType) -> Callable[..., Any]:
+        """Make what takes the place of `Executable.launch`, whose span is the launch's own."""
+
+        @functools.wraps(method)
+        def run(executable: Executable, config: Any, parameters: Any) -> Any:
+            opened = self._open
+            if not self._sinks or opened.is_muted:
+                return method(executable, config, parameters)
+            stack = opened.stack
+            code = self._code(executable, config, parameters)
+            if stack and stack[-1].kind == "launch" and stack[-1].device is None:
+                span = stack[-1]
+                _fill_in(span, code)
+                return self._on_device(span, lambda: method(executable, config, parameters))
+            # By no launch of a program: a step of a graph, or a measurement of the tuner's.
+            span = Span("launch", code.specialization.unit.qualname)
+            _fill_in(span, code)
+            self._begin(span, stack)
+            try:
+                return self._on_device(span, lambda: method(executable, config, parameters))
+            except BaseException as error:
+                span.failure = type(error).__name__
+                raise
+            finally:
+                self._end(span, stack)
+
+        return run
+
+    def _code(self, executable: Executable, config: Any, parameters: Any) -> LaunchedCode:
+        flat = parameters.flat if type(parameters) is SlotParameters else parameters
+        specialization = executable.artifact.specialization
+        key = (id(specialization), id(config), flat)
+        found = self._codes.get(key)
+        if found is None:
+            made = LaunchedCode(specialization, config, flat, executable.device)
+            found = self._codes.setdefault(key, made)
+        return found
+
+    def _begin(self, span: Span, stack: list[Span]) -> None:
+        span.depth = len(stack)
+        stack.append(span)
+        if self._ranges is not None:
+            self._ranges.push(span)
+        span.begin_ns = time.perf_counter_ns()
+
+    def _end(self, span: Span, stack: list[Span]) -> None:
+        span.end_ns = time.perf_counter_ns()
+        if self._ranges is not None:
+            self._ranges.pop()
+        stack.pop()
+        thread = threading.current_thread()
+        span.thread, span.thread_name = thread.ident or 0, thread.name
+        for sink in self._sinks:
+            if sink.begin_ns <= span.begin_ns:
+                sink.take(span)
+
+    def _fall_back(self, device: str, reason: str) -> None:
+        if self._open.is_muted:
+            return
+        stack = self._open.stack
+        name = stack[-1].name if stack else "launch"
+        span = Span("fallback", name, device, detail=reason)
+        self._begin(span, stack)
+        self._end(span, stack)
+
+    # ------------------------------------------------------------------ times on devices
+
+    def _on_device(self, span: Span, start: Callable[[], Any]) -> Any:
+        """Make a call that puts work on the span's device, and have the device time it."""
+        device = span.device
+        if device.is_synchronous:
+            span.device_begin_ns = began = time.perf_counter_ns()
+            try:
+                return start()
+            finally:
+                span.device_ns = time.perf_counter_ns() - began
+        timer = device.start_timer(span.stream)
+        if timer is not None and device not in self._first_timers:
+            self._first_timers[device] = (timer, time.perf_counter_ns())
+        result = start()
+        if timer is not None:
+            timer.stop()
+            span.timer = timer
+            self._pending.append(span)
+            if len(self._pending) > _MAX_PENDING:
+                self.read_times()
+        return result
+
+    def read_times(self) -> None:
+        """Read the times of what devices have done, as far as they have come."""
+        for _ in range(len(self._pending)):
+            try:
+                span = self._pending.popleft()
+            except IndexError:  # another thread reads, too
+                return
+            if not self._read_time(span):
+                self._pending.append(span)
+
+    def _read_time(self, span: Span) -> bool:
+        timer = span.timer
+        elapsed = None if timer is None else timer.elapsed_ns()
+        if timer is None or elapsed is None:
+            return timer is None
+        if elapsed >= 0:
+            span.device_ns = elapsed
+            first, at_ns = self._first_timers.get(span.device, (None, 0))
+            since = None if first is None else timer.begin_ns_since(first)
+            span.device_begin_ns = None if since is None else at_ns + since
+        span.timer = None
+        return True
+
+    def wait_for_times(self) -> None:
+        """Wait for the devices whose times are not read yet, and read them."""
+        self.read_times()
+        with self.muted():
+            for device in dict.fromkeys(span.device for span in tuple(self._pending)):
+                # What has failed there is raised where the program waits; its time stays unknown.
+                with suppress(KernelError):
+                    device.synchronize()
+        self.read_times()
+
+
+class _Muted:
+    """A block in which a thread's calls are not recorded."""
+
+    def __init__(self, opened: _OpenSpans) -> None:
+        self._opened = opened
+        self._was_muted = False
+
+    def __enter__(self) -> None:
+        self._was_muted, self._opened.is_muted = self._opened.is_muted, True
+
+    def __exit__(self, *exc: object) -> None:
+        self._opened.is_muted = self._was_muted
+
+
+def _fill_in(span: Span, code: LaunchedCode) -> None:
+    span.code, span.device, span.stream = code, code.device, code.config.stream
+
+
+#: The one of the process.
+recorder = Recorder()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=recorder.forget)

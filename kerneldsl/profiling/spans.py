@@ -1,0 +1,119 @@
+"""Spans: what the recorder writes down of a call while it runs, as cheaply as it can.
+
+Names are made later, of the objects that stand here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import Device, LaunchConfig, LaunchTimer, Specialization
+
+__all__ = ["LaunchedCode", "Span"]
+
+
+class LaunchedCode:
+    """Code that a launch started: enough to count its work later, and none of its arrays.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        The kernel and its arguments' types.
+    config : LaunchConfig
+        Grid, block and extent.
+    parameters : bytes
+        The parameter buffer.
+    device : Device
+        Where it ran.
+    """
+
+    __slots__ = ("config", "device", "parameters", "specialization")
+
+    def __init__(
+        self,
+        specialization: Specialization,
+        config: LaunchConfig,
+        parameters: bytes,
+        device: Device,
+    ) -> None:
+        self.specialization = specialization
+        self.config = config
+        self.parameters = parameters
+        self.device = device
+
+
+class Span:
+    """A call from its begin to its end, by the host's clock in ns.
+
+    Attributes
+    ----------
+    kind, name : str
+        As :class:`~kerneldsl.profiling.activities.Activity` has them.
+    device : Device or str or None
+        Where.
+    stream : object
+        What stands for the stream; ``None`` for the default one.
+    nbytes : int or None
+        Bytes that are moved or taken.
+    detail : str
+        What else is to be said.
+    depth : int
+        How many spans of its thread are around it.
+    thread, thread_name
+        Whose call it was.
+    begin_ns, end_ns : int
+        When; `end_ns` is 0 while it is open.
+    failure : str
+        Name of the class of the exception that ended it; empty where none did.
+    timer : LaunchTimer or None
+        Tells the time on the device, once it has come to the end.
+    device_begin_ns, device_ns : int or None
+        When it began on the device, by the host's clock, and how long it took there.
+    code : LaunchedCode or None
+        Of a launch, what was started.
+    """
+
+    __slots__ = (
+        "begin_ns",
+        "code",
+        "depth",
+        "detail",
+        "device",
+        "device_begin_ns",
+        "device_ns",
+        "end_ns",
+        "failure",
+        "kind",
+        "name",
+        "nbytes",
+        "stream",
+        "thread",
+        "thread_name",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        device: Any = None,
+        stream: Any = None,
+        nbytes: int | None = None,
+        detail: str = "",
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.device = device
+        self.stream = stream
+        self.nbytes = nbytes
+        self.detail = detail
+        self.depth = 0
+        self.thread = 0
+        self.thread_name = ""
+        self.begin_ns = self.end_ns = 0
+        self.failure = ""
+        self.timer: LaunchTimer | None = None
+        self.device_begin_ns: int | None = None
+        self.device_ns: int | None = None
+        self.code: LaunchedCode | None = None

@@ -1,0 +1,204 @@
+"""Summaries of profiles: calls, times, bytes and arithmetic of what was recorded, as a table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from kerneldsl.profiling.activities import Activity
+from kerneldsl.utilities.formatting import AsDict, AsTable, format_duration
+
+if TYPE_CHECKING:
+    from kerneldsl.profiling.work import Work
+
+__all__ = ["ProfileSummary", "SummaryRow", "summarize"]
+
+_Clock: TypeAlias = Literal["host", "device"]
+#: An activity with its work.
+_Worked: TypeAlias = "tuple[Activity, Work | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow(AsDict):
+    """Activities of one kind, name and device, added up.
+
+    Parameters
+    ----------
+    kind, name, device, stream : str
+        As :class:`Activity` has them; `stream` is empty where streams are taken together.
+    calls, failures : int
+        How many there were, and how many of them ended with an exception.
+    timed : int
+        Of how many the time is known: on the host of all.
+    total_ns, min_ns, average_ns, max_ns : float or None
+        Their times by the summary's clock; ``None`` where it knows none.
+    share : float or None
+        The total, of the profile's time from begin to end.
+    device_ns : int or None
+        Time on the device, of all of them; ``None`` where that of one is not known.
+    nbytes : float or None
+        Bytes that were copied or allocated, and of launches those that memory moves at least;
+        ``None`` where those of one are not known.
+    flops : float or None
+        Operations on floats, of launches.
+    bytes_per_s, flops_per_s : float or None
+        The same in a second of the device's time.
+    roof_share : float or None
+        Time that the device needs at least, of its time.
+    """
+
+    kind: str
+    name: str
+    device: str
+    stream: str
+    calls: int
+    failures: int
+    timed: int
+    total_ns: int | None
+    min_ns: int | None
+    average_ns: float | None
+    max_ns: int | None
+    share: float | None
+    device_ns: int | None
+    nbytes: float | None
+    flops: float | None
+    bytes_per_s: float | None
+    flops_per_s: float | None
+    roof_share: float | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ProfileSummary(AsTable, AsDict):
+    """Activities of a profile, added up. Made by :meth:`Profile.summary`.
+
+    Activities may be within others, as a copy is within the launch that needs it: a launch's time
+    on the host has that of the copy in it.
+
+    Parameters
+    ----------
+    by : {"host", "device"}
+        Whose time is added up.
+    wall_ns : int
+        Time from the profile's begin to its end.
+    rows : tuple of SummaryRow
+        What took longest first.
+    """
+
+    by: _Clock
+    wall_ns: int
+    rows: tuple[SummaryRow, ...]
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+        has_streams = any(row.stream for row in self.rows)
+        headers = ("kind", "name", "device", *(("stream",) if has_streams else ()))
+        headers += ("calls", "total", "min", "average", "max", "share")
+        headers += ("GB/s", "GFLOP/s", "of the roof")
+        return headers, [_cells(row, has_streams) for row in self.rows]
+
+    def _caption(self) -> str:
+        whose = "the host" if self.by == "host" else "the devices"
+        return f"Profile of {format_duration(self.wall_ns)}, by the time of {whose}"
+
+
+def _cells(row: SummaryRow, has_streams: bool) -> tuple[object, ...]:
+    times = (row.total_ns, row.min_ns, row.average_ns, row.max_ns)
+    return (
+        row.kind,
+        row.name,
+        row.device or None,
+        *((row.stream or None,) if has_streams else ()),
+        row.calls,
+        *(None if each is None else format_duration(each) for each in times),
+        _percent(row.share),
+        None if row.bytes_per_s is None else f"{row.bytes_per_s / 1e9:.3g}",
+        None if not row.flops_per_s else f"{row.flops_per_s / 1e9:.3g}",
+        _percent(row.roof_share),
+    )
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{100 * share:.3g} %"
+
+
+def summarize(
+    activities: Sequence[Activity],
+    works: Sequence[Work | None],
+    *,
+    wall_ns: int,
+    by: _Clock,
+    with_streams: bool,
+) -> ProfileSummary:
+    """Add up activities.
+
+    Parameters
+    ----------
+    activities : sequence of Activity
+        All of a profile.
+    works : sequence of Work or None
+        What is known of the work of each; empty where it was not asked for.
+    wall_ns : int
+        Time from the profile's begin to its end.
+    by : {"host", "device"}
+        Whose time is added up.
+    with_streams : bool
+        Whether each stream has rows of its own.
+    """
+    groups: defaultdict[tuple[str, ...], list[_Worked]] = defaultdict(list)
+    for activity, work in zip(activities, works or [None] * len(activities), strict=True):
+        stream = activity.stream if with_streams and activity.device else ""
+        groups[activity.kind, activity.name, activity.device, stream].append((activity, work))
+    rows = [_row(key, group, wall_ns, by) for key, group in groups.items()]
+    rows.sort(key=lambda row: (-(row.total_ns or 0), row.kind, row.name, row.device, row.stream))
+    return ProfileSummary(by, wall_ns, tuple(rows))
+
+
+def _row(key: tuple[str, ...], group: Sequence[_Worked], wall_ns: int, by: _Clock) -> SummaryRow:
+    activities = [activity for activity, _ in group]
+    device_times = [each.device_ns for each in activities]
+    of_host: Iterable[int | None] = (each.host_ns for each in activities)
+    times = [each for each in (of_host if by == "host" else device_times) if each is not None]
+    total = sum(times) if times else None
+    device_ns = _sum(device_times)
+    is_launch = key[0] == "launch"
+    works = [work for _, work in group]
+    nbytes = _sum([work and work.nbytes for work in works] if is_launch else _sizes(activities))
+    flops = _sum([work and work.flops for work in works]) if is_launch else None
+    floor = _sum([work and work.floor_ns for work in works]) if is_launch else None
+    is_moved = key[0] in ("launch", "copy")
+
+    def each_second(amount: Any) -> float | None:
+        return 1e9 * amount / device_ns if amount is not None and device_ns else None
+
+    kind, name, device, stream = key
+    return SummaryRow(
+        kind,
+        name,
+        device,
+        stream,
+        calls=len(group),
+        failures=sum(1 for each in activities if each.failure),
+        timed=len(times),
+        total_ns=None if total is None else int(total),
+        min_ns=min(times, default=None),
+        average_ns=None if total is None else total / len(times),
+        max_ns=max(times, default=None),
+        share=None if total is None or not wall_ns else total / wall_ns,
+        device_ns=None if device_ns is None else int(device_ns),
+        nbytes=nbytes,
+        flops=flops,
+        bytes_per_s=each_second(nbytes) if is_moved else None,
+        flops_per_s=each_second(flops),
+        roof_share=None if floor is None or not device_ns else floor / device_ns,
+    )
+
+
+def _sizes(activities: Iterable[Activity]) -> list[float | None]:
+    return [each.nbytes for each in activities]
+
+
+def _sum(numbers: Sequence[float | None]) -> float | None:
+    """Return the sum; ``None`` where a number is not known."""
+    known = [each for each in numbers if each is not None]
+    return sum(known) if len(known) == len(numbers) else None
