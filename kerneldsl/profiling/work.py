@@ -63,7 +63,7 @@ class _Array:
 def work_of(codes: Sequence[LaunchedCode | None]) -> list[Work | None]:
     """Return the work of each launch; ``None`` of what is none, or cannot be analyzed."""
     known: dict[tuple[Any, ...], Work | None] = {}
-    found = []
+    found: list[Work | None] = []
     for code in codes:
         if code is None:
             found.append(None)
