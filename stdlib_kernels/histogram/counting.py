@@ -28,7 +28,7 @@ WIDTHS = (256, 2048, 8192)
 MIN_CHUNK, MAX_BLOCKS = 1 << 14, 4096
 #: Threads of a block on a GPU, and elements that each loads before it counts them; on a host one
 #: goes over its part at the speed of its memory.
-BLOCK, ITEMS = 256, 8
+BLOCK, ITEMS = 256, 16
 
 
 @kd.kernel(wraparound=False)

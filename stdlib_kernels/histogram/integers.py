@@ -28,6 +28,8 @@ __all__ = ["bincount", "checked_weights"]
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 #: Of these, those of few values, none of them negative.
 _SHORT = ("bool", "uint8")
+#: As which a GPU counts faster than as int64: it has twice as many registers for them.
+_NARROW = np.dtype(np.int32)
 #: Counters at most.
 MAX_BINS = 1 << 31
 _NEGATIVE = np.iinfo(np.int64).max
@@ -76,7 +78,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
         )
     if x.dtype.name in _SHORT and x.size and weighted is None:
         # There are so few values that the largest one is found in the counts.
-        counts = count_bins(source, source, max(least, 256), itself, np.dtype(np.int64))
+        counts = count_bins(source, source, max(least, 256), itself, _NARROW)
         used = np.flatnonzero(finish(counts[:256], like=np.empty(0), out=None))[-1] + 1
         return finish(counts[: max(least, int(used))], like=x, out=None)
     bins = max(least, _largest(source) + 1)
@@ -90,7 +92,8 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     if not bins:
         counts = allocate(source, (0,), np.dtype(np.int64 if weights is None else np.float64))
     else:
-        counts = count_bins(source, source, bins, itself, np.dtype(np.int64), weights=weighted)
+        number = _NARROW if np.can_cast(x.dtype, _NARROW) else np.dtype(np.int64)
+        counts = count_bins(source, source, bins, itself, number, weights=weighted)
     return finish(counts, like=x, out=None)
 
 

@@ -65,13 +65,18 @@ def check_places(name: str, places: Array, like: Array) -> None:
 
 
 def check_range(name: str, flat: Array, n: int, mode: str) -> None:
-    """Refuse indices that are out of range, where that is asked for; `flat` is on a device."""
+    """Refuse indices that are out of range, where that is asked for; `flat` is on a device.
+
+    Where it is not, every index of an axis with elements does, and the host waits for nothing.
+    """
     if not flat.size:
         return
-    found = allocate(flat, (1,), np.dtype(np.int32), zero=True)
+    is_wrong = not n
     if mode == "raise" and n:
+        found = allocate(flat, (1,), np.dtype(np.int32), zero=True)
         find_wrong.forall(flat.size)(flat, n, found)
-    if not n or int(found[0]):
+        is_wrong = bool(found[0])
+    if is_wrong:
         raise ArgumentValueError(
             f"{name} has an index that is out of range",
             value=flat,
