@@ -60,8 +60,8 @@ class Profile(ProcessOwned):
                 limit="A profile records one block",
                 remedy="Make another one: with kd.profile() as p:",
             )
-        self._state = "active"
         recorder.add(self, self._nvtx)
+        self._state = "active"
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -24,7 +24,7 @@ from kerneldsl.profiling.calls import MERGED, SPAN_OF, TIMED_ON_DEVICE
 from kerneldsl.profiling.ranges import NvtxRanges
 from kerneldsl.profiling.spans import LaunchedCode, Span
 from kerneldsl.statistics.collect import fallback_listeners
-from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.locks import ForkSafeLock, no_fork
 from kerneldsl.utilities.observed import observe, stop_observing
 
 __all__ = ["Sink", "recorder"]
@@ -71,12 +71,15 @@ class Recorder:
 
     def add(self, sink: Sink, ranges: NvtxRanges | None) -> None:
         """Let a profile begin."""
-        from kerneldsl.launch.native import machine
+        with no_fork:  # a child would wait for the import for ever, and find LLVM half-way
+            # It declares what native code takes the place of.
+            import kerneldsl.kernels.kernel  # noqa: F401
+            from kerneldsl.launch.native import machine
 
+            # Made now, which takes a tenth of a second, and not within the profile.
+            machine.install()
         with self._lock:
             if not self._sinks:
-                # Made now, which takes a tenth of a second, and not within the profile.
-                machine.install()
                 self._resources = ExitStack()
                 self._resources.enter_context(machine.suspended())
                 self._codes, self._first_timers = {}, {}

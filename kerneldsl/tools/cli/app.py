@@ -21,9 +21,11 @@ from kerneldsl._version import __version__
 from kerneldsl.errors import FallbackWarning, KernelError
 from kerneldsl.placement.registry import command_names, command_summary, get_command
 from kerneldsl.tools.cli import health, machine, options
+from kerneldsl.tools.cli.bench import make_bench_app
 from kerneldsl.tools.cli.cache import make_cache_app
 from kerneldsl.tools.cli.explain import explain
 from kerneldsl.tools.cli.output import print_json
+from kerneldsl.tools.cli.profile import profile
 from kerneldsl.tools.cli.tune import make_tune_app
 from kerneldsl.tools.cli.warm import warm
 
@@ -122,8 +124,11 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
         app.command(command.__name__)(command)
     app.command("compile")(_compile)
     app.command("explain")(explain)
+    # What follows the script is the script's own.
+    app.command("profile", context_settings={"allow_interspersed_args": False})(profile)
     app.command("versions")(_versions)
     app.command("warm")(warm)
+    app.add_typer(make_bench_app(), name="bench")
     app.add_typer(make_cache_app(), name="cache")
     app.add_typer(make_tune_app(), name="tune")
     for name in command_names():

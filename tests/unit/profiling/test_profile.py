@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -399,3 +400,17 @@ def test_the_recorder_is_silent_while_it_is_muted() -> None:
             double.forall(64)(x)
         double.forall(64)(x)
     assert counted(p, "launch") == {"double": 1}
+
+
+def test_a_profile_may_begin_before_anything_else_is_used() -> None:
+    program = (
+        "import kerneldsl as kd\n"
+        "with kd.profile() as p:\n"
+        "    with kd.use('cpu'):\n"
+        "        kd.zeros(64)\n"
+        "print(sorted({each.kind for each in p.activities}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout == "['allocation', 'copy']\n", done.stderr

@@ -1,0 +1,121 @@
+"""``kerneldsl bench compare``: what has changed between two runs of a benchmark."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.tools.cli.options import JsonOption
+from kerneldsl.tools.cli.output import print_json, print_table
+from kerneldsl.tools.comparison.compare import Change, Comparison, compare_results
+from kerneldsl.utilities.formatting import format_count
+
+__all__ = ["make_bench_app"]
+
+_EXIT_WORSE = 1
+_BASES = {
+    "samples": "ranks of the samples",
+    "quartiles": "medians and quartiles",
+    "extremes": "extremes alone",
+    "other figures": "medians alone, against the other figures",
+}
+
+
+def make_bench_app() -> typer.Typer:
+    """Make the commands of ``kerneldsl bench``."""
+    app = typer.Typer(help="Results of benchmarks.", no_args_is_help=True)
+    app.callback()(_bench)
+    app.command("compare")(compare)
+    return app
+
+
+def _bench() -> None:
+    """Look at results of benchmarks."""
+
+
+def compare(
+    old: Annotated[Path, typer.Argument(help="What a benchmark wrote as JSON.")],
+    new: Annotated[Path, typer.Argument(help="What it wrote later.")],
+    rate: Annotated[
+        float,
+        typer.Option("--rate", help="How many of the changes may be by chance.", min=1e-9, max=0.5),
+    ] = 0.05,
+    least: Annotated[
+        float,
+        typer.Option("--least", help="A smaller change counts as none.", min=0.0, max=1.0),
+    ] = 0.01,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Show the figures that are the same, too.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find what has become worse between two runs, by statistics; the exit status is 1 then.
+
+    Samples are compared by their ranks, medians by their quartiles. Where medians alone are stored,
+    a figure counts that has changed unlike the others.
+    """
+    found = compare_results(_read(old), _read(new), rate=rate, least=least)
+    if as_json:
+        print_json({**found.to_dict(), "worse": [each.figure for each in found.worse]})
+    else:
+        _print(found, show_all)
+    if found.worse:
+        raise typer.Exit(_EXIT_WORSE)
+
+
+def _read(file: Path) -> Any:
+    data = file.read_bytes()
+    try:
+        return json.loads(gzip.decompress(data) if file.suffix == ".gz" else data)
+    except (ValueError, OSError, EOFError) as error:
+        raise ArgumentValueError(
+            f"{file} is not JSON",
+            value=str(file),
+            limit=str(error),
+            remedy="Give what a benchmark wrote with --json",
+        ) from error
+
+
+def _print(found: Comparison, show_all: bool) -> None:
+    shown = [each for each in found.changes if show_all or each.verdict in ("better", "worse")]
+    if shown:
+        headers = ("figure", "old", "new", "change", "interval", "by chance", "", "judged by")
+        print_table(headers, map(_cells, shown))
+    counts = {
+        verdict: sum(1 for each in found.changes if each.verdict == verdict)
+        for verdict in ("worse", "better", "same", "not judged")
+    }
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    print(f"{format_count(len(found.changes), 'figure')}: {said}")
+    if counts["not judged"]:
+        print("Not judged are single medians, too few to say how medians vary here.")
+    for name, (old, new) in found.machine.items():
+        print(f"The machines differ: {name} was {old}, and is {new}")
+    for title, names in (("old", found.only_old), ("new", found.only_new)):
+        if names:
+            print(f"{format_count(len(names), 'figure')} in the {title} file alone")
+
+
+def _cells(change: Change) -> tuple[object, ...]:
+    interval = None
+    if change.low is not None and change.high is not None:
+        interval = f"{_percent(change.low)} to {_percent(change.high)}"
+    return (
+        change.figure,
+        f"{change.old:.4g}",
+        f"{change.new:.4g}",
+        _percent(change.ratio),
+        interval,
+        None if change.probability is None else f"{change.probability:.2g}",
+        change.verdict,
+        _BASES[change.basis],
+    )
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %"

@@ -1,0 +1,98 @@
+"""``kerneldsl profile``: run a script, and say what it did with kernels and for how long."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.profiling.summary import ProfileSummary, SummaryRow
+from kerneldsl.tools.cli.options import JsonOption
+from kerneldsl.tools.cli.output import new_console, print_json, print_table
+
+__all__ = ["profile"]
+
+_STANDARD_ERROR = 2
+_RUNNER = "kerneldsl.tools.cli.profiled"
+#: Columns for which a terminal of fewer characters has no room; ``--json`` has them.
+_LEFT_OUT, _WIDE = ("min", "max", "GFLOP/s", "of the roof"), 120
+
+
+def profile(
+    script: Annotated[Path, typer.Argument(help="A Python script that launches kernels.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="The script's own.")] = None,
+    by: Annotated[
+        str, typer.Option("--by", help="Whose time is added up: host or device.")
+    ] = "host",
+    streams: Annotated[
+        bool, typer.Option("--streams", help="Each stream has rows of its own.")
+    ] = False,
+    work: Annotated[
+        bool,
+        typer.Option(
+            "--work/--no-work",
+            help="Count the bytes and the arithmetic of kernels, which takes up to a second each.",
+        ),
+    ] = True,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(
+            "--timeline",
+            help="File to write: .json for Perfetto; .png, .svg or .pdf for a picture.",
+        ),
+    ] = None,
+    nvtx: Annotated[
+        bool, typer.Option("--nvtx", help="Mark everything with NVTX ranges, for Nsight.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a script under the profiler. Options stand before the script; what follows is its own."""
+    if not script.is_file():
+        raise ArgumentValueError(
+            f"there is no file {script}", value=str(script), remedy="Check the path"
+        )
+    if by not in ("host", "device"):
+        raise ArgumentValueError(f"--by is {by!r}", value=by, limit="It is host or device")
+    options = {"by": by, "streams": streams, "work": work, "nvtx": nvtx}
+    options["timeline"] = None if timeline is None else str(timeline.absolute())
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        command = [sys.executable, "-m", _RUNNER, json.dumps(options), str(report), str(script)]
+        # What the script prints is no part of the JSON.
+        output = _STANDARD_ERROR if as_json else None
+        done = subprocess.run([*command, *(arguments or ())], stdout=output, check=False)
+        text = report.read_text(encoding="utf-8") if report.exists() else None
+    if text is not None:
+        _show(json.loads(text), str(script), done.returncode, as_json)
+    if done.returncode or text is None:
+        raise ArgumentValueError(
+            f"{script} ended with status {done.returncode}",
+            value=done.returncode,
+            limit=None if text else "It left no profile",
+            remedy=f"Run it by itself: {sys.executable} {script}",
+        )
+
+
+def _show(report: dict[str, object], script: str, status: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"script": script, "status": status, **report})
+        return
+    rows = report.pop("rows")
+    recorded_ns = report.pop("recorded_ns")
+    assert isinstance(rows, list)
+    assert isinstance(recorded_ns, int)
+    summary = ProfileSummary(rows=tuple(SummaryRow(**row) for row in rows), **report)  # type: ignore[arg-type]
+    headers, cells = summary._table()
+    left_out = _LEFT_OUT if new_console().width < _WIDE else ()
+    shown = [place for place, header in enumerate(headers) if header not in left_out]
+    rows_shown = [[row[place] for place in shown] for row in cells]
+    fixed = [each for each in headers if each not in ("name", "stream")]
+    print_table([headers[place] for place in shown], rows_shown, fixed=fixed)
+    share = recorded_ns / summary.wall_ns if summary.wall_ns else 0.0
+    print(f"{summary._caption()}, {share:.1%} of which was recorded")

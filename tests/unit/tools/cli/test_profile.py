@@ -1,0 +1,79 @@
+"""``kerneldsl profile``: a script runs as it would, and what it did is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kerneldsl.tools.cli import app
+
+SCRIPT = """
+import sys
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def double(x):
+    x[kd.grid(1)] *= 2
+
+with kd.use("cpu"):
+    for _ in range(3):
+        double.forall(64)(np.ones(64))
+print("arguments", sys.argv[1:], __name__)
+if "fail" in sys.argv:
+    sys.exit(7)
+"""
+
+pytestmark = pytest.mark.usefixtures("plain_environment")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
+    return str(file)
+
+
+def call(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        app.run(["profile", *arguments])
+    return int(ended.value.code or 0)
+
+
+def test_json_is_alone_on_standard_output_and_a_trace_is_written(
+    script: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.json"
+    options = ("--json", "--no-work", "--timeline", str(trace))
+    assert call(*options, script, "--own", "x") == 0
+    said = capfd.readouterr()
+    found = json.loads(said.out)
+    (launches,) = (row for row in found["rows"] if row["kind"] == "launch")
+    assert (launches["name"], launches["calls"]) == ("double", 3)
+    assert 0 < found["recorded_ns"] <= found["wall_ns"]
+    assert found["by"] == "host"
+    assert "arguments ['--own', 'x'] __main__" in said.err
+    assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_a_script_that_fails_leaves_its_profile(
+    script: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert call("--no-work", "--by", "device", script, "fail") == 2
+    said = capfd.readouterr()
+    assert "double" in said.out
+    assert "by the time of the devices" in said.out
+    assert "ended with status 7" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("missing.py",), "there is no file"), (("--by", "gpu", __file__), "It is host or device")],
+)
+def test_mistakes_are_one_message_and_code_2(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(*arguments) == 2
+    assert words in capsys.readouterr().err
