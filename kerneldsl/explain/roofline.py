@@ -34,6 +34,10 @@ class Roofline(NamedTuple):
         Seconds that memory, and that arithmetic in fused multiply-adds, takes at least.
     roof : {"memory", "arithmetic"}
         Which takes longer.
+    memory_bytes_per_s, l2_bytes_per_s : float
+        Bandwidth of device memory that can be had, and of the level-2 cache.
+    peak_flops_per_s : float
+        Operations in a second, in fused multiply-adds of the dtype that most operations have.
     """
 
     device: str
@@ -42,6 +46,9 @@ class Roofline(NamedTuple):
     memory_s: float
     arithmetic_s: float
     roof: Literal["memory", "arithmetic"]
+    memory_bytes_per_s: float
+    l2_bytes_per_s: float
+    peak_flops_per_s: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as numbers and text alone."""
@@ -73,4 +80,7 @@ def roofline(device: Device, nbytes: float, flops: float, double_flops: float) -
         memory_s,
         arithmetic_s,
         "arithmetic" if arithmetic_s > memory_s else "memory",
+        rates.memory_bytes_per_s,
+        rates.l2_bytes_per_s,
+        peak,
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-__all__ = ["NOTEBOOKS", "ROOT", "VARIES", "execute", "stored_form"]
+__all__ = ["NOTEBOOKS", "ROOT", "VARIES", "answers_of", "execute", "stored_form"]
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -33,7 +33,7 @@ _METADATA = {
 _CELL_FILE = re.compile(r'(?:[^\s"\'<>()]*/)?ipykernel_\d+/\d+\.py|<ipython-input-[^>]+>')
 
 
-def execute(path: Path, target: str = "cpu") -> Any:
+def execute(path: Path, target: str = "cpu", *, answers: bool = False) -> Any:
     """Return a notebook with the outputs of a run in a process of its own.
 
     Parameters
@@ -42,11 +42,16 @@ def execute(path: Path, target: str = "cpu") -> Any:
         The notebook.
     target : str
         Where its kernels run.
+    answers : bool
+        Whether the programs among the answers to its exercises are run, too, after all cells.
     """
     import nbclient
     import nbformat
 
     notebook = nbformat.read(path, as_version=4)
+    count = len(notebook.cells)
+    if answers:
+        notebook.cells += map(nbformat.v4.new_code_cell, answers_of(notebook))
     with tempfile.TemporaryDirectory() as folder, _this_python(Path(folder), target):
         client = nbclient.NotebookClient(
             notebook,
@@ -56,7 +61,15 @@ def execute(path: Path, target: str = "cpu") -> Any:
             coalesce_streams=True,
             resources={"metadata": {"path": folder}},
         )
-        return client.execute()
+        client.execute()
+    del notebook.cells[count:]
+    return notebook
+
+
+def answers_of(notebook: Any) -> list[str]:
+    """Return the programs in a notebook's prose."""
+    prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    return re.findall(r"^```python\n(.*?)^```", "\n".join(prose), re.DOTALL | re.MULTILINE)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ def main(names: list[str]) -> None:
 
     for path in NOTEBOOKS:
         if not names or path.stem.startswith(tuple(names)):
-            notebook = stored_form(execute(path))
+            notebook = stored_form(execute(path, answers=True))
             nbformat.validate(notebook)
             path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
             print(f"{path.name}: {path.stat().st_size / 1e3:.0f} kB")
