@@ -76,23 +76,23 @@ class ToolMissingError(KernelError, RuntimeError):
 
 
 class KernelFault(KernelError):
-    """An exception raised inside a kernel in debug mode.
+    """An exception raised inside a kernel: in debug mode, or on a CPU by an impossible operation.
 
     Concrete faults are also of the class that the kernel raised: an index out of range is also an
     ``IndexError``, ``assert`` an ``AssertionError``, and so on; see :func:`fault_class`.
 
     Parameters
     ----------
-    thread_idx, block_idx : tuple of int
-        Coordinates of the first thread found to have failed.
+    thread_idx, block_idx : tuple of int, optional
+        Coordinates of the first thread found to have failed; ``None`` where the kernel tells none.
     """
 
     def __init__(
         self,
         what: str,
         *,
-        thread_idx: tuple[int, int, int],
-        block_idx: tuple[int, int, int],
+        thread_idx: tuple[int, int, int] | None,
+        block_idx: tuple[int, int, int] | None,
         **fields: Any,
     ) -> None:
         self.thread_idx = thread_idx

@@ -128,11 +128,11 @@ class CpuExecutable(Executable):
                 -(-units // step),
                 parallel=parallel,
             )
+            if record is not None:
+                raise_recorded(record.raw, self.artifact, config)
             (missing_bytes,) = _WORD.unpack_from(buffer, 8 * MISSING_BYTES_WORD)
             if missing_bytes:
                 raise_incomplete(self.artifact, missing_bytes)
-            if record is not None:
-                raise_recorded(record.raw, self.artifact, config)
 
         if self.artifact.part_bytes is None:
             run()

@@ -11,9 +11,10 @@ word  meaning
 1     units of work of the launch
 2–7   the space: segment and extents, or grid and extent
 8     bytes of dynamic shared memory
-9     set to 1 by a body that ended with a fault
+9     0
 10    address of the fault record, in debug mode
-11    set to the bytes of scratch memory that a body could not get; -1 where it was stopped
+11    set to the bytes of scratch memory that a body could not get; to -1 where it was stopped;
+      to minus the address of what Numba says of an exception that ended it
 12    address of what a fault says of the launch, or 0
 13    set to 1 by a signal that stops the launch
 14    key under which a thread holds the launch that it is running; -1 for none
@@ -48,7 +49,7 @@ __all__ = [
 HEADER_BYTES = 8 * 19
 #: Words of the header that describe the space.
 SPACE_WORDS = 6
-#: Which word says that there was no scratch memory.
+#: Which word says that there was no scratch memory, or what else ended a body.
 MISSING_BYTES_WORD = 11
 #: What it says where the launch was stopped.
 STOPPED = -1

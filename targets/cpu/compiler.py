@@ -20,7 +20,7 @@ from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering.numba_internals import compiling
 from kerneldsl.lowering.numba_internals.arrays import array_value
-from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts
 from kerneldsl.lowering.records import record_value
 from kerneldsl.lowering.types import numba_type
 from targets.cpu.code import (
@@ -102,7 +102,10 @@ def compile_body(
     arguments = _argument_types(2 + SPACE_WORDS, layout.kinds, layout.debug)
     library = create_library(function.__name__)
     flags = compiling.kernel_flags(fastmath=fastmath)
-    result = compiling.compile_function(contexts, function, arguments, None, flags, library=library)
+    with helpers_of_kernels():
+        result = compiling.compile_function(
+            contexts, function, arguments, None, flags, library=library
+        )
     entry_name = f"{result.fndesc.llvm_func_name}.entry"
     module = library.create_ir_module(f"{function.__name__}.entry")
     allocates = uses_scratch and not waits
@@ -170,16 +173,17 @@ class _Entry:
                 argument_types,
                 [first, last, *values],
             )
-            return status.is_error
+            told = builder.ptrtoint(status.excinfoptr, _I64)
+            return builder.select(status.is_error, told, _I64(0))
 
-        is_error = self.in_pieces(start, first, last, run) if IS_SUPPORTED else run(first, last)
+        exception = self.in_pieces(start, first, last, run) if IS_SUPPORTED else run(first, last)
         if self.uses_scratch:
             free = cgutils.get_or_insert_function(
                 self.module, ir.FunctionType(ir.VoidType(), [pointer]), "free"
             )
             builder.call(free, [memory])
-        with builder.if_then(is_error, likely=False):
-            self.set_word(3 + SPACE_WORDS, _I64(1))
+        with builder.if_then(builder.icmp_signed("!=", exception, _I64(0)), likely=False):
+            self.set_word(MISSING_BYTES_WORD, builder.neg(exception))
         builder.ret_void()
 
     def in_pieces(self, step: Any, first: Any, last: Any, run: Callable[[Any, Any], Any]) -> Any:
@@ -188,7 +192,7 @@ class _Entry:
         A piece that was over soon is followed by a longer one, one that took long by a shorter one,
         so that asking costs little and is done often. A launch that takes long calls what watches
         over it. The thread says meanwhile which launch it is running. `step` is the first one of
-        the range. Returns whether a piece ended with a fault.
+        the range. Returns the address of what is said of an exception that ended a piece, or 0.
         """
         builder = self.builder
         hold = cgutils.get_or_insert_function(
@@ -218,8 +222,9 @@ class _Entry:
         builder.cbranch(is_stopped, stopped, go_on)
         builder.position_at_end(go_on)
         end = self.smaller(builder.add(at, units), last)
-        is_error = run(at, end)
-        is_over = builder.or_(is_error, builder.icmp_signed(">=", end, last))
+        exception = run(at, end)
+        has_failed = builder.icmp_signed("!=", exception, _I64(0))
+        is_over = builder.or_(has_failed, builder.icmp_signed(">=", end, last))
         from_piece = builder.block
         builder.cbranch(is_over, done, more)
         builder.position_at_end(stopped)
@@ -243,11 +248,11 @@ class _Entry:
             phi.add_incoming(later, builder.block)
         builder.branch(loop)
         builder.position_at_end(done)
-        ended_with_fault = builder.phi(ir.IntType(1))
-        ended_with_fault.add_incoming(is_error, from_piece)
-        ended_with_fault.add_incoming(ir.IntType(1)(0), stopped)
+        found = builder.phi(_I64)
+        found.add_incoming(exception, from_piece)
+        found.add_incoming(_I64(0), stopped)
         builder.call(hold, [self.word(THREAD_KEY_WORD), _BYTE.as_pointer()(None)])
-        return ended_with_fault
+        return found
 
     def watch(self) -> None:
         """Call what watches over the launch, if there is anything."""

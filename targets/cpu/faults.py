@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
+import ctypes
 import errno
+import pickletools
 import struct
 from typing import TYPE_CHECKING, NoReturn
 
 from kerneldsl.contract import LaunchConfig
-from kerneldsl.errors import OutOfMemoryError
+from kerneldsl.errors import OutOfMemoryError, fault_class
 from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
 from kerneldsl.utilities.formatting import format_bytes
 from targets.cpu.code import STOPPED
@@ -36,10 +39,13 @@ def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -
 def raise_incomplete(artifact: CpuArtifact, nbytes: int) -> NoReturn:
     """Raise for a launch that was stopped, or in which there was no memory for scratch arrays.
 
-    Of a launch that Ctrl-C stopped, Python's handler of the signal raises before this is begun.
+    `nbytes` is what the entry has left in its header. Of a launch that Ctrl-C stopped, Python's
+    handler of the signal raises before this is begun.
     """
     if nbytes == STOPPED:
         raise KeyboardInterrupt
+    if nbytes < 0:
+        _raise_unhandled(artifact, -nbytes)
     name = artifact.specialization.unit.qualname
     raise OutOfMemoryError(
         f"{name} could not allocate {format_bytes(nbytes)} for the shared and local arrays of a "
@@ -51,6 +57,40 @@ def raise_incomplete(artifact: CpuArtifact, nbytes: int) -> NoReturn:
         remedy="Free memory, or use smaller arrays or smaller blocks",
         doing=f"launch {name}",
     )
+
+
+def _raise_unhandled(artifact: CpuArtifact, address: int) -> NoReturn:
+    """Raise what an operation of Numba's raised in a kernel, such as an index beyond a tuple.
+
+    At the address there is where Numba's pickle of the exception begins, and its length. Class and
+    text are read from it; nothing is unpickled.
+    """
+    begin, length = struct.unpack("=qi", ctypes.string_at(address, 12))
+    words = [
+        value
+        for _, value, _ in pickletools.genops(ctypes.string_at(begin, length))
+        if isinstance(value, str)
+    ]
+    kind = next((getattr(builtins, word) for word in words if word in _EXCEPTIONS), RuntimeError)
+    text = next((word for word in words if " " in word), "")
+    unit = artifact.specialization.unit
+    raise fault_class(kind)(
+        f"{kind.__name__} in a thread of {unit.qualname}" + (f": {text}" if text else ""),
+        thread_idx=None,
+        block_idx=None,
+        where=unit.locate(unit.tree),
+        value=text,
+        limit="On a CPU it ends other threads, too, so what the launch writes is incomplete",
+        remedy="Guard the operation by a condition",
+    )
+
+
+#: Names of exceptions that compiled code may raise.
+_EXCEPTIONS = frozenset(
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, Exception)
+)
 
 
 def _in_blocks(record: bytes, config: LaunchConfig) -> bytes:

@@ -30,6 +30,7 @@ from numba.np import ufunc_db
 
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.calling import HiddenArgumentsCallConv
+from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.complex_power import define_complex_power
 from kerneldsl.lowering.numba_internals.device_code import DeviceCodegen
 from kerneldsl.lowering.numba_internals.device_functions import (
@@ -200,10 +201,22 @@ class DeviceContext(BaseContext):
             return fn.typing_key.lowering(self, sig)
         return super().get_function(fn, sig, _firstcall)
 
-    def compile_subroutine(self, *args: Any, **options: Any) -> Any:
-        """Compile a helper of Numba's; without lines, so that one serves every kernel."""
+    def compile_subroutine(
+        self,
+        builder: Any,
+        impl: Any,
+        sig: Any,
+        locals: Any = None,
+        flags: Any = None,
+        caching: bool = True,
+    ) -> Any:
+        """Compile a helper of Numba's with a kernel's flags; see `helpers_of_kernels`.
+
+        It has no lines, so that one serves every kernel.
+        """
         plain = self.subtarget(enable_debuginfo=False) if self.enable_debuginfo else self
-        return BaseContext.compile_subroutine(plain, *args, **options)
+        flags = flags or kernel_flags()
+        return BaseContext.compile_subroutine(plain, builder, impl, sig, locals, flags, caching)
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         """Return loops of a NumPy ufunc; what they call is renamed when modules are linked."""

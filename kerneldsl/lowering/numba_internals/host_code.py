@@ -6,7 +6,8 @@ helps it remove reference counts. A library of ours is optimized once, by a func
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import llvmlite.binding as llvm
@@ -15,10 +16,11 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
 
+from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.moved import overriding
 from kerneldsl.lowering.numba_internals.text import is_of_this_process
 
-__all__ = ["HostLibrary", "host_contexts", "inlined_functions", "size_of"]
+__all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts", "inlined_functions", "size_of"]
 
 #: Writes a module that Numba lowered.
 Writer: TypeAlias = Callable[[ir.Module], str]
@@ -34,6 +36,35 @@ def host_contexts() -> Any:
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
     return cpu_target
+
+
+@contextmanager
+def helpers_of_kernels() -> Iterator[None]:
+    """Compile what Numba has written in Python, such as powers, with a kernel's flags.
+
+    By its own ``0.0 ** -1`` is an exception, and not infinity. The caller holds Numba's compiler
+    lock, so that no other code is compiled meanwhile.
+    """
+    kind = type(cpu_target.target_context)
+    compile_subroutine = kind.compile_subroutine
+
+    def compile_helper(
+        self: Any,
+        builder: Any,
+        impl: Any,
+        sig: Any,
+        locals: Any = None,
+        flags: Any = None,
+        caching: bool = True,
+    ) -> Any:
+        flags = flags or kernel_flags()
+        return compile_subroutine(self, builder, impl, sig, locals, flags, caching)
+
+    kind.compile_subroutine = compile_helper
+    try:
+        yield
+    finally:
+        kind.compile_subroutine = compile_subroutine
 
 
 def size_of(element: Any) -> int:

@@ -48,6 +48,35 @@ for _dtype in ("float32", "float64"):
 
 
 @kd.kernel
+def whole_powers(x, n, out):
+    i = kd.grid(1)
+    out[0, i] = x[i] ** n[i]
+    out[1, i] = math.pow(x[i], n[i])
+    out[2, i] = x[i] ** -1
+    out[3, i] = x[i] ** -2
+
+
+def _powers(x, n, out):
+    with np.errstate(divide="ignore"):
+        return {2: np.stack([x**n, x**n, x**-1.0, x**-2.0]).astype(x.dtype)}
+
+
+# Zero to a negative power is infinite, and threads behind it have their own results.
+for _dtype in ("float32", "float64"):
+    _list.add(
+        f"whole_powers_{_dtype}",
+        whole_powers,
+        lambda rng, d=_dtype: (
+            np.array((2.0, 0.0, -0.0, -2.0, np.inf, 0.0, -0.0, np.nan, 0.5), d),
+            np.array((-1, -1, -1, -3, -2, -2, -4, -1, 5)),
+            poisoned((4, 9), d),
+        ),
+        extent=(9,),
+        expected=_powers,
+    )
+
+
+@kd.kernel
 def decomposition(x, out):
     i = kd.grid(1)
     mantissa, exponent = math.frexp(x[i])
