@@ -56,6 +56,8 @@ class Activity(AsDict):
         Why it fell back.
     failure : str
         Class of the exception that ended it; empty where none did.
+    is_synchronous : bool
+        Whether the device works within the call, as a CPU does, and not behind the host's back.
     """
 
     kind: str
@@ -72,6 +74,7 @@ class Activity(AsDict):
     nbytes: int | None
     detail: str
     failure: str
+    is_synchronous: bool = False
 
     def __str__(self) -> str:
         where = f" on {self.device}" if self.device else ""
@@ -97,6 +100,7 @@ def make_activity(span: Span, begin_ns: int) -> Activity:
         nbytes=span.nbytes,
         detail=span.detail,
         failure=span.failure,
+        is_synchronous=getattr(span.device, "is_synchronous", False),
     )
 
 

@@ -32,27 +32,12 @@ def write_trace(path: str | os.PathLike[str], activities: Sequence[Activity]) ->
 def trace_of(activities: Sequence[Activity]) -> dict[str, Any]:
     """Return the trace of activities, as JSON has it."""
     tracks: dict[tuple[str, str], tuple[int, int]] = {}
-    by_thread = _run_by_threads(activities)
-    events = [event for each in activities for event in _events(each, tracks, by_thread)]
+    events = [event for each in activities for event in _events(each, tracks)]
     return {"traceEvents": [*_names(activities, tracks), *events], "displayTimeUnit": "ns"}
 
 
-def _run_by_threads(activities: Sequence[Activity]) -> set[str]:
-    """Return the devices whose work ends within the calls that start it, as a CPU's does.
-
-    Several threads' work runs there at the same time, though all of it is in one stream.
-    """
-    timed = [
-        (each, each.device_begin_ns + each.device_ns)
-        for each in activities
-        if each.device_begin_ns is not None and each.device_ns is not None
-    ]
-    late = {each.device for each, end_ns in timed if end_ns > each.begin_ns + each.host_ns}
-    return {each.device for each, _ in timed} - late
-
-
 def _events(
-    activity: Activity, tracks: dict[tuple[str, str], tuple[int, int]], by_thread: set[str]
+    activity: Activity, tracks: dict[tuple[str, str], tuple[int, int]]
 ) -> Iterator[dict[str, Any]]:
     yield {
         "name": f"{activity.kind} {activity.name}",
@@ -66,8 +51,9 @@ def _events(
     }
     if activity.device_begin_ns is None or activity.device_ns is None:
         return
-    is_threads = activity.device in by_thread
-    stream = f"from {activity.thread}" if is_threads else f"stream {activity.stream}"
+    stream = f"stream {activity.stream}"
+    if activity.is_synchronous:  # several threads' work may run at the same time in one stream
+        stream = f"from {activity.thread}"
     process, thread = _track((activity.device, stream), tracks)
     yield {
         "name": activity.name,

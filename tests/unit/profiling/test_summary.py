@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
@@ -42,6 +42,8 @@ def activities(draw: Any) -> Activity:
 WORKS = st.none() | st.builds(Work, *[st.integers(0, 10**9).map(float)] * 3)
 
 
+# A machine that does much else takes long to draw.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(activities(), WORKS)), st.booleans(), st.sampled_from(["host", "device"]))
 def test_a_summary_is_the_sum_of_its_activities(worked: Any, streams: bool, by: Any) -> None:
     found = [activity for activity, _ in worked]
@@ -87,6 +89,7 @@ def test_a_summary_is_the_sum_of_its_activities(worked: Any, streams: bool, by: 
     json.dumps(summary.to_dict())
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20))))
 def test_the_covered_time_is_that_of_the_union(spans: list[tuple[int, int]]) -> None:
     def of(begin: int, took: int) -> Activity:

@@ -23,6 +23,7 @@ WHOLE = st.lists(st.integers(1, 30).map(float), min_size=4, max_size=25)
 FEW = st.lists(st.floats(1, 2), min_size=4, max_size=9)
 
 
+@settings(deadline=None)
 @given(WHOLE, WHOLE)
 def test_the_test_of_ranks_is_scipys_with_ties(old: list[float], new: list[float]) -> None:
     if len({*old, *new}) == 1:
@@ -34,6 +35,7 @@ def test_the_test_of_ranks_is_scipys_with_ties(old: list[float], new: list[float
     assert mann_whitney(old, new) == pytest.approx(expected, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(FEW, FEW)
 def test_few_samples_without_ties_are_counted_exactly(old: list[float], new: list[float]) -> None:
     if len({*old, *new}) < len(old) + len(new):
@@ -42,6 +44,7 @@ def test_few_samples_without_ties_are_counted_exactly(old: list[float], new: lis
     assert mann_whitney(old, new) == pytest.approx(expected, rel=1e-9)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), max_size=30), st.floats(0.01, 0.5))
 def test_discoveries_are_scipys(probabilities: list[float], rate: float) -> None:
     found = false_discovery(probabilities, rate)

@@ -77,6 +77,31 @@ def test_it_does_not_wait(driver: Driver, api: TimerBindings) -> None:
     assert timer.elapsed_ns() == 250_000
 
 
+def test_the_begin_is_told_by_the_first_events_of_two_timers(
+    driver: Driver, api: TimerBindings
+) -> None:
+    first, second = start_timer(driver, 0, None), start_timer(driver, 0, 0x77)
+    assert first is not None
+    assert second is not None
+    first.stop()
+    second.stop()
+    api.elapsed_ms = 1.5
+    assert second.begin_ns_since(first) == 1_500_000
+    (asked,) = [call[1:] for call in api.calls if call[0] == "cuEventElapsedTime"]
+    started = [event for event, _ in recorded(api)[:2]]
+    assert asked == tuple(started)
+
+
+def test_of_a_lost_device_the_begin_is_not_known(driver: Driver, api: TimerBindings) -> None:
+    first, second = start_timer(driver, 0, None), start_timer(driver, 0, None)
+    assert first is not None
+    assert second is not None
+    api.failures["cuEventElapsedTime"] = Status(700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+    assert second.begin_ns_since(first) is None
+    del api.failures["cuEventElapsedTime"]
+    assert second.begin_ns_since(first) is None
+
+
 def test_events_are_used_again_on_their_device(driver: Driver, api: TimerBindings) -> None:
     for index in (0, 0, 1, 1, 0):
         timer = start_timer(driver, index, None)
