@@ -263,6 +263,8 @@ _OF_TIMES = (
     "Bring both to one unit before the launch, array.astype('M8[s]') or array.astype('m8[s]'); "
     "durations are added, multiplied by integers and divided"
 )
+#: Types of numbers.
+_NUMBER = re.compile(r"bool|(?:u?int|float|complex)\d+")
 _MAKERS = frozenset(
     f"{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")
 ) | {"arange", "array", "copy", "linspace"}
@@ -273,10 +275,17 @@ _REDUCTIONS = {"npy_max": "max", "npy_min": "min"}
 def _explain_no_implementation(function: str, arguments: str) -> Finding:
     name, types = last_name(function), ", ".join(arguments_of(arguments))
     if name in ("getitem", "static_getitem"):
+        indexed = arguments_of(arguments)[0]
+        if _NUMBER.fullmatch(indexed):
+            return Finding(
+                f"a number of type {indexed} is indexed like an array",
+                "Pass an array, such as np.array([number]), or leave the index out",
+                is_read_element,
+            )
         return Finding(
             f"unsupported index type in an expression: {types} (value, index)",
             "Index arrays by integers, and tuples by constants",
-            is_subscript,
+            is_read_element,
         )
     if name == "setitem" and arguments.lstrip("(").startswith("readonly "):
         is_field = "nestedarray(" in arguments

@@ -58,6 +58,27 @@ def tuples_of_all_origins(x, out):
         out[i] = total + pair[0]
 
 
+ROWS = ((1, 2), (3, 4))
+
+
+@kd.kernel(debug=True)
+def tuples_in_tuples(x, out):
+    i = kd.grid(1)
+    mixed = ((5, 6), x)
+    out[i] = ROWS[1][0] + mixed[0][1] + mixed[1][i]
+    for pair in enumerate(x):
+        out[i] += pair[0] * pair[1]
+    for pair in zip(x, (1, 2)):  # noqa: B905 - Numba has no strict=
+        out[i] += pair[0] * pair[1]
+
+
+@kd.kernel(debug=True)
+def array_in_a_tuple(x, out):
+    i = kd.grid(1)
+    mixed = ((5, 6), x)
+    out[i] = mixed[0][1] + mixed[1][i + 3]
+
+
 @kd.kernel(debug=True)
 def parameters_named_as_hidden_ones(extent, fault):
     i = kd.grid(1)
@@ -157,6 +178,15 @@ def test_elements_of_tuples_are_not_checked(computing_target: str) -> None:
     with kd.use(computing_target):
         tuples_of_all_origins.forall(out.size)(x, out)
     assert (out == x // 3 + x % 3 + 14 + 5).all()
+
+
+def test_tuples_in_tuples(computing_target: str) -> None:
+    x, out = np.arange(4), np.full(4, -1)
+    with kd.use(computing_target):
+        tuples_in_tuples.forall(out.size)(x, out)
+        assert out.tolist() == [3 + 6 + k + 14 + 2 for k in range(4)]
+        with pytest.raises(IndexError, match=r"Index 4 .* of mixed\[1\], whose extent is 4"):
+            array_in_a_tuple.forall(out.size)(x, out)
 
 
 def test_parameters_may_have_any_name(computing_target: str) -> None:

@@ -12,7 +12,7 @@ from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.faults import FaultSite, FaultTable
-from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
+from kerneldsl.lowering.passes.tuple_names import TupleLengths, nested_tuples, tuple_lengths
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["CHECKED", "FAULT", "RecordFaults"]
@@ -45,7 +45,8 @@ class RecordFaults:
 
     def __call__(self, unit: FunctionUnit) -> tuple[ast.FunctionDef, FaultTable]:
         """Return the function with its checks, and the places that they name."""
-        recorder = _Recorder(unit, self.first_site, tuple_lengths(unit, self.tuple_parameters))
+        tuples = tuple_lengths(unit, self.tuple_parameters)
+        recorder = _Recorder(unit, self.first_site, tuples, nested_tuples(unit, tuples))
         tree = recorder.visit(copy_tree(unit.tree))
         return ast.fix_missing_locations(tree), FaultTable(tuple(recorder.sites))
 
@@ -55,6 +56,8 @@ class _Recorder(ast.NodeTransformer):
     unit: FunctionUnit
     first_site: int
     tuples: Mapping[str, int | None]
+    #: Of tuples that are written out, whether elements are tuples, too.
+    nested: Mapping[str, list[bool]]
     sites: list[FaultSite] = field(default_factory=list)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
@@ -163,8 +166,13 @@ class _Recorder(ast.NodeTransformer):
     def _is_tuple(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Tuple):
             return True
-        if isinstance(node, ast.Attribute):
-            return node.attr in ("shape", "strides")
+        match node:
+            case ast.Attribute():
+                return node.attr in ("shape", "strides")
+            case ast.Subscript(ast.Name(name), ast.Constant(int(k))) if name in self.nested:
+                return self.nested[name][k : k + 1] == [True]
+            case ast.Subscript(ast.Name(name)):
+                return any(self.nested.get(name, ()))
         return isinstance(node, ast.Name) and node.id in self.tuples
 
 

@@ -12,7 +12,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import Kind, TupleKind
 
-__all__ = ["TupleLengths", "tuple_arguments", "tuple_lengths"]
+__all__ = ["TupleLengths", "nested_tuples", "tuple_arguments", "tuple_lengths"]
 
 #: Functions that give a tuple.
 _TUPLE_FUNCTIONS = frozenset(
@@ -77,10 +77,29 @@ def tuple_lengths(
     return found
 
 
+def nested_tuples(unit: FunctionUnit, known: TupleLengths) -> dict[str, list[bool]]:
+    """Map variables that hold a tuple to whether its elements are tuples, where that is written."""
+    found = {
+        name: [isinstance(each, tuple) for each in captured.value]
+        for name, captured in unit.constants.items()
+        if isinstance(captured.value, tuple)
+    }
+    for binding in bindings(unit.tree):
+        value = _first(binding.value) if binding.is_item else binding.value
+        if isinstance(binding.target, ast.Name) and isinstance(value, ast.Tuple):
+            found[binding.target.id] = [_is_tuple(each, unit, known) for each in value.elts]
+    return found
+
+
 def _first(node: ast.expr) -> ast.expr:
     """Return the first item of a tuple; what any other value gives is taken for no tuple."""
-    if isinstance(node, ast.Tuple | ast.List) and node.elts:
-        return node.elts[0]
+    match node:
+        case ast.Tuple([first, *_]) | ast.List([first, *_]):
+            return first
+        case ast.Call(ast.Name("enumerate"), [items, *_]):
+            return ast.Tuple([ast.Constant(0), _first(items)], ast.Load())
+        case ast.Call(ast.Name("zip"), several):
+            return ast.Tuple([_first(each) for each in several], ast.Load())
     return ast.Constant(None)
 
 

@@ -48,6 +48,10 @@ def float_index(x, n):
     x[n / 2] = 1.0
 
 
+def indexed_number(x, n):
+    x[0] = 2.0 * n[1]
+
+
 def too_many_indices(x):
     x[0, 1] = 3.0
 
@@ -83,6 +87,7 @@ def length_of_scalar(x):
         (unknown_attribute, (VECTOR,), "no attribute 'foo'", 1, "x.foo"),
         (unknown_function, (VECTOR,), "fft", 1, None),
         (float_index, (VECTOR, N), "indexed by a value of type float64", 1, "x[n / 2]"),
+        (indexed_number, (VECTOR, N), "a number of type int64 is indexed", 1, "n[1]"),
         (too_many_indices, (VECTOR,), "float32[::1] is indexed with 2 indices", 1, "x[0, 1]"),
         (two_types, (VECTOR, N), "float32[::1]", 5, "y"),
         (too_many_arguments, (VECTOR,), "sqrt cannot be called", 1, "np.sqrt(x[0], 1, 2)"),
