@@ -1,6 +1,7 @@
 # Every command of the project; `make` alone lists them. The ones that need packages make their own
-# virtual environment first: .venv-demo for the demo, .venv-cuda12 and .venv-cuda13 for the bindings,
-# .venv for everything else. PYTHON=… chooses the interpreter they are made with, but for .venv-cuda12.
+# virtual environment first: .venv-demo for the demo, .venv-docs for the site, .venv-cuda12 and
+# .venv-cuda13 for the bindings, .venv for everything else. PYTHON=… chooses the interpreter they are
+# made with, but for .venv-cuda12.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -36,6 +37,9 @@ $(VENV)/.stamp: pyproject.toml .ci/make-venv
 .venv-demo/.stamp: pyproject.toml .ci/make-venv
 	@.ci/make-venv .venv-demo demo
 
+.venv-docs/.stamp: pyproject.toml .ci/make-venv
+	@.ci/make-venv .venv-docs docs,demo,test
+
 .venv-cuda13/.stamp: pyproject.toml .ci/make-venv
 	@.ci/make-venv .venv-cuda13 cuda13,test
 
@@ -59,7 +63,7 @@ check: ## what a change must pass, in minutes
 
 .PHONY: check-full
 check-full: ## all that runs without a GPU: before a release, or after a large change
-	@$(MAKE) --no-print-directory KERNELDSL_CHECK=full static measure tests bindings another-python
+	@$(MAKE) --no-print-directory KERNELDSL_CHECK=full static measure tests bindings another-python site-walk
 
 .PHONY: static
 static: format lint types layers ## what runs nothing of ours: format, lint, types, layers
@@ -186,12 +190,21 @@ docs: $(VENV)/.stamp ## write the generated tables of docs/ and of the README an
 	@$(BIN)/python docs/performance_table.py
 	@$(BIN)/python docs/accuracy_table.py
 
+.PHONY: site
+site: .venv-docs/.stamp ## build the documentation site into build/site/html, and check its links
+	@.venv-docs/bin/python -m docs.site
+
+.PHONY: site-walk
+site-walk: .venv-docs/.stamp ## build the site and walk through it in a headless Chromium
+	@.venv-docs/bin/python -m pytest -q -p no:cacheprovider tests/site
+
 .PHONY: wheel
 wheel: $(VENV)/.stamp ## build the wheel into dist/
 	@$(BIN)/python -m build --wheel
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf .venv .venv-demo .venv-cuda12 .venv-cuda13 .venv-numba-next demo-output gpu-results dist build .mypy_cache .ruff_cache \
+	rm -rf .venv .venv-demo .venv-docs .venv-cuda12 .venv-cuda13 .venv-numba-next demo-output \
+	  gpu-results dist build .mypy_cache .ruff_cache \
 	  .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,123 @@
+"""Lay out the sources of the site as Sphinx reads them.
+
+The pages lie as they do in the repository, so that the links between them lead to the same places.
+A link to a folder is led to the page that speaks of it; a file that a page links to comes along.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from docs.site.api import pages
+from docs.site.examples import example_page
+
+__all__ = ["PAGES_OF_FOLDERS", "ROOT", "stage", "staged_pages"]
+
+ROOT = Path(__file__).resolve().parents[2]
+_FRONT = Path(__file__).parent / "front-page.txt"
+#: The page that a link to a folder means.
+PAGES_OF_FOLDERS = {
+    "docs/adr": "docs/adr/README.md",
+    "benchmarks/results": "benchmarks/results/README.md",
+    "examples": "examples/index.md",
+}
+_NOTEBOOKS = """# Notebooks
+
+A course, as it was stored after its last run. [Cards in notebooks](docs/notebooks.md) says what its
+values show of themselves.
+"""
+_LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
+_CODE = re.compile(r"^(`{3,}).*?^\1`*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+def staged_pages() -> list[Path]:
+    """Return the pages of the repository that the site has, relative to its root."""
+    named = [Path(name) for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    found = [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/adr/*.md")]
+    found += [*ROOT.glob("notebooks/*.ipynb"), ROOT / "benchmarks" / "results" / "README.md"]
+    return [*named, *sorted(path.relative_to(ROOT) for path in found)]
+
+
+def stage(folder: Path) -> None:
+    """Write every source of the site into a folder, which is emptied first.
+
+    Parameters
+    ----------
+    folder : Path
+        What Sphinx is given as its source directory.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    for page in staged_pages():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        if page.suffix == ".md":
+            text = _with_links_to_pages(text, page, folder)
+        _write(folder / page, text)
+    _add_toctree(folder / "docs" / "adr" / "README.md", "[0-9]*")
+    _write(folder / "notebooks.md", _NOTEBOOKS)
+    _add_toctree(folder / "notebooks.md", "notebooks/*")
+    _write(folder / "index.md", _FRONT.read_text(encoding="utf-8"))
+    _write(folder / "examples" / "index.md", example_page())
+    _write(folder / "api" / "index.rst", _index_of_reference())
+    for page in pages():
+        _write(folder / "api" / f"{page.name}.rst", page.text())
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _add_toctree(page: Path, pattern: str) -> None:
+    lines = ["", "```{toctree}", ":maxdepth: 1", ":glob:", "", pattern, "```", ""]
+    page.write_text(page.read_text(encoding="utf-8") + "\n".join(lines), encoding="utf-8")
+
+
+def _with_links_to_pages(text: str, page: Path, folder: Path) -> str:
+    """Return a page's text, with its links to folders led to pages; copy the files it links to."""
+    code = [match.span() for match in _CODE.finditer(text)]
+
+    def led(match: re.Match[str]) -> str:
+        if any(begin <= match.start() < end for begin, end in code):
+            return match[0]
+        target = (ROOT / page.parent / match[2]).resolve()
+        if not target.exists() or not target.is_relative_to(ROOT):
+            return match[0]  # Sphinx names it
+        inside = target.relative_to(ROOT)
+        of_folder = PAGES_OF_FOLDERS.get(inside.as_posix())
+        if of_folder is not None:
+            return f"{match[1]}/{of_folder}{match[3] or ''}{match[4]}"
+        if target.is_file() and inside not in _staged():
+            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(target, folder / inside)
+        return match[0]
+
+    return _LINK.sub(led, text)
+
+
+def _staged() -> set[Path]:
+    return set(staged_pages())
+
+
+def _index_of_reference() -> str:
+    def toctree(caption: str, names: Iterator[str]) -> list[str]:
+        head = f".. toctree::\n   :maxdepth: 1\n   :caption: {caption}\n"
+        return [head, *(f"   {name}" for name in names), ""]
+
+    made = pages()
+    library = [page.name for page in made if page.name.startswith("stdlib_kernels")]
+    packages = [page.name for page in made if page.name.startswith(("kerneldsl.", "targets"))]
+    kinds = [page.name for page in made if page.name not in {*library, *packages}]
+    lines = [
+        "Reference",
+        "=========",
+        "",
+        "Every public name, from its docstring: ``import kerneldsl as kd``.",
+        "",
+    ]
+    lines += toctree("kerneldsl", iter(kinds))
+    lines += toctree("Packages of kerneldsl", iter(packages))
+    lines += toctree("stdlib_kernels", iter(library))
+    return "\n".join(lines)

@@ -1,0 +1,80 @@
+"""What the documentation site is made of: the reference, the pages, the check of links."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.site.api import documented_name, pages, public_names
+from docs.site.examples import example_page
+from docs.site.links import broken_links
+from docs.site.stage import PAGES_OF_FOLDERS, ROOT, staged_pages
+
+FRONT = (ROOT / "docs" / "site" / "front-page.txt").read_text(encoding="utf-8")
+ENTRY = re.compile(r"^\.\. (?:autofunction|autoclass|py:\w+):: ([\w.]+)", re.MULTILINE)
+
+
+def test_every_public_name_has_one_entry():
+    entries = [name for page in pages() for name in ENTRY.findall(page.text())]
+    assert len(entries) == len(set(entries))
+    assert public_names() - set(entries) == set()
+    for name in ("kerneldsl.atomic.add", "kerneldsl.random.philox", "kerneldsl.ballot_sync"):
+        assert name in entries
+
+
+def test_kernels_of_the_library_are_in_the_reference():
+    kernels = {name: value for page in pages() for name, value in page.kernels.items()}
+    assert "stdlib_kernels.scan.kernels.sum_chain" in kernels
+    undocumented = [name for name, value in kernels.items() if not inspect.getdoc(value)]
+    assert not undocumented
+
+
+@pytest.mark.parametrize(
+    ("dotted", "expected"),
+    [
+        ("kerneldsl.kernels.kernel.Kernel", "kerneldsl.Kernel"),
+        ("kerneldsl.memory.arrays.DeviceArray.copy_to_host", "kerneldsl.DeviceArray.copy_to_host"),
+        ("kerneldsl.grid", "kerneldsl.grid"),
+        ("kerneldsl.launch.dispatch", None),
+        ("kerneldsl.nothing", None),
+    ],
+)
+def test_what_a_docstring_names_is_found(dotted, expected):
+    assert documented_name(dotted) == expected
+
+
+def test_every_page_is_in_the_contents():
+    listed = set(re.findall(r"^(?:.* <)?([\w/.-]+?)>?$", FRONT, re.MULTILINE))
+    for page in staged_pages():
+        if page.parent.name not in ("adr", "notebooks") or page.name == "README.md":
+            assert page.with_suffix("").as_posix() in listed, f"{page} is not in front-page.txt"
+
+
+def test_pages_of_folders_are_pages():
+    made = {"examples/index.md"}
+    for folder, page in PAGES_OF_FOLDERS.items():
+        assert (ROOT / folder).is_dir()
+        assert Path(page) in staged_pages() or page in made
+
+
+def test_the_page_of_examples_has_them_all():
+    page = example_page()
+    for file in (ROOT / "examples").glob("*.py"):
+        assert f"\n## {file.stem}\n" in page
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<h1 id="here"></h1><a href="#here"></a><a href="b.html#there"></a><img src="none.png">\n'
+        '<a href="b.html#gone"></a><a href="../out.html"></a><a href="https://example.org"></a>'
+    )
+    (tmp_path / "b.html").write_text('<p id="there"></p><a href="#nowhere"></a>')
+    assert broken_links(tmp_path) == [
+        "a.html:1: none.png: no such page or file",
+        "a.html:2: b.html#gone: no such anchor",
+        "a.html:2: ../out.html: leads out of the site",
+        "b.html:1: #nowhere: no such anchor",
+    ]

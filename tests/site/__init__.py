@@ -1,0 +1,1 @@
+"""The documentation site, built and walked through in a browser: ``make site-walk``."""

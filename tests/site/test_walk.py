@@ -1,0 +1,120 @@
+"""The site is built as ``make site`` does, and a headless Chromium walks through it."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.support.browser import Browser, find_chromium
+
+ROOT = Path(__file__).parents[2]
+
+#: It is built in an environment of its own, by a target of its own.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory) -> Path:
+    pytest.importorskip("myst_nb", reason="the docs extra is not installed")
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "docs.site", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder / "html"
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing of requests."""
+
+
+@pytest.fixture(scope="module")
+def address(html) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(html)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.fixture
+def browser(tmp_path) -> Iterator[Browser]:
+    executable = find_chromium()
+    if executable is None:
+        pytest.skip("no Chromium or Chrome is on the search path: apt install chromium")
+    with Browser(executable, tmp_path / "profile") as one:
+        yield one
+        assert not one.errors
+
+
+def text_of(browser: Browser) -> str:
+    return browser.evaluate("document.querySelector('article').innerText")
+
+
+def test_the_front_page_leads_everywhere(browser, address):
+    browser.open(f"{address}/index.html")
+    assert "a GPU kernel as a Python function" in text_of(browser)
+    assert "def axpy(a, x, y, out):" in text_of(browser)
+    cards = browser.evaluate(
+        "Promise.all([...document.querySelectorAll('.cards a')].map(a => fetch(a.href)"
+        ".then(answer => [a.href, answer.status])))"
+    )
+    assert len(cards) >= 5
+    assert all(status == 200 for _, status in cards), cards
+
+
+def test_a_notebook_shows_its_cells(browser, address):
+    browser.open(f"{address}/notebooks/01-first-kernel.html")
+    assert browser.evaluate("document.querySelectorAll('.cell_input').length") >= 5
+    assert "@kd.kernel" in text_of(browser)
+
+
+def test_a_kernel_is_in_the_reference(browser, address):
+    browser.open(f"{address}/api/stdlib_kernels.scan.html#stdlib_kernels.scan.kernels.sum_chain")
+    entry = "document.getElementById('stdlib_kernels.scan.kernels.sum_chain')"
+    assert "sum_chain(" in browser.evaluate(f"{entry}.innerText")
+    assert len(browser.evaluate(f"{entry}.nextElementSibling.innerText")) > 20
+    browser.open(f"{address}/api/warps.html#kerneldsl.ballot_sync")
+    entry = browser.evaluate("document.getElementById('kerneldsl.ballot_sync').innerText")
+    assert "ballot_sync(mask, predicate)" in entry
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [("ballot_sync", "api/warps.html"), ("occupancy", "docs/occupancy.html")],
+)
+def test_search_finds(browser, address, words, page):
+    browser.open(f"{address}/search.html?q={words}")
+    found = browser.wait_for(
+        "[...document.querySelectorAll('#search-results li a')].map(a => a.href)"
+        ".filter(link => link.includes(" + repr(page) + ")).length"
+    )
+    assert found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_follow_the_readers_scheme(browser, address, scheme):
+    browser.prefer(scheme)
+    browser.open(f"{address}/docs/language.html")
+    colors = browser.evaluate(
+        "(style => [style.color, style.backgroundColor])(getComputedStyle(document.body))"
+    )
+    ink, paper = (sum(map(int, color[4:-1].split(",")[:3])) for color in colors)
+    assert (ink < paper) == (scheme == "light"), colors
+
+
+def test_every_page_is_without_errors(browser, address, html):
+    for page in sorted(html.rglob("*.html")):
+        browser.open(f"{address}/{page.relative_to(html)}")
+        assert not browser.errors, page.name
