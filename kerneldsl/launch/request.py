@@ -207,8 +207,8 @@ def check_shape(request: Request) -> bool:
         check_rank(state.unit, len(shape.extent), shape.extent)
     if shape.extent is not None and shape.block_dim is None and traits.uses_block:
         raise LaunchConfigError(
-            f"{state.unit.qualname} uses block-level operations (shared memory, barriers "
-            "or warp operations), and forall was given no block",
+            f"{state.unit.qualname} uses block-level operations (shared memory, barriers, "
+            "warp operations or tiles), and forall was given no block",
             limit="forall chooses a block only for kernels whose threads work on their own",
             remedy="Give the block: kernel.forall(n, block=256)(…) or @kd.kernel(block=256)",
         )
