@@ -82,7 +82,7 @@ def landscape(
         is_dark = time / 1e3 > math.sqrt(lowest * highest)
         ax.text(
             *at,
-            f"{time / 1e3:.3g}",
+            _microseconds(time),
             ha="center",
             va="center",
             fontsize="x-small",
@@ -93,8 +93,15 @@ def landscape(
     ax.set_xticks(range(len(columns)), [str(each) for each in columns])
     ax.set_yticks(range(len(rows)), [str(each) for each in rows])
     ax.set(xlabel=x, ylabel=y, title=f"{found[0].kernel} on {found[0].arch}: predicted µs")
-    ax.figure.colorbar(shown, ax=ax, label="µs")
+    bar = ax.figure.colorbar(shown, ax=ax, label="µs", ticks=[lowest, highest])
+    bar.ax.set_yticklabels([_microseconds(each * 1e3) for each in (lowest, highest)])
+    bar.ax.minorticks_off()
     return ax
+
+
+def _microseconds(time_ns: float) -> str:
+    """Return a time as microseconds of three digits, or of all before the point."""
+    return f"{time_ns / 1e3:.3g}" if time_ns < 999.5e3 else f"{time_ns / 1e3:.0f}"
 
 
 def times_by(plans: Sequence[LaunchPlan], x: str, y: str) -> dict[tuple[Any, Any], float]:
@@ -137,11 +144,18 @@ def _varied(plans: Sequence[LaunchPlan]) -> list[str]:
 
 
 def _choice(plan: LaunchPlan, name: str) -> Any:
-    """Return a plan's value of a choice, with a block of one axis as a number."""
-    choices = dict(plan.parameters)
+    """Return a plan's value of a choice, a parameter's before another of that name.
+
+    A block of one axis is a number.
+    """
     x, y, z = plan.block_dim
-    choices.setdefault("block", x if y == z == 1 else plan.block_dim)
-    choices.update(items=math.prod(plan.items), vector=plan.vector, order=plan.order)
+    choices: dict[str, Any] = {
+        "block": x if y == z == 1 else plan.block_dim,
+        "items": math.prod(plan.items),
+        "vector": plan.vector,
+        "order": plan.order,
+        **dict(plan.parameters),
+    }
     if name not in choices:
         raise ArgumentValueError(
             f"plans have no choice {safe_repr(name)}",

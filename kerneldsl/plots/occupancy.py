@@ -63,7 +63,7 @@ def occupancy(found: Occupancy, *, axes: Sequence[Axes] | None = None) -> tuple[
         ax.axhline(found.device.max_warps_per_multiprocessor, color=FAINT, linewidth=0.8)
         ax.set(xlabel=label, ylim=(0, found.device.max_warps_per_multiprocessor * 1.08))
         ax.label_outer()
-    axes[0].set_ylabel("warps of a multiprocessor")
+    axes[0].set_ylabel("warps at once")
     limit = ", ".join(each.replace("_", " ") for each in found.limiters)
     axes[1].set_title(f"{found.fraction:.0%}, limited by {limit}")
     return tuple(axes)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.notebooks.execution import VARIES
+from tests.notebooks.execution import PICTURES, VARIES
 
-__all__ = ["code_cells", "differences", "kinds", "png_of", "text_of"]
+__all__ = ["code_cells", "differences", "kinds", "pictures_of", "text_of"]
 
 #: Mean difference of two pictures' levels, of 255, from which on they show something else: another
 #: release of Matplotlib or FreeType moves edges of letters by a part of a pixel.
@@ -49,10 +49,14 @@ def _words(text: str | None) -> str | None:
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", text)))
 
 
-def png_of(cell: Any) -> list[bytes]:
-    """Return the pictures among a cell's outputs."""
-    data = [output.get("data", {}) for output in cell.outputs]
-    return [base64.b64decode(each["image/png"]) for each in data if "image/png" in each]
+def pictures_of(cell: Any) -> list[bytes]:
+    """Return the files of the pictures among a cell's outputs."""
+    return [
+        base64.b64decode(value)
+        for output in cell.outputs
+        for kind, value in output.get("data", {}).items()
+        if kind in PICTURES
+    ]
 
 
 def differences(stored: Any, now: Any) -> list[str]:
@@ -66,7 +70,7 @@ def differences(stored: Any, now: Any) -> list[str]:
         elif text_of(one) != text_of(other):
             found.append(f"{one.id} shows\n{text_of(other)}\nstored is\n{text_of(one)}")
         else:
-            pictures = zip(png_of(one), png_of(other), strict=True)
+            pictures = zip(pictures_of(one), pictures_of(other), strict=True)
             found += [f"{one.id}: {why}" for a, b in pictures if (why := _picture(a, b))]
     return found
 
@@ -81,7 +85,10 @@ def _picture(stored: bytes, now: bytes) -> str | None:
     return f"levels differ by {difference:.1f}" if difference > _PICTURE_TOLERANCE else None
 
 
-def _pixels(png: bytes) -> np.ndarray[Any, Any]:
+def _pixels(file: bytes) -> np.ndarray[Any, Any]:
+    """Return the levels of a picture, of a moving one of the last."""
     from PIL import Image
 
-    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=np.float64)
+    picture = Image.open(io.BytesIO(file))
+    picture.seek(getattr(picture, "n_frames", 1) - 1)
+    return np.asarray(picture.convert("RGB"), dtype=np.float64)

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-__all__ = ["NOTEBOOKS", "ROOT", "VARIES", "answers_of", "execute", "stored_form"]
+__all__ = ["NOTEBOOKS", "PICTURES", "ROOT", "VARIES", "answers_of", "execute", "stored_form"]
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+#: MIME types of pictures.
+PICTURES = ("image/png", "image/gif")
 #: Tag of cells whose outputs are not the same everywhere: times, what the machine is.
 VARIES = "varies"
 TIMEOUT_S = 300
@@ -126,7 +128,7 @@ def _stored_output(output: Any, number: int) -> Any:
         output.execution_count = number
     output.metadata.clear()
     for kind, value in output.data.items():
-        if isinstance(value, str) and kind != "image/png":
+        if isinstance(value, str) and kind not in PICTURES:
             output.data[kind] = _without_places(value)
     return output
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.notebooks.comparison import code_cells, differences, png_of, text_of
+from tests.notebooks.comparison import code_cells, differences, pictures_of, text_of
 from tests.notebooks.execution import NOTEBOOKS, ROOT, execute, stored_form
 from tests.support.extent import full_beyond
 
@@ -24,7 +24,12 @@ COURSE = [
     "01-first-kernel",
     "02-indexing-and-guards",
     "03-shared-memory-and-barriers",
+    "04-planning-and-occupancy",
+    "05-coalescing-and-banks",
+    "06-matmul-on-a-roofline",
+    "07-reductions-and-atomics",
     "08-from-threads-to-tiles",
+    "11-debugging",
 ]
 #: Of a quick run.
 QUICK = {"01-first-kernel"}
@@ -86,7 +91,7 @@ class TestStored:
         cells = stored(path).cells
         captions = []
         for cell, following in pairwise([*cells, nbformat.v4.new_markdown_cell()]):
-            if cell.cell_type == "code" and png_of(cell):
+            if cell.cell_type == "code" and pictures_of(cell):
                 captions.append(re.match(r"\*\*Figure (\d+)\.\*\* \S", following.source))
         assert all(captions)
         assert [int(each[1]) for each in captions] == [*range(1, len(captions) + 1)]
@@ -97,7 +102,7 @@ class TestStored:
         assert prose.count("<details>") == prose.count("</details>") >= 2
 
     def test_is_small(self, path):
-        pictures = [png for cell in code_cells(stored(path)) for png in png_of(cell)]
+        pictures = [each for cell in code_cells(stored(path)) for each in pictures_of(cell)]
         assert max(map(len, pictures), default=0) <= MAX_PICTURE_BYTES
 
 
@@ -154,3 +159,31 @@ def test_from_threads_to_tiles():
     ptx = shown(name, "by_tiles.ptx(")
     assert "ld.global.v4.b32" in ptx
     assert "st.global.v4.b32" in ptx
+
+
+def test_planning_and_occupancy():
+    plan = shown("04-planning-and-occupancy", "plan.explain()")
+    assert "H100" in plan
+    assert "plans were compared" in plan
+
+
+def test_coalescing_and_banks():
+    name = "05-coalescing-and-banks"
+    sectors = dict(re.findall(r"^(\w+) .*: ([\d.]+) sectors", shown(name, "explained = {"), re.MULTILINE))
+    assert sectors == {"copy": "4.0", "every_fourth": "16.0", "blocked": "32.0", "shifted": "5.0"}
+    assert "Make the array (32, 33)" in shown(name, "def transpose(")
+
+
+def test_each_product_asks_for_less_than_the_one_before():
+    asked = re.findall(r"asks for +(\d+) MB", shown("06-matmul-on-a-roofline", "explained = {"))
+    assert [*map(int, asked)] == sorted(map(int, asked), reverse=True)
+    assert len(set(asked)) == 4
+
+
+def test_debugging_shows_an_error_of_each_kind():
+    notebook = stored(ROOT / "notebooks" / "11-debugging.ipynb")
+    text = "\n".join(map(text_of, code_cells(notebook)))
+    for kind in ("LaunchConfig", "ArgumentType", "UnsupportedConstruct", "KernelTyping"):
+        assert f"{kind}Error: " in text
+    for kind in ("KernelIndex", "KernelAssertion"):
+        assert re.search(rf"{kind}Error: .*in thread \(\d+, 0, 0\) of block", text)

@@ -46,6 +46,13 @@ def tiled(x, *, tile):
         x[i] *= tile
 
 
+@kd.kernel(space=kd.Space(block=[64, 128], items=[2, 8]))
+def counted(x, *, items):
+    i = kd.grid(1)
+    if i < x.size:
+        x[i] *= items
+
+
 HOPPER = DeviceOccupancyLimits.for_compute_capability((9, 0), multiprocessor_count=132)
 
 
@@ -184,6 +191,10 @@ class TestLandscape:
         plans = axpy.forall(1 << 20).plans("float32, float32[::1], float32[::1]", arch="sm_90")
         axes = plots.landscape(plans, "block", "items")
         assert len(axes.texts) == len(times_by(plans, "block", "items")) > 8
+
+    def test_a_parameter_goes_before_a_choice_of_its_name(self):
+        plans = counted.forall(1 << 20).plans("float32[::1]", arch="sm_90")
+        assert {items for _, items in times_by(plans, "block", "items")} == {2, 8}
 
     def test_what_is_no_plan_is_refused(self, plans):
         with pytest.raises(kd.ArgumentTypeError, match="no plan"):
