@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         Recording as Recording,
         names_default_stream as names_default_stream,
     )
-    from kerneldsl.contract.timer import LaunchTimer as LaunchTimer
+    from kerneldsl.contract.timer import LaunchTimer as LaunchTimer, Tracer as Tracer
 
 _HOME = {
     name: f"kerneldsl.contract.{module}"
@@ -74,7 +74,7 @@ _HOME = {
         "options": "CompileOptions",
         "promises": "NO_PROMISES ArrayPromises Promises",
         "streams": "DeviceEvent DeviceGraph DeviceStream Recording names_default_stream",
-        "timer": "LaunchTimer",
+        "timer": "LaunchTimer Tracer",
     }.items()
     for name in names.split()
 }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kerneldsl.contract.info import DeviceInfo
     from kerneldsl.contract.memory import PoolBackend, SharedBuffer
     from kerneldsl.contract.streams import DeviceEvent, DeviceStream
-    from kerneldsl.contract.timer import LaunchTimer
+    from kerneldsl.contract.timer import LaunchTimer, Tracer
     from kerneldsl.errors import DriverError
 
 __all__ = ["Device"]
@@ -173,6 +173,13 @@ class Device(Observable, Shown):
 
         **May** return ``None``, which the default does: then launches there are not timed. **Must**
         return ``None`` while the stream is recorded, and **must not** wait or raise.
+        """
+        return None
+
+    def trace(self) -> Tracer | None:
+        """Begin to have a tool write down when work on the device runs, as CUPTI does.
+
+        **May** return ``None``, which the default does: then there is none.
         """
         return None
 

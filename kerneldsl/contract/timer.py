@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
-__all__ = ["LaunchTimer"]
+__all__ = ["LaunchTimer", "Tracer"]
 
 
 class LaunchTimer(ABC):
@@ -29,3 +30,19 @@ class LaunchTimer(ABC):
         default does, where the device does not tell; **must not** wait or raise.
         """
         return None
+
+
+class Tracer(ABC):
+    """A tool that writes down when work on a device ran; made by :meth:`Device.trace`."""
+
+    @abstractmethod
+    def start_timer(self, stream: Any) -> LaunchTimer | None:
+        """Begin to time what this thread puts into the stream next; as `Device.start_timer`."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Fetch what has been written down of work that has finished; **must not** wait for it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write no more down; what was fetched **must** stay."""

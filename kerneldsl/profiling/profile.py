@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ToolMissingError
@@ -40,13 +41,14 @@ class Profile(ProcessOwned):
     launch does not cost otherwise.
     """
 
-    __slots__ = ("_activities", "_end_ns", "_nvtx", "_spans", "_state", "begin_ns")
+    __slots__ = ("_activities", "_cupti", "_end_ns", "_nvtx", "_spans", "_state", "begin_ns")
 
     _internal = frozenset({"abandon", "begin_ns", "take"})
     _send_instead = "Send p.activities, or what p.summary().to_dict() gives"
 
-    def __init__(self, *, nvtx: bool = False) -> None:
+    def __init__(self, *, nvtx: bool = False, cupti: bool = False) -> None:
         self._nvtx = NvtxRanges() if nvtx else None
+        self._cupti = cupti
         self._spans: list[Span] = []
         self._state: Literal["new", "active", "ended", "abandoned"] = "new"
         self._activities: tuple[Activity, ...] | None = None
@@ -60,7 +62,7 @@ class Profile(ProcessOwned):
                 limit="A profile records one block",
                 remedy="Make another one: with kd.profile() as p:",
             )
-        recorder.add(self, self._nvtx)
+        recorder.add(self, self._nvtx, is_traced=self._cupti)
         self._state = "active"
         return self
 
@@ -237,13 +239,16 @@ class Profile(ProcessOwned):
         return f"<Profile, {self._state}: {count} in {format_duration(self.wall_ns)}>"
 
 
-def profile(*, nvtx: bool = False) -> Profile:
+def profile(*, nvtx: bool = False, cupti: bool = False) -> Profile:
     """Record launches, copies, allocations, compilations and waits within a ``with`` block.
 
     Parameters
     ----------
     nvtx : bool, optional
         Whether what is recorded is also marked with NVTX ranges, which Nsight Systems shows.
+    cupti : bool, optional
+        Whether times on NVIDIA GPUs are those that CUPTI writes down, instead of the times between
+        events around each launch and copy. Where CUPTI refuses, they are those of events.
 
     Returns
     -------
@@ -253,7 +258,7 @@ def profile(*, nvtx: bool = False) -> Profile:
     Raises
     ------
     ToolMissingError
-        If `nvtx` is wanted and the package is not installed.
+        If `nvtx` or `cupti` is wanted and the package is not installed.
 
     Examples
     --------
@@ -267,4 +272,10 @@ def profile(*, nvtx: bool = False) -> Profile:
     >>> [each.name for each in p.activities if each.kind == "launch"]
     ['double']
     """
-    return Profile(nvtx=read_flag("nvtx", nvtx))
+    if read_flag("cupti", cupti) and find_spec("cupti") is None:
+        raise ToolMissingError(
+            "cupti=True needs the package cupti-python",
+            limit="It is NVIDIA's, for the CUDA release of the driver",
+            remedy="pip install cupti-python, or leave out cupti=True: events are recorded then",
+        )
+    return Profile(nvtx=read_flag("nvtx", nvtx), cupti=cupti)

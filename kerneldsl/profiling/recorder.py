@@ -17,7 +17,7 @@ from contextlib import ExitStack, suppress
 from types import FunctionType
 from typing import Any, Protocol
 
-from kerneldsl.contract import Device, Executable
+from kerneldsl.contract import Device, Executable, Tracer
 from kerneldsl.contract.abi import SlotParameters
 from kerneldsl.errors import KernelError
 from kerneldsl.profiling.calls import MERGED, SPAN_OF, TIMED_ON_DEVICE
@@ -66,11 +66,14 @@ class Recorder:
         self._first_timers: dict[Device, tuple[Any, int]] = {}
         self._pending: deque[Span] = deque()
         self._ranges: NvtxRanges | None = None
+        #: Whether devices are traced by a tool, and the tool of each target that has one.
+        self._is_traced = False
+        self._tracers: dict[str, Tracer | None] = {}
 
     # ------------------------------------------------------------------ profiles
 
-    def add(self, sink: Sink, ranges: NvtxRanges | None) -> None:
-        """Let a profile begin."""
+    def add(self, sink: Sink, ranges: NvtxRanges | None, *, is_traced: bool) -> None:
+        """Let a profile begin; its devices are traced where they have a tool and it is wanted."""
         with no_fork:  # a child would wait for the import for ever, and find LLVM half-way
             # It declares what native code takes the place of.
             import kerneldsl.kernels.kernel  # noqa: F401
@@ -87,6 +90,7 @@ class Recorder:
                 observe(self.wrap)
             if ranges is not None:
                 self._ranges = ranges
+            self._is_traced |= is_traced
             self._sinks = (*self._sinks, sink)
             sink.begin_ns = time.perf_counter_ns()
 
@@ -102,7 +106,7 @@ class Recorder:
     def _stop(self) -> None:
         stop_observing()
         fallback_listeners.remove(self._fall_back)
-        self._ranges, self._codes = None, {}
+        self._ranges, self._codes, self._is_traced = None, {}, False
         if self._resources is not None:
             self._resources.close()
             self._resources = None
@@ -112,6 +116,7 @@ class Recorder:
         sinks, self._sinks = self._sinks, ()
         self._open = _OpenSpans()
         self._pending.clear()
+        self._tracers = {}
         if sinks:
             self._stop()
         for sink in sinks:
@@ -230,20 +235,33 @@ class Recorder:
                 return start()
             finally:
                 span.device_ns = time.perf_counter_ns() - began
-        timer = device.start_timer(span.stream)
+        tracer = self._tracer_of(device) if self._is_traced else None
+        timer = (tracer or device).start_timer(span.stream)
         if timer is not None and device not in self._first_timers:
             self._first_timers[device] = (timer, time.perf_counter_ns())
-        result = start()
+        try:
+            result = start()
+        finally:
+            if timer is not None:
+                timer.stop()
         if timer is not None:
-            timer.stop()
             span.timer = timer
             self._pending.append(span)
             if len(self._pending) > _MAX_PENDING:
                 self.read_times()
         return result
 
+    def _tracer_of(self, device: Device) -> Tracer | None:
+        """Return what traces a device, one for all devices of a target."""
+        if device.target not in self._tracers:
+            self._tracers[device.target] = device.trace()
+        return self._tracers[device.target]
+
     def read_times(self) -> None:
         """Read the times of what devices have done, as far as they have come."""
+        for tracer in tuple(self._tracers.values()):
+            if tracer is not None:
+                tracer.flush()
         for _ in range(len(self._pending)):
             try:
                 span = self._pending.popleft()
@@ -274,6 +292,13 @@ class Recorder:
                 with suppress(KernelError):
                     device.synchronize()
         self.read_times()
+        if not self._sinks:
+            # What has left no time by now will leave none, such as what was recorded into a graph.
+            self._pending.clear()
+            for tracer in self._tracers.values():
+                if tracer is not None:
+                    tracer.close()
+            self._tracers = {}
 
 
 class _Muted:

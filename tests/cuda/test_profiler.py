@@ -186,3 +186,20 @@ def test_a_failed_launch_is_recorded_and_profiling_goes_on() -> None:
     assert failed.device_ns is None
     assert right.failure == ""
     assert right.device_ns is not None
+
+
+def test_cupti_times_the_kernel_alone() -> None:
+    pytest.importorskip("cupti")
+    out = kd.zeros(256)
+    spins.forall(256)(1000, out)
+    kd.synchronize()
+    times = []
+    for cupti in (False, True):
+        with kd.profile(cupti=cupti) as p:
+            for _ in range(20):
+                spins.forall(256)(50_000, out)
+        found = [each.device_ns for each in launches(p)]
+        assert None not in found
+        times.append(sorted(each for each in found if each is not None)[10])
+    by_events, by_cupti = times
+    assert 0.8 * by_events < by_cupti <= 1.02 * by_events

@@ -50,6 +50,9 @@ def profile(
     nvtx: Annotated[
         bool, typer.Option("--nvtx", help="Mark everything with NVTX ranges, for Nsight.")
     ] = False,
+    cupti: Annotated[
+        bool, typer.Option("--cupti", help="Take times on GPUs from CUPTI, not from events.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a script under the profiler. Options stand before the script; what follows is its own."""
@@ -59,7 +62,7 @@ def profile(
         )
     if by not in ("host", "device"):
         raise ArgumentValueError(f"--by is {by!r}", value=by, limit="It is host or device")
-    options = {"by": by, "streams": streams, "work": work, "nvtx": nvtx}
+    options = {"by": by, "streams": streams, "work": work, "nvtx": nvtx, "cupti": cupti}
     options["timeline"] = None if timeline is None else str(timeline.absolute())
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")

@@ -21,7 +21,7 @@ def main(options: str, report: str, script: str, *arguments: str) -> None:
     wanted = json.loads(options)
     sys.argv = [script, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
-    profile = kd.profile(nvtx=wanted["nvtx"])
+    profile = kd.profile(nvtx=wanted["nvtx"], cupti=wanted["cupti"])
     try:
         with profile:
             runpy.run_path(script, run_name="__main__")

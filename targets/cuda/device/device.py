@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         LaunchTimer,
         PoolBackend,
         SharedBuffer,
+        Tracer,
     )
     from kerneldsl.errors import DriverError
 
@@ -110,6 +111,11 @@ class CudaDevice(Device):
 
     def start_timer(self, stream: Any) -> LaunchTimer | None:
         return start_timer(get_driver(), self.index, stream)
+
+    def trace(self) -> Tracer | None:
+        from targets.cuda.device.cupti_tracer import cupti_tracer
+
+        return cupti_tracer()
 
     # ------------------------------------------------------------------ memory
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.contract import LaunchTimer
+from kerneldsl.contract import LaunchTimer, Tracer
 from kerneldsl.profiling import recorder as recorder_module
 from kerneldsl.profiling.trace import trace_of
 from targets.null.device import NullDevice
@@ -146,3 +148,50 @@ def test_streams_of_a_device_are_tracks_of_a_trace(clock: Clock) -> None:
     events = trace_of(p.activities)["traceEvents"]
     names = [each["args"]["name"] for each in events if each["name"] == "thread_name"]
     assert {f"stream {each.handle:#x}" for each in streams} <= set(names)
+
+
+class Tracing(Tracer):
+    """A tool that times by the same clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.flushes = self.started = 0
+        self.is_open = True
+
+    def start_timer(self, stream: Any) -> Timer:
+        self.started += 1
+        timer = Timer(len(self.clock.timers), self.clock)
+        self.clock.timers.append(timer)
+        return timer
+
+    def flush(self) -> None:
+        assert self.is_open
+        self.flushes += 1
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def test_a_tool_times_where_it_is_wanted(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = Tracing(clock)
+    monkeypatch.setattr(NullDevice, "trace", lambda device: tool, raising=False)
+    monkeypatch.setitem(sys.modules, "cupti", SimpleNamespace(__spec__=object()))
+    x = kd.to_device(np.ones(64))
+    double.forall(64)(x)
+    with kd.profile():
+        double.forall(64)(x)
+    assert tool.started == 0
+    with kd.profile(cupti=True) as p:
+        double.forall(64)(x)
+    assert tool.started == 1
+    (launch,) = launches(p)
+    assert launch.device_ns == clock.timers[-1].elapsed_ns()
+    assert tool.flushes >= 1
+    assert not tool.is_open
+
+
+def test_without_its_package_a_tool_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "cupti", raising=False)
+    monkeypatch.setattr("kerneldsl.profiling.profile.find_spec", lambda name: None)
+    with pytest.raises(kd.ToolMissingError, match="cupti-python"):
+        kd.profile(cupti=True)
