@@ -198,6 +198,10 @@ site: .venv-docs/.stamp ## build the documentation site into build/site/html, an
 site-walk: .venv-docs/.stamp ## build the site and walk through it in a headless Chromium
 	@.venv-docs/bin/python -m pytest -q -p no:cacheprovider tests/site
 
+.PHONY: gallery
+gallery: .venv-demo/.stamp ## draw the pictures of the gallery anew, into docs/gallery/
+	@.venv-demo/bin/python examples/gallery/draw.py docs/gallery
+
 .PHONY: wheel
 wheel: $(VENV)/.stamp ## build the wheel into dist/
 	@$(BIN)/python -m build --wheel

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-__all__ = ["example_page"]
+__all__ = ["example_page", "gallery_page", "gallery_programs"]
 
 _EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+#: Of the gallery: what the programs share, and what runs them all.
+_HELPERS = {"draw", "picture"}
 
 
 def example_page() -> str:
@@ -18,3 +20,54 @@ def example_page() -> str:
         about = (ast.get_docstring(ast.parse(source)) or "").partition("\n\nRun it")[0]
         parts += [f"## {file.stem}", about, f"```python\n{source.rstrip()}\n```", ""]
     return "\n\n".join(parts)
+
+
+def gallery_programs() -> list[Path]:
+    """Return the programs that draw the gallery's pictures."""
+    programs = sorted((_EXAMPLES / "gallery").glob("*.py"))
+    return [program for program in programs if program.stem not in _HELPERS]
+
+
+def gallery_page() -> str:
+    """Return the page of the gallery, as Markdown: pictures, and below each what draws it."""
+    programs = gallery_programs()
+    thumbnails = "\n\n".join(
+        f"[![{program.stem}](docs/gallery/{program.stem}.webp)](#{_anchor(program)})"
+        for program in programs
+    )
+    head = (
+        "# Gallery\n\nEach picture is drawn by the kernels below it, here on a CPU; "
+        "`make gallery` draws them all anew.\n"
+    )
+    sections = [_section(program) for program in programs]
+    return "\n".join([head, f":::{{container}} pictures\n{thumbnails}\n:::\n", *sections])
+
+
+def _anchor(program: Path) -> str:
+    return program.stem.replace("_", "-")
+
+
+def _section(program: Path) -> str:
+    source = program.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    title, _, about = (ast.get_docstring(tree) or "").split("\n")[0].partition(": ")
+    lines = source.splitlines()
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    code = "\n\n\n".join(
+        "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno])
+        for node in functions
+        if node.decorator_list
+    )
+    drawing = next(node for node in functions if node.name == "draw")
+    launches = "\n".join(lines[drawing.lineno - 1 : drawing.end_lineno])
+    return "\n".join(
+        [
+            f"({_anchor(program)})=",
+            f"## {title}\n",
+            f"{about[:1].upper()}{about[1:]}\n",
+            f"```{{image}} docs/gallery/{program.stem}.webp\n:class: picture\n:alt: {title}\n```\n",
+            f"```python\n{code}\n```\n",
+            f"How it is launched, in `examples/gallery/{program.name}`:\n",
+            f"```python\n{launches}\n```\n",
+        ]
+    )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs.site.api import pages
-from docs.site.examples import example_page
+from docs.site.examples import example_page, gallery_page
 
 __all__ = ["PAGES_OF_FOLDERS", "ROOT", "stage", "staged_pages"]
 
@@ -23,6 +23,7 @@ PAGES_OF_FOLDERS = {
     "docs/adr": "docs/adr/README.md",
     "benchmarks/results": "benchmarks/results/README.md",
     "examples": "examples/index.md",
+    "examples/gallery": "gallery.md",
 }
 _NOTEBOOKS = """# Notebooks
 
@@ -60,6 +61,8 @@ def stage(folder: Path) -> None:
     _add_toctree(folder / "notebooks.md", "notebooks/*")
     _write(folder / "index.md", _FRONT.read_text(encoding="utf-8"))
     _write(folder / "examples" / "index.md", example_page())
+    _write(folder / "gallery.md", gallery_page())
+    shutil.copytree(ROOT / "docs" / "gallery", folder / "docs" / "gallery")
     _write(folder / "api" / "index.rst", _index_of_reference())
     for page in pages():
         _write(folder / "api" / f"{page.name}.rst", page.text())

@@ -80,6 +80,16 @@ def test_a_notebook_shows_its_cells(browser, address):
     assert "@kd.kernel" in text_of(browser)
 
 
+def test_the_gallery_shows_its_pictures(browser, address):
+    browser.open(f"{address}/gallery.html")
+    widths = browser.evaluate(
+        "[...document.querySelectorAll('img.picture')].map(i => {i.loading = 'eager'; return i})"
+        ".map(i => i.naturalWidth)"
+    )
+    assert len(widths) == 12
+    assert all(widths), widths
+
+
 def test_a_kernel_is_in_the_reference(browser, address):
     browser.open(f"{address}/api/stdlib_kernels.scan.html#stdlib_kernels.scan.kernels.sum_chain")
     entry = "document.getElementById('stdlib_kernels.scan.kernels.sum_chain')"
