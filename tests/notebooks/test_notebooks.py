@@ -29,6 +29,8 @@ COURSE = [
     "06-matmul-on-a-roofline",
     "07-reductions-and-atomics",
     "08-from-threads-to-tiles",
+    "09-an-equation-that-moves",
+    "10-image-pipeline",
     "11-debugging",
 ]
 #: Of a quick run.
@@ -187,3 +189,14 @@ def test_debugging_shows_an_error_of_each_kind():
         assert f"{kind}Error: " in text
     for kind in ("KernelIndex", "KernelAssertion"):
         assert re.search(rf"{kind}Error: .*in thread \(\d+, 0, 0\) of block", text)
+
+
+def test_the_picture_moves():
+    notebook = stored(ROOT / "notebooks" / "09-an-equation-that-moves.ipynb")
+    data = [each.get("data", {}) for cell in code_cells(notebook) for each in cell.outputs]
+    assert sum("image/gif" in each for each in data) == 1
+
+
+def test_the_image_pipeline_is_as_scipys():
+    text = shown("10-image-pipeline", "scipy.ndimage.gaussian_filter(")
+    assert float(re.search(r"from SciPy: ([\d.e-]+)", text)[1]) < 1e-2
