@@ -126,7 +126,9 @@ def _stored_output(output: Any, number: int) -> Any:
         return output
     if output.output_type == "execute_result":
         output.execution_count = number
-    output.metadata.clear()
+    # How large a picture is shown stands in the metadata of its output.
+    for kind in set(output.metadata) - {*PICTURES}:
+        del output.metadata[kind]
     for kind, value in output.data.items():
         if isinstance(value, str) and kind not in PICTURES:
             output.data[kind] = _without_places(value)
