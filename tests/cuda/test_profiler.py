@@ -167,7 +167,7 @@ def test_bytes_and_the_roof_are_those_of_the_device() -> None:
             axpy.forall(n)(np.float32(2), x, y, out)
     row = next(row for row in p.summary("device").rows if row.kind == "launch")
     assert row.nbytes == pytest.approx(10 * 12 * n)
-    assert row.flops == 10 * 2 * n
+    assert row.flops == pytest.approx(10 * 2 * n)  # a sum of float64, block by block
     assert row.roof_share is not None
     assert 0.3 < row.roof_share < 1.1
     assert row.bytes_per_s is not None
