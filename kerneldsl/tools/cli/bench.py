@@ -5,15 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.tools.cli.options import JsonOption
 from kerneldsl.tools.cli.output import print_json, print_table
-from kerneldsl.tools.comparison.compare import Change, Comparison, compare_results
 from kerneldsl.utilities.formatting import format_count
+
+if TYPE_CHECKING:
+    from kerneldsl.tools.comparison.compare import Change, Comparison
 
 __all__ = ["make_bench_app"]
 
@@ -59,6 +61,8 @@ def compare(
     Samples are compared by their ranks, medians by their quartiles. Where medians alone are stored,
     a figure counts that has changed unlike the others.
     """
+    from kerneldsl.tools.comparison.compare import compare_results
+
     found = compare_results(_read(old), _read(new), rate=rate, least=least)
     if as_json:
         print_json({**found.to_dict(), "worse": [each.figure for each in found.worse]})
