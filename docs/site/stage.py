@@ -6,6 +6,7 @@ A link to a folder is led to the page that speaks of it; a file that a page link
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -53,7 +54,9 @@ def stage(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for page in staged_pages():
         text = (ROOT / page).read_text(encoding="utf-8")
-        if page.suffix == ".md":
+        if page.suffix == ".ipynb":
+            text = _notebook_with_links(text, page, folder)
+        else:
             text = _with_links_to_pages(text, page, folder)
         _write(folder / page, text)
     _add_toctree(folder / "docs" / "adr" / "README.md", "[0-9]*")
@@ -76,6 +79,16 @@ def _write(path: Path, text: str) -> None:
 def _add_toctree(page: Path, pattern: str) -> None:
     lines = ["", "```{toctree}", ":maxdepth: 1", ":glob:", "", pattern, "```", ""]
     page.write_text(page.read_text(encoding="utf-8") + "\n".join(lines), encoding="utf-8")
+
+
+def _notebook_with_links(text: str, page: Path, folder: Path) -> str:
+    """Return a notebook's text with the links of its prose led, as those of a page."""
+    notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            prose = "".join(cell["source"])  # a string, or a list of lines
+            cell["source"] = _with_links_to_pages(prose, page, folder)
+    return json.dumps(notebook)
 
 
 def _with_links_to_pages(text: str, page: Path, folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from docs.site.api import documented_name, pages, public_names
 from docs.site.examples import example_page
 from docs.site.links import broken_links
-from docs.site.stage import PAGES_OF_FOLDERS, ROOT, staged_pages
+from docs.site.stage import PAGES_OF_FOLDERS, ROOT, _notebook_with_links, staged_pages
 
 FRONT = (ROOT / "docs" / "site" / "front-page.txt").read_text(encoding="utf-8")
 ENTRY = re.compile(r"^\.\. (?:autofunction|autoclass|py:\w+):: ([\w.]+)", re.MULTILINE)
@@ -64,6 +65,19 @@ def test_the_page_of_examples_has_them_all():
     page = example_page()
     for file in (ROOT / "examples").glob("*.py"):
         assert f"\n## {file.stem}\n" in page
+
+
+def test_notebooks_bring_what_their_prose_links_to(tmp_path):
+    cells = [
+        {"cell_type": "markdown", "source": ["[one](../examples/heat.py) ", "[all](../examples)"]},
+        {"cell_type": "code", "source": "# [one](../examples/axpy.py)"},
+    ]
+    page = Path("notebooks/one.ipynb")
+    staged = json.loads(_notebook_with_links(json.dumps({"cells": cells}), page, tmp_path))
+    assert staged["cells"][0]["source"] == "[one](../examples/heat.py) [all](/examples/index.md)"
+    assert staged["cells"][1] == cells[1]
+    assert (tmp_path / "examples" / "heat.py").exists()
+    assert not (tmp_path / "examples" / "axpy.py").exists()
 
 
 def test_links_that_lead_nowhere_are_found(tmp_path):
