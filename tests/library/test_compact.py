@@ -122,7 +122,9 @@ def test_unique(call, several, rng, dtype):
             if x.dtype.kind == "f":
                 x[::7] = np.nan
                 x[1::70] = -np.inf
-            exact, exact_counts = np.unique(x, return_counts=True)
+            # NumPy 2.4 leaves thousands of float16 with NaN unsorted where it has AVX-512 for them.
+            wide = x.astype(np.float32) if x.dtype == np.float16 else x
+            exact, exact_counts = np.unique(wide, return_counts=True)
             np.testing.assert_array_equal(call(unique, x), exact)
             values, counts = several(unique, x, return_counts=True)
             np.testing.assert_array_equal(values, exact)
