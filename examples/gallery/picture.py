@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -32,11 +33,15 @@ def photograph(size: int) -> np.ndarray:
         return np.array(image.convert("RGB").resize((size, size)))
 
 
-def main(draw: Callable[[int], np.ndarray], file: str) -> None:
-    """Write a picture to the file that the command line names, or beside the program."""
+def write(picture: np.ndarray, file: Path | BinaryIO) -> None:
+    """Write a picture as a WebP, which loses a little."""
     from PIL import Image
 
-    name = Path(file).stem
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(f"{name}.webp")
-    Image.fromarray(draw(SIZE)).save(path, quality=82, method=6)
+    Image.fromarray(picture).save(file, format="webp", quality=82, method=6)
+
+
+def main(draw: Callable[[int], np.ndarray], file: str) -> None:
+    """Write a picture to the file that the command line names, or into the working folder."""
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(f"{Path(file).stem}.webp")
+    write(draw(SIZE), path)
     print(path)
