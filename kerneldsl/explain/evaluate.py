@@ -8,6 +8,7 @@ perform it.
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -48,7 +49,7 @@ _OPERATION_NAMES: dict[type[ast.operator], str] = {
 _FREE = frozenset({"abs", "absolute", "fabs", "min", "max", "minimum", "maximum", "len", "range"})
 
 
-class Evaluator(LaneMemory):
+class Evaluator(LaneMemory, ABC):
     """Expressions of one function, for the lanes that are `active`."""
 
     # ------------------------------------------------------------------ values
@@ -82,9 +83,9 @@ class Evaluator(LaneMemory):
                 return self.call(node)
         return UNKNOWN
 
+    @abstractmethod
     def call(self, node: ast.Call) -> Value:
         """Return what a call gives."""
-        raise NotImplementedError
 
     def _bound(self, node: ast.expr | None) -> Value:
         return None if node is None else self.value(node)

@@ -12,8 +12,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -146,16 +146,10 @@ class Recorder:
                 return method(owner, *args, **named)
             if stack and stack[-1].kind == span.kind and span.kind in MERGED:
                 return method(owner, *args, **named)
-            self._begin(span, stack)
-            try:
+            with self._recorded(span, stack):
                 if is_timed:
                     return self._on_device(span, lambda: method(owner, *args, **named))
                 return method(owner, *args, **named)
-            except BaseException as error:
-                span.failure = type(error).__name__
-                raise
-            finally:
-                self._end(span, stack)
 
         return call
 
@@ -176,16 +170,22 @@ class Recorder:
             # By no launch of a program: a step of a graph, or a measurement of the tuner's.
             span = Span("launch", code.specialization.unit.qualname)
             _fill_in(span, code)
-            self._begin(span, stack)
-            try:
+            with self._recorded(span, stack):
                 return self._on_device(span, lambda: method(executable, config, parameters))
-            except BaseException as error:
-                span.failure = type(error).__name__
-                raise
-            finally:
-                self._end(span, stack)
 
         return run
+
+    @contextmanager
+    def _recorded(self, span: Span, stack: list[Span]) -> Iterator[None]:
+        """Have a span begin and end with a block; an exception that leaves it is noted."""
+        self._begin(span, stack)
+        try:
+            yield
+        except BaseException as error:
+            span.failure = type(error).__name__
+            raise
+        finally:
+            self._end(span, stack)
 
     def _code(self, executable: Executable, config: Any, parameters: Any) -> LaunchedCode:
         flat = parameters.flat if type(parameters) is SlotParameters else parameters

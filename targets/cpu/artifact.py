@@ -21,7 +21,7 @@ from kerneldsl.contract import (
 )
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from kerneldsl.utilities.cached_property import cached_property
-from targets.cpu.code import HEADER_BYTES, MISSING_BYTES_WORD, Compiled
+from targets.cpu.code import FAILURE_WORD, HEADER_BYTES, Compiled
 from targets.cpu.fault_text import Description, describe_launch
 from targets.cpu.faults import raise_incomplete, raise_recorded
 from targets.cpu.passes import run_in_passes
@@ -130,9 +130,9 @@ class CpuExecutable(Executable):
             )
             if record is not None:
                 raise_recorded(record.raw, self.artifact, config)
-            (missing_bytes,) = _WORD.unpack_from(buffer, 8 * MISSING_BYTES_WORD)
-            if missing_bytes:
-                raise_incomplete(self.artifact, missing_bytes)
+            (failure,) = _WORD.unpack_from(buffer, 8 * FAILURE_WORD)
+            if failure:
+                raise_incomplete(self.artifact, failure)
 
         if self.artifact.part_bytes is None:
             run()
@@ -163,7 +163,7 @@ class CpuExecutable(Executable):
                 current=current,
                 main_thread=main_thread(),
                 keep=(self,),
-                failure_word=MISSING_BYTES_WORD,
+                failure_word=FAILURE_WORD,
                 fail=fail,
             )
         if layer.parallel_for_address == 0:  # one launch at a time, so a lock stands before it
@@ -178,7 +178,7 @@ class CpuExecutable(Executable):
             current,
             main_thread(),
             keep=(self, layer),
-            failure_word=MISSING_BYTES_WORD,
+            failure_word=FAILURE_WORD,
             fail=fail,
         )
 

@@ -11,7 +11,7 @@ word  meaning
 1     units of work of the launch
 2–7   the space: segment and extents, or grid and extent
 8     bytes of dynamic shared memory
-9     0
+9     not used
 10    address of the fault record, in debug mode
 11    set to the bytes of scratch memory that a body could not get; to -1 where it was stopped;
       to minus the address of what Numba says of an exception that ended it
@@ -33,9 +33,9 @@ from typing import Any
 __all__ = [
     "BEGAN_WORD",
     "DESCRIPTION_WORD",
+    "FAILURE_WORD",
     "FIRST_UNITS_WORD",
     "HEADER_BYTES",
-    "MISSING_BYTES_WORD",
     "PARTS_WORD",
     "SPACE_WORDS",
     "STOPPED",
@@ -49,8 +49,8 @@ __all__ = [
 HEADER_BYTES = 8 * 19
 #: Words of the header that describe the space.
 SPACE_WORDS = 6
-#: Which word says that there was no scratch memory, or what else ended a body.
-MISSING_BYTES_WORD = 11
+#: Which word says why a launch is incomplete.
+FAILURE_WORD = 11
 #: What it says where the launch was stopped.
 STOPPED = -1
 DESCRIPTION_WORD, STOP_WORD, THREAD_KEY_WORD, FIRST_UNITS_WORD = 12, 13, 14, 15

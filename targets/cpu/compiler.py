@@ -25,9 +25,9 @@ from kerneldsl.lowering.records import record_value
 from kerneldsl.lowering.types import numba_type
 from targets.cpu.code import (
     BEGAN_WORD,
+    FAILURE_WORD,
     FIRST_UNITS_WORD,
     HEADER_BYTES,
-    MISSING_BYTES_WORD,
     PARTS_WORD,
     SPACE_WORDS,
     STOP_WORD,
@@ -183,7 +183,7 @@ class _Entry:
             )
             builder.call(free, [memory])
         with builder.if_then(builder.icmp_signed("!=", exception, _I64(0)), likely=False):
-            self.set_word(MISSING_BYTES_WORD, builder.neg(exception))
+            self.set_word(FAILURE_WORD, builder.neg(exception))
         builder.ret_void()
 
     def in_pieces(self, step: Any, first: Any, last: Any, run: Callable[[Any, Any], Any]) -> Any:
@@ -228,7 +228,7 @@ class _Entry:
         from_piece = builder.block
         builder.cbranch(is_over, done, more)
         builder.position_at_end(stopped)
-        self.set_word(MISSING_BYTES_WORD, _I64(STOPPED))
+        self.set_word(FAILURE_WORD, _I64(STOPPED))
         builder.branch(done)
         builder.position_at_end(more)
         now = self.nanoseconds()
@@ -321,7 +321,7 @@ class _Entry:
         memory = self.builder.call(malloc, [size])
         is_missing = self.builder.icmp_unsigned("==", memory, pointer(None))
         with self.builder.if_then(is_missing, likely=False):
-            self.set_word(MISSING_BYTES_WORD, size)
+            self.set_word(FAILURE_WORD, size)
             self.builder.ret_void()
         return memory
 

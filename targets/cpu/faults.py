@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import ctypes
 import errno
+import os
 import pickletools
 import struct
 from typing import TYPE_CHECKING, NoReturn
@@ -22,6 +23,12 @@ __all__ = ["raise_incomplete", "raise_recorded"]
 
 _RECORD = struct.Struct("=" + "".join(code for _, code, _ in FAULT_FIELDS))
 _THREAD = [name for name, _, _ in FAULT_FIELDS].index("thread_x")
+#: Names of exceptions that compiled code may raise.
+_EXCEPTIONS = frozenset(
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, Exception)
+)
 
 
 def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -> None:
@@ -36,23 +43,23 @@ def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -
     raise_fault(record, artifact.fault_table)
 
 
-def raise_incomplete(artifact: CpuArtifact, nbytes: int) -> NoReturn:
+def raise_incomplete(artifact: CpuArtifact, failure: int) -> NoReturn:
     """Raise for a launch that was stopped, or in which there was no memory for scratch arrays.
 
-    `nbytes` is what the entry has left in its header. Of a launch that Ctrl-C stopped, Python's
+    `failure` is what the entry left in `FAILURE_WORD`. Of a launch that Ctrl-C stopped, Python's
     handler of the signal raises before this is begun.
     """
-    if nbytes == STOPPED:
+    if failure == STOPPED:
         raise KeyboardInterrupt
-    if nbytes < 0:
-        _raise_unhandled(artifact, -nbytes)
+    if failure < 0:
+        _raise_unhandled(artifact, -failure)
     name = artifact.specialization.unit.qualname
     raise OutOfMemoryError(
-        f"{name} could not allocate {format_bytes(nbytes)} for the shared and local arrays of a "
+        f"{name} could not allocate {format_bytes(failure)} for the shared and local arrays of a "
         "block, so what it writes is incomplete",
         code=errno.ENOMEM,
         name="ENOMEM",
-        value=nbytes,
+        value=failure,
         limit="The operating system refused them to one of the threads that share the launch",
         remedy="Free memory, or use smaller arrays or smaller blocks",
         doing=f"launch {name}",
@@ -72,7 +79,8 @@ def _raise_unhandled(artifact: CpuArtifact, address: int) -> NoReturn:
         if isinstance(value, str)
     ]
     kind = next((getattr(builtins, word) for word in words if word in _EXCEPTIONS), RuntimeError)
-    text = next((word for word in words if " " in word), "")
+    # Behind class and text there are a function's name and its file.
+    text = next((word for word in words if " " in word and os.sep not in word), "")
     unit = artifact.specialization.unit
     raise fault_class(kind)(
         f"{kind.__name__} in a thread of {unit.qualname}" + (f": {text}" if text else ""),
@@ -83,14 +91,6 @@ def _raise_unhandled(artifact: CpuArtifact, address: int) -> NoReturn:
         limit="On a CPU it ends other threads, too, so what the launch writes is incomplete",
         remedy="Guard the operation by a condition",
     )
-
-
-#: Names of exceptions that compiled code may raise.
-_EXCEPTIONS = frozenset(
-    name
-    for name, value in vars(builtins).items()
-    if isinstance(value, type) and issubclass(value, Exception)
-)
 
 
 def _in_blocks(record: bytes, config: LaunchConfig) -> bytes:
