@@ -53,13 +53,13 @@ def raise_incomplete(artifact: CpuArtifact, failure: int) -> NoReturn:
         raise KeyboardInterrupt
     if failure < 0:
         _raise_unhandled(artifact, -failure)
-    name = artifact.specialization.unit.qualname
+    name, nbytes = artifact.specialization.unit.qualname, failure
     raise OutOfMemoryError(
-        f"{name} could not allocate {format_bytes(failure)} for the shared and local arrays of a "
+        f"{name} could not allocate {format_bytes(nbytes)} for the shared and local arrays of a "
         "block, so what it writes is incomplete",
         code=errno.ENOMEM,
         name="ENOMEM",
-        value=failure,
+        value=nbytes,
         limit="The operating system refused them to one of the threads that share the launch",
         remedy="Free memory, or use smaller arrays or smaller blocks",
         doing=f"launch {name}",
