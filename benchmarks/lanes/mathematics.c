@@ -35,27 +35,6 @@ void gelu(const float *restrict x, float *restrict out, int64_t n)
         out[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
 }
 
-void softmax(const float *restrict x, float *restrict out, int64_t rows, int64_t columns)
-{
-    #pragma omp parallel for
-    for (int64_t row = 0; row < rows; row++) {
-        const float *from = x + row * columns;
-        float *to = out + row * columns;
-        float largest = -INFINITY, sum = 0.0f;
-        #pragma omp simd reduction(max : largest)
-        for (int64_t j = 0; j < columns; j++)
-            largest = from[j] > largest ? from[j] : largest;
-        #pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < columns; j++) {
-            to[j] = expf(from[j] - largest);
-            sum += to[j];
-        }
-        #pragma omp simd
-        for (int64_t j = 0; j < columns; j++)
-            to[j] /= sum;
-    }
-}
-
 void polar(const float *restrict radius, const float *restrict angle, float *restrict x,
            float *restrict y, int64_t n)
 {
@@ -63,5 +42,16 @@ void polar(const float *restrict radius, const float *restrict angle, float *res
     for (int64_t i = 0; i < n; i++) {
         x[i] = radius[i] * cosf(angle[i]);
         y[i] = radius[i] * sinf(angle[i]);
+    }
+}
+
+void multiply_adds(const float *restrict x, float *restrict out, int64_t rounds, int64_t n)
+{
+    #pragma omp parallel for simd
+    for (int64_t i = 0; i < n; i++) {
+        float value = x[i];
+        for (int64_t k = 0; k < rounds; k++)
+            value = value * 0.99f + 0.125f;
+        out[i] = value;
     }
 }

@@ -9,14 +9,13 @@ import numba
 import numpy as np
 
 import kerneldsl as kd
-from lanes.case import Case, CompiledC
+from lanes.case import Case, CompiledC, rivals_in_c
 
 __all__ = ["SOURCE", "cases"]
 
 #: Stored C source.
 SOURCE = "mathematics"
 f32 = np.float32
-_THREADS = 128
 
 
 @kd.func
@@ -84,55 +83,6 @@ def _gelu(x, out):
 
 
 @kd.kernel
-def softmax(x, out):
-    row = kd.blockIdx.x
-    t = kd.threadIdx.x
-    s = kd.shared.array(_THREADS, f32)
-    largest = f32(-math.inf)
-    for j in range(t, x.shape[1], _THREADS):
-        largest = max(largest, x[row, j])
-    s[t] = largest
-    kd.syncthreads()
-    step = _THREADS // 2
-    while step > 0:
-        if t < step:
-            s[t] = max(s[t], s[t + step])
-        kd.syncthreads()
-        step //= 2
-    largest = s[0]
-    kd.syncthreads()
-    total = f32(0.0)
-    for j in range(t, x.shape[1], _THREADS):
-        total += math.exp(x[row, j] - largest)
-    s[t] = total
-    kd.syncthreads()
-    step = _THREADS // 2
-    while step > 0:
-        if t < step:
-            s[t] += s[t + step]
-        kd.syncthreads()
-        step //= 2
-    total = s[0]
-    for j in range(t, x.shape[1], _THREADS):
-        out[row, j] = math.exp(x[row, j] - largest) / total
-
-
-@numba.njit(parallel=True, error_model="numpy")
-def _softmax(x, out):
-    for row in numba.prange(x.shape[0]):
-        largest = f32(-math.inf)
-        for j in range(x.shape[1]):
-            largest = max(largest, x[row, j])
-        total = f32(0.0)
-        for j in range(x.shape[1]):
-            value = math.exp(x[row, j] - largest)
-            out[row, j] = value
-            total += value
-        for j in range(x.shape[1]):
-            out[row, j] /= total
-
-
-@kd.kernel
 def polar(radius, angle, x, y):
     i = kd.grid(1)
     if i < radius.size:
@@ -149,14 +99,33 @@ def _polar(radius, angle, x, y):
         y[i] = r * math.sin(phi)
 
 
+@kd.kernel
+def multiply_adds(x, out, rounds):
+    i = kd.grid(1)
+    if i < x.size:
+        value = x[i]
+        for _ in range(rounds):
+            value = value * f32(0.99) + f32(0.125)
+        out[i] = value
+
+
+@numba.njit(parallel=True, error_model="numpy")
+def _multiply_adds(x, out, rounds):
+    for i in numba.prange(x.size):
+        value = x[i]
+        for _ in range(rounds):
+            value = value * f32(0.99) + f32(0.125)
+        out[i] = value
+
+
 def cases(libraries: Mapping[str, CompiledC]) -> list[Case]:
     """Return the comparisons; `libraries` are those of the C source, by name."""
     rng = np.random.default_rng(7)
     return [
         _black_scholes_case(rng, libraries),
         _gelu_case(rng, libraries),
-        _softmax_case(rng, libraries),
         _polar_case(rng, libraries),
+        _multiply_adds_case(rng, libraries),
     ]
 
 
@@ -192,7 +161,7 @@ def _black_scholes_case(rng: np.random.Generator, libraries: Mapping[str, Compil
     rivals = {
         "prange": lambda: _black_scholes(*arguments),
         "numpy": with_numpy,
-        **{name: c.call("black_scholes", *arguments, n) for name, c in libraries.items()},
+        **rivals_in_c(libraries, "black_scholes", *arguments, n),
     }
     return Case(
         "black_scholes f32, 2^20",
@@ -210,35 +179,10 @@ def _gelu_case(rng: np.random.Generator, libraries: Mapping[str, CompiledC]) -> 
     exact = np.array([0.5 * v * (1 + math.erf(v * math.sqrt(0.5))) for v in x.astype(float)])
     rivals = {
         "prange": lambda: _gelu(x, out),
-        **{name: c.call("gelu", x, out, n) for name, c in libraries.items()},
+        **rivals_in_c(libraries, "gelu", x, out, n),
     }
     ours = gelu.forall(n)
     return Case("gelu f32, 2^20", (out,), (exact,), 1e-6, lambda: ours(x, out), rivals)
-
-
-def _softmax_case(rng: np.random.Generator, libraries: Mapping[str, CompiledC]) -> Case:
-    rows, columns = 2048, 2048
-    x = rng.standard_normal((rows, columns)).astype(f32)
-    out = np.empty_like(x)
-    powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
-
-    def with_numpy():
-        np.exp(x - x.max(axis=1, keepdims=True), out=out)
-        np.divide(out, out.sum(axis=1, keepdims=True), out=out)
-
-    rivals = {
-        "prange": lambda: _softmax(x, out),
-        "numpy": with_numpy,
-        **{name: c.call("softmax", x, out, rows, columns) for name, c in libraries.items()},
-    }
-    return Case(
-        "softmax f32, a block a row, 2048^2",
-        (out,),
-        (powers / powers.sum(axis=1, keepdims=True),),
-        1e-5,
-        lambda: softmax[rows, _THREADS](x, out),
-        rivals,
-    )
 
 
 def _polar_case(rng: np.random.Generator, libraries: Mapping[str, CompiledC]) -> Case:
@@ -255,7 +199,7 @@ def _polar_case(rng: np.random.Generator, libraries: Mapping[str, CompiledC]) ->
     rivals = {
         "prange": lambda: _polar(radius, angle, x, y),
         "numpy": with_numpy,
-        **{name: c.call("polar", radius, angle, x, y, n) for name, c in libraries.items()},
+        **rivals_in_c(libraries, "polar", radius, angle, x, y, n),
     }
     return Case(
         "polar to cartesian f32, 2^20",
@@ -263,5 +207,25 @@ def _polar_case(rng: np.random.Generator, libraries: Mapping[str, CompiledC]) ->
         (wide[0] * np.cos(wide[1]), wide[0] * np.sin(wide[1])),
         1e-6,
         lambda: polar.forall(n)(radius, angle, x, y),
+        rivals,
+    )
+
+
+def _multiply_adds_case(rng: np.random.Generator, libraries: Mapping[str, CompiledC]) -> Case:
+    n, rounds = 1 << 20, 64
+    x, out = rng.uniform(-1, 1, n).astype(f32), np.empty(n, f32)
+    exact = x.astype(np.float64)
+    for _ in range(rounds):
+        exact = exact * 0.99 + 0.125
+    rivals = {
+        "prange": lambda: _multiply_adds(x, out, rounds),
+        **rivals_in_c(libraries, "multiply_adds", x, out, rounds, n),
+    }
+    return Case(
+        "64 dependent multiply-adds f32, 2^20",
+        (out,),
+        (exact,),
+        1e-5,
+        lambda: multiply_adds.forall(n)(x, out, rounds),
         rivals,
     )
