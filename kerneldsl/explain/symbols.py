@@ -17,11 +17,11 @@ from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.trips import is_range
-from kerneldsl.errors import ToolMissingError
 from kerneldsl.explain.reaching import Given, Reaching
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind
+from kerneldsl.utilities import sympy_import
 from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = [
@@ -48,15 +48,7 @@ def import_sympy() -> Any:
     ToolMissingError
         If it is not installed.
     """
-    try:
-        import sympy
-    except ImportError as error:
-        raise ToolMissingError(
-            "SymPy is not installed",
-            limit="Explanations are SymPy expressions",
-            remedy='pip install "kerneldsl[sym]"',
-        ) from error
-    return sympy
+    return sympy_import.import_sympy("Explanations are SymPy expressions")
 
 
 def symbol(name: str) -> Expression:

@@ -23,9 +23,9 @@ from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.planner.candidates import Candidate, fit_grid
 from kerneldsl.planner.choose import Choice
 from kerneldsl.planner.host import element_ns, share_on_host
-from kerneldsl.planner.work import element_work
+from kerneldsl.planner.work import ElementWork, element_work
 
-__all__ = ["configure", "host_share", "shared_extent"]
+__all__ = ["configure", "host_share", "host_work", "shared_extent"]
 
 #: Checked configurations of one executable that are remembered.
 _MAX_CONFIGS = 1024
@@ -97,14 +97,20 @@ def host_share(request: Request, config: LaunchConfig) -> HostShare | None:
     pool = request.device.thread_pool()
     if pool is None:
         return None
+    extent = shared_extent(request, config)
+    each_ns = element_ns(host_work(request, config), extent)
+    return share_on_host(math.prod(extent), each_ns, *pool)
+
+
+def host_work(request: Request, config: LaunchConfig) -> ElementWork:
+    """Return what the host does for an index of :func:`shared_extent`."""
     traits, extent = request.state.traits, shared_extent(request, config)
     trips: float = UNKNOWN_TRIPS
     if config.extent and traits.uses_block:
         trips = max(trips, math.prod(config.extent) / max(math.prod(extent), 1))
     is_mapped = traits.uses_grid_only and config.extent is not None
     body = body_work(request.state.unit, x_is_last=is_mapped, unknown_trips=trips)
-    work = element_work(body, request.kinds)
-    return share_on_host(math.prod(extent), element_ns(work, extent), *pool)
+    return element_work(body, request.kinds)
 
 
 def _add_attributes(request: Request, executable: Executable, config: LaunchConfig) -> LaunchConfig:

@@ -10,12 +10,14 @@ from kerneldsl.analysis.widening import WideStore
 from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.launch.attributes import runs_at_once
+from kerneldsl.launch.configuration import host_work, shared_extent
 from kerneldsl.launch.decision import host_members, is_planned, make_problems, wide_stores_of
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.spine import choose_member, compile_for, make_choice, prepare, resources_of
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Choice
 from kerneldsl.planner.describe import describe, every_plan
+from kerneldsl.planner.formula import HostModel
 from kerneldsl.planner.host import describe_share
 from kerneldsl.planner.plan import LaunchPlan
 
@@ -133,6 +135,13 @@ def _on_host(request: Request) -> LaunchPlan:
     reasons: tuple[str, ...] = ()
     if config.share is not None and pool is not None:
         reasons = describe_share(config.share, *pool)
+        model = HostModel(
+            host_work(request, config),
+            shared_extent(request, config),
+            config.share.threads,
+            pool[1],
+        )
+        plan = replace(plan, predicted_ns=model.predict_ns(), model=model)
     return replace(plan, block_dim=config.block_dim, host=config.share, reasons=reasons, notes=())
 
 

@@ -28,11 +28,22 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple, TypeAlias
 
+from kerneldsl.planner.arithmetic import NUMBERS, Arithmetic, Quantity
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 
-__all__ = ["BOUND_WORDS", "Bound", "Prediction", "predict"]
+__all__ = [
+    "BOUND_WORDS",
+    "CONSTANTS",
+    "Bound",
+    "Constants",
+    "ModelTime",
+    "PlanShape",
+    "Prediction",
+    "device_time",
+    "predict",
+]
 
 #: What sets the pace of a kernel.
 Bound: TypeAlias = Literal["memory", "latency", "compute", "block starts", "atomics", "launch"]
@@ -48,7 +59,7 @@ BOUND_WORDS: dict[str, str] = {
 }
 
 
-_LINE_BYTES = 128
+_LINE_BYTES, _NS_PER_S = 128, 10**9
 
 
 class Prediction(NamedTuple):
@@ -118,6 +129,45 @@ class Constants(NamedTuple):
 CONSTANTS = Constants()
 
 
+class PlanShape(NamedTuple):
+    """A plan's block and mapping as the model sees them."""
+
+    #: Threads of a block, and items of a thread, along x, y and z.
+    block_dim: tuple[Quantity, Quantity, Quantity]
+    items: tuple[Quantity, Quantity, Quantity]
+    #: Consecutive items of one access.
+    vector: Quantity
+
+    @property
+    def item_count(self) -> Quantity:
+        """Items of a thread."""
+        return self.items[0] * self.items[1] * self.items[2]
+
+    @property
+    def block_threads(self) -> Quantity:
+        """Threads of a block."""
+        return self.block_dim[0] * self.block_dim[1] * self.block_dim[2]
+
+    @property
+    def tile(self) -> tuple[Quantity, ...]:
+        """Indices that a block works on at a time, along x, y and z."""
+        return tuple(n * items for n, items in zip(self.block_dim, self.items, strict=True))
+
+
+class ModelTime(NamedTuple):
+    """Time of a plan by the model, and what it is made of, in nanoseconds."""
+
+    time_ns: Quantity
+    #: What each thing that all blocks need would take by itself.
+    parts: dict[Bound, Quantity]
+    #: The launch and the life of one block.
+    lasting_ns: Quantity
+    #: Indices of a block.
+    block_elements: Quantity
+    #: Blocks that a multiprocessor holds at once, at most as many as it gets.
+    resident: Quantity
+
+
 def predict(
     candidate: Candidate,
     work: ElementWork,
@@ -134,31 +184,75 @@ def predict(
     `grid_blocks` are the blocks of the grid as if none were cut off, `active_blocks` (at least 1)
     those that a multiprocessor holds at once, `spill_bytes` what a thread spills.
     """
-    c = constants
     mapping = candidate.mapping
-    items, threads = mapping.item_count, candidate.block_threads
-    warps = -(-threads // 32)
-    elements = float(math.prod(extent))
-    count = rates.multiprocessor_count
-    clock_ns = 1e9 / rates.clock_hz
-    busiest = -(-grid_blocks // count)
-    resident = min(active_blocks, busiest)
-    # Blocks at the edge are partly empty, which counts where there are few.
-    block_elements = min(float(threads * items), elements)
-
-    tile = mapping.tile(candidate.block_dim)
-    total_bytes = elements * (work.device_bytes + work.crossed_bytes)
-    outside = _outside_share(total_bytes, c.resident_share * rates.l2_bytes)
-    spilled = 2.0 * spill_bytes * threads * grid_blocks
-    traffic = elements * _l2_bytes(work, tile, c) + spilled
-    traffic += elements * _crossed_bytes(candidate, work, c) / c.crossed_share
-    memory_ns = 1e9 * max(
-        total_bytes * outside / rates.memory_bytes_per_s, traffic / rates.l2_bytes_per_s
+    found = device_time(
+        PlanShape(candidate.block_dim, mapping.items, mapping.vector),
+        work,
+        float(math.prod(extent)),
+        grid_blocks,
+        active_blocks,
+        rates,
+        spill_bytes,
+        constants,
+        NUMBERS,
     )
-    latency = outside * rates.memory_latency_ns + (1.0 - outside) * rates.l2_latency_ns
-    lines_ns = busiest * block_elements * _lines(candidate, work) * c.line_clocks * clock_ns
+    parts = found.parts
+    bound: Bound = max(parts, key=lambda name: parts[name])
+    if parts[bound] < found.lasting_ns:
+        bound = "launch"
+    at_once = min(grid_blocks, found.resident * rates.multiprocessor_count)
+    in_flight = at_once * found.block_elements * work.load_bytes
+    return Prediction(found.time_ns, bound, int(in_flight))
 
-    issue_ns = busiest * warps * _instructions(candidate, work, c) / c.issue_per_clock * clock_ns
+
+def device_time(
+    shape: PlanShape,
+    work: ElementWork,
+    elements: Quantity,
+    grid_blocks: Quantity,
+    active_blocks: Quantity,
+    rates: DeviceRates,
+    spill_bytes: Quantity,
+    constants: Constants,
+    m: Arithmetic,
+) -> ModelTime:
+    """Return how long a plan takes on a device, in the arithmetic that is given.
+
+    What is 0 of `work` and `spill_bytes` is left out of formulas.
+    """
+    c = constants
+    items, threads = shape.item_count, shape.block_threads
+    warps = m.named("warps", m.ceil_ratio(threads, 32))
+    count = rates.multiprocessor_count
+    clock_ns = m.named("clock_ns", _NS_PER_S / rates.clock_hz)
+    busiest = m.named("busiest_blocks", m.ceil_ratio(grid_blocks, count))
+    resident = m.named("resident_blocks", m.least(active_blocks, busiest))
+    # Blocks at the edge are partly empty, which counts where there are few.
+    block_elements = m.named("block_elements", m.least(threads * items, elements))
+
+    total_bytes = m.named("total_bytes", elements * (work.device_bytes + work.crossed_bytes))
+    outside = m.named(
+        "outside_share", _outside_share(total_bytes, c.resident_share * rates.l2_bytes, m)
+    )
+    spilled = 2 * spill_bytes * threads * grid_blocks
+    traffic = elements * _l2_bytes(work, shape.tile, c) + spilled
+    traffic = m.named(
+        "l2_traffic_bytes", traffic + elements * _crossed_bytes(shape, work, c, m) / c.crossed_share
+    )
+    memory_ns = m.named(
+        "memory_ns",
+        _NS_PER_S
+        * m.largest(
+            total_bytes * outside / rates.memory_bytes_per_s, traffic / rates.l2_bytes_per_s
+        ),
+    )
+    latency = m.named(
+        "latency_ns", outside * rates.memory_latency_ns + (1 - outside) * rates.l2_latency_ns
+    )
+    lines_ns = busiest * block_elements * _lines(shape, work) * c.line_clocks * clock_ns
+
+    instructions = m.named("instructions", _instructions(shape, work, c, m))
+    issue_ns = busiest * warps * instructions / c.issue_per_clock * clock_ns
     units_ns = (
         busiest
         * block_elements
@@ -166,120 +260,110 @@ def predict(
         * clock_ns
     )
     rounds = work.rounds * (items if work.is_serial else 1)
-    waited_ns = rounds * latency if work.loads else 0.0
-    ahead = c.round_share * max(0.0, work.shared_atomics - 1.0)
-    counting_ns = work.rounds * ahead * latency if work.loads else 0.0
+    waited_ns = rounds * latency if work.loads else 0
+    ahead = c.round_share * m.largest(0, work.shared_atomics - 1)
+    counting_ns = m.named("counting_ns", work.rounds * ahead * latency if work.loads else 0)
     chain = items * (work.operations + work.double_operations) + work.loop_rounds
-    lifetime = (
+    lifetime = m.named(
+        "lifetime_ns",
         c.start_ns
         + c.warp_ns * warps
         + waited_ns
         + counting_ns
         + c.dependent_clocks * clock_ns * chain
-        + c.barrier_ns * work.barriers
+        + c.barrier_ns * work.barriers,
     )
-    atomics_ns = elements * max(c.atomic_ns * work.atomics, c.contended_ns * work.contended_atomics)
+    atomics_ns = m.named(
+        "atomics_ns",
+        elements * m.largest(c.atomic_ns * work.atomics, c.contended_ns * work.contended_atomics),
+    )
     shared_ns = (
         busiest * block_elements * work.shared_atomics / c.shared_atomics_per_clock * clock_ns
     )
-    waiting = max(0.0, grid_blocks / count - resident) * lifetime / active_blocks
-    parts: dict[Bound, float] = {
+    waiting = m.largest(0, grid_blocks / count - resident) * lifetime / active_blocks
+    parts: dict[Bound, Quantity] = {
         "memory": memory_ns,
-        "latency": waiting,
-        "compute": max(issue_ns, units_ns, lines_ns, shared_ns),
-        "block starts": busiest * rates.block_start_ns,
+        "latency": m.named("waiting_ns", waiting),
+        "compute": m.named("compute_ns", m.largest(issue_ns, units_ns, lines_ns, shared_ns)),
+        "block starts": m.named("block_starts_ns", busiest * rates.block_start_ns),
     }
-    queued = _norm((memory_ns, waiting), c.queueing)
-    pace = _norm((queued, parts["compute"], parts["block starts"]), c.sharpness)
+    queued = m.norm((memory_ns, parts["latency"]), c.queueing)
+    pace = m.norm((queued, parts["compute"], parts["block starts"]), c.sharpness)
     # Blocks mostly end with them, and those of a wave end together.
-    pace = _norm((pace, atomics_ns), c.ending)
+    pace = m.named("pace_ns", m.norm((pace, atomics_ns), c.ending))
     parts["atomics"] = atomics_ns
     # While a block of the last wave waits in its loop, the others of its wave do their share of
     # what sets the pace.
-    last_wave = pace * resident / busiest
-    lasting = lifetime - counting_ns + _norm((counting_ns, last_wave), c.sharpness) - last_wave
-    bound: Bound = max(parts, key=lambda name: parts[name])
-    if parts[bound] < rates.launch_ns + lasting:
-        bound = "launch"
-    in_flight = min(grid_blocks, resident * count) * block_elements * work.load_bytes
-    return Prediction(rates.launch_ns + lasting + pace, bound, int(in_flight))
+    last_wave = m.named("last_wave_ns", pace * resident / busiest)
+    lasting = lifetime - counting_ns + m.norm((counting_ns, last_wave), c.sharpness) - last_wave
+    lasting_ns = rates.launch_ns + lasting
+    return ModelTime(lasting_ns + pace, parts, lasting_ns, block_elements, resident)
 
 
-def _norm(parts: tuple[float, ...], exponent: float) -> float:
-    """Combine parts into something between the largest of them and their sum."""
-    largest = max(parts)
-    if largest <= 0.0:
-        return 0.0
-    total: float = sum((part / largest) ** exponent for part in parts)
-    return largest * math.pow(total, 1.0 / exponent)
-
-
-def _l2_bytes(work: ElementWork, tile: tuple[int, int, int], c: Constants) -> float:
+def _l2_bytes(work: ElementWork, tile: tuple[Quantity, ...], c: Constants) -> Quantity:
     """Return the bytes between the level-2 cache and multiprocessors for an element.
 
     A block reads the elements of its tile and, of a stencil, those around it.
     """
-    total = work.scattered_bytes + work.written_bytes
+    total: Quantity = work.scattered_bytes + work.written_bytes
     for array in work.arrays:
-        share = float(array.itemsize)
+        share: Quantity = array.itemsize
         for width, spread in zip(tile, array.spread, strict=True):
             share *= (width + c.halo * spread) / width
         total += share
     return total
 
 
-def _crossed_bytes(candidate: Candidate, work: ElementWork, c: Constants) -> float:
+def _crossed_bytes(shape: PlanShape, work: ElementWork, c: Constants, m: Arithmetic) -> Quantity:
     """Return bytes moved for an element's crossed accesses: whole sectors for a few lanes each."""
     if not work.crossed_bytes:
-        return 0.0
-    width, rows, _ = candidate.block_dim
+        return 0
+    width, rows, _ = shape.block_dim
     itemsize = max(work.narrowest_bytes, 1)
-    lanes = max(1, 32 // width) if rows > 1 else 1
-    waste = max(1.0, SECTOR_BYTES / (itemsize * lanes))
-    used = min(1.0, rows * candidate.mapping.items[1] * itemsize / _LINE_BYTES)
-    several = c.crossed_items if candidate.mapping.item_count > 1 else 0.0
-    return work.crossed_bytes * waste * (1.0 + c.line_waste * (1.0 - used) + several)
+    lanes = m.select(rows > 1, m.largest(1, m.floor_ratio(32, width)), 1)
+    waste = m.largest(1, SECTOR_BYTES / (itemsize * lanes))
+    used = m.least(1, rows * shape.items[1] * itemsize / _LINE_BYTES)
+    several = m.select(shape.item_count > 1, c.crossed_items, 0)
+    return work.crossed_bytes * waste * (1 + c.line_waste * (1 - used) + several)
 
 
-def _lines(candidate: Candidate, work: ElementWork) -> float:
+def _lines(shape: PlanShape, work: ElementWork) -> Quantity:
     """Return the lines of the level-1 cache that an element takes."""
-    mapping = candidate.mapping
     itemsize = max(work.widest_bytes, work.narrowest_bytes, 4)
     each = itemsize / _LINE_BYTES
+    rows_read = _rows_read(work, shape.items[1])
     # Vectors leave gaps between what neighbours access one by one.
-    gaps = float(mapping.vector) * _rows_read(work, mapping.items[1])
-    shared = work.vector_accesses + work.shifted_accesses * _rows_read(work, mapping.items[1])
+    gaps = shape.vector * rows_read
+    shared = work.vector_accesses + work.shifted_accesses * rows_read
     others = work.loads + work.stores - work.vector_accesses - work.shifted_accesses
     others -= work.row_accesses
-    apart = others / 32.0 * mapping.vector
+    apart = others / 32 * shape.vector
     return each * (shared + gaps * work.row_accesses) + apart
 
 
-def _rows_read(work: ElementWork, rows: int) -> float:
+def _rows_read(work: ElementWork, rows: Quantity) -> Quantity:
     """Return, of the rows a stencil reads for each element, those that no other item has read."""
     shares = [(rows + y) / (rows * (y + 1)) for _, y, _ in (a.spread for a in work.arrays)]
-    return sum(shares) / len(shares) if shares else 1.0
+    return sum(shares) / len(shares) if shares else 1
 
 
-def _outside_share(total_bytes: float, kept_bytes: float) -> float:
+def _outside_share(total_bytes: Quantity, kept_bytes: Quantity, m: Arithmetic) -> Quantity:
     """Return the part of the bytes that comes from device memory, not from the level-2 cache."""
-    if total_bytes <= kept_bytes:
-        return 0.0
-    return min(1.0, (total_bytes - kept_bytes) / kept_bytes)
+    return m.largest(0, m.least(1, (total_bytes - kept_bytes) / kept_bytes))
 
 
-def _instructions(candidate: Candidate, work: ElementWork, c: Constants) -> float:
+def _instructions(shape: PlanShape, work: ElementWork, c: Constants, m: Arithmetic) -> Quantity:
     """Return the instructions of a warp of a block."""
-    mapping = candidate.mapping
-    items = mapping.item_count
+    items = shape.item_count
+    vector = m.least(shape.vector, work.max_vector)
     shared = work.vector_accesses + work.shifted_accesses
-    accesses = shared / min(mapping.vector, work.max_vector) + work.loads + work.stores - shared
-    beside = work.row_accesses + work.shifted_accesses / min(mapping.vector, work.max_vector)
-    apart = c.apart_instructions if mapping.items[0] > mapping.vector else 0.0
+    accesses = shared / vector + work.loads + work.stores - shared
+    beside = work.row_accesses + work.shifted_accesses / vector
+    apart = m.select(shape.items[0] > shape.vector, c.apart_instructions, 0)
     return (
         c.thread_instructions
         + c.round_instructions * work.loop_rounds
         + c.access_instructions * accesses * items
         + (c.row_instructions + apart) * beside * items
-        + items * (work.operations + 2.0 * work.double_operations)
+        + items * (work.operations + 2 * work.double_operations)
     )

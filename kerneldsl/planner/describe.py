@@ -21,6 +21,8 @@ from kerneldsl.planner.choose import (
 )
 from kerneldsl.planner.cost import BOUND_WORDS, CONSTANTS
 from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
+from kerneldsl.planner.fit import ModelInputs
+from kerneldsl.planner.formula import DeviceModel
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.words import name_limiters
 
@@ -98,6 +100,7 @@ def _describe(taken: Scored, others: Sequence[Scored] = ()) -> LaunchPlan:
         considered_count=len(others) + 1,
         considered=_alternatives(taken, others),
         parameters=_parameters(taken),
+        model=DeviceModel(ModelInputs.of(taken, rates), problem.model_constants),
     )
 
 

@@ -65,8 +65,8 @@ class ModelInputs(NamedTuple):
     rates: DeviceRates
 
     @classmethod
-    def of(cls, scored: Scored) -> ModelInputs:
-        """Return those of a plan that was compared, with the rates as nothing was fitted yet."""
+    def of(cls, scored: Scored, rates: DeviceRates | None = None) -> ModelInputs:
+        """Return those of a plan that was compared, by default with rates before any fit."""
         candidate, problem = scored.candidate, scored.problem
         x, y, z = candidate.mapping.blocks(problem.extent, candidate.block_dim)
         return cls(
@@ -77,7 +77,7 @@ class ModelInputs(NamedTuple):
             x * y * z,
             scored.held.active_blocks,
             scored.resources.spill_bytes or 0,
-            DeviceRates.from_device(problem.device),
+            rates or DeviceRates.from_device(problem.device),
         )
 
     def predict_ns(self, model: FittedModel) -> float:

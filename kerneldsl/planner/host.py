@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 
 from kerneldsl.contract import HostShare
+from kerneldsl.planner.arithmetic import NUMBERS, Arithmetic, Quantity
 from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 
-__all__ = ["describe_share", "element_ns", "share_on_host"]
+__all__ = ["describe_share", "element_ns", "host_ns", "share_on_host"]
 
 #: Operations that a core does in a nanosecond where the loop over indices is vectorized, and in a
 #: loop of the kernel's own, where each mostly waits for the one before.
@@ -43,7 +44,9 @@ _SHORTEST_STEP_NS = 25_000.0
 _GAIN = 1.25
 
 
-def element_ns(work: ElementWork, extent: tuple[int, ...]) -> float:
+def element_ns(
+    work: ElementWork, extent: tuple[Quantity, ...], m: Arithmetic = NUMBERS
+) -> Quantity:
     """Return the nanoseconds that a core takes for one index, roughly.
 
     The last axis of the extent is the innermost loop.
@@ -54,45 +57,48 @@ def element_ns(work: ElementWork, extent: tuple[int, ...]) -> float:
     and of transpositions of 60² to 2048² elements, on an AMD EPYC with 32 KiB, 512 KiB and 32 MiB
     of caches. What they decide, whether and how finely to share, bears errors of a third.
     """
-    indices = math.prod(extent)
     itemsize = work.narrowest_bytes or 4
     apart = work.scattered_bytes / SECTOR_BYTES
     crossed = work.crossed_bytes / itemsize
-    beside = max(0.0, work.device_bytes - work.scattered_bytes)
-    held = indices * (beside + apart * itemsize + work.crossed_bytes)
-    operations = work.operations + 2.0 * work.double_operations
+    beside = m.largest(0, work.device_bytes - work.scattered_bytes)
+    held = m.named(
+        "held_bytes", math.prod(extent) * (beside + apart * itemsize + work.crossed_bytes)
+    )
+    operations = work.operations + 2 * work.double_operations
     # Narrower elements fit into a vector in greater numbers.
-    operations *= min(1.0, (work.widest_bytes or 4) / 4)
+    operations *= min(1, (work.widest_bytes or 4) / 4)
     is_vectorized = not work.has_unknown_loop and work.loop_operations <= _UNROLLED_OPERATIONS
     rate = _OPERATIONS_PER_NS if is_vectorized else _OPERATIONS_PER_NS_IN_LOOPS
-    line = _of_size(_LINE_NS, held)
-    across = line
-    if len(extent) > 1:
-        apart_bytes = extent[-2] * itemsize
-        spans_more = extent[-1] * apart_bytes > _FIRST_CACHE_BYTES
-        if spans_more and not apart_bytes % _CONFLICTING_BYTES:
-            across = max(line, min(line * _CONFLICT, _LINE_NS[-1][1]))
+    line = m.named("line_ns", m.on_table(_LINE_NS, held)) if apart or crossed else 0
+    moved = beside / m.named("bytes_per_ns", m.on_table(_BYTES_PER_NS, held)) if beside else 0
     return (
         _LEAST_NS
-        + max(operations / rate, beside / _of_size(_BYTES_PER_NS, held))
+        + m.largest(operations / rate, moved)
         + apart * line
-        + crossed * across
+        + crossed * _across_ns(line, extent, itemsize, m)
         + work.atomics * _ATOMIC_NS
-        + (_ROW_NS / max(extent[-1], 1) if len(extent) > 1 else 0.0)
+        + (_ROW_NS / m.largest(extent[-1], 1) if len(extent) > 1 else 0)
     )
 
 
-def _of_size(table: tuple[tuple[int, float], ...], nbytes: float) -> float:
-    """Return the value for so many bytes: on a log-log line between two points of a table."""
-    before = table[0]
-    for point in table:
-        if nbytes <= point[0]:
-            if point == before:
-                break
-            share = math.log(nbytes / before[0]) / math.log(point[0] / before[0])
-            return float(before[1] * (point[1] / before[1]) ** share)
-        before = point
-    return before[1]
+def _across_ns(
+    line: Quantity, extent: tuple[Quantity, ...], itemsize: int, m: Arithmetic
+) -> Quantity:
+    """Return the nanoseconds of an access to a column; its lines may displace each other."""
+    if len(extent) == 1:
+        return line
+    apart_bytes = extent[-2] * itemsize
+    displaced = m.largest(line, m.least(line * _CONFLICT, _LINE_NS[-1][1]))
+    spanned = m.select(extent[-1] * apart_bytes > _FIRST_CACHE_BYTES, displaced, line)
+    return m.select(m.is_multiple(apart_bytes, _CONFLICTING_BYTES), spanned, line)
+
+
+def host_ns(indices: Quantity, each_ns: Quantity, threads: Quantity, wake_ns: Quantity) -> Quantity:
+    """Return the nanoseconds of a launch whose work some threads share.
+
+    To share anything costs `wake_ns` nanoseconds.
+    """
+    return indices * each_ns / threads + wake_ns
 
 
 def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) -> HostShare:
@@ -109,7 +115,7 @@ def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) ->
     HostShare(threads=8, chunk=156250)
     """
     total_ns = indices * each_ns
-    if threads < 2 or indices < 2 or total_ns < _GAIN * (total_ns / threads + wake_ns):
+    if threads < 2 or indices < 2 or total_ns < _GAIN * host_ns(indices, each_ns, threads, wake_ns):
         return HostShare(1, max(indices, 1))
     # As many for each thread, so that none is left with one more.
     each = math.floor(total_ns / (threads * _SHORTEST_STEP_NS))

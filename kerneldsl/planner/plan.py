@@ -6,11 +6,16 @@ down and read again: ``eval(repr(plan))`` is the plan. Its repr leaves out what 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare
+from kerneldsl.errors import ArgumentValueError
 from kerneldsl.utilities.shown import Shown
+from kerneldsl.utilities.tracebacks import shorten_errors
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.formula import PlanFormula, PlanModel
 
 __all__ = ["LaunchPlan", "PlanAlternative"]
 
@@ -84,7 +89,7 @@ class LaunchPlan(Shown):
     bytes_moved : int or None
         Bytes of memory that the launch reads and writes.
     predicted_ns : float or None
-        Time on the device by the model.
+        Time on the device by the model; :meth:`formula` says how it is computed.
     bound : str or None
         What takes the most of it: ``"memory"``, ``"latency"``, ``"compute"``, ``"block starts"`` or
         ``"launch"``.
@@ -102,6 +107,9 @@ class LaunchPlan(Shown):
         Whether all blocks must run at once.
     host : HostShare or None
         On the CPU, how the work is shared among threads.
+    model : DeviceModel or HostModel or None
+        The numbers from which the time was predicted, for :meth:`formula`. Neither compared nor
+        written down: a plan that was read from its text has none.
     """
 
     kernel: str
@@ -133,6 +141,7 @@ class LaunchPlan(Shown):
     cluster_dim: Dim3 | None = None
     is_cooperative: bool = False
     host: HostShare | None = None
+    model: PlanModel | None = field(default=None, repr=False, compare=False)
 
     @property
     def items(self) -> Dim3:
@@ -163,7 +172,54 @@ class LaunchPlan(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as dictionaries, tuples and numbers, for JSON."""
-        return asdict(self)
+        found = asdict(replace(self, model=None))
+        del found["model"]
+        return found
+
+    @shorten_errors
+    def formula(self) -> PlanFormula:
+        """Return how `predicted_ns` is computed: the cost model as SymPy expressions.
+
+        Returns
+        -------
+        PlanFormula
+            The expressions, and the values of their symbols in this plan.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the plan has no prediction, or was read from its text.
+        ToolMissingError
+            If SymPy is not installed.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     i = kd.grid(1)
+        ...     if i < x.size:
+        ...         x[i] *= 2
+        >>> plan = double.forall(1 << 24).plan("float32[::1]", arch="sm_90")
+        >>> formula = plan.formula()
+        >>> formula.time_ns
+        launch_ns + lifetime_ns + pace_ns
+        >>> abs(formula.evaluate() / plan.predicted_ns - 1) < 1e-12
+        True
+        >>> formula.evaluate(memory_bytes_per_s=1e12) > 2 * plan.predicted_ns
+        True
+        """
+        from kerneldsl.planner.formula import model_formula
+
+        if self.model is None:
+            raise ArgumentValueError(
+                f"the plan of {self.kernel} has no formula",
+                value=self.predicted_ns,
+                limit="A formula needs the numbers of which the time was predicted; a plan that "
+                "was read from its text, or of a device that no model knows, has none",
+                remedy="Ask the launch: kernel.forall(n).plan(…).formula()",
+            )
+        return model_formula(self.model)
 
     def explain(self) -> str:
         """Say in words what was decided, why, and what lost against it."""

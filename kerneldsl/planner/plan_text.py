@@ -41,6 +41,8 @@ def plan_repr(plan: Any, headline: str) -> str:
 
 def _given(value: Any) -> Iterator[str]:
     for field in fields(value):
+        if not field.repr:
+            continue
         found = getattr(value, field.name)
         if field.default is MISSING or found != field.default:
             yield f"{field.name}={_written(found)}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.errors import ArgumentTypeError, ToolMissingError
+from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.decorators import kernel
 from kerneldsl.symbolic.element_kernels import ElementKernel
+from kerneldsl.utilities.sympy_import import import_sympy
 from kerneldsl.utilities.tracebacks import shorten_errors
 from kerneldsl.utilities.written_functions import written_function
 
@@ -26,14 +27,7 @@ def check_sympy() -> None:
     ToolMissingError
         Where it is not.
     """
-    try:
-        import sympy  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ToolMissingError(
-            "SymPy is not installed",
-            limit="Kernels of expressions and derivatives are made with SymPy",
-            remedy='Run: pip install "kerneldsl[sym]"',
-        ) from error
+    import_sympy("Kernels of expressions and derivatives are made with SymPy")
 
 
 @shorten_errors
