@@ -15,6 +15,7 @@ from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.state import KernelState
 from kerneldsl.launch.store_warnings import warn_of_lossy_stores
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.frame_room import call_with_room
 from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
 
@@ -70,7 +71,7 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
     """
     try:
         with refuse_deep_nesting(None):
-            return _compile_or_load(compiler, specialization)
+            return call_with_room(_compile_or_load, compiler, specialization)
     except (ImportError, AttributeError) as error:
         from kerneldsl.lowering.numba_internals.moved import moved_name
 
