@@ -9,7 +9,7 @@ from typing import Any
 
 from kerneldsl.utilities.modules import imported
 
-__all__ = ["CARDS", "mimebundle"]
+__all__ = ["CARDS", "is_html_shown", "mimebundle"]
 
 _HTML, _PLAIN = "text/html", "text/plain"
 
@@ -63,7 +63,7 @@ def mimebundle(
         return (include is None or kind in include) and not (exclude and kind in exclude)
 
     found = {_PLAIN: _plain_text(thing)} if is_wanted(_PLAIN) else {}
-    if is_wanted(_HTML) and (include is not None or _is_html_shown()):
+    if is_wanted(_HTML) and (include is not None or is_html_shown()):
         # What is shown may be what is being debugged: the plain text is there whatever fails here.
         with contextlib.suppress(Exception):
             found[_HTML] = str(_maker(type(thing))(thing))
@@ -87,7 +87,7 @@ def _names(kind: type) -> list[str]:
     return [f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__]
 
 
-def _is_html_shown() -> bool:
+def is_html_shown() -> bool:
     """Return whether there may be a reader of HTML: IPython in a terminal says that it has none."""
     ipython = imported("IPython")
     shell = None if ipython is None else ipython.get_ipython()

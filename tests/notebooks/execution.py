@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-__all__ = ["NOTEBOOKS", "PICTURES", "ROOT", "VARIES", "answers_of", "execute", "stored_form"]
+__all__ = ["NOTEBOOKS", "PICTURES", "ROOT", "VARIES", "WIDGET", "answers_of", "execute", "stored_form"]
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -26,6 +26,9 @@ PICTURES = ("image/png", "image/gif")
 #: Tag of cells whose outputs are not the same everywhere: times, what the machine is.
 VARIES = "varies"
 TIMEOUT_S = 300
+#: MIME type of a widget, whose state is in the kernel that made it: a stored one could not be
+#: shown. Beside it stands what pages without a kernel show.
+WIDGET = "application/vnd.jupyter.widget-view+json"
 #: What a notebook's metadata has; front ends write much more.
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -126,6 +129,7 @@ def _stored_output(output: Any, number: int) -> Any:
         return output
     if output.output_type == "execute_result":
         output.execution_count = number
+    output.data.pop(WIDGET, None)
     # How large a picture is shown stands in the metadata of its output.
     for kind in set(output.metadata) - {*PICTURES}:
         del output.metadata[kind]

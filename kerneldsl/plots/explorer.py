@@ -1,0 +1,260 @@
+"""Explorer of occupancies: sliders in a notebook, a picture and words everywhere else."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Container
+from contextlib import suppress
+from dataclasses import replace
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.cards.bundle import is_html_shown
+from kerneldsl.contract import Device
+from kerneldsl.errors import ArgumentTypeError, ToolMissingError
+from kerneldsl.errors.values import safe_repr
+from kerneldsl.planner.block_limits import KernelResources
+from kerneldsl.planner.limits import ComputeCapability, DeviceOccupancyLimits
+from kerneldsl.planner.occupancy import Occupancy
+from kerneldsl.planner.occupancy import occupancy as held_by
+from kerneldsl.plots.drawing import import_pyplot
+from kerneldsl.plots.occupancy import occupancy as draw_occupancy
+from kerneldsl.utilities.html import Html, card, element
+from kerneldsl.utilities.modules import imported
+from kerneldsl.utilities.tracebacks import shorten_errors
+
+if TYPE_CHECKING:
+    from kerneldsl.plots.sliders import Sliders
+
+__all__ = ["OccupancyExplorer", "explore_occupancy"]
+
+_HTML, _PLAIN = "text/html", "text/plain"
+#: What an explorer begins with where nothing is said.
+_CAPABILITY, _BLOCK_THREADS, _REGISTERS = (9, 0), 256, 32
+
+
+@shorten_errors
+def explore_occupancy(
+    of: Occupancy | DeviceOccupancyLimits | Device | ComputeCapability = _CAPABILITY,
+    *,
+    block_threads: int | None = None,
+    registers: int | None = None,
+    shared_bytes: int | None = None,
+) -> OccupancyExplorer:
+    """Explore what a multiprocessor holds, with sliders for what a block takes.
+
+    At the end of a notebook's cell it is shown with sliders for threads of a block, registers and
+    shared memory, and a choice of compute capabilities, where ipywidgets is installed. On pages
+    without a kernel behind them the curves and the words stand alone; in a terminal the words.
+
+    Parameters
+    ----------
+    of : Occupancy, DeviceOccupancyLimits, Device or tuple of int
+        What to begin with: ``kernel.explain(…).occupancy`` with its kernel and block, or a device,
+        or a compute capability, for which no device has to be there.
+    block_threads, registers, shared_bytes : int, optional
+        Threads of a block, registers of a thread, and bytes of shared memory of a block, static and
+        dynamic together; by default those of `of`, or 256, 32 and 0.
+
+    Returns
+    -------
+    OccupancyExplorer
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If `of` is none of those or too little is known of it, or a number is out of its range.
+
+    Examples
+    --------
+    >>> explorer = explore_occupancy((9, 0), block_threads=160, registers=80)
+    >>> print(explorer.found.summary())
+    4 blocks of 160 threads at once, 20 of 64 warps: occupancy 31 %, limited by registers.
+    >>> explorer.change(registers=72)
+    >>> explorer.found.active_blocks
+    5
+
+    References
+    ----------
+    NVIDIA Nsight Compute documentation, "Occupancy Calculator".
+    """
+    explorer = OccupancyExplorer(_begin(of))
+    explorer.change(block_threads=block_threads, registers=registers, shared_bytes=shared_bytes)
+    return explorer
+
+
+def _begin(of: Any) -> Occupancy:
+    if isinstance(of, Occupancy):
+        return of
+    if isinstance(of, DeviceOccupancyLimits):
+        limits = of
+    elif isinstance(of, Device):
+        limits = DeviceOccupancyLimits.from_device(of)
+    elif isinstance(of, tuple):
+        limits = DeviceOccupancyLimits.for_compute_capability(of)
+    else:
+        raise ArgumentTypeError(
+            f"{safe_repr(of)} has no occupancy to explore",
+            value=of,
+            limit="It must be an Occupancy, a device, its DeviceOccupancyLimits, or a compute "
+            "capability",
+            remedy="Give kernel.explain(…).occupancy, or a compute capability such as (9, 0)",
+        )
+    return _held(limits, KernelResources(registers=_REGISTERS), _BLOCK_THREADS, 0)
+
+
+def _held(
+    limits: DeviceOccupancyLimits, kernel: KernelResources, block_threads: int, dynamic: int
+) -> Occupancy:
+    """Return the occupancy of a kernel that opts in to all the shared memory there is."""
+    most = max(0, limits.max_shared_memory_per_block_optin - kernel.static_shared_bytes)
+    return held_by(limits, replace(kernel, max_dynamic_shared_bytes=most), block_threads, dynamic)
+
+
+class OccupancyExplorer:
+    """An occupancy whose device and block can be changed; :func:`explore_occupancy` makes one.
+
+    Parameters
+    ----------
+    found : Occupancy
+        The occupancy of the present choice.
+    """
+
+    def __init__(self, found: Occupancy) -> None:
+        self._found = found
+        self._sliders: Sliders | None = None
+
+    @property
+    def found(self) -> Occupancy:
+        """Occupancy of the present choice, by :func:`kerneldsl.planner.occupancy`."""
+        return self._found
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block in bytes, static and dynamic."""
+        return self._found.kernel.static_shared_bytes + self._found.dynamic_shared_bytes
+
+    @shorten_errors
+    def change(
+        self,
+        *,
+        compute_capability: ComputeCapability | None = None,
+        block_threads: int | None = None,
+        registers: int | None = None,
+        shared_bytes: int | None = None,
+    ) -> None:
+        """Change what is looked at; sliders that are shown follow.
+
+        Parameters
+        ----------
+        compute_capability : tuple of int, optional
+            Of another device.
+        block_threads, registers, shared_bytes : int, optional
+            As of :func:`explore_occupancy`; shared memory below the kernel's static one takes that
+            for less.
+
+        Raises
+        ------
+        ArgumentValueError
+            If a number is out of its range.
+        """
+        found = self._found
+        limits, kernel = found.device, found.kernel
+        if compute_capability is not None and compute_capability != limits.compute_capability:
+            limits = DeviceOccupancyLimits.for_compute_capability(compute_capability)
+        if registers is not None:
+            kernel = replace(kernel, registers=registers)
+        dynamic = found.dynamic_shared_bytes
+        if shared_bytes is not None:
+            static = min(kernel.static_shared_bytes, shared_bytes)
+            kernel = replace(kernel, static_shared_bytes=static)
+            dynamic = shared_bytes - static
+        threads = found.block_threads if block_threads is None else block_threads
+        self._found = _held(limits, kernel, threads, dynamic)
+        if self._sliders is not None:
+            self._sliders.follow()
+
+    def figure(self) -> Any:
+        """Return the curves as a figure of Matplotlib, drawn by :func:`kerneldsl.plots.occupancy`.
+
+        Raises
+        ------
+        ToolMissingError
+            If Matplotlib is not installed.
+        """
+        pyplot = import_pyplot()
+        figure, axes = pyplot.subplots(1, 3, figsize=(9.0, 2.8), sharey=True, layout="constrained")
+        pyplot.close(figure)  # it is shown here, not at the end of the cell
+        draw_occupancy(self._found, axes=list(axes))
+        return figure
+
+    def widget(self) -> Any:
+        """Return the sliders with what they show, a widget of ipywidgets.
+
+        Raises
+        ------
+        ToolMissingError
+            If ipywidgets or Matplotlib is not installed.
+        """
+        from kerneldsl.plots.sliders import Sliders
+
+        if self._sliders is None:
+            self._sliders = Sliders(self)
+        return self._sliders.box
+
+    def html(self) -> Html:
+        """Return what a page without JavaScript shows: the words, and the curves as a picture.
+
+        Raises
+        ------
+        ToolMissingError
+            If Matplotlib is not installed.
+        """
+        file = BytesIO()
+        self.figure().savefig(file, format="png", dpi=100)
+        source = "data:image/png;base64," + b64encode(file.getvalue()).decode()
+        major, minor = self._found.device.compute_capability
+        words = str(self).splitlines()
+        picture = f'<img src="{source}" style="max-width:100%" alt="{words[0]}">'
+        return card(
+            f"Occupancy, compute capability {major}.{minor}",
+            *(element("p", line) for line in words),
+            Html(picture),
+        )
+
+    def __str__(self) -> str:
+        return self._found.explain()
+
+    def __repr__(self) -> str:
+        found = self._found
+        return (
+            f"explore_occupancy({found.device.compute_capability}, "
+            f"block_threads={found.block_threads}, registers={found.kernel.registers}, "
+            f"shared_bytes={self.shared_bytes})"
+        )
+
+    def _repr_mimebundle_(
+        self, include: Container[str] | None = None, exclude: Container[str] | None = None
+    ) -> dict[str, Any]:
+        """Return the sliders where a kernel of Jupyter runs this, and the static forms beside them.
+
+        What takes a package that is missing is left out.
+        """
+
+        def is_wanted(kind: str) -> bool:
+            return (include is None or kind in include) and not (exclude and kind in exclude)
+
+        found: dict[str, Any] = {}
+        if _is_in_notebook():
+            with suppress(ToolMissingError):
+                found |= self.widget()._repr_mimebundle_()
+        if is_wanted(_HTML) and (include is not None or is_html_shown()):
+            with suppress(ToolMissingError):
+                found[_HTML] = str(self.html())
+        found[_PLAIN] = str(self)
+        return {kind: value for kind, value in found.items() if is_wanted(kind)}
+
+
+def _is_in_notebook() -> bool:
+    ipython = imported("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
