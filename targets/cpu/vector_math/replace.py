@@ -58,7 +58,9 @@ def replace_math(module: Any, machine: Any) -> None:
     definitions: dict[str, str] = {}
     for function in found:
         name, kind = _SYMBOLS[function.name]
-        symbol = f"kerneldsl.{name}.{_KINDS[kind][0]}"
+        # A module may declare a function under both of its names, and LLVM would number a second
+        # declaration of one symbol, which nothing would then define.
+        symbol = f"kerneldsl.{function.name}"
         definitions[symbol] = definition(symbol, name, kind, _has_fma(machine))
         function.name = symbol
     for text in definitions.values():
