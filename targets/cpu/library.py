@@ -17,11 +17,13 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop, with_loop_marks
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary, inlined_functions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
 from targets.cpu.division import Divisions
+from targets.cpu.float_conversions import write_conversion
 from targets.cpu.half_conversions import add_missing
 from targets.cpu.objects import IS_SUPPORTED
 from targets.cpu.upper_products import keep_upper_products
@@ -45,6 +47,21 @@ def _write(module: ir.Module) -> str:
     return with_loop_marks(module, module_text)
 
 
+def _with_conversions(module: Any) -> Any:
+    """Return a module in which conversions have a value for every float.
+
+    It is linked with what Numba has in Python, such as ``int``, and not optimized: LLVM would
+    leave out what stores a conversion of infinity.
+    """
+    text = str(module)
+    complete = define_conversions(text, write_conversion)
+    if complete is text:
+        return module
+    converted = llvm.parse_assembly(complete)
+    converted.name = module.name
+    return converted
+
+
 def _optimize(module: Any, machine: Any) -> Any:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
@@ -52,7 +69,7 @@ def _optimize(module: Any, machine: Any) -> Any:
     options.loop_interleaving = True
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
-    divisions = Divisions(module, machine)
+    divisions = Divisions(_with_conversions(module), machine)
     module = divisions.module
     replace_math(module, machine)
     run_passes(builder.getModulePassManager(), module, builder)

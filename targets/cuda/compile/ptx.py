@@ -18,9 +18,11 @@ import llvmlite.binding as llvm
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import CompileError
 from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
+from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
+from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
 from targets.cuda.compile.ptx_text import count_anew
@@ -108,7 +110,8 @@ def link(
     initialize_nvptx()
     module = _parse(_with_attributes(entry_text, entry_name, entry_attributes(options)))
     for text in body_texts:
-        flagged = rename_math(_with_float_flags(text, options), fastmath=options.fastmath)
+        complete = define_conversions(text, write_conversion)
+        flagged = rename_math(_with_float_flags(complete, options), fastmath=options.fastmath)
         try:
             module.link_in(_parse(flagged))
         except RuntimeError as error:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+import kerneldsl as kd
 from tests.conformance.kernels.reference import INTEGERS, SIZE, unary_case
 from tests.support.arrays import poisoned, random_array
 from tests.support.cases import CaseList
@@ -94,3 +97,75 @@ for _name, _to in (("int64", "int8"), ("int64", "uint32"), ("uint64", "int32"), 
         extent=(SIZE,),
         expected=_narrow_expected,
     )
+
+
+@kd.kernel
+def floats_beyond_limits(x, i8, i16, i32, i64, u8, u16, u32, u64, whole):
+    i = kd.grid(1)
+    i8[i] = np.int8(x[i])
+    i16[i] = np.int16(x[i])
+    i32[i] = np.int32(x[i])
+    i64[i] = np.int64(x[i])
+    u8[i] = np.uint8(x[i])
+    u16[i] = np.uint16(x[i])
+    u32[i] = np.uint32(x[i])
+    u64[i] = np.uint64(x[i])
+    whole[0, i] = int(x[i])
+    whole[1, i] = round(x[i])
+
+
+def _saturated(x, dtype):
+    """The whole part, the nearest limit beyond the limits, and 0 of NaN."""
+    limits = np.iinfo(dtype)
+    known = [0 if math.isnan(v) else math.copysign(2.0**70, v) if math.isinf(v) else v for v in x]
+    return np.array([min(max(int(v), limits.min), limits.max) for v in known], dtype)
+
+
+def _saturated_all(x, *outs):
+    results = {n: _saturated(x, out.dtype) for n, out in enumerate(outs, 1)}
+    return results | {9: np.stack([_saturated(x, np.int64), _saturated(np.rint(x), np.int64)])}
+
+
+_WIDTHS = (8, 16, 32, 64)
+_EDGES = [
+    float(s * (2**n + d)) for n in (7, 8, 15, 16, 31, 32) for s in (1, -1) for d in (-1, 0, 0.5, 1)
+]
+_EDGES += [float(s * 2**n) for n in (63, 64, 70, 120) for s in (1, -1)]
+_EDGES += [0.0, -0.0, -0.5, -1.0, -1.5, 0.999, math.inf, -math.inf, math.nan]
+for _name in ("float32", "float64"):
+    _given = np.array(_EDGES, _name)
+    _given = np.concatenate([_given, np.nextafter(_given, 0), np.nextafter(_given, -_given)])
+    _list.add(
+        f"floats_beyond_limits_{_name}",
+        floats_beyond_limits,
+        lambda rng, x=_given: (
+            x.copy(),
+            *(poisoned(x.size, f"int{w}") for w in _WIDTHS),
+            *(poisoned(x.size, f"uint{w}") for w in _WIDTHS),
+            poisoned((2, x.size), np.int64),
+        ),
+        extent=(_given.size,),
+        expected=_saturated_all,
+    )
+
+
+@kd.kernel
+def constants_beyond_limits(out):
+    i = kd.grid(1)
+    out[0, i] = int(math.inf)
+    out[1, i] = int(-math.inf)
+    out[2, i] = int(math.nan)
+    out[3, i] = np.int32(1e10)
+    out[4, i] = np.uint32(-1.0)
+    out[5, i] = np.uint8(300.0)
+
+
+_list.add(
+    "constants_beyond_limits",
+    constants_beyond_limits,
+    lambda rng: (poisoned((6, 40), np.int64),),
+    extent=(40,),
+    expected=lambda out: {
+        0: np.tile(np.array([[2**63 - 1], [-(2**63)], [0], [2**31 - 1], [0], [255]]), 40)
+    },
+)
