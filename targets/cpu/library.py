@@ -22,6 +22,7 @@ from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop, with_loop_mar
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary, inlined_functions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
+from kerneldsl.lowering.shifts import define_shifts
 from targets.cpu.division import Divisions
 from targets.cpu.float_conversions import write_conversion
 from targets.cpu.half_conversions import add_missing
@@ -44,7 +45,7 @@ def keep_loop(typingctx: Any) -> Any:
 
 
 def _write(module: ir.Module) -> str:
-    return with_loop_marks(module, module_text)
+    return define_shifts(with_loop_marks(module, module_text))
 
 
 def _with_conversions(module: Any) -> Any:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from numba import types
 from numba.core import typing
 from numba.core.base import BaseContext
@@ -26,7 +28,6 @@ from numba.core.target_extension import (
     target_override,
     target_registry,
 )
-from numba.np import ufunc_db
 
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.calling import HiddenArgumentsCallConv
@@ -39,6 +40,8 @@ from kerneldsl.lowering.numba_internals.device_functions import (
     compiled_for,
 )
 from kerneldsl.lowering.numba_internals.moved import overriding
+from kerneldsl.lowering.numba_internals.ufunc_loops import ufunc_loops
+from kerneldsl.lowering.shifts import call_shift
 from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["Device", "DeviceContext", "DeviceDescriptor", "Registry", "load_array_functions"]
@@ -67,6 +70,11 @@ class Device:
 _OPERATORS = frozenset(
     value for name, value in vars(operator).items() if callable(value) and name[0] != "_"
 )
+#: Whether shifts are to the left.
+_SHIFTS = {
+    **dict.fromkeys((operator.lshift, operator.ilshift, np.left_shift), True),
+    **dict.fromkeys((operator.rshift, operator.irshift, np.right_shift), False),
+}
 
 
 @overriding()
@@ -199,6 +207,9 @@ class DeviceContext(BaseContext):
         """Return the lowering of a call; intrinsics bring their own."""
         if isinstance(fn, types.Function) and isinstance(fn.typing_key, BoundIntrinsic):
             return fn.typing_key.lowering(self, sig)
+        is_left = _SHIFTS.get(fn.typing_key if isinstance(fn, types.Function) else fn)
+        if is_left is not None and all(isinstance(each, types.Integer) for each in sig.args):
+            return _shift(is_left, self, sig)
         return super().get_function(fn, sig, _firstcall)
 
     def compile_subroutine(
@@ -220,7 +231,11 @@ class DeviceContext(BaseContext):
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         """Return loops of a NumPy ufunc; what they call is renamed when modules are linked."""
-        return ufunc_db.get_ufunc_info(ufunc_key)
+        loops = ufunc_loops(ufunc_key)
+        is_left = _SHIFTS.get(ufunc_key)
+        if is_left is None:
+            return loops
+        return dict.fromkeys(loops, partial(call_shift, is_left))
 
     def post_lowering(self, mod: Any, library: Any) -> None:
         """Give a body to functions that Numba expects of its C library."""
@@ -236,6 +251,15 @@ class DeviceContext(BaseContext):
     def make_constant_array(self, builder: Any, typ: Any, ary: Any) -> Any:
         """Return a captured array."""
         return self.device.constant_array(self, builder, typ, ary)
+
+
+def _shift(is_left: bool, context: DeviceContext, sig: Any) -> Callable[..., Any]:
+    """Return the lowering of a shift, which has a value for every count."""
+
+    def lower(builder: Any, args: Any, loc: Any = None) -> Any:
+        return call_shift(is_left, context, builder, sig, args)
+
+    return lower
 
 
 class DeviceDescriptor(TargetDescriptor):

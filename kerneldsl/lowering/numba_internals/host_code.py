@@ -19,6 +19,7 @@ from numba.core.registry import cpu_target
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.moved import overriding
 from kerneldsl.lowering.numba_internals.text import is_of_this_process
+from kerneldsl.lowering.numba_internals.ufunc_loops import ufunc_loops
 
 __all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts", "inlined_functions", "size_of"]
 
@@ -42,11 +43,12 @@ def host_contexts() -> Any:
 def helpers_of_kernels() -> Iterator[None]:
     """Compile what Numba has written in Python, such as powers, with a kernel's flags.
 
-    By its own ``0.0 ** -1`` is an exception, and not infinity. The caller holds Numba's compiler
-    lock, so that no other code is compiled meanwhile.
+    By its own ``0.0 ** -1`` is an exception, and not infinity. NumPy's functions have NumPy's
+    results (:mod:`kerneldsl.lowering.numba_internals.ufunc_loops`). The caller holds Numba's
+    compiler lock, so that no other code is compiled meanwhile.
     """
     kind = type(cpu_target.target_context)
-    compile_subroutine = kind.compile_subroutine
+    compile_subroutine, get_ufunc_info = kind.compile_subroutine, kind.get_ufunc_info
 
     def compile_helper(
         self: Any,
@@ -61,10 +63,11 @@ def helpers_of_kernels() -> Iterator[None]:
         return compile_subroutine(self, builder, impl, sig, locals, flags, caching)
 
     kind.compile_subroutine = compile_helper
+    kind.get_ufunc_info = lambda self, ufunc_key: ufunc_loops(ufunc_key)
     try:
         yield
     finally:
-        kind.compile_subroutine = compile_subroutine
+        kind.compile_subroutine, kind.get_ufunc_info = compile_subroutine, get_ufunc_info
 
 
 def size_of(element: Any) -> int:

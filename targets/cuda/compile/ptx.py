@@ -20,6 +20,7 @@ from kerneldsl.errors import CompileError
 from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
+from kerneldsl.lowering.shifts import shift_definitions
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.float_conversions import write_conversion
@@ -118,6 +119,8 @@ def link(
             raise _malformed(error) from error
     if any(function.name == ROUND_TO_BFLOAT16 for function in module.functions):
         module.link_in(_parse(_NATIVE_ROUNDING))
+    for definition in shift_definitions([function.name for function in module.functions]):
+        module.link_in(_parse(definition))
     for function in module.functions:
         if not function.is_declaration and function.name != entry_name:
             function.linkage = "internal"

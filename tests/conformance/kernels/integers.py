@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+import kerneldsl as kd
 from tests.conformance.kernels.reference import INTEGERS, SIZE, binary_case
 from tests.support.arrays import poisoned, random_array
 from tests.support.cases import CaseList
@@ -212,3 +213,40 @@ for _name in ("int32", "int64", "uint32"):
         extent=(SIZE,),
         expected=_integer_ufunc_expected,
     )
+
+
+def shifts_beyond_bits(x, counts, python, numpy):
+    i = kd.grid(1)
+    python[0, i] = x[i] << counts[i]
+    python[1, i] = x[i] >> counts[i]
+    python[2, i] = x[i] << 70
+    python[3, i] = x[i] >> 70
+    numpy[0, i] = np.left_shift(x[i], counts[i])
+    numpy[1, i] = np.right_shift(x[i], counts[i])
+
+
+def _shifted(x, counts, python, numpy):
+    """NumPy's own shifts, by Python's operators of 64 bits."""
+    wide = np.uint64 if x.dtype.kind == "u" else np.int64
+    values, by, many = x.astype(wide), counts.astype(wide), wide(70)
+    rows = [values << by, values >> by, values << many, values >> many]
+    return {2: np.stack(rows), 3: np.stack([np.left_shift(x, counts), np.right_shift(x, counts)])}
+
+
+for _dtype in INTEGERS:
+    _counts = np.array([0, 1, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, 100, 127], _dtype)
+    if np.dtype(_dtype).kind == "i":
+        _counts = np.concatenate([_counts, -_counts[1:]])
+    for _debug in (False, True):
+        _list.add(
+            f"shifts_beyond_bits_{_dtype}{'_debug' if _debug else ''}",
+            kd.kernel(debug=_debug)(shifts_beyond_bits),
+            lambda rng, d=_dtype, counts=_counts: (
+                random_array(rng, counts.size, d),
+                counts.copy(),
+                poisoned((4, counts.size), "uint64" if d[0] == "u" else "int64"),
+                poisoned((2, counts.size), d),
+            ),
+            extent=(_counts.size,),
+            expected=_shifted,
+        )

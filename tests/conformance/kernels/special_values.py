@@ -145,6 +145,35 @@ for _dtype in ("float32", "float64"):
 
 
 @kd.kernel
+def divisions(x, y, out):
+    i = kd.grid(1)
+    out[0, i], out[1, i] = np.divmod(x[i], y[i])
+    out[2, i], out[3, i] = divmod(x[i], y[i])
+    out[4, i] = np.floor_divide(x[i], y[i])
+    out[5, i] = x[i] // y[i]
+    out[6, i] = np.remainder(x[i], y[i])
+    out[7, i] = x[i] % y[i]
+
+
+def _divided(x, y, out):
+    with np.errstate(all="ignore"):
+        quotient, remainder = np.divmod(x, y)
+    return {2: np.stack([*[quotient, remainder] * 2, *[quotient] * 2, *[remainder] * 2])}
+
+
+_DIVIDED = np.array((*_SPECIAL_VALUES, 3.0, -3.0, 7.5, 1e30))
+for _dtype in ("float32", "float64"):
+    _pairs = [each.ravel().astype(_dtype) for each in np.meshgrid(_DIVIDED, _DIVIDED)]
+    _list.add(
+        f"divisions_{_dtype}",
+        divisions,
+        lambda rng, xy=_pairs: (*(each.copy() for each in xy), poisoned((8, 144), xy[0].dtype)),
+        extent=(144,),
+        expected=_divided,
+    )
+
+
+@kd.kernel
 def rounding(x, out):
     i = kd.grid(1)
     out[i] = math.floor(x[i]) * 1000000 + math.ceil(x[i]) * 1000 + round(x[i]) + math.trunc(x[i])

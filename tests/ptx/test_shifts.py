@@ -1,0 +1,47 @@
+"""Shifts: PTX's instructions, which clamp the count, and constants beyond the bits."""
+
+from __future__ import annotations
+
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.lowering.shifts import define_shifts
+from tests.ptx.helpers import body_of, compile_ptx
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_shifts_that_clamp_by_themselves_are_one_instruction(dtype: str) -> None:
+    def shifted(x, counts, out):
+        out[0] = x[0] << counts[0]
+
+    body = body_of(compile_ptx(shifted, f"{dtype}[::1], {dtype}[::1], {dtype}[::1]"))
+    assert body.count("shl.b64") == 1
+    assert not any(each in body for each in ("setp", "selp", "min."))
+
+
+def test_known_counts_cost_nothing() -> None:
+    def shifted(x, out):
+        k = x[1] & 15
+        out[0] = (x[0] >> 3) + (x[0] << 5) + (x[0] >> k)
+
+    body = body_of(compile_ptx(shifted, "int64[::1], int64[::1]"))
+    assert body.count("shr.s64") == 2
+    assert not any(each in body for each in ("setp", "selp", "min."))
+
+
+def test_constants_beyond_the_bits_are_stored() -> None:
+    """LLVM's own instruction has no value there, and a store of none is left out."""
+
+    def shifted(x, out):
+        i = kd.grid(1)
+        out[i] = (x[i] << 64) + 77
+
+    assert ", 77;" in body_of(compile_ptx(shifted, "int64[::1], int64[::1]"))
+
+
+@pytest.mark.parametrize("count", ["-1", "64", "%n", '%".7 a"'])
+def test_calls(count: str) -> None:
+    text = define_shifts(f"  %r = ashr i64 %x, {count}, !dbg !4\n")
+    first = f"  %r = call i64 @kerneldsl.ashr.i64(i64 %x, i64 {count}), !dbg !4"
+    assert text.splitlines()[0] == first
+    assert text.count("define ") == 1
