@@ -44,7 +44,7 @@ class FloatConversion:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the integer has a sign."""
+        """Tell whether the integer has a sign."""
         return self.operation == "fptosi"
 
     @property
