@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from kerneldsl.explain.accesses import AccessReport
+from kerneldsl.explain.arrangements import Arrangement, Padding, Swizzle, arrangements_of
 from kerneldsl.explain.explanation import ArrayTraffic, Finding
-from kerneldsl.explain.tally import PADS, AccessTally, Tallies
+from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.explain.values import Memory, Space
 from kerneldsl.planner.work import SECTOR_BYTES
@@ -64,35 +66,69 @@ def bank_conflicts(
             f"a warp's {each.operation} of {each.array} takes {each.wavefronts_per_request:.3g} "
             f"wavefronts where {each.least_wavefronts / each.requests:.3g} would do",
             "Words of one bank, 128 bytes apart, are served one after the other",
-            _padding(each.array, one_block, names),
+            _arrangement(each.array, one_block, names),
             weight=128 * (each.wavefronts - each.least_wavefronts),
         )
 
 
-def _padding(array: str, one_block: Tallies, names: Mapping[Memory, str]) -> str:
-    """Return which longer rows take the conflicts of an array away."""
+def _arrangement(array: str, one_block: Tallies, names: Mapping[Memory, str]) -> str:
+    """Return which longer rows, and which swizzle, take the conflicts of an array away."""
     tallies = [
         each
         for each in one_block.accesses.values()
         if each.memory.space is Space.SHARED and names.get(each.memory) == array
     ]
-    costs = {pad: _wavefronts(tallies, pad) for pad in PADS}
-    least = min(costs.values())
-    best = next(pad for pad in PADS if costs[pad] == least)
-    if best == 0 or least >= costs[0]:
-        return "Longer rows do not help; let neighbouring threads access neighbouring elements"
-    shape = tallies[0].memory.shape
-    saved = f"{short_number(costs[0])} wavefronts of a block become {short_number(least)}"
-    if len(shape) == 1:
-        term = "i // 32" if best == 1 else f"i // 32 * {best}"
-        return f"Put element i at i + {term} of a longer array: {saved}"
-    longer = (*shape[:-1], shape[-1] + best)
-    return f"Make the array {longer} instead of {shape}: {saved}"
+    memory = tallies[0].memory
+    now = sum(each.wavefronts for each in tallies)
+    costs = {each: _wavefronts(tallies, each) for each in arrangements_of(memory)}
+    pads = {each: n for each, n in costs.items() if isinstance(each, Padding) and n < now}
+    swizzles = {each: n for each, n in costs.items() if isinstance(each, Swizzle) and n < now}
+    if not pads and not swizzles:
+        return (
+            "Neither longer rows nor exchanging a row's elements helps; let neighbouring threads "
+            "access neighbouring elements"
+        )
+    saved = f"{short_number(now)} wavefronts of a block become "
+    found = []
+    if pads:
+        pad = min(pads, key=lambda each: pads[each])
+        found.append(f"{_padded(pad, memory)}: {saved}{short_number(pads[pad])}")
+    if swizzles:
+        swizzle = min(swizzles, key=lambda each: swizzles[each])
+        found.append(f"{_swizzled(swizzle, memory)}: {saved}{short_number(swizzles[swizzle])}")
+    remedy = ". Or ".join(found)
+    return remedy[0].upper() + remedy[1:]
 
 
-def _wavefronts(tallies: Sequence[AccessTally], pad: int) -> float:
-    """Return the wavefronts of an array with longer rows; of what cannot be moved, those it has."""
-    return sum(each.padded.get(pad, each.wavefronts) for each in tallies)
+def _padded(pad: Padding, memory: Memory) -> str:
+    if len(memory.shape) == 1:
+        term = "i // 32" if pad.elements == 1 else f"i // 32 * {pad.elements}"
+        return f"Put element i at i + {term} of a longer array"
+    return f"Make the array {pad.shape(memory)} instead of {memory.shape}"
+
+
+def _swizzled(swizzle: Swizzle, memory: Memory) -> str:
+    if len(memory.shape) == 1:
+        term = swizzle._replace(shift=swizzle.shift + 5).term("i")
+        return f"put element i at i ^ {term} of the same array"
+    before = "…, " if len(memory.shape) > 2 else ""
+    return f"put element [{before}i, j] at [{before}i, j ^ {swizzle.term('i')}] of the same array"
+
+
+def _wavefronts(tallies: Sequence[AccessTally], arrangement: Arrangement) -> float:
+    """Return the wavefronts of an array that is arranged so.
+
+    Accesses that data decides, and others that longer rows do not change, have those they have. To
+    swizzle an array, each access has to be rewritten.
+    """
+    return sum(
+        math.inf
+        if isinstance(arrangement, Swizzle)
+        and arrangement not in each.moved
+        and not each.depends_on_data
+        else each.moved.get(arrangement, each.wavefronts)
+        for each in tallies
+    )
 
 
 def local_arrays(tallies: Tallies, accesses: Sequence[AccessReport]) -> Iterator[Finding]:

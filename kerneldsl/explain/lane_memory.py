@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kerneldsl.analysis.expressions import index_parts
+from kerneldsl.explain.arrangements import arrangements_of, moved_addresses
 from kerneldsl.explain.requests import WARP_LANES
-from kerneldsl.explain.subscripts import element_addresses, padded_addresses, subscript, view_of
-from kerneldsl.explain.tally import PADS, AccessTally, Tallies
+from kerneldsl.explain.subscripts import element_addresses, subscript, view_of
+from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, View
 from kerneldsl.frontend.typed_unit import TypedUnit
@@ -55,8 +56,8 @@ class LaneMemory:
         #: Indices that ``grid`` gives, where it is not the launch's own.
         self.indices: tuple[NDArray[np.int64], ...] | None = None
         self.shared_bytes = 0
-        #: Whether it is looked at what longer rows of shared arrays would change.
-        self.pads = False
+        #: Whether it is looked at what other arrangements of shared arrays would change.
+        self.rearranges = False
 
     def value(self, node: ast.expr) -> Value:
         """Return the value of an expression; what it does is counted."""
@@ -132,8 +133,8 @@ class LaneMemory:
         mask = self.active.mask
         tally.add(addresses, mask, self.threads, self.weight)
         self.tallies.steps += self.weight
-        if self.pads and view.memory.space is Space.SHARED and not view.is_unknown:
-            for pad in PADS[1:]:
-                moved = padded_addresses(view, lanes, pad)
+        if self.rearranges and view.memory.space is Space.SHARED and not view.is_unknown:
+            for each in arrangements_of(view.memory):
+                moved = moved_addresses(view, lanes, each)
                 if moved is not None:
-                    tally.add_padded(pad, moved, mask, self.threads, self.weight)
+                    tally.add_moved(each, moved, mask, self.threads, self.weight)

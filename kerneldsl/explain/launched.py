@@ -31,7 +31,7 @@ _BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 
 
 class Walked(NamedTuple):
-    """Counts of a launch, with the blocks that were walked; and of one block, with longer rows."""
+    """Counts of a launch, the blocks that were walked, and counts of one block, rearranged."""
 
     tallies: Tallies
     threads: Threads
@@ -62,10 +62,13 @@ class Launched:
     ) -> Walked:
         """Walk one block of the launch, then as many as that allows for.
 
-        Where shared memory has conflicts, the one block is walked again with longer rows.
+        Where shared memory has conflicts, the one block is walked again with other
+        arrangements.
         """
 
-        def walked(threads: Threads, rounds: int = MAX_ROUNDS, *, pads: bool = False) -> Tallies:
+        def walked(
+            threads: Threads, rounds: int = MAX_ROUNDS, *, rearranges: bool = False
+        ) -> Tallies:
             indices, within = self._places(threads)
             return walk_kernel(
                 typed,
@@ -75,7 +78,7 @@ class Launched:
                 shared_bytes=shared_bytes,
                 indices=indices,
                 within=within,
-                pads=pads,
+                rearranges=rearranges,
                 rounds=rounds,
             )
 
@@ -88,7 +91,7 @@ class Launched:
         accesses = tallies.accesses.values()
         conflicts = any(each.wavefronts > each.least_wavefronts for each in accesses)
         return Walked(
-            tallies, threads, walked(middle, _FIRST_ROUNDS, pads=True) if conflicts else one
+            tallies, threads, walked(middle, _FIRST_ROUNDS, rearranges=True) if conflicts else one
         )
 
     def _places(

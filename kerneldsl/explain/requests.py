@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from kerneldsl.planner.work import SECTOR_BYTES
 
 __all__ = [
+    "BANK_BYTES",
+    "BANK_COUNT",
     "WARP_LANES",
     "count_distinct",
     "count_least_wavefronts",
@@ -29,7 +31,7 @@ __all__ = [
 
 WARP_LANES = 32
 #: Banks of shared memory, and the bytes that each serves at once.
-_BANKS, _BANK_BYTES = 32, 4
+BANK_COUNT, BANK_BYTES = 32, 4
 
 Integers: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -101,10 +103,10 @@ def count_wavefronts(addresses: Integers, mask: Mask, nbytes: int) -> Integers:
     >>> int(count_wavefronts(16 * lanes, all_lanes, 16)[0])
     4
     """
-    words = max(1, -(-nbytes // _BANK_BYTES))
+    words = max(1, -(-nbytes // BANK_BYTES))
     parts = _parts(nbytes)
     warps = len(addresses)
-    first = addresses.reshape(warps * parts, -1) // _BANK_BYTES
+    first = addresses.reshape(warps * parts, -1) // BANK_BYTES
     at_work = mask.reshape(first.shape)
     touched = np.concatenate([first + k for k in range(words)], axis=1)
     at_work = np.tile(at_work, (1, words))
@@ -113,9 +115,9 @@ def count_wavefronts(addresses: Integers, mask: Mask, nbytes: int) -> Integers:
     is_new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     rows, columns = np.nonzero(is_new)
     load = np.bincount(
-        rows * _BANKS + ordered[rows, columns] % _BANKS, minlength=len(first) * _BANKS
+        rows * BANK_COUNT + ordered[rows, columns] % BANK_COUNT, minlength=len(first) * BANK_COUNT
     )
-    found: Any = load.reshape(warps, parts, _BANKS).max(axis=2).sum(axis=1)
+    found: Any = load.reshape(warps, parts, BANK_COUNT).max(axis=2).sum(axis=1)
     return found.astype(np.int64)  # type: ignore[no-any-return]
 
 
@@ -127,5 +129,5 @@ def count_least_wavefronts(mask: Mask, nbytes: int) -> Integers:
 
 def _parts(nbytes: int) -> int:
     """Return the parts of a warp of which each is served by itself."""
-    words = max(1, -(-nbytes // _BANK_BYTES))
+    words = max(1, -(-nbytes // BANK_BYTES))
     return min(WARP_LANES, 1 << (words - 1).bit_length())

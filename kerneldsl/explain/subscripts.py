@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kerneldsl.explain.values import UNKNOWN, Memory, Value, View
 
-__all__ = ["element_addresses", "elements", "padded_addresses", "subscript", "view_as", "view_of"]
+__all__ = ["element_addresses", "elements", "subscript", "view_as", "view_of"]
 
 
 def view_of(memory: Memory) -> View:
@@ -85,25 +85,6 @@ def subscript(
 def element_addresses(view: View, lanes: int) -> NDArray[np.int64]:
     """Return the address of each lane's element."""
     return np.broadcast_to(np.asarray(view.memory.base + view.offset, np.int64), (lanes,))
-
-
-def padded_addresses(view: View, lanes: int, pad: int) -> NDArray[np.int64] | None:
-    """Return the addresses if the array's rows were longer by some elements.
-
-    Of an array with one axis, each 32 elements are a row.
-    """
-    chosen, memory = view.chosen, view.memory
-    if chosen is None or len(chosen) != len(memory.shape) or not chosen:
-        return None
-    if len(chosen) == 1:
-        index = chosen[0] + chosen[0] // 32 * pad
-    else:
-        index = 0
-        shape = (*memory.shape[:-1], memory.shape[-1] + pad)
-        for each, extent in zip(chosen, shape, strict=True):
-            index = index * extent + each
-    address = memory.base + index * memory.itemsize
-    return np.broadcast_to(np.asarray(address, np.int64), (lanes,))
 
 
 def elements(view: View, lanes: int) -> Value:

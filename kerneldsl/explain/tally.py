@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kerneldsl.errors import SourceLocation
+from kerneldsl.explain.arrangements import Arrangement
 from kerneldsl.explain.requests import (
     WARP_LANES,
     Integers,
@@ -25,10 +26,8 @@ from kerneldsl.explain.values import Memory, Space
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.planner.work import SECTOR_BYTES
 
-__all__ = ["PADS", "AccessTally", "BranchTally", "DivisionTally", "Tallies", "split_keys"]
+__all__ = ["AccessTally", "BranchTally", "DivisionTally", "Tallies", "split_keys"]
 
-#: Elements by which the rows of a shared array are made longer, to see whether conflicts go away.
-PADS = (0, 1, 2, 4, 8)
 _BLOCK_BITS = 15
 
 
@@ -61,6 +60,8 @@ class AccessTally:
         Whether the index is data: counts are then those of evenly spread indices.
     is_uncertain : bool
         Whether data decides if it is done: counts are then for all threads that may do it.
+    moved : mapping
+        Of shared memory that has conflicts, arrangement of the array to the wavefronts with it.
     """
 
     memory: Memory
@@ -82,7 +83,7 @@ class AccessTally:
     has_stride: bool = True
     depends_on_data: bool = False
     is_uncertain: bool = False
-    padded: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    moved: defaultdict[Arrangement, float] = field(default_factory=lambda: defaultdict(float))
     low: int | None = None
     high: int = 0
     sets: list[NDArray[np.int64]] = field(default_factory=list)
@@ -110,14 +111,19 @@ class AccessTally:
             self.sectors += float(sectors @ weights)
             self._remember(addresses, mask, threads, weight)
 
-    def add_padded(
-        self, pad: int, addresses: Integers, mask: Mask, threads: Threads, weight: float
+    def add_moved(
+        self,
+        arrangement: Arrangement,
+        addresses: Integers,
+        mask: Mask,
+        threads: Threads,
+        weight: float,
     ) -> None:
-        """Count what the wavefronts would be if the array's rows were longer by some elements."""
+        """Count what the wavefronts would be if the array's elements were arranged otherwise."""
         found = count_wavefronts(
             addresses.reshape(-1, WARP_LANES), mask.reshape(-1, WARP_LANES), self.itemsize
         )
-        self.padded[pad] += float(found @ threads.warp_weights) * weight
+        self.moved[arrangement] += float(found @ threads.warp_weights) * weight
 
     def _compare_lanes(self, addresses: Integers, neighbours: Mask) -> None:
         """Remember how far neighbouring lanes are apart, while that is the same for all."""

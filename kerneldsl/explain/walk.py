@@ -42,7 +42,7 @@ def walk_kernel(
     shared_bytes: int = 0,
     indices: tuple[NDArray[np.int64], ...] | None = None,
     within: NDArray[np.bool_] | None = None,
-    pads: bool = False,
+    rearranges: bool = False,
     rounds: int = MAX_ROUNDS,
 ) -> Tallies:
     """Walk a kernel and return what is counted.
@@ -61,14 +61,14 @@ def walk_kernel(
         Bytes of dynamic shared memory.
     indices, within
         Of a launch over an extent: what ``grid`` gives, and which lanes are in the extent.
-    pads : bool
-        Whether it is looked at what longer rows of shared arrays would change.
+    rearranges : bool
+        Whether it is looked at what other arrangements of shared arrays would change.
     rounds : int
         Rounds of nested loops that are walked.
     """
     tallies = Tallies()
     walk = _Walk(typed, threads, tallies, wraps=wraps)
-    walk.indices, walk.shared_bytes, walk.pads = indices, shared_bytes, pads
+    walk.indices, walk.shared_bytes, walk.rearranges = indices, shared_bytes, rearranges
     walk.budget = rounds
     if within is not None:
         walk.active = Lanes(walk.active.mask & within, threads)
@@ -331,7 +331,11 @@ class _Walk(Assigner):
             return UNKNOWN
         inner = _Walk(callee, self.threads, self.tallies, wraps=self.wraps)
         inner.active, inner.weight, inner.uncertain = self.active, self.weight, self.uncertain
-        inner.indices, inner.shared_bytes, inner.pads = self.indices, self.shared_bytes, self.pads
+        inner.indices, inner.shared_bytes, inner.rearranges = (
+            self.indices,
+            self.shared_bytes,
+            self.rearranges,
+        )
         inner.budget, inner.depth = self.budget, self.depth + 1
         pairs = zip(callee.unit.parameters, arguments, callee.arguments, strict=False)
         inner.names = {name: as_dtype(value, kind) for name, value, kind in pairs}
