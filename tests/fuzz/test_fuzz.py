@@ -1,6 +1,6 @@
 """Generated programs on the CPU and the null target, against the oracle and against themselves.
 
-``KERNELDSL_FUZZ_PROGRAMS`` sets how many (300 by default, 16 in a quick run), and
+``KERNELDSL_FUZZ_PROGRAMS`` sets how many (300 by default, 8 in a quick run), and
 ``KERNELDSL_TEST_SEED`` repeats a run. What the programs were made of is printed at the end.
 ``python -m tests.fuzz`` runs more of them.
 """
@@ -16,7 +16,7 @@ from tests.fuzz.runs import run_programs
 from tests.support.extent import IS_QUICK
 from tests.support.seeds import SEED_VARIABLE, fresh_seed
 
-PROGRAMS = int(os.environ.get("KERNELDSL_FUZZ_PROGRAMS", 16 if IS_QUICK else 300))
+PROGRAMS = int(os.environ.get("KERNELDSL_FUZZ_PROGRAMS", 8 if IS_QUICK else 300))
 #: The programs are run in so many tests, which processes may share.
 PARTS = 4
 #: Name under which the test's report carries the counts.

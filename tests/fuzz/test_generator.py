@@ -17,7 +17,7 @@ from tests.fuzz.kernels import generate
 from tests.fuzz.names import renamed
 from tests.fuzz.outcomes import compare, expected_results
 from tests.fuzz.program import Array, Program
-from tests.support.extent import sample
+from tests.support.extent import examples, sample
 
 _SEEDS = range(60)
 #: At least so many of a thousand programs hold each of these.
@@ -111,7 +111,7 @@ _WORDS = {
 
 def test_lanes_groups_and_tiles_stand_in_a_third_of_the_programs() -> None:
     """Of each level at least one word is there, so that the kernels mix them."""
-    programs = [_program(seed) for seed in range(300)]
+    programs = [_program(seed) for seed in range(examples(300, 150))]
     for level, words in _WORDS.items():
         found = [bool(re.search(words, program.text)) for program in programs]
         assert found == [level in program.features for program in programs], level
@@ -122,7 +122,7 @@ def test_lanes_groups_and_tiles_stand_in_a_third_of_the_programs() -> None:
 
 def test_blocks_are_of_odd_sizes() -> None:
     """One thread, less than a warp, partial warps, many warps; one block and several."""
-    programs = [p for p in map(_program, range(600)) if "tiles" in p.features]
+    programs = [p for p in map(_program, range(examples(600, 300))) if "tiles" in p.features]
     sizes = {math.prod(p.block) for p in programs if p.block}
     assert sizes >= {1, 7, 33, 96, 100, 256}
     assert {math.prod(p.grid) > 1 for p in programs if p.grid} == {True, False}
@@ -132,7 +132,7 @@ def test_blocks_are_of_odd_sizes() -> None:
 
 def test_threads_may_run_in_any_order() -> None:
     """The oracle's results are the same with the threads reversed and other undefined memory."""
-    for program in sample(_programs(), 8):
+    for program in sample(_programs(), 4):
         forward = expected_results(program)
         difference = compare(forward, expected_results(program, is_reversed=True))
         assert not difference, f"program {program.seed}: {difference}"
@@ -147,7 +147,7 @@ def test_a_race_is_found() -> None:
 
 def test_names_do_not_matter() -> None:
     """A renamed program has other names and the same results."""
-    for program in sample(_programs(), 8):
+    for program in sample(_programs(), 4):
         other = replace(program, text=renamed(program.text, random.Random(program.seed)))
         assert other.text != program.text
         difference = compare(expected_results(program), expected_results(other))

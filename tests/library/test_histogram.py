@@ -62,7 +62,7 @@ def check(pair, x, bins, **named):
 
 
 @pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_even_bins(pair, rng, dtype, data):
     shape = data.draw(st.lists(st.sampled_from([0, 1, 3, 40]), min_size=1, max_size=3))
@@ -77,7 +77,7 @@ def test_even_bins(pair, rng, dtype, data):
 
 
 @pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["int32"]))
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_given_edges(pair, rng, dtype, data):
     x = random_array(rng, data.draw(st.sampled_from([0, 1, 500])), dtype)
@@ -90,7 +90,7 @@ def test_given_edges(pair, rng, dtype, data):
 
 def test_edges_hold_what_lies_on_them(pair):
     """Elements on edges and one step beside them, where a quotient is off by a rounding."""
-    for bins in (7, 49) if IS_QUICK else (3, 7, 49, 1000):
+    for bins in (49,) if IS_QUICK else (3, 7, 49, 1000):
         for dtype in ("float32",) if IS_QUICK else ("float32", "float64"):
             _, edges = np.histogram(np.zeros(1, dtype), bins, (0, 1))
             edges = edges.astype(dtype)
@@ -137,7 +137,7 @@ def test_many_elements_and_bins(pair, rng, bins):
     "dtype", full_beyond(["bool", "int8", "uint8", "int32", "int64"], ["int64"])
 )
 def test_bincount(call, rng, dtype):
-    for size in (0, 1000) if IS_QUICK else (0, 1, 1000, 100_003):
+    for size in (1000,) if IS_QUICK else (0, 1, 1000, 100_003):
         x = random_array(rng, size, dtype)
         x = np.abs(x // 2) if x.dtype.kind == "i" else x
         x = x % np.array(300, x.dtype) if x.dtype.itemsize > 1 else x

@@ -62,7 +62,7 @@ def assert_close_product(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     assert np.all(np.abs(got - expected) <= bound + np.finfo(dtype).tiny)
 
 
-@pytest.mark.parametrize("dtype", full_beyond(NUMBERS, ["uint8", "float32"]))
+@pytest.mark.parametrize("dtype", full_beyond(NUMBERS, ["float32"]))
 def test_matmul(call, rng, dtype):
     for m, k, n in [(1, 1, 1), (16, 16, 16), (17, 5, 33), (50, 47, 31), (3, 0, 4), (0, 3, 2)]:
         a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
@@ -147,7 +147,14 @@ def test_matmul_of_large_blocks_on_every_target(target, rng, monkeypatch, dtype)
 
 
 @pytest.mark.parametrize(
-    ("left", "right"), [("int32", "float32"), ("float32", "float64"), ("uint8", "int8")]
+    ("left", "right"),
+    full_beyond(
+        [
+            pytest.param(*pair)
+            for pair in (("int32", "float32"), ("float32", "float64"), ("uint8", "int8"))
+        ],
+        [pytest.param("uint8", "int8")],
+    ),
 )
 def test_matmul_of_two_dtypes(call, rng, left, right):
     a = rng.integers(0, 50, (20, 30)).astype(left)

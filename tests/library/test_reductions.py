@@ -14,7 +14,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import reduce
 from tests.library.reductions import CASES, Case, arrays, expected, rounding_bound
 from tests.support.arrays import poisoned, random_array
-from tests.support.extent import IS_QUICK, examples, full_beyond
+from tests.support.extent import IS_QUICK, examples, full_beyond, sample
 
 DTYPES = [
     *["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"],
@@ -73,7 +73,7 @@ def compare(call, case: Case, x: np.ndarray, axis, keepdims: bool) -> None:
 @pytest.mark.parametrize(
     ("name", "dtype"), full_beyond(PAIRS, [pytest.param(*pair) for pair in QUICK_LAYOUTS.items()])
 )
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60, 5), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_axes_and_layout(call, rng, name, dtype, data):
     case = CASES[name]
@@ -99,7 +99,7 @@ LARGE = [
 
 @pytest.mark.parametrize("name", full_beyond(["sum", "var", "argmax"], ["var"]))
 def test_several_passes(call, rng, name):
-    for shape, axis in LARGE:
+    for shape, axis in sample(LARGE, 3):
         case = CASES[name]
         if case.takes_tuples or not isinstance(axis, tuple):
             compare(call, case, random_array(rng, shape, "float32"), axis, keepdims=False)
@@ -123,10 +123,11 @@ def test_special_values(call):
 
 
 def test_the_first_of_equal_elements_counts(call):
-    x = np.zeros(70_000, np.float32)
-    assert call(reduce.argmax, x) == call(reduce.argmin, x) == 0
-    x[[60_000, 33_333, 33_332]] = np.nan
-    assert call(reduce.argmax, x) == call(reduce.argmin, x) == 33_332
+    for function in (reduce.argmax,) if IS_QUICK else (reduce.argmax, reduce.argmin):
+        x = np.zeros(70_000, np.float32)
+        assert call(function, x) == 0
+        x[[60_000, 33_333, 33_332]] = np.nan
+        assert call(function, x) == 33_332
 
 
 @pytest.mark.parametrize("far", full_beyond([1e4, -3e5], [-3e5]))
@@ -179,13 +180,13 @@ def test_bfloat16(call, rng):
 
 def test_broadcast_arrays(target):
     x = np.broadcast_to(np.arange(4, dtype=np.int64)[:, None], (300, 4, 5))
-    for axis in (None, 0, 1, 2, (0, 2)):
+    for axis in sample((None, 0, 1, 2, (0, 2)), 3):
         np.testing.assert_array_equal(reduce.sum(x, axis), x.sum(axis))
 
 
 def test_out(target, rng):
     x = random_array(rng, (70, 6, 90), "int16")
-    for axis in (0, 1, 2, None, (0, 2)):
+    for axis in sample((0, 1, 2, None, (0, 2)), 3):
         for keepdims in (False, True):
             exact = np.asarray(x.sum(axis, keepdims=keepdims))
             out = poisoned(exact.shape, exact.dtype)
@@ -222,7 +223,7 @@ def test_out_may_be_a_part_of_the_input(target, rng):
     ],
 )
 def test_dot(call, rng, left, right):
-    for size in (0, 1, 40, 9000):
+    for size in sample((9000, 40, 1, 0), 2):
         x = random_array(rng, (size,), left)
         y = random_array(rng, (2 * size,), right)[::-2]
         got, dtype = call(reduce.dot, x, y), np.result_type(left, right)

@@ -15,7 +15,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import scan
 from stdlib_kernels.scan import calls
 from tests.support.arrays import poisoned, random_array, strided
-from tests.support.extent import IS_QUICK, examples, full_beyond
+from tests.support.extent import IS_QUICK, examples, full_beyond, sample
 
 EXACT = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES = [*EXACT, "float16", "float32", "float64"]
@@ -106,7 +106,7 @@ QUICK = [("cumsum", "float32")]
         [pytest.param(*pair) for pair in QUICK],
     ),
 )
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn=layouts(), exclusive=st.booleans(), reverse=st.booleans())
 def test_any_axis_and_layout(call, rng, name, dtype, drawn, exclusive, reverse):
     shape, steps, axis = drawn
@@ -170,7 +170,7 @@ def test_device_arrays_in_any_layout(target):
     x = np.arange(120).reshape(2, 3, 4, 5)
     device = kd.to_device(x)
     for taken, host in ((device.transpose((2, 0, 3, 1)), x.transpose(2, 0, 3, 1)), (device, x)):
-        for axis in (None, 0, 3):
+        for axis in sample((None, 0, 3), 2):
             got = scan.cumsum(taken[::-1], axis, reverse=axis == 0).copy_to_host()
             turned = np.flip(host, 0)
             exact = np.flip(np.cumsum(np.flip(turned, 0), 0), 0) if axis == 0 else None

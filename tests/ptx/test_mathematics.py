@@ -11,7 +11,7 @@ import kerneldsl as kd
 from kerneldsl.errors import CompileError, LibdeviceMissingError
 from targets.cuda.compile import libdevice
 from tests.ptx.helpers import assemble_together, body_of, compile_ptx, specialize
-from tests.support.extent import full_beyond
+from tests.support.extent import full_beyond, sample
 
 # fmt: off
 _MATH_ONE = (
@@ -66,8 +66,8 @@ _KERNELS = {
 @pytest.mark.parametrize("dtype", full_beyond(["float32", "float64"], ["float32"]))
 def test_every_function_assembles(dtype: str) -> None:
     signature = f"{dtype}[::1], {dtype}[::1]"
-    artifacts = [compile_ptx(kernel, signature) for kernel in _KERNELS.values()]
-    assert assemble_together(artifacts, "sm_75") == len(_KERNELS)
+    artifacts = [compile_ptx(kernel, signature) for kernel in sample([*_KERNELS.values()], 40)]
+    assert assemble_together(artifacts, "sm_75") == len(artifacts)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint32"])

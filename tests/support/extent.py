@@ -35,15 +35,19 @@ QUICK_DTYPES = ("bool", "uint8", "int64", "float32", "complex64")
 _QUICK_PART = 5
 
 
-def examples(count: int) -> int:
-    """Number of random examples to try: `count`, or a fifth of it in a quick run.
+def examples(count: int, quick: int | None = None) -> int:
+    """Number of random examples to try: `count`, or in a quick run a part of it.
 
     Parameters
     ----------
     count : int
         Examples of a full run.
+    quick : int, optional
+        Those of a quick run, where each compiles kernels of its own; a fifth of `count` by default.
     """
-    return max(1, count // _QUICK_PART) if IS_QUICK else count
+    if not IS_QUICK:
+        return count
+    return max(1, count // _QUICK_PART) if quick is None else quick
 
 
 def sample(values: Sequence[_T], count: int) -> Sequence[_T]:

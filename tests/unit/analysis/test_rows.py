@@ -18,6 +18,7 @@ from kerneldsl.errors import KernelFault, UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.signatures import parse_signature
+from tests.support.extent import examples
 from tests.support.source import exec_source
 
 MATRICES = "float64[:, ::1], float64[:, ::1]"
@@ -214,7 +215,7 @@ def _statements(draw: st.DrawFn) -> str:
     return f"{target}{part} {operator} {value}"
 
 
-@settings(deadline=None, max_examples=15)  # each is compiled
+@settings(deadline=None, max_examples=examples(15, 6))  # each is compiled
 @given(st.lists(_statements(), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
 def test_programs_compute_what_numpy_computes(statements: list[str], seed: int):
     body = "\n".join(f"    {each}" for each in statements)

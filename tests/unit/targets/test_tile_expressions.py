@@ -110,7 +110,7 @@ def _programs(draw: Any) -> tuple[str, tuple[int, int], int]:
     return text, shape, draw(st.sampled_from((1, 7, 32, 40, 64)))
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40, 4), deadline=None)
 @given(_programs(), st.sampled_from(_DTYPES), st.sampled_from(_DTYPES), st.integers(0, 2**32))
 def test_expressions(
     program: tuple[str, tuple[int, int], int], first: str, second: str, seed: int

@@ -38,7 +38,7 @@ def _ordering(rows: int, columns: int) -> Any:
     return ordering
 
 
-@pytest.mark.parametrize("dtype", _SPECIAL)
+@pytest.mark.parametrize("dtype", full_beyond(_SPECIAL, ["uint8", "float32"]))
 @pytest.mark.parametrize("shape", full_beyond([(1, 61), (3, 20), (2, 49)], [(3, 20)]))
 @settings(max_examples=examples(10), deadline=None)
 @given(data=st.data())

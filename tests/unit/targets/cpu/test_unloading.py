@@ -18,6 +18,7 @@ import pytest
 
 import kerneldsl as kd
 from targets.cpu import compiler, objects
+from tests.support.extent import examples, full_beyond
 from tests.support.redefining import define, growth
 
 pytestmark = pytest.mark.skipif(
@@ -77,8 +78,13 @@ def test_a_bound_launch_keeps_the_code(loaded: list[weakref.ref[objects.LoadedOb
     assert all(each() is None for each in loaded)
 
 
-@pytest.mark.parametrize("is_bound", [False, True])
-@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize(
+    ("is_bound", "debug"),
+    full_beyond(
+        [pytest.param(bound, debug) for bound in (False, True) for debug in (False, True)],
+        [pytest.param(False, True), pytest.param(True, False)],
+    ),
+)
 def test_a_launch_in_another_thread_keeps_the_code(
     loaded: list[weakref.ref[objects.LoadedObject]], is_bound: bool, debug: bool
 ) -> None:
@@ -231,7 +237,7 @@ def test_code_stays_to_the_end_of_the_process(tmp_path: Any) -> None:
             """
         )
     )
-    for _ in range(3):
+    for _ in range(examples(3, 1)):
         done = subprocess.run(
             [sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False
         )

@@ -7,6 +7,7 @@ import pytest
 
 import kerneldsl as kd
 from tests.support.arrays import poisoned
+from tests.support.extent import full_beyond
 
 SIZE = 333
 
@@ -41,7 +42,9 @@ def arguments(rng, dtype, out):
     return x, y, poisoned(SIZE, out)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16"])
+@pytest.mark.parametrize(
+    "dtype", full_beyond(["int8", "int16", "uint8", "uint16"], ["int8", "uint16"])
+)
 @pytest.mark.parametrize("out", ["int16", "int64"])
 @pytest.mark.parametrize("kernel", [upper_half, upper_half_of_tiles])
 def test_mulhi(rng, kernel, dtype, out):
@@ -54,7 +57,9 @@ def test_mulhi(rng, kernel, dtype, out):
     assert np.array_equal(found, (x.astype(np.int64) * y >> 32).astype(np.int16))
 
 
-@pytest.mark.parametrize("bits", [8, 15, 16, 17, 31, 32, 33, 47, 48, 63])
+@pytest.mark.parametrize(
+    "bits", full_beyond([8, 15, 16, 17, 31, 32, 33, 47, 48, 63], [15, 16, 33, 63])
+)
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_shifts(rng, bits, dtype):
     x, y, found = arguments(rng, np.dtype(dtype), "int16")

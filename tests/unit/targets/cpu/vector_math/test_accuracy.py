@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from targets.cpu.vector_math.define import FUNCTIONS as WRITTEN
-from tests.support.extent import examples
+from tests.support.extent import IS_QUICK, examples
 from tests.unit.targets.cpu.vector_math.functions import (
     FUNCTIONS,
     edges,
@@ -31,7 +31,7 @@ def test_every_function_is_tested() -> None:
 def test_of_samples(name: str, dtype: str) -> None:
     function, kind = FUNCTIONS[name], np.dtype(dtype)
     count = 500_000 if function.exact is not None else 5_000  # mpmath takes long
-    x = sampled(function, kind, examples(count), np.random.default_rng())
+    x = sampled(function, kind, examples(count, count // 20), np.random.default_rng())
     got, expected = results(function, *x), exact(function, *x)
     wrong = ~(errors(got, expected) <= function.bounds[kind.itemsize > 4] + 0.5)
     shown = [tuple(each[wrong][i] for each in (*x, got, expected)) for i in range(wrong.sum())][:8]
@@ -69,9 +69,13 @@ def test_next_to_multiples_of_half_pi(name: str, dtype: str) -> None:
     """
     rng = np.random.default_rng()
     largest = 100 if dtype == "float32" else 1000
-    numbers = [int(rng.integers(1, 2**20)) << int(rng.integers(0, largest)) for _ in range(500)]
+    numbers = [
+        int(rng.integers(1, 2**20)) << int(rng.integers(0, largest)) for _ in range(examples(500))
+    ]
     with mpmath.workprec(2400):
-        arguments = [float(n * mpmath.pi / 2) for n in [*range(1, 300), *numbers]]
+        arguments = [
+            float(n * mpmath.pi / 2) for n in [*range(1, 300, 5 if IS_QUICK else 1), *numbers]
+        ]
         x = np.array([*arguments, 6381956970095103.0 * 2.0**797, 2.0**1023], "float64")
         x = x[np.abs(x) <= float(np.finfo(dtype).max)].astype(dtype)
         x = np.concatenate([x, np.nextafter(x, 0), -x])
