@@ -59,7 +59,8 @@ demo: .venv-demo/.stamp ## run the image pipeline on a photograph (DEMO_ARGS="my
 .PHONY: check
 check: ## what a change must pass, in minutes
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.stamp .venv-cuda12/.stamp
-	@$(MAKE) --no-print-directory KERNELDSL_CHECK=quick static measure tests bindings-quick
+	@$(MAKE) --no-print-directory -j2 --output-sync=target KERNELDSL_CHECK=quick static
+	@$(MAKE) --no-print-directory KERNELDSL_CHECK=quick measure tests bindings-quick
 
 .PHONY: check-full
 check-full: ## all that runs without a GPU: before a release, or after a large change

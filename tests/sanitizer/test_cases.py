@@ -15,7 +15,13 @@ from tests.support.targets import require
 pytestmark = [pytest.mark.sanitizer, pytest.mark.slow, pytest.mark.gpu]
 
 
-@pytest.mark.parametrize("case", sanitized_cases(), ids=lambda c: c.name)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the cases where they are asked for alone: that takes apart a thousand kernels."""
+    is_asked = "sanitizer" in metafunc.config.option.markexpr
+    cases = sanitized_cases() if is_asked else ()
+    metafunc.parametrize("case", cases, ids=lambda c: c.name)
+
+
 def test_case(case: Case, rng: np.random.Generator) -> None:
     require("cuda")
     case.check("cuda", rng)

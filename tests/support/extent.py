@@ -71,9 +71,17 @@ def full_beyond(values: Iterable[Any], quick: Container[Any]) -> list[Any]:
     values : iterable
         Values, or what ``pytest.param`` made of them.
     quick : container
-        Those of a quick run; the others are marked ``full``.
+        Those of a quick run; the others are marked ``full``. A quick run does without them, since
+        collecting thousands takes long, unless there are no others.
     """
-    return [value if value in quick else _marked_full(value) for value in values]
+    marked = [value if value in quick else _marked_full(value) for value in values]
+    kept = [each for each in marked if not _is_full(each)] if IS_QUICK else marked
+    return kept or marked
+
+
+def _is_full(value: Any) -> bool:
+    is_param = isinstance(value, type(pytest.param()))
+    return is_param and any(mark.name == "full" for mark in value.marks)
 
 
 def _marked_full(value: Any) -> Any:
