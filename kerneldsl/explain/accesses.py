@@ -56,6 +56,8 @@ class AccessReport:
         Of shared memory, what requests take, and what they would without conflicts.
     certainty : {"exact", "estimate", "bound"}
         What the counts are.
+    is_tile : bool
+        Whether a block takes a tile so; its index is left out.
     """
 
     array: str
@@ -75,6 +77,7 @@ class AccessReport:
     least_wavefronts: float
     same_address: float
     certainty: Certainty
+    is_tile: bool = False
 
     @property
     def sectors_per_request(self) -> float:
@@ -113,6 +116,7 @@ class AccessReport:
             "wavefronts_per_request": self.wavefronts_per_request,
             "same_address": self.same_address,
             "certainty": self.certainty,
+            "is_tile": self.is_tile,
         }
 
 
@@ -123,7 +127,8 @@ def report_access(
 
     `symbols` are those of each function, `names` what the arrays are called that the kernel makes.
     """
-    index, offset = symbols[tally.unit].place(tally.node)
+    is_tile = tally.tile_share is not None
+    index, offset = ((), None) if is_tile else symbols[tally.unit].place(tally.node)
     operation = "atomic" if tally.is_atomic else "store" if tally.is_store else "load"
     certainty: Certainty = "exact"
     if tally.depends_on_data:
@@ -150,6 +155,7 @@ def report_access(
         least_wavefronts=tally.least_wavefronts,
         same_address=tally.lanes / tally.addresses if tally.addresses else 1.0,
         certainty=certainty,
+        is_tile=is_tile,
     )
 
 

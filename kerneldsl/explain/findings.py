@@ -32,7 +32,10 @@ def coalescing(accesses: Sequence[AccessReport]) -> Iterator[Finding]:
             continue
         far = "data decides where neighbouring threads access it"
         remedy = "Sort or group the indices, or gather through shared memory"
-        if each.stride is not None:
+        if each.is_tile:
+            far = "each thread takes neighbours of the tile one by one"
+            remedy = "Take long rows as tiles of one axis: neighbours are then one access"
+        elif each.stride is not None:
             far = f"neighbouring threads are {each.stride} elements apart"
             remedy = (
                 "Let threadIdx.x run along the array's last axis, or stage a tile in shared memory"
@@ -173,6 +176,7 @@ def reuse(arrays: Sequence[ArrayTraffic], accesses: Sequence[AccessReport]) -> I
             each
             for each in accesses
             if each.array == array.name and each.operation == "load" and each.space == "global"
+            if not each.is_tile  # whose sectors come again from one request to the next
         ]
         if array.block_reads < _AGAIN or not reads:
             continue

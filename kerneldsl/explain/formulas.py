@@ -75,7 +75,8 @@ def launch_formulas(
     requested = sympy.Integer(0)
     for each in tallies.accesses.values():
         if each.memory.space is Space.GLOBAL:
-            requested += each.itemsize * executions.of(each.unit, each.node).subs(ones)
+            share = sympy.Rational(*(each.tile_share or 1).as_integer_ratio())
+            requested += share * each.itemsize * executions.of(each.unit, each.node).subs(ones)
     values: dict[Any, float] = dict(executions.met)
     for memory in arrays:
         for axis, extent in enumerate(memory.shape):

@@ -14,6 +14,7 @@ from kerneldsl.explain.values import UNKNOWN, Space, Value, View, binary, choose
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope, Typing
+from kerneldsl.language.intrinsics.tiles import INTERNAL
 from kerneldsl.language.kinds import ScalarKind
 
 __all__ = ["IntrinsicEvaluator"]
@@ -39,12 +40,26 @@ class IntrinsicEvaluator(Evaluator):
             return value
         if Effect.ATOMIC in effect:
             return self._atomic(node, name)
-        if name.startswith(_GROUPS) or effect & (Effect.READ | Effect.WRITE):
+        if name in ("tile.load", "tile.store") and self._tile(node, name, use):
+            return UNKNOWN
+        is_element = use.intrinsic in INTERNAL  # of a tile that its threads have
+        if (name.startswith(_GROUPS) and not is_element) or effect & (Effect.READ | Effect.WRITE):
             self.tallies.left_out.add(name)
         arguments = [self.value(each) for each in node.args]
         if use.intrinsic.synchronizes(Scope.BLOCK):
             self.tallies.barriers += self.weight * self.active.warps
         return self._computed(node, name, use, arguments)
+
+    def _tile(self, node: ast.Call, name: str, use: IntrinsicUse) -> bool:
+        """Count the accesses of a tile; return whether its array is a plain one."""
+        is_store = name == "tile.store"
+        array, *others = (self.value(each) for each in node.args)
+        at = others[:-1] if is_store else others[1:]
+        if not isinstance(array, View) or len(at) != len(array.shape):
+            return False
+        self.tallies.barriers += self.weight * self.active.warps
+        self.tile_access(node, array, at, use.static["shape"], is_store=is_store)
+        return True
 
     def _computed(
         self, node: ast.Call, name: str, use: IntrinsicUse, arguments: list[Value]

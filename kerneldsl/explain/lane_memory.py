@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ast
+import math
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kerneldsl.analysis.expressions import index_parts
+from kerneldsl.analysis.tile_shapes import OF_BLOCK
 from kerneldsl.explain.arrangements import arrangements_of, moved_addresses
 from kerneldsl.explain.requests import WARP_LANES
 from kerneldsl.explain.subscripts import element_addresses, subscript, view_of
 from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.threads import Threads
+from kerneldsl.explain.tiles import tile_requests, tile_starts
 from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, View
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.kinds import ScalarKind
@@ -118,14 +123,7 @@ class LaneMemory:
         """Count an access of the lanes at work."""
         if not self.active:
             return
-        key = (node, is_store)
-        tally = self.tallies.accesses.get(key)
-        if tally is None:
-            text = ast.unparse(node)
-            where = self.unit.locate(node)
-            tally = self.tallies.accesses[key] = AccessTally(
-                view.memory, node, self.typed, text, where, is_store, is_atomic, view.itemsize
-            )
+        tally = self._tally_of(node, view, is_store=is_store, is_atomic=is_atomic)
         lanes = self.threads.lane_count
         addresses = element_addresses(view, lanes)
         tally.depends_on_data |= view.is_unknown
@@ -138,3 +136,39 @@ class LaneMemory:
                 moved = moved_addresses(view, lanes, each)
                 if moved is not None:
                     tally.add_moved(each, moved, mask, self.threads, self.weight)
+
+    def tile_access(
+        self,
+        node: ast.AST,
+        view: View,
+        at: Sequence[Value],
+        shape: tuple[int, ...],
+        *,
+        is_store: bool,
+    ) -> None:
+        """Count the accesses by which a block takes a tile, from an index of an array on."""
+        if not self.active:
+            return
+        threads = self.threads
+        shape = (math.prod(threads.block_dim),) if shape == OF_BLOCK else shape
+        tally = self._tally_of(node, view, is_store=is_store)
+        tally.tile_share = Fraction(math.prod(shape), math.prod(threads.block_dim))
+        starts, is_unknown = tile_starts(view, at, threads, self.random)
+        tally.depends_on_data |= is_unknown
+        tally.is_uncertain |= self.uncertain > 0
+        for each in tile_requests(view, starts, shape, threads, self.active.mask):
+            tally.add(each.addresses, each.mask, threads, self.weight, each.nbytes)
+            self.tallies.steps += self.weight
+
+    def _tally_of(
+        self, node: ast.AST, view: View, *, is_store: bool, is_atomic: bool = False
+    ) -> AccessTally:
+        key = (node, is_store)
+        tally = self.tallies.accesses.get(key)
+        if tally is None:
+            text = ast.unparse(node)
+            where = self.unit.locate(node)
+            tally = self.tallies.accesses[key] = AccessTally(
+                view.memory, node, self.typed, text, where, is_store, is_atomic, view.itemsize
+            )
+        return tally

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ class AccessTally:
         Whether the index is data: counts are then those of evenly spread indices.
     is_uncertain : bool
         Whether data decides if it is done: counts are then for all threads that may do it.
+    tile_share : Fraction or None
+        Of a tile, the elements that each thread has on average.
     moved : mapping
         Of shared memory that has conflicts, arrangement of the array to the wavefronts with it.
     """
@@ -88,9 +91,21 @@ class AccessTally:
     high: int = 0
     sets: list[NDArray[np.int64]] = field(default_factory=list)
     weight: float = 1.0
+    tile_share: Fraction | None = None
 
-    def add(self, addresses: Integers, mask: Mask, threads: Threads, weight: float) -> None:
-        """Count the requests of the warps whose lanes a mask names."""
+    def add(
+        self,
+        addresses: Integers,
+        mask: Mask,
+        threads: Threads,
+        weight: float,
+        nbytes: int | None = None,
+    ) -> None:
+        """Count the requests of the warps whose lanes a mask names.
+
+        Each lane asks for `nbytes`, by default an item.
+        """
+        nbytes = nbytes or self.itemsize
         by_warp = addresses.reshape(-1, WARP_LANES)
         at_work = mask.reshape(-1, WARP_LANES)
         is_asked = at_work.any(axis=1)
@@ -99,7 +114,7 @@ class AccessTally:
         self.lanes += float(at_work.sum(axis=1) @ weights)
         distinct = count_distinct(by_warp, at_work)
         self.addresses += float(distinct @ weights)
-        self.needed_bytes += float(distinct @ weights) * self.itemsize
+        self.needed_bytes += float(distinct @ weights) * nbytes
         if self.has_stride:
             self._compare_lanes(by_warp, at_work[:, 1:] & at_work[:, :-1] & threads.neighbours)
         if self.memory.space is Space.SHARED:
@@ -107,7 +122,7 @@ class AccessTally:
             least = count_least_wavefronts(at_work, self.itemsize)
             self.least_wavefronts += float(least @ weights)
         elif self.memory.space is Space.GLOBAL:
-            sectors = count_sectors(by_warp, at_work, self.itemsize)
+            sectors = count_sectors(by_warp, at_work, nbytes)
             self.sectors += float(sectors @ weights)
             self._remember(addresses, mask, threads, weight)
 

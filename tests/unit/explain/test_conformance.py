@@ -27,14 +27,15 @@ def test_counts_are_within_bounds(case):
         threads = math.prod(found.block_dim) * math.prod(found.grid_dim)
     assert 0 <= found.lanes_at_work <= 1
     for access in found.accesses:
-        assert (
-            0 < access.requests <= access.threads * (1 + 1e-9) <= 32 * access.requests * (1 + 1e-9)
-        )
+        assert access.requests > 0 or access.is_tile  # which may lie beside its array
+        assert access.requests <= access.threads * (1 + 1e-9)
+        assert access.threads <= 32 * access.requests * (1 + 1e-9)
         assert access.needed_bytes <= 32 * access.sectors * (1 + 1e-9)
         assert access.least_wavefronts <= access.wavefronts * (1 + 1e-9)
         loops = any(branch.is_loop for branch in found.branches)
         is_called = access.where.function != found.kernel  # as often as it is
-        assert loops or is_called or access.threads <= threads * (1 + 1e-9), access.text
+        most = math.inf if loops or is_called or access.is_tile else threads * (1 + 1e-9)
+        assert access.threads <= most, access.text
     for array in found.arrays:
         assert array.read_bytes >= 0
         assert array.written_bytes >= 0
