@@ -25,6 +25,7 @@ from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.analysis.tile_refusals import (
     dtype_of,
     has_tiles,
+    refuse_attribute,
     refuse_conditional,
     refuse_tile,
     shape_of_own,
@@ -138,6 +139,8 @@ class _Separator:
             refuse_tile(self.shapes, node)
         if self.shapes.operation(node) is not None:
             return self.made.saved(self.operation(node, before), before)
+        if isinstance(node, ast.Attribute) and self.shapes.of(node.value) is not None:
+            refuse_attribute(self.shapes, node)
         refuse_conditional(self.shapes, node)
         for name, value in ast.iter_fields(node):
             if isinstance(value, ast.expr):

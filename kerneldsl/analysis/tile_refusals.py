@@ -7,12 +7,14 @@ from typing import NoReturn
 
 from kerneldsl.analysis.expressions import written
 from kerneldsl.analysis.library_names import outside_value
-from kerneldsl.analysis.tile_shapes import Shape, TileShapes
+from kerneldsl.analysis.tile_shapes import TILE_MEMBERS, Shape, TileShapes
 from kerneldsl.frontend.statics import dtype_name
+from kerneldsl.language.other_names import closest_name
 
 __all__ = [
     "dtype_of",
     "has_tiles",
+    "refuse_attribute",
     "refuse_conditional",
     "refuse_tile",
     "shape_of_own",
@@ -69,6 +71,17 @@ def refuse_tile(shapes: TileShapes, node: ast.expr) -> NoReturn:
         f"{written(node, shapes.unit)} is a tile, and a number is needed here",
         "Reduce it, as in t.sum() or t.any(), or take the thread's own element, t.own",
         limit="Tiles can be computed with, stored, reduced, and given to device functions",
+    )
+
+
+def refuse_attribute(shapes: TileShapes, node: ast.Attribute) -> NoReturn:
+    """Raise: a tile has no such attribute or method."""
+    near = closest_name(node.attr, TILE_MEMBERS)
+    shapes.fail(
+        node,
+        f"the tile {written(node.value, shapes.unit)} has no {node.attr!r}",
+        f"Write {written(node.value, shapes.unit)}.{near}" if near else "Write one of those",
+        limit=f"A tile has {', '.join(TILE_MEMBERS)}",
     )
 
 

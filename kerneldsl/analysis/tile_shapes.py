@@ -20,6 +20,7 @@ from kerneldsl.language.intrinsics.tiles import MAX_TILE_RANK, tile
 __all__ = [
     "OF_BLOCK",
     "REDUCTIONS",
+    "TILE_MEMBERS",
     "Shape",
     "TileShapes",
     "broadcast",
@@ -45,6 +46,8 @@ _METHODS = {
 
 #: The operations that are attributes too.
 _ATTRIBUTES = {"own": "own", "T": "transpose"}
+#: What a tile has, by the names that follow it in a kernel.
+TILE_MEMBERS = tuple(sorted((*_METHODS, *_ATTRIBUTES, "map")))
 #: Parameters of methods that are constants, with what one may write for them.
 _CONSTANTS = {"axis": "0 or 1", "exclusive": "True or False"}
 

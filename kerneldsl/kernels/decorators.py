@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
+from kerneldsl.language.other_names import closest_name
 from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
@@ -120,6 +122,7 @@ def kernel(
     space: Any = None,
     cluster: Any = None,
     cooperative: Any = False,
+    **unknown: Any,
 ) -> Any:
     """Make a kernel of a Python function.
 
@@ -165,7 +168,7 @@ def kernel(
     Raises
     ------
     ArgumentTypeError, ArgumentValueError, LaunchConfigError
-        If an option is not one of those.
+        If an option, or its value, is not one of those.
 
     Examples
     --------
@@ -179,6 +182,8 @@ def kernel(
     ... def scale(a, x):
     ...     x[kd.grid(1)] *= a
     """
+    if unknown:
+        _refuse_option(next(iter(unknown)))
     if _is_signature(function):
         function, signature = None, function
     environment.configure_logging()
@@ -215,6 +220,18 @@ def kernel(
         return SpacedKernel(plain, options, space)
 
     return decorate if function is None else decorate(function)
+
+
+def _refuse_option(name: str) -> NoReturn:
+    parameters = inspect.signature(kernel).parameters.values()
+    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    near = closest_name(name, known)
+    raise ArgumentTypeError(
+        f"kd.kernel was given the option {name!r}",
+        value=name,
+        limit=f"The options are {', '.join(known)}",
+        remedy=f"Write {near}=…" if near else "Leave it out",
+    )
 
 
 def _check_space(space: Any, block: Any) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import time
 
+from kerneldsl.analysis.float_ranges import refuse_float_ranges
 from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
@@ -85,7 +86,7 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
     cache = disk_cache()
     key = _key(compiler, specialization) if cache.is_on else None
     if key is None:
-        return compiler.compile(specialization), "compiled"
+        return _compile(compiler, specialization), "compiled"
     started = time.perf_counter()
     found = cache.look_up(key)
     if found is not None:
@@ -97,9 +98,14 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
             counters.saved(_made_in(found) - (time.perf_counter() - started))
             return artifact, "found"
         started = time.perf_counter()
-    artifact = compiler.compile(specialization)
+    artifact = _compile(compiler, specialization)
     _keep(cache, key, compiler, artifact, specialization, time.perf_counter() - started)
     return artifact, "compiled"
+
+
+def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
+    refuse_float_ranges(specialization.unit, specialization.kinds)
+    return compiler.compile(specialization)
 
 
 def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:

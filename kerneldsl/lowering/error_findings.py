@@ -123,6 +123,13 @@ def _explain_index_type(index: str) -> Finding:
 
 
 def _explain_index_count(array: str, count: str) -> Finding:
+    if ", 0d," in array:
+        return Finding(
+            "an array without an axis is indexed by a number",
+            "Read and write it as a[()], or pass it with an axis: a.reshape(1)",
+            lambda node: False,  # other arrays of the kernel are indexed so, too
+            has_indices(int(count)),
+        )
     return Finding(
         f"an array of type {plain(array)} is indexed with {count} indices",
         "Use one index for each axis, or pass an array of that rank",

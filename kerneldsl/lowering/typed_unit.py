@@ -22,6 +22,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.types import BOOL, ModuleType, OtherType, SliceType, TupleType, Type
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
+from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.calls import TypingRule
 from kerneldsl.lowering.errors import translate

@@ -101,12 +101,19 @@ class Space(Shown):
     def __init__(
         self,
         *,
-        block: Sequence[int | tuple[int, ...]],
+        block: Sequence[int | tuple[int, ...]] | None = None,
         where: Callable[[Member], bool] | None = None,
         shared: Callable[[Member], int] | None = None,
         covers: Callable[[Member], int | tuple[int, ...]] | None = None,
         **parameters: Sequence[Any],
     ) -> None:
+        if block is None:
+            raise ArgumentValueError(
+                "the space has no block",
+                value=block,
+                limit="Each member has a block",
+                remedy="Write kd.Space(block=[64, 128, 256], …)",
+            )
         taken = [name for name in parameters if name in _MEMBER_NAMES]
         if taken:
             raise ArgumentValueError(

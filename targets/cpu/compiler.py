@@ -18,6 +18,7 @@ from numba.core import cgutils
 from kerneldsl.contract.abi import RECORD_WORD_BYTES, ParameterLayout
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
+from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.numba_internals import compiling
 from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts

@@ -294,12 +294,24 @@ class Intrinsic:
             f"kerneldsl.{self.name} was used outside a kernel",
             value=self.name,
             limit="It has a meaning only in functions decorated with @kd.kernel or @kd.func",
-            remedy="Call it from a kernel, and launch that with kernel.forall(n)(…) "
-            "or kernel[grid, block](…)",
+            remedy=f"{'Read' if self.is_index and not self.parameters else 'Call'} it in a kernel, "
+            "and launch that with kernel.forall(n)(…) or kernel[grid, block](…)",
         )
 
     def __repr__(self) -> str:
         return f"kerneldsl.{self.name}"
+
+    @shorten_errors
+    def _compute(self, *_operands: Any) -> NoReturn:
+        """Refuse to be computed with: it has no value outside a kernel."""
+        self._refuse()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _compute
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _compute
+    __pow__ = __rpow__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _compute
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _compute
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __pos__ = __abs__ = __invert__ = _compute
+    __int__ = __float__ = __index__ = _compute
 
 
 class IntrinsicGroup:
