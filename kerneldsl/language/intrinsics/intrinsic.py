@@ -294,7 +294,7 @@ class Intrinsic:
             f"kerneldsl.{self.name} was used outside a kernel",
             value=self.name,
             limit="It has a meaning only in functions decorated with @kd.kernel or @kd.func",
-            remedy=f"{'Read' if self.is_index and not self.parameters else 'Call'} it in a kernel, "
+            remedy=f"{'Read it in' if self.is_index and not self.parameters else 'Call it from'} a kernel, "
             "and launch that with kernel.forall(n)(…) or kernel[grid, block](…)",
         )
 
