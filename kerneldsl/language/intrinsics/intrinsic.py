@@ -290,12 +290,13 @@ class Intrinsic:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
+        is_read = self.is_index and not self.parameters
         raise OutsideKernelError(
             f"kerneldsl.{self.name} was used outside a kernel",
             value=self.name,
             limit="It has a meaning only in functions decorated with @kd.kernel or @kd.func",
-            remedy=f"{'Read it in' if self.is_index and not self.parameters else 'Call it from'} a kernel, "
-            "and launch that with kernel.forall(n)(…) or kernel[grid, block](…)",
+            remedy=f"{'Read it in' if is_read else 'Call it from'} a kernel, and launch that with "
+            "kernel.forall(n)(…) or kernel[grid, block](…)",
         )
 
     def __repr__(self) -> str:
