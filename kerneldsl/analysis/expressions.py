@@ -19,6 +19,7 @@ __all__ = [
     "index_parts",
     "is_extent",
     "loaded_names",
+    "names_read",
     "operands",
     "text_of",
     "walk_here",
@@ -48,6 +49,13 @@ def loaded_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
         elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
             names.add(n.target.id)
     return names
+
+
+def names_read(nodes: ast.AST | Iterable[ast.AST]) -> list[str]:
+    """Return the names that are read somewhere below, as often as they are."""
+    return [
+        n.id for n in walk_here(nodes) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+    ]
 
 
 def operands(node: ast.AST) -> Iterator[ast.expr]:

@@ -1,10 +1,13 @@
 """Tell LLVM what to do with a loop, by a mark that generated code leaves as its last statement.
 
-The mark becomes metadata of the loop's back edge when the module is written.
+The mark becomes metadata of the loop's back edge when the module is written. Of a loop that is
+marked as parallel, the accesses to arrays in its function are a group, which LLVM may reorder
+between iterations; what a function keeps on its stack is not of it.
 
 References
 ----------
-LLVM Language Reference, "llvm.loop" metadata.
+LLVM Language Reference: the metadata "llvm.loop", "llvm.access.group" and
+"llvm.loop.parallel_accesses".
 """
 
 from __future__ import annotations
@@ -13,19 +16,32 @@ import re
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.ir import instructions
 
-__all__ = ["FULLY_UNROLLED", "NOT_UNROLLED", "mark_loop", "with_loop_marks"]
+__all__ = [
+    "FULLY_UNROLLED",
+    "NOT_UNROLLED",
+    "PARALLEL",
+    "UNROLLED_AS_VECTORS",
+    "mark_loop",
+    "with_loop_marks",
+]
 
 FULLY_UNROLLED = "llvm.loop.unroll.full"
 NOT_UNROLLED = "llvm.loop.unroll.disable"
+#: What the vectorizer makes of the loop is unrolled.
+UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
+#: Iterations may run in any order, and in turns.
+PARALLEL = "llvm.loop.parallel_accesses"
 
-_MARK = "kerneldsl.loop"
-_MARKED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.loop", i32 \d+, !"([a-z.]+)" }$', re.MULTILINE)
+_MARK, _GROUP = "kerneldsl.loop", "kerneldsl.accesses"
+_MARKED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.loop", i32 \d+, !"([a-z._ ]*)" }$', re.MULTILINE)
+_GROUPED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.accesses" }$', re.MULTILINE)
 
 
-def mark_loop(builder: ir.IRBuilder, wish: str) -> None:
+def mark_loop(builder: ir.IRBuilder, *wishes: str) -> None:
     """Mark the loop whose body ends where a builder stands."""
-    _marks(builder.module).append((builder.block, wish))
+    _marks(builder.module).append((builder.block, wishes))
 
 
 def _marks(module: Any) -> list[Any]:
@@ -36,11 +52,51 @@ def _marks(module: Any) -> list[Any]:
 def with_loop_marks(module: ir.Module, text_of: Any) -> str:
     """Return the text of a module, written by a function, with its marks turned into metadata."""
     marks = _marks(module)
-    for number, (block, wish) in enumerate(marks):
-        mark = module.add_metadata([_MARK, ir.IntType(32)(number), wish])
+    for number, (block, wishes) in enumerate(marks):
+        mark = module.add_metadata([_MARK, ir.IntType(32)(number), " ".join(wishes)])
         block.terminator.set_metadata("llvm.loop", mark)
+    parallel = {block.function for block, wishes in marks if PARALLEL in wishes}
+    for function in parallel:
+        _group_accesses(function)
     text: str = text_of(module)
     if not marks:
         return text
-    # llvmlite cannot write a node that names itself, as a loop's identity must.
-    return _MARKED.sub(r'!\1 = distinct !{ !\1, !{!"\2"} }', text)
+    group = _GROUPED.search(text)
+    accesses = group[1] if group else None
+    # llvmlite cannot write a node that names itself, as a loop's identity must, or a distinct one.
+    text = _MARKED.sub(lambda mark: _metadata(mark[1], mark[2].split(), accesses), text)
+    return _GROUPED.sub(r"!\1 = distinct !{}", text)
+
+
+def _metadata(number: str, wishes: list[str], accesses: str | None) -> str:
+    parts = [f"!{number}"]
+    for wish in wishes:
+        if wish == UNROLLED_AS_VECTORS:
+            parts.append(f'!{{!"{wish}", !{{!"{FULLY_UNROLLED}"}}}}')
+        elif wish != PARALLEL:
+            parts.append(f'!{{!"{wish}"}}')
+        elif accesses is not None:
+            parts.append(f'!{{!"{wish}", !{accesses}}}')
+    return f"!{number} = distinct !{{ {', '.join(parts)} }}"
+
+
+def _group_accesses(function: Any) -> None:
+    group = function.module.add_metadata([_GROUP])
+    for block in function.blocks:
+        for instruction in block.instructions:
+            match instruction:
+                case instructions.LoadInstr(operands=[place]):
+                    pass
+                case instructions.StoreInstr(operands=[_, place]):
+                    pass
+                case _:
+                    continue
+            if not _may_be_on_stack(place):
+                instruction.set_metadata("llvm.access.group", group)
+
+
+def _may_be_on_stack(place: Any) -> bool:
+    """Return whether an address is of a function's own variable, as far as can be seen."""
+    while isinstance(place, instructions.GEPInstr | instructions.CastInstr):
+        place = place.operands[0]
+    return not isinstance(place, instructions.LoadInstr | instructions.ExtractValue | ir.Argument)

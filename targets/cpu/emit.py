@@ -58,6 +58,8 @@ class Variables:
     fetched: Mapping[Item, Mapping[str, int]]
     #: Pure variables that are computed before the items, once for a unit of work.
     once: frozenset[str]
+    #: Whether a slot has a value for each lane of a strip; else for each thread of a block.
+    by_lane: bool
 
 
 @dataclass(frozen=True)
@@ -224,8 +226,25 @@ class _OuterEmitter(_Emitter):
     """Writes items that stand outside of interchanged rows."""
 
     @abstractmethod
-    def interchanged(self, rows: list[Item], bounds: Bounds) -> list[ast.stmt]:
-        """Write the loops around the items of one row."""
+    def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
+        """Write the loops around an item's rows."""
+
+    def strips(self, item: Threads, lanes: int, low: ast.expr, high: ast.expr) -> list[ast.stmt]:
+        """Write a row, so many threads at a time; full strips are their own code.
+
+        A constant number of threads lets LLVM keep their values in registers.
+        """
+        assert item.rows is not None
+        name = self.loop_names[0]
+        full = _StripEmitter(self.variables, name, ast.Constant(lanes), self).items(item.rows)
+        part = _StripEmitter(self.variables, name, load("kd_width"), self).items(item.rows)
+        left = ast.BinOp(load("kd_high"), ast.Sub(), load("kd_strip"))
+        width = call("kd_min", ast.Constant(lanes), left)
+        is_full = ast.Compare(load("kd_width"), [ast.Eq()], [ast.Constant(lanes)])
+        body = [assign("kd_width", width), ast.If(is_full, full, copy.deepcopy(part))]
+        strips = call("kd_range", load("kd_low"), load("kd_high"), ast.Constant(lanes))
+        loop = ast.For(store("kd_strip"), strips, body, [])
+        return [assign("kd_low", low), assign("kd_high", high), loop]
 
     @abstractmethod
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
@@ -246,7 +265,7 @@ class _OuterEmitter(_Emitter):
             return self.loops(inner, bounds)
 
         def chosen(bounds: Bounds) -> list[ast.stmt]:
-            return plain(bounds) if item.rows is None else self.interchanged(item.rows, bounds)
+            return plain(bounds) if item.rows is None else self.interchanged(item, bounds)
 
         return self.narrowed(conditions, chosen, plain)
 
@@ -294,15 +313,19 @@ class BlockEmitter(_OuterEmitter):
         test = _all_of(tests)
         return fast if test is None else [ast.If(test, fast, careful)]
 
-    def interchanged(self, rows: list[Item], bounds: Bounds) -> list[ast.stmt]:
+    def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
         """Write the loops over z and y, with the items of one row inside."""
+        assert item.rows is not None
         rest, bounds.rest = [self.variables.pure.expanded(c) for c in bounds.rest], []
         low, high = self.limits("kd_tx", bounds)
+        if item.lanes is not None:
+            inner = self.strips(item, item.lanes, low, high)
+            return self.loops(_guarded(rest, inner), bounds, frozenset({"kd_tx"}))
         setup: list[ast.stmt] = []
         if not isinstance(low, ast.Constant) or not isinstance(high, ast.Constant):
             setup = [assign("kd_low", low), assign("kd_high", high)]
             low, high = load("kd_low"), load("kd_high")
-        inner = _BlockRowEmitter(self.variables, self.space, low, high).items(rows)
+        inner = _BlockRowEmitter(self.variables, self.space, low, high).items(item.rows)
         return self.loops(_guarded(rest, [*setup, *inner]), bounds, frozenset({"kd_tx"}))
 
 
@@ -367,39 +390,31 @@ class ElementEmitter(_OuterEmitter):
         outside, bounds.rest = bounds.rest, []
         return _guarded(outside, body)
 
-    def interchanged(self, rows: list[Item], bounds: Bounds) -> list[ast.stmt]:
-        """Write a row, :data:`STRIP` threads at a time; full strips are their own code.
-
-        A constant number of threads lets LLVM keep their values in registers.
-        """
+    def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
         rest, bounds.rest = [self.variables.pure.expanded(c) for c in bounds.rest], []
         low, high = self.limits("kd_x", bounds)
-        full = _StripEmitter(self.variables, ast.Constant(STRIP)).items(rows)
-        part = _StripEmitter(self.variables, load("kd_width")).items(rows)
-        left = ast.BinOp(load("kd_high"), ast.Sub(), load("kd_strip"))
-        width = call("kd_min", ast.Constant(STRIP), left)
-        is_full = ast.Compare(load("kd_width"), [ast.Eq()], [ast.Constant(STRIP)])
-        body = [assign("kd_width", width), ast.If(is_full, full, copy.deepcopy(part))]
-        strips = call("kd_range", load("kd_low"), load("kd_high"), ast.Constant(STRIP))
-        loop = ast.For(store("kd_strip"), strips, body, [])
-        return _guarded(rest, [assign("kd_low", low), assign("kd_high", high), loop])
+        return _guarded(rest, self.strips(item, item.lanes or STRIP, low, high))
 
 
 @dataclass(frozen=True)
 class _StripEmitter(_Emitter):
-    """Writes the items of one strip of an element kernel's row: a loop over lanes for each."""
+    """Writes the items of one strip of a row: a loop over lanes for each."""
 
+    #: Variable that tells the thread in its row.
+    name: str
     #: Threads of the strip.
     width: ast.expr
+    #: Writes what is outside of the strip.
+    outer: _OuterEmitter
 
     def slot_index(self) -> ast.expr:
-        return _lane_index()
+        return _lane_index() if self.variables.by_lane else self.outer.slot_index()
 
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
         return False
 
     def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
-        place = assign("kd_x", ast.BinOp(load("kd_strip"), ast.Add(), load("kd_lane")))
+        place = assign(self.name, ast.BinOp(load("kd_strip"), ast.Add(), load("kd_lane")))
         return [thread_loop("kd_lane", ast.Constant(0), self.width, [place, *body])]
 
     def threads(self, item: Threads) -> list[ast.stmt]:

@@ -18,16 +18,19 @@ import numpy as np
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.tile_shapes import is_tile_use
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Typing
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL, UNROLLED_AS_VECTORS
 from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
+from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.exchanges import combine_name, post_name
 from targets.cpu.ids import BlockSpace, Space, replace_ids
 from targets.cpu.intrinsics.table import (
@@ -54,6 +57,10 @@ def numba_flags(spec: Specialization) -> frozenset[str] | bool:
     return frozenset({"contract"}) if spec.options.contract else False
 
 
+#: Effects of which threads may take turns.
+_ANY_ORDER = Effect.BARRIER | Effect.ALLOCATE_SHARED | Effect.READ | Effect.WRITE
+
+
 @dataclass
 class Binder:
     """Fills the globals of generated functions, and rewrites calls to pass coordinates on.
@@ -69,6 +76,22 @@ class Binder:
     prints: int = 0
     compiled: dict[int, tuple[Any, tuple[str, ...]]] = field(default_factory=dict)
 
+    @cached_property
+    def takes_any_order(self) -> bool:
+        """Tell that threads between two barriers may take turns after any instruction.
+
+        They share what the CPU target does for atomics, for exchanges and in local arrays, one
+        thread after the other.
+        """
+        uses = [use for unit in self.spec.unit.reachable() for use in unit.uses.values()]
+        return not self.spec.options.debug and not any(
+            use.intrinsic.effect & ~_ANY_ORDER
+            or isinstance(lowering_of(use.intrinsic), Exchange)
+            or use.intrinsic.typing in (Typing.CHAIN_NEXT, Typing.CHAIN)
+            or is_tile_use(use)
+            for use in uses
+        )
+
     def bind(
         self,
         namespace: dict[str, Any],
@@ -83,8 +106,9 @@ class Binder:
         """
         from targets.cpu.intrinsics import bounds, faults, memory, ranges, typing_hints, warp
         from targets.cpu.intrinsics.groups.room import nothing_posted
-        from targets.cpu.library import keep_loop
+        from targets.cpu.library import end_of_loop
 
+        order = (PARALLEL,) if self.takes_any_order else ()
         namespace.update(unit.namespace)
         namespace.update({name: captured.value for name, captured in unit.constants.items()})
         namespace.update(
@@ -100,7 +124,9 @@ class Binder:
             kd_uint32=np.uint32,
             kd_unknown=typing_hints.unknown,
             kd_range_item=ranges.range_item,
-            kd_keep_loop=keep_loop,
+            kd_keep_loop=end_of_loop(NOT_UNROLLED, *order),
+            kd_keep_lanes=end_of_loop(NOT_UNROLLED, UNROLLED_AS_VECTORS, *order),
+            kd_end_of_threads=end_of_loop(*order),
             kd_saturating_add=bounds.saturating_add,
             kd_saturating_sub=bounds.saturating_sub,
             **BUILTINS,

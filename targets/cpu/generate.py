@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import math
 import types
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.analysis.aliases import Root, root_of_array
 from kerneldsl.analysis.analyze import tuple_parameters
+from kerneldsl.analysis.expressions import names_read
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.tile_shapes import uses_tiles
@@ -34,20 +36,22 @@ from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
-from targets.cpu.emit import BlockEmitter, ElementEmitter, Slot, Variables
+from targets.cpu.emit import STRIP, BlockEmitter, ElementEmitter, Slot, Variables
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
 from targets.cpu.grid_loops import write_grid_loops
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import Interchange
 from targets.cpu.intrinsics.table import Exchange, lowering_of
-from targets.cpu.items import Item
+from targets.cpu.items import Item, Threads, statements_of
+from targets.cpu.lanes import Lanes
 from targets.cpu.liveness import Liveness
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
 from targets.cpu.slots import SlotPlacer, slot_statements
 from targets.cpu.storage import SCRATCH, STACK_BYTES, StaticArray, Storage
+from targets.cpu.strides import Strides
 from targets.cpu.structure import Structure
 from targets.cpu.tiles import TileWriter, tile_operations
 from targets.cpu.typing_probes import ProbeWriter
@@ -148,7 +152,7 @@ class _Generator:
         return self.space.block_dim if isinstance(self.space, BlockSpace) else (1, 1, 1)
 
     def run(self) -> Generated:
-        prepared = prepare_tree(self.unit, self.spec, self.space, self.sites)
+        prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
         tree = isolate_barriers(prepared.tree, self.unit, self.names)
         if self.waits:
             write_grid_loops(tree, self.unit, self.names)
@@ -168,13 +172,21 @@ class _Generator:
             self.place_tiles(tiles)
         items, variables = structure.items, structure.variables
         pure.set_invariant(frozenset(variables.block_names | variables.loop_names), tree)
+        reads = Counter(names_read(statements_of(items)))
+        lanes = Lanes(unit, uniformity, pure, self.names, reads)
+        strides = Strides(
+            *(unit, uniformity, pure, self.names, self.space.loop_names[0]),
+            *(variables.evaluable, reads),
+        )
         interchange = Interchange(
-            unit, uniformity, pure, self.space.loop_names, variables.evaluable, self.local_arrays
+            *(unit, uniformity, pure, self.space.loop_names, variables.evaluable),
+            *(self.local_arrays, lanes, strides),
         )
         if not self.spec.options.debug:
             interchange.apply(items)
-        known = variables.block_names | variables.loop_names | space_names | interchange.counters
-        private = structure.thread_variables | {structure.left}
+        known = variables.block_names | variables.loop_names | space_names
+        known |= interchange.counters | strides.counters
+        private = structure.thread_variables | {structure.left} | lanes.made
         private |= set(pure.assignments) - known - set(pure.definitions)
         liveness = Liveness(frozenset(private))
         liveness.run(items)
@@ -182,7 +194,8 @@ class _Generator:
         slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters)
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
-        origins = Variables(pure, liveness, slots, fetched, frozenset(once))
+        by_lane = self.slot_dims(items) == (STRIP,)
+        origins = Variables(pure, liveness, slots, fetched, frozenset(once), by_lane)
         space = self.space
         emitter = (
             ElementEmitter(origins, space)
@@ -341,7 +354,7 @@ class _Generator:
         parameters: tuple[str, ...],
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Give each private variable that outlives an item a slot for each type it then has."""
-        writer = ProbeWriter(Variables(pure, liveness, {}, {}, frozenset()), self.names)
+        writer = ProbeWriter(Variables(pure, liveness, {}, {}, frozenset(), False), self.names)
         rendered, probes = writer.items(items), writer.probes
         if not probes:
             return {}, {}
@@ -354,8 +367,21 @@ class _Generator:
         ]
         function = self.build(self.definition([*starts, trip], words, parameters))
         found = self.infer(function, len(words))
-        placer = SlotPlacer(self.space, self.names, self.storage, self.namespace)
+        dims = self.slot_dims(items)
+        placer = SlotPlacer(dims, self.names, self.storage, self.namespace)
         return placer.place(probes, found)
+
+    def slot_dims(self, items: list[Item]) -> tuple[int, ...]:
+        """Return what a slot has a value for: each thread of a block, or of a strip.
+
+        What is kept within an item that runs in strips alone is not kept for the next strip.
+        """
+        match items:
+            case [Threads(lanes=lanes)] if lanes is not None:
+                return (STRIP,)
+        if isinstance(self.space, ElementSpace):
+            return (STRIP,)
+        return tuple(reversed(self.space.block_dim))
 
     # -- the function ----------------------------------------------------------------------------
 

@@ -13,13 +13,17 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kerneldsl.analysis.expressions import does_nothing, index_parts, loaded_names
+from kerneldsl.analysis.expressions import assigned_names, does_nothing, index_parts, loaded_names
 from kerneldsl.analysis.uniformity import UniformityResult
+from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from targets.cpu.items import Branch, ForLoop, Item, Threads, WhileLoop
+from targets.cpu.lanes import LANES, Lanes
+from targets.cpu.liveness import flow_of
 from targets.cpu.narrowing import narrow
 from targets.cpu.purity import PureValues, negate
+from targets.cpu.strides import Strides
 
 __all__ = ["Interchange", "peel"]
 
@@ -58,6 +62,10 @@ class Interchange:
     loop_names: tuple[str, ...]
     evaluable: Callable[[ast.expr], bool]
     local_arrays: set[str]
+    #: Finds what a strip of threads runs under a mask.
+    lanes: Lanes
+    #: Finds loops in which threads take turns.
+    strides: Strides
     #: Counters of the loops that were moved outside.
     counters: set[str] = field(default_factory=set)
 
@@ -72,8 +80,11 @@ class Interchange:
             match item:
                 case Threads():
                     conditions, body = peel(item, self.pure)
-                    if self._bounds_rows(conditions):
-                        item.rows = self.rows(body)
+                    if not self._bounds_rows(conditions):
+                        continue
+                    item.rows = self.rows(body)
+                    if item.rows is None and not self._uses_local_arrays(body):
+                        item.rows, item.lanes = self.lanes.rows(body), LANES
                 case Branch():
                     self.apply(item.body)
                     self.apply(item.orelse)
@@ -90,23 +101,27 @@ class Interchange:
 
     def rows(self, body: list[ast.stmt]) -> list[Item] | None:
         """Return the body as items along x, or ``None`` where it stays as it is."""
-        chosen = [node for node in body if isinstance(node, ast.For) and self.profits(node)]
-        if not chosen or self._uses_local_arrays(body):
+        loops = [node for node in body if isinstance(node, ast.For)]
+        chosen = [node for node in loops if self.profits(node)]
+        strided = {node: stride for node in loops if (stride := self.strides.of(node)) is not None}
+        if not (chosen or strided) or self._uses_local_arrays(body):
             return None
         items: list[Item] = []
         pending: list[ast.stmt] = []
         for node in body:
-            if node in chosen:
-                assert isinstance(node, ast.For)
-                if pending:
-                    items.append(Threads(pending))
-                    pending = []
-                assert isinstance(node.target, ast.Name)
-                self.counters.add(node.target.id)
-                inner = self.rows(node.body) or [Threads(node.body)]
-                items.append(ForLoop(node.target, node.iter, inner))
-            else:
+            if not isinstance(node, ast.For) or (node not in chosen and node not in strided):
                 pending.append(node)
+                continue
+            if pending:
+                items.append(Threads(pending))
+                pending = []
+            if node in strided:
+                items += self.strides.loop(node, strided[node])
+                continue
+            assert isinstance(node.target, ast.Name)
+            self.counters.add(node.target.id)
+            inner = self.rows(node.body) or [Threads(node.body)]
+            items.append(ForLoop(node.target, node.iter, inner))
         if pending:
             items.append(Threads(pending))
         return items
@@ -149,10 +164,12 @@ class Interchange:
 
     def _accumulates(self, loop: ast.For) -> bool:
         """Return whether threads fold values that all of them read, each into its own variables."""
-        return any(
-            isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
-            for node in loop.body
-        )
+        own = {
+            name
+            for name in assigned_names(loop.body)
+            if name not in self.pure.definitions and not self.evaluable(load(name))
+        }
+        return bool(own & flow_of(loop.body).exposed)
 
     def _uses_local_arrays(self, body: list[ast.stmt]) -> bool:
         for node in body:

@@ -7,6 +7,7 @@ finished the first before any begins the second, which is what a barrier asks fo
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ __all__ = [
     "Threads",
     "Vote",
     "WhileLoop",
+    "statements_of",
 ]
 
 
@@ -35,6 +37,9 @@ class Threads:
     is_masked: bool = False
     #: The same work as items along x alone, where interchanging loops makes accesses contiguous.
     rows: list[Item] | None = None
+    #: Neighbouring threads that run those items together; ``None`` for all of a block's row, or as
+    #: many as an element kernel has storage for.
+    lanes: int | None = None
 
 
 @dataclass(eq=False)
@@ -98,3 +103,23 @@ class GridBarrier:
 
 
 Item: TypeAlias = Threads | Once | Vote | Branch | ForLoop | WhileLoop | Leave | GridBarrier
+
+
+def statements_of(items: Sequence[Item]) -> list[ast.AST]:
+    """Return the statements and expressions of items, without what is written in their place."""
+    found: list[ast.AST] = []
+    for item in items:
+        match item:
+            case Threads():
+                found += [*item.body, *item.guards]
+            case Once():
+                found.append(item.statement)
+            case Vote():
+                found += [item.predicate, *item.guards]
+            case Branch():
+                found += [item.test, *statements_of(item.body), *statements_of(item.orelse)]
+            case ForLoop():
+                found += [item.iterable, *statements_of(item.body)]
+            case WhileLoop():
+                found += [item.test, *statements_of(item.body)]
+    return found

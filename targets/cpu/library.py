@@ -4,8 +4,9 @@ Bodies have no reference counts: one full pipeline is enough. It includes the su
 which Numba leaves out.
 
 Short loops over the threads of a block have constant trip counts, and LLVM would unroll them before
-its loop vectorizer sees them. Generated code marks their ends with :func:`keep_loop`; the mark
-becomes loop metadata that forbids unrolling.
+its loop vectorizer sees them. Generated code marks the ends of loops over threads with what
+:func:`end_of_loop` makes; the mark becomes loop metadata that forbids unrolling, and says where
+threads may take turns in any way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from kerneldsl.lowering.float_conversions import define_conversions
-from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop, with_loop_marks
+from kerneldsl.lowering.loop_marks import mark_loop, with_loop_marks
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary, inlined_functions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
@@ -30,18 +31,22 @@ from targets.cpu.objects import IS_SUPPORTED
 from targets.cpu.upper_products import keep_upper_products
 from targets.cpu.vector_math.replace import replace_math
 
-__all__ = ["FunctionCompiler", "create_library", "keep_loop"]
+__all__ = ["FunctionCompiler", "create_library", "end_of_loop"]
 
 
-@intrinsic
-def keep_loop(typingctx: Any) -> Any:
-    """Keep LLVM from unrolling the loop of which this is the last statement."""
+def end_of_loop(*wishes: str) -> Any:
+    """Return the intrinsic that generated code calls last in a loop, to tell LLVM such wishes."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        mark_loop(builder, NOT_UNROLLED)
-        return context.get_dummy_value()
+    @intrinsic
+    def end(typingctx: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            if wishes:
+                mark_loop(builder, *wishes)
+            return context.get_dummy_value()
 
-    return types.none(), generate
+        return types.none(), generate
+
+    return end
 
 
 def _write(module: ir.Module) -> str:

@@ -98,6 +98,11 @@ class PureValues:
         self._integers = frozenset(candidates)
         self.invariant = names
 
+    def add_integers(self, names: Collection[str]) -> None:
+        """Tell of further variables of the block, which are of int64."""
+        self.invariant |= frozenset(names)
+        self._integers |= frozenset(names)
+
     def _range_value(self, node: ast.expr) -> ast.expr | None:
         """Return an expression that is an integer if what a ``range`` gives is."""
         if isinstance(node, ast.Call) and self.called(node.func) == "range":

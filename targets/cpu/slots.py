@@ -10,8 +10,7 @@ from typing import Any
 
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
-from targets.cpu.emit import STRIP, Slot
-from targets.cpu.ids import BlockSpace, Space
+from targets.cpu.emit import Slot
 from targets.cpu.items import Item
 from targets.cpu.storage import SCRATCH, Storage
 from targets.cpu.typing_probes import Probe
@@ -21,10 +20,10 @@ __all__ = ["SlotPlacer", "slot_statements"]
 
 @dataclass(frozen=True)
 class SlotPlacer:
-    """Places slots in the storage of a block; a slot has a value of each of its threads."""
+    """Places slots in the storage of a block."""
 
-    #: The threads.
-    space: Space
+    #: What a slot has a value for: threads along z, y and x, or lanes of a strip.
+    dims: tuple[int, ...]
     names: FreshNames
     storage: Storage
     #: Of the generated code, which is given the operations that make slots.
@@ -63,7 +62,7 @@ class SlotPlacer:
         from kerneldsl.lowering.numba_internals.host_code import size_of
         from targets.cpu.intrinsics.memory import slot_maker
 
-        dims = self._dims()
+        dims = self.dims
         slot_names, makers = [], []
         for element in elements:
             variable = self.names.make(f"slot_{name}")
@@ -73,11 +72,6 @@ class SlotPlacer:
             slot_names.append(variable)
             makers.append(maker)
         return Slot(tuple(slot_names), tuple(makers))
-
-    def _dims(self) -> tuple[int, ...]:
-        if isinstance(self.space, BlockSpace):
-            return tuple(reversed(self.space.block_dim))
-        return (STRIP,)
 
 
 def slot_statements(slots: Mapping[str, Slot]) -> list[ast.stmt]:

@@ -22,8 +22,10 @@ BUILTINS: Mapping[str, Any] = {
 def thread_loop(name: str, low: ast.expr, high: ast.expr, body: list[ast.stmt]) -> ast.stmt:
     """Return a loop over threads; a short one of constant length is kept for the vectorizer."""
     start = [] if isinstance(low, ast.Constant) and low.value == 0 else [low]
-    if isinstance(high, ast.Constant) and not start and name in ("kd_tx", "kd_lane"):
-        body = [*body, ast.Expr(call("kd_keep_loop"))]
+    is_short = isinstance(high, ast.Constant) and not start
+    if name in ("kd_tx", "kd_x", "kd_lane"):
+        keep = "kd_keep_lanes" if name == "kd_lane" else "kd_keep_loop"
+        body = [*body, ast.Expr(call(keep if is_short else "kd_end_of_threads"))]
     return ast.For(store(name), call("kd_range", *start, high), body, [])
 
 

@@ -24,17 +24,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from targets.cpu.masks import Loop, MaskedBody, exits_of, is_range_loop
 
 __all__ = ["mask_divergent_loops"]
 
-_Loop = ast.For | ast.While
 #: What the generated code calls the vote of a block on whether any thread is in a loop.
 _VOTE = "kd_any_in_loop"
 #: Analyses the tree of a unit as it is now.
@@ -69,7 +68,7 @@ def _outermost(
     found: set[ast.AST] = set()
     for child in ast.iter_child_nodes(node):
         if (
-            isinstance(child, _Loop)
+            isinstance(child, Loop)
             and child not in known
             and _synchronizes_warps_alone(child, unit)
             and _is_divergent(child, unit, uniformity)
@@ -80,38 +79,18 @@ def _outermost(
     return found
 
 
-def _synchronizes_warps_alone(loop: _Loop, unit: FunctionUnit) -> bool:
+def _synchronizes_warps_alone(loop: Loop, unit: FunctionUnit) -> bool:
     calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
     uses = [unit.use_of(node) for node in calls if ast.unparse(node.func) != _VOTE]
     barriers = [use.intrinsic for use in uses if use is not None and use.intrinsic.is_barrier]
     return bool(barriers) and not any(each.synchronizes(Scope.BLOCK) for each in barriers)
 
 
-def _is_divergent(loop: _Loop, unit: FunctionUnit, uniformity: UniformityResult) -> bool:
+def _is_divergent(loop: Loop, unit: FunctionUnit, uniformity: UniformityResult) -> bool:
     test = loop.test if isinstance(loop, ast.While) else loop.iter
     if not uniformity.is_uniform(test):
-        return isinstance(loop, ast.While) or _is_range(loop, unit)
-    return any(not uniformity.is_uniform_place(exit_) for exit_ in _exits(loop.body))
-
-
-def _is_range(loop: ast.For, unit: FunctionUnit) -> bool:
-    return (
-        isinstance(loop.iter, ast.Call)
-        and library_name(loop.iter.func, unit.namespace) == "range"
-        and not any(isinstance(argument, ast.Starred) for argument in loop.iter.args)
-    )
-
-
-def _exits(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the ``break`` and ``continue`` statements of a loop's body that belong to it."""
-    found: list[ast.stmt] = []
-    for node in body:
-        match node:
-            case ast.Break() | ast.Continue():
-                found.append(node)
-            case ast.If():
-                found += _exits(node.body) + _exits(node.orelse)
-    return found
+        return isinstance(loop, ast.While) or is_range_loop(loop, unit)
+    return any(not uniformity.is_uniform_place(exit_) for exit_ in exits_of(loop.body))
 
 
 class _Masking(ast.NodeTransformer):
@@ -133,19 +112,19 @@ class _Masking(ast.NodeTransformer):
         if node not in self.loops:
             self.generic_visit(node)
             return node
-        body = _Body(self.names, node.body)
+        body = MaskedBody(self.names, node.body)
         return self.placed(self.while_inside(body, body.statements, node.test), node)
 
     def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
         if node not in self.loops:
             self.generic_visit(node)
             return node
-        body = _Body(self.names, node.body)
+        body = MaskedBody(self.names, node.body)
         if self.uniformity.is_uniform(node.iter):
             return self.placed(self.for_together(node, body), node)
         return self.placed(self.for_alone(node, body), node)
 
-    def for_together(self, node: ast.For, body: _Body) -> list[ast.stmt]:
+    def for_together(self, node: ast.For, body: MaskedBody) -> list[ast.stmt]:
         """Write a loop that counts alike for all threads, and that some leave before others."""
         if not body.is_left:  # some iterations are cut short
             return [self.made_loop(ast.For(node.target, node.iter, body.statements, []))]
@@ -159,11 +138,11 @@ class _Masking(ast.NodeTransformer):
         loop = ast.For(ast.Name(counter, ast.Store()), node.iter, loop_body, [])
         return [assign(body.inside, ast.Constant(True)), self.made_loop(loop)]
 
-    def made_loop(self, loop: _Loop) -> _Loop:
+    def made_loop(self, loop: Loop) -> Loop:
         self.made.add(loop)
         return loop
 
-    def for_alone(self, node: ast.For, body: _Body) -> list[ast.stmt]:
+    def for_alone(self, node: ast.For, body: MaskedBody) -> list[ast.stmt]:
         """Write a loop over a range that differs between threads."""
         assert isinstance(node.iter, ast.Call)
         before: list[ast.stmt] = []
@@ -186,7 +165,7 @@ class _Masking(ast.NodeTransformer):
         return [*before, *self.while_inside(body, statements, test)]
 
     def while_inside(
-        self, body: _Body, statements: list[ast.stmt], test: ast.expr
+        self, body: MaskedBody, statements: list[ast.stmt], test: ast.expr
     ) -> list[ast.stmt]:
         """Write the loop of a block that goes on while any of its threads is inside."""
         more = self.names.make("more")
@@ -206,43 +185,3 @@ class _Masking(ast.NodeTransformer):
 
     def placed(self, statements: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
         return [place_at(statement, node) for statement in statements]
-
-
-class _Body:
-    """The body of a loop whose exits have become assignments.
-
-    A thread has left the loop when `inside` is false; what it does not run any more of an
-    iteration is conditional.
-    """
-
-    def __init__(self, names: FreshNames, body: list[ast.stmt]) -> None:
-        self.inside = names.make("inside")
-        self.runs = names.make("runs")
-        exits = _exits(body)
-        self.is_left = any(isinstance(exit_, ast.Break) for exit_ in exits)
-        self.statements = self.lowered(body)
-        if exits:
-            self.statements.insert(0, assign(self.runs, ast.Constant(True)))
-
-    def lowered(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Return statements without exits."""
-        out: list[ast.stmt] = []
-        for position, node in enumerate(body):
-            match node:
-                case ast.Break():
-                    stays = [self.inside, self.runs]
-                    out += [place_at(assign(n, ast.Constant(False)), node) for n in stays]
-                    return out
-                case ast.Continue():
-                    out.append(place_at(assign(self.runs, ast.Constant(False)), node))
-                    return out
-                case ast.If() if _exits([node]):
-                    node.body = self.lowered(node.body)
-                    node.orelse = self.lowered(node.orelse)
-                    out.append(node)
-                    rest = self.lowered(body[position + 1 :])
-                    if rest:
-                        out.append(place_at(ast.If(load(self.runs), rest, []), rest[0]))
-                    return out
-            out.append(node)
-        return out

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stdlib_kernels import reduce
 from tests.support.arrays import random_array, strided
 
-__all__ = ["CASES", "Case", "Drawn", "arrays", "expected", "rounding_bound"]
+__all__ = ["CASES", "Case", "Drawn", "arrays", "expected", "leaves_range", "rounding_bound"]
 
 
 class Case(NamedTuple):
@@ -25,6 +25,11 @@ class Case(NamedTuple):
     takes_tuples: bool = True
     #: Size of the numbers that rounding errors are relative to: of ``(x, axis)``.
     scale: Callable[..., Any] | None = None
+    #: Largest and smallest magnitude that an intermediate result may have, whatever the order of
+    #: the operations: of ``(x, axis)``.
+    extremes: Callable[..., tuple[Any, Any]] | None = None
+    #: Changes random numbers in place so that results stay in range.
+    moderate: Callable[[np.ndarray], None] | None = None
 
 
 def _norm(order: float) -> Case:
@@ -42,9 +47,27 @@ def _square(x: np.ndarray, axis: Any) -> Any:
     return np.square(np.abs(x)).mean(axis=axis, keepdims=True)
 
 
+def _products(x: np.ndarray, axis: Any) -> tuple[Any, Any]:
+    size = np.abs(x)
+    return (
+        np.maximum(size, 1).prod(axis=axis, keepdims=True),
+        np.where(size == 0, 1, np.minimum(size, 1)).prod(axis=axis, keepdims=True),
+    )
+
+
+def _nearer_one(x: np.ndarray) -> None:
+    """Take the 16th root of magnitudes: products of a thousand numbers stay in range."""
+    if x.dtype.kind in "fc":
+        size = np.abs(x)
+        proper = np.isfinite(size) & (size > 0)
+        wide = x[proper].astype(np.complex128)
+        nearer = wide * np.abs(wide) ** (1 / 16 - 1)
+        x[proper] = (nearer if x.dtype.kind == "c" else nearer.real).astype(x.dtype)
+
+
 CASES = {
     "sum": Case(reduce.sum, np.sum, scale=_total),
-    "prod": Case(reduce.prod, np.prod),
+    "prod": Case(reduce.prod, np.prod, extremes=_products, moderate=_nearer_one),
     "mean": Case(reduce.mean, np.mean, scale=lambda x, axis: np.abs(x).mean(axis, keepdims=True)),
     "max": Case(reduce.max, np.max, "biuf"),
     "min": Case(reduce.min, np.min, "biuf"),
@@ -118,6 +141,20 @@ def expected(case: Case, x: np.ndarray, axis: Any, **named: Any) -> tuple[Any, A
             wide = np.complex128 if x.dtype.kind == "c" else np.float64
             return narrow, case.numpys(x.astype(wide), axis=axis, **named)
     return narrow, narrow
+
+
+def leaves_range(case: Case, x: np.ndarray, axis: Any, exact: Any) -> Any:
+    """Return where a result, or an intermediate one in some order, is beyond the dtype's range.
+
+    Nothing is asked of such a result: NumPy's depends on its own order.
+    """
+    info = np.finfo(x.dtype if np.dtype(x.dtype).kind in "fc" else np.float64)
+    beyond = np.abs(exact) >= info.max
+    if case.extremes is None or not x.size:
+        return beyond
+    wide = x.astype(np.complex128 if np.dtype(x.dtype).kind == "c" else np.float64)
+    largest, smallest = (each.reshape(exact.shape) for each in case.extremes(wide, axis))
+    return beyond | (largest >= info.max) | (smallest <= info.tiny)
 
 
 def rounding_bound(case: Case, x: np.ndarray, axis: Any, exact: Any) -> Any:
