@@ -21,6 +21,7 @@ from kerneldsl.launch.artifact import compile_or_load, find_key
 from kerneldsl.placement.registry import get_target
 from kerneldsl.tools.cli.app import run
 from targets.cpu.objects import IS_SUPPORTED
+from tests.support.extent import full_beyond
 
 Sections = Mapping[str, bytes]
 NESTED = b"[" * 100_000
@@ -122,7 +123,7 @@ def fresh(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not IS_SUPPORTED, reason="no object code is kept here")
-@pytest.mark.parametrize("name", [*METADATA, *OBJECTS])
+@pytest.mark.parametrize("name", full_beyond([*METADATA, *OBJECTS], [*METADATA, *OBJECTS][::2]))
 def test_hostile_code_for_the_cpu_is_a_miss(folder: Path, name: str) -> None:
     change = {**METADATA, **OBJECTS}[name]
     specialization, _ = replaced(folder, "cpu", change)

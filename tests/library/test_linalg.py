@@ -12,14 +12,14 @@ from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueErro
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
 from stdlib_kernels.linalg import batches, matmul, product, transpose
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
-from tests.support.extent import QUICK_DTYPES, examples, full_beyond
+from tests.support.extent import examples, full_beyond
 
 #: What the library takes.
 NAMES = [name for name in NUMPY_NAMES if not ELEMENT_TYPES[name].is_narrow]
 NUMBERS = [name for name in NAMES if name != "bool"]
 
 
-@pytest.mark.parametrize("dtype", full_beyond(NAMES, QUICK_DTYPES))
+@pytest.mark.parametrize("dtype", full_beyond(NAMES, ["bool", "complex64"]))
 def test_transpose(call, rng, dtype):
     for shape in [(1, 1), (1, 70), (31, 33), (32, 32), (101, 67), (0, 5), (5, 0)]:
         a = random_array(rng, shape, dtype)

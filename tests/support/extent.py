@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-__all__ = ["IS_QUICK", "QUICK_DTYPES", "VARIABLE", "examples", "full_beyond", "sample"]
+__all__ = ["IS_QUICK", "VARIABLE", "examples", "full_beyond", "sample"]
 
 _T = TypeVar("_T")
 
@@ -29,8 +29,6 @@ def _read() -> bool:
 
 #: Whether this is a quick run.
 IS_QUICK = _read()
-#: Dtypes of a quick run where a test is made for each: of every kind one, narrow and wide ones.
-QUICK_DTYPES = ("bool", "uint8", "int64", "float32", "complex64")
 #: The part of the random examples that a quick run tries.
 _QUICK_PART = 5
 

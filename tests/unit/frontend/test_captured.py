@@ -15,6 +15,7 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.captured import constant_problem, is_constant, make_captured, same_value
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
 from kerneldsl.frontend.normalize import make_unit
+from tests.support.extent import full_beyond
 from tests.support.native import is_native, require_native, warm_up
 
 
@@ -175,7 +176,7 @@ def picking_by_default(table: Any) -> Any:
 WAYS = [picking, picking_from_tuple, picking_in_function, picking_by_default]
 
 
-@pytest.mark.parametrize("make", WAYS)
+@pytest.mark.parametrize("make", full_beyond(WAYS, WAYS[::2]))
 @pytest.mark.parametrize("by_native_code", [False, True], ids=["python", "native"])
 def test_an_array_made_writable_is_watched_from_then_on(
     make: Callable[[Any], Any], by_native_code: bool
@@ -202,7 +203,7 @@ def test_an_array_made_writable_is_watched_from_then_on(
         assert out.tolist() == [8, 8, 8]
 
 
-@pytest.mark.parametrize("make", WAYS)
+@pytest.mark.parametrize("make", full_beyond(WAYS, WAYS[1::2]))
 @pytest.mark.parametrize("target", ["cpu", "null"])
 def test_an_array_that_can_be_written_is_a_constant_while_it_is_unchanged(
     make: Callable[[Any], Any], target: str

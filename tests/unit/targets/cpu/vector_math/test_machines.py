@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 import pytest
 
 from targets.cpu.vector_math.define import FUNCTIONS, definition
+from tests.support.extent import full_beyond
 from tests.unit.targets.cpu.vector_math import functions
 
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -129,10 +130,11 @@ _MACHINES = {
 }
 
 
+_KINDS = [pytest.param(name, kind) for name, kinds in FUNCTIONS.items() for kind in kinds]
+
+
 @pytest.mark.parametrize("machine", _MACHINES)
-@pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name, kinds in FUNCTIONS.items() for kind in kinds]
-)
+@pytest.mark.parametrize(("name", "kind"), full_beyond(_KINDS, _KINDS[::3]))
 def test_a_loop_over_it_is_vectorized(name: str, kind: str, machine: str) -> None:
     (triple, cpu, has_fma), packed, call = _MACHINES[machine]
     module = llvm.parse_assembly(_loop(name, kind, has_fma))
