@@ -11,7 +11,6 @@ from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
-from kerneldsl.language.other_names import closest_name
 from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
@@ -223,6 +222,8 @@ def kernel(
 
 
 def _refuse_option(name: str) -> NoReturn:
+    from kerneldsl.language.other_names import closest_name
+
     parameters = inspect.signature(kernel).parameters.values()
     known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
     near = closest_name(name, known)

@@ -28,7 +28,7 @@ def polynomial(x, out):
     i = kd.grid(1)
     if i < out.size:
         value = x[i]
-        for _ in range(400):
+        for _ in range(8_000):
             value = value * 0.5 + 1.0
         out[i] = value
 
