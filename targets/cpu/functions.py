@@ -78,7 +78,7 @@ class Binder:
 
     @cached_property
     def takes_any_order(self) -> bool:
-        """Tell that threads between two barriers may take turns after any instruction.
+        """Tell whether threads between two barriers may take turns after any instruction.
 
         They share what the CPU target does for atomics, for exchanges and in local arrays, one
         thread after the other.

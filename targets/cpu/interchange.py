@@ -84,7 +84,8 @@ class Interchange:
                         continue
                     item.rows = self.rows(body)
                     if item.rows is None and not self._uses_local_arrays(body):
-                        item.rows, item.lanes = self.lanes.rows(body), LANES
+                        item.rows = self.lanes.rows(body)
+                        item.lanes = LANES if item.rows is not None else None
                 case Branch():
                     self.apply(item.body)
                     self.apply(item.orelse)
