@@ -1,32 +1,20 @@
 """Write the loops that hold a barrier of the grid so that a block can leave and enter them again.
 
-``for i in range(a, b): body`` becomes ::
-
-    low = a
-    high = b
-    count = len(range(low, high))
-    step = 0
-    while step < count:
-        i = the item of range(low, high) with the number step
-        step = step + 1
-        body
-
-of which every variable can be stored while the block waits for the others.
+They become loops with a test (:mod:`targets.cpu.counted_loops`), of which every variable can be
+stored while the block waits for the others.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.analysis.library_names import library_name
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
-from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.grids import grid_group
 from kerneldsl.language.intrinsics.intrinsic import Typing
+from targets.cpu.counted_loops import counted, is_range
 
 __all__ = ["write_grid_loops"]
 
@@ -65,28 +53,12 @@ class _Loops(ast.NodeTransformer):
         self.generic_visit(node)
         if not _holds_grid_barrier(node, self._unit):
             return node
-        iterable = node.iter
-        if (
-            not isinstance(iterable, ast.Call)
-            or library_name(iterable.func, self._unit.namespace) != "range"
-            or any(isinstance(argument, ast.Starred) for argument in iterable.args)
-        ):
+        if not is_range(node.iter, self._unit):
             raise UnsupportedConstructError(
                 "on the CPU a loop with a barrier of the grid runs over a range alone",
-                where=self._unit.locate(iterable),
+                where=self._unit.locate(node.iter),
                 remedy="Loop over range(…), and take the item by its number",
             )
-        out: list[ast.stmt] = []
-        bounds: list[ast.expr] = []
-        for argument in iterable.args:
-            name = self._names.make("bound")
-            out.append(assign(name, argument))
-            bounds.append(load(name))
-        step, count = self._names.make("step"), self._names.make("count")
-        out.append(assign(count, call("kd_len", call("kd_range", *bounds))))
-        out.append(assign(step, ast.Constant(0)))
-        item = call("kd_range_item", load(step), *copy.deepcopy(bounds))
-        following = ast.BinOp(load(step), ast.Add(), ast.Constant(1))
-        body = [ast.Assign([node.target], item), assign(step, following), *node.body]
-        out.append(ast.While(ast.Compare(load(step), [ast.Lt()], [load(count)]), body, []))
-        return [place_at(statement, node) for statement in out]
+        loop = counted(node, self._names.make)
+        rounds = ast.While(loop.test, [*loop.head, *node.body], [])
+        return [place_at(statement, node) for statement in (*loop.before, rounds)]

@@ -32,12 +32,13 @@ from kerneldsl.analysis.expressions import assigned_names, does_nothing, names_r
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.fresh_names import FreshNames
-from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
+from targets.cpu.counted_loops import counted, is_range
 from targets.cpu.items import Item, Threads, Vote, WhileLoop
 from targets.cpu.liveness import flow_of
-from targets.cpu.masks import MaskedBody, is_range_loop
+from targets.cpu.masks import MaskedBody
 from targets.cpu.purity import PureValues
 from targets.cpu.vector_math.define import FUNCTIONS
 
@@ -90,7 +91,7 @@ class Lanes:
         if not isinstance(node, ast.For | ast.While) or node.orelse:
             return False
         if isinstance(node, ast.For):
-            if not isinstance(node.target, ast.Name) or not is_range_loop(node, self.unit):
+            if not isinstance(node.target, ast.Name) or not is_range(node.iter, self.unit):
                 return False
             if self.uniformity.is_uniform(node.iter) and not self._leaves(node):
                 return False
@@ -186,32 +187,14 @@ class Lanes:
         if isinstance(node, ast.While):
             test, statements = node.test, body.statements
         else:
-            before, test, statements = self._counted(node, body)
+            counts = counted(node, self._variable)
+            before, test = counts.before, counts.test
+            statements = [*(place_at(each, node) for each in counts.head), *body.statements]
         before = [*before, assign(inside, _truth(test))]
         loop = self._rounds(inside, test, statements, frozenset(outside), leaves=body.is_left)
         for statement in before:
             place_at(statement, node)
         return before, loop
-
-    def _counted(
-        self, node: ast.For, body: MaskedBody
-    ) -> tuple[list[ast.stmt], ast.expr, list[ast.stmt]]:
-        """Return a loop over a range as a loop with a test, and what is computed before it."""
-        assert isinstance(node.iter, ast.Call)
-        before: list[ast.stmt] = []
-        bounds: list[ast.expr] = []
-        for argument in node.iter.args:
-            name = self._variable("bound")
-            before.append(assign(name, argument))
-            bounds.append(load(name))
-        step, count = self._variable("step"), self._variable("count")
-        before.append(assign(count, call("kd_len", call("kd_range", *bounds))))
-        before.append(assign(step, ast.Constant(0)))
-        item = call("kd_range_item", load(step), *copy.deepcopy(bounds))
-        following = ast.BinOp(load(step), ast.Add(), ast.Constant(1))
-        head = [ast.Assign([node.target], item), assign(step, following)]
-        statements = [*(place_at(each, node) for each in head), *body.statements]
-        return before, ast.Compare(load(step), [ast.Lt()], [load(count)]), statements
 
     def _rounds(
         self,

@@ -5,23 +5,12 @@ from __future__ import annotations
 import ast
 
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
-from kerneldsl.frontend.unit import FunctionUnit
 
-__all__ = ["Loop", "MaskedBody", "exits_of", "is_range_loop"]
+__all__ = ["Loop", "MaskedBody", "exits_of"]
 
 Loop = ast.For | ast.While
-
-
-def is_range_loop(loop: ast.For, unit: FunctionUnit) -> bool:
-    """Return whether a loop runs over a range whose bounds are written out."""
-    return (
-        isinstance(loop.iter, ast.Call)
-        and library_name(loop.iter.func, unit.namespace) == "range"
-        and not any(isinstance(argument, ast.Starred) for argument in loop.iter.args)
-    )
 
 
 def exits_of(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -27,8 +27,8 @@ from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.frontend.unit import FunctionUnit
+from targets.cpu.counted_loops import is_range
 from targets.cpu.items import ForLoop, Item, Once, Threads
-from targets.cpu.masks import is_range_loop
 from targets.cpu.purity import PureValues
 
 __all__ = ["Stride", "Strides"]
@@ -67,7 +67,7 @@ class Strides:
 
     def of(self, node: ast.For) -> Stride | None:
         """Return the range of a loop that can be run so."""
-        if not isinstance(node.target, ast.Name) or not is_range_loop(node, self.unit):
+        if not isinstance(node.target, ast.Name) or not is_range(node.iter, self.unit):
             return None
         assert isinstance(node.iter, ast.Call)
         arguments = node.iter.args

@@ -30,7 +30,8 @@ from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.intrinsics.table import INTRINSICS
-from targets.cpu.masks import Loop, MaskedBody, exits_of, is_range_loop
+from targets.cpu.counted_loops import counted, is_range
+from targets.cpu.masks import Loop, MaskedBody, exits_of
 
 __all__ = ["mask_divergent_loops"]
 
@@ -89,7 +90,7 @@ def _synchronizes_warps_alone(loop: Loop, unit: FunctionUnit) -> bool:
 def _is_divergent(loop: Loop, unit: FunctionUnit, uniformity: UniformityResult) -> bool:
     test = loop.test if isinstance(loop, ast.While) else loop.iter
     if not uniformity.is_uniform(test):
-        return isinstance(loop, ast.While) or is_range_loop(loop, unit)
+        return isinstance(loop, ast.While) or is_range(loop.iter, unit)
     return any(not uniformity.is_uniform_place(exit_) for exit_ in exits_of(loop.body))
 
 
@@ -144,25 +145,8 @@ class _Masking(ast.NodeTransformer):
 
     def for_alone(self, node: ast.For, body: MaskedBody) -> list[ast.stmt]:
         """Write a loop over a range that differs between threads."""
-        assert isinstance(node.iter, ast.Call)
-        before: list[ast.stmt] = []
-        bounds: list[ast.expr] = []
-        for argument in node.iter.args:
-            name = self.names.make("bound")
-            before.append(assign(name, argument))
-            bounds.append(load(name))
-        step, count = self.names.make("step"), self.names.make("count")
-        before.append(assign(count, call("kd_len", call("kd_range", *bounds))))
-        before.append(assign(step, ast.Constant(0)))
-        item = call("kd_range_item", load(step), *copy.deepcopy(bounds))
-        following = ast.BinOp(load(step), ast.Add(), ast.Constant(1))
-        statements = [
-            ast.Assign([node.target], item),
-            assign(step, following),
-            *body.statements,
-        ]
-        test = ast.Compare(load(step), [ast.Lt()], [load(count)])
-        return [*before, *self.while_inside(body, statements, test)]
+        loop = counted(node, self.names.make)
+        return [*loop.before, *self.while_inside(body, [*loop.head, *body.statements], loop.test)]
 
     def while_inside(
         self, body: MaskedBody, statements: list[ast.stmt], test: ast.expr
