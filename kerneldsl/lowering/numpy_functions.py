@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numba import types
+from numba.core.imputils import impl_ret_borrowed
 from numba.extending import lower_builtin, overload
 
 __all__: list[str] = []
@@ -90,5 +91,6 @@ def _heaviside(x1: Any, x2: Any) -> Any:
 
 @lower_builtin(operator.getitem, types.Array, types.EllipsisType)
 def _whole_array(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Give ``x[...]``, the array itself."""
-    return context.cast(builder, args[0], signature.args[0], signature.return_type)
+    """Give ``x[...]``, the array itself; a program's own functions count one more reference."""
+    whole = context.cast(builder, args[0], signature.args[0], signature.return_type)
+    return impl_ret_borrowed(context, builder, signature.return_type, whole)
