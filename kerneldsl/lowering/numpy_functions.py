@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core.imputils import impl_ret_borrowed
 from numba.extending import lower_builtin, overload
 
 __all__: list[str] = []
@@ -93,4 +92,6 @@ def _heaviside(x1: Any, x2: Any) -> Any:
 def _whole_array(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Give ``x[...]``, the array itself; a program's own functions count one more reference."""
     whole = context.cast(builder, args[0], signature.args[0], signature.return_type)
-    return impl_ret_borrowed(context, builder, signature.return_type, whole)
+    if context.enable_nrt:
+        context.nrt.incref(builder, signature.return_type, whole)
+    return whole
