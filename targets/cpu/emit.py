@@ -438,12 +438,18 @@ def _lane_index() -> ast.expr:
 def _limited(
     low: ast.expr, high: ast.expr, lows: Sequence[ast.expr], highs: Sequence[ast.expr]
 ) -> tuple[ast.expr, ast.expr]:
-    """Return a range without what is below or above further limits."""
+    """Return a range without what is below or above further limits.
+
+    Its end is never below `low`, since a loop's length is a difference that must not wrap where a
+    limit is near the least int64.
+    """
+    start, end = low, high
     for limit in lows:
-        low = extreme("kd_max", low, limit)
+        start = extreme("kd_max", start, limit)
     for limit in highs:
-        high = extreme("kd_min", high, limit)
-    return low, high
+        end = extreme("kd_min", end, limit)
+    begins_at_zero = not lows and isinstance(low, ast.Constant) and low.value == 0
+    return start, extreme("kd_max", end, low) if highs and not begins_at_zero else end
 
 
 def _within(

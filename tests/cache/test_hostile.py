@@ -123,7 +123,7 @@ def fresh(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not IS_SUPPORTED, reason="no object code is kept here")
-@pytest.mark.parametrize("name", full_beyond([*METADATA, *OBJECTS], [*METADATA, *OBJECTS][::2]))
+@pytest.mark.parametrize("name", full_beyond([*METADATA, *OBJECTS], [*METADATA, *OBJECTS][::3]))
 def test_hostile_code_for_the_cpu_is_a_miss(folder: Path, name: str) -> None:
     change = {**METADATA, **OBJECTS}[name]
     specialization, _ = replaced(folder, "cpu", change)

@@ -83,9 +83,9 @@ def test_prepared_case(computing_target: str, case: Case, rng: np.random.Generat
         is_empty = case.extent is not None and 0 in case.extent
         # A GPU's arrays are promised to be apart, or one and the same; others go through Python.
         is_promised = computing_target == "cpu" or not overlap_in_part(args)
-        # Launches with a barrier of the grid go through Python everywhere.
-        waits = syncs_grid(unit_of(case.kernel))
-        is_expected = is_promised and not is_empty and not waits and not is_of_python(args)
+        # Launches with a barrier of the grid, and of kernels with checks, go through Python.
+        by_python = syncs_grid(unit_of(case.kernel)) or launch._dispatcher.is_debug
+        is_expected = is_promised and not is_empty and not by_python and not is_of_python(args)
         with is_native(launch, expected=is_expected):
             bound()
         kd.synchronize()

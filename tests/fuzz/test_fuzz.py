@@ -16,7 +16,7 @@ from tests.fuzz.runs import run_programs
 from tests.support.extent import IS_QUICK
 from tests.support.seeds import SEED_VARIABLE, fresh_seed
 
-PROGRAMS = int(os.environ.get("KERNELDSL_FUZZ_PROGRAMS", 8 if IS_QUICK else 300))
+PROGRAMS = int(os.environ.get("KERNELDSL_FUZZ_PROGRAMS", 4 if IS_QUICK else 300))
 #: The programs are run in so many tests, which processes may share.
 PARTS = 4
 #: Name under which the test's report carries the counts.

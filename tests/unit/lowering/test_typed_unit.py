@@ -139,9 +139,9 @@ def test_types_are_numbas_own(target: str) -> None:
 
 
 def _has_no_word(found: Any) -> bool:
-    """Whether a type is Numba's alone; but for iterators of pairs and arrays of packed numbers."""
+    """Whether a type is Numba's alone; but for ``...``, iterators of pairs and packed numbers."""
     if isinstance(found, OtherType):
-        return not found.text.startswith(("enumerate(", "zip(", "packed("))
+        return not found.text.startswith(("enumerate(", "zip(", "packed(", "..."))
     return False
 
 

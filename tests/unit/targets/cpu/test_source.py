@@ -120,13 +120,15 @@ VECTORS = "float32[::1]"
 
 def test_a_guard_becomes_a_bound():
     source = axpy.cpu_source(f"float32, {VECTORS}, {VECTORS}, {VECTORS}", forall=1)
-    assert "kd_range(kd_first_x, kd_min(kd_last_x, out.size))" in source
+    assert "kd_range(kd_first_x, kd_max(kd_min(kd_last_x, out.size), kd_first_x))" in source
     assert "if" not in source.split("for kd_x")[1]
 
 
 def test_an_early_return_becomes_bounds():
     source = returns_early.cpu_source(f"{VECTORS}, {VECTORS}", forall=1)
-    assert "kd_range(kd_max(kd_first_x, 3), kd_min(kd_last_x, out.size))" in source
+    assert (
+        "kd_range(kd_max(kd_first_x, 3), kd_max(kd_min(kd_last_x, out.size), kd_first_x))" in source
+    )
 
 
 def test_a_bound_that_is_no_integer_stays_a_test():

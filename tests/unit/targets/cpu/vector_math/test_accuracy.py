@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from targets.cpu.vector_math.define import FUNCTIONS as WRITTEN
-from tests.support.extent import IS_QUICK, examples
+from tests.support.extent import IS_QUICK, examples, full_beyond, sample
 from tests.unit.targets.cpu.vector_math.functions import (
     FUNCTIONS,
     edges,
@@ -27,7 +27,7 @@ def test_every_function_is_tested() -> None:
     assert set(FUNCTIONS) == set(WRITTEN)
 
 
-@pytest.mark.parametrize(("name", "dtype"), WRITTEN_KINDS)
+@pytest.mark.parametrize(("name", "dtype"), full_beyond(WRITTEN_KINDS, sample(WRITTEN_KINDS, 15)))
 def test_of_samples(name: str, dtype: str) -> None:
     function, kind = FUNCTIONS[name], np.dtype(dtype)
     count = 500_000 if function.exact is not None else 5_000  # mpmath takes long

@@ -12,7 +12,7 @@ from tests.unit.targets.cpu.vector_math.functions import FUNCTIONS
 _NAMES = [name for name in WRITTEN if FUNCTIONS[name].arity == 1]
 
 
-@pytest.mark.parametrize("name", full_beyond(_NAMES, sample(_NAMES, 3)))
+@pytest.mark.parametrize("name", full_beyond(_NAMES, sample(_NAMES, 1)))
 @pytest.mark.parametrize(
     "stride",
     [

@@ -134,7 +134,7 @@ _KINDS = [pytest.param(name, kind) for name, kinds in FUNCTIONS.items() for kind
 
 
 @pytest.mark.parametrize("machine", _MACHINES)
-@pytest.mark.parametrize(("name", "kind"), full_beyond(_KINDS, _KINDS[::3]))
+@pytest.mark.parametrize(("name", "kind"), full_beyond(_KINDS, _KINDS[::8]))
 def test_a_loop_over_it_is_vectorized(name: str, kind: str, machine: str) -> None:
     (triple, cpu, has_fma), packed, call = _MACHINES[machine]
     module = llvm.parse_assembly(_loop(name, kind, has_fma))
