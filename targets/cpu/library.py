@@ -11,6 +11,7 @@ threads may take turns in any way.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -34,6 +35,7 @@ from targets.cpu.vector_math.replace import replace_math
 __all__ = ["FunctionCompiler", "create_library", "end_of_loop"]
 
 
+@cache  # Numba keeps every intrinsic to the end of the process
 def end_of_loop(*wishes: str) -> Any:
     """Return the intrinsic that generated code calls last in a loop, to tell LLVM such wishes."""
 

@@ -2,12 +2,15 @@
 
 It lies on the stack of the worker that runs the block, or, where it is large, in scratch memory
 that the native entry allocates for each call; :mod:`targets.cpu.storage` decides which.
+
+Numba keeps every intrinsic to the end of the process, so kernels share those that are alike.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -50,6 +53,7 @@ def _in_scratch(builder: Any, scratch: Any, offset: int) -> Any:
     return builder.gep(scratch, [_I64(offset)], inbounds=True)
 
 
+@cache
 def part_maker(nbytes: int) -> Callable[..., Any]:
     """Make the intrinsic ``part(memory, block, dynamic_bytes) -> memory`` of the storage of blocks.
 
@@ -71,6 +75,7 @@ def part_maker(nbytes: int) -> Callable[..., Any]:
 # -- arrays of a block or a thread ------------------------------------------------------------
 
 
+@cache
 def array_maker(
     dtype: str, shape: tuple[int, ...], copies: int = 1, offset: int | None = None
 ) -> Callable[..., Any]:
@@ -137,6 +142,7 @@ class SlotType(types.Type):
 register_model(SlotType)(models.OpaqueModel)
 
 
+@cache
 def slot_maker(element: Any, dims: tuple[int, ...], offset: int | None) -> Callable[..., Any]:
     """Make the intrinsic ``make(scratch) -> slot`` that reserves one value a thread.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -19,6 +20,7 @@ _BYTE = ir.IntType(8)
 _I32 = ir.IntType(32)
 
 
+@cache  # Numba keeps every intrinsic to the end of the process
 def printer(texts: tuple[str | None, ...]) -> Callable[..., Any]:
     """Make the intrinsic of one ``print``: C's ``printf``, and its buffer emptied.
 

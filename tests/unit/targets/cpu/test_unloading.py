@@ -18,8 +18,10 @@ import pytest
 
 import kerneldsl as kd
 from targets.cpu import compiler, objects
+from targets.cpu.intrinsics.memory import array_view
 from tests.support.extent import examples, full_beyond
 from tests.support.redefining import define, growth
+from tests.support.source import exec_source
 
 pytestmark = pytest.mark.skipif(
     not objects.IS_SUPPORTED, reason="code is not linked by ORC on this system"
@@ -244,9 +246,68 @@ def test_code_stays_to_the_end_of_the_process(tmp_path: Any) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
 
 
+#: Kernels by what their code calls that is made for constants of theirs.
+STORAGE = {
+    "loops": """
+@kd.kernel
+def k(out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = {number}
+""",
+    "block": """
+@kd.kernel
+def k(out):
+    shared, own = kd.shared.array(4, "float64"), kd.local.array(2, "float64")
+    i = kd.threadIdx.x
+    own[i % 2] = {number}
+    outlives_the_barrier = out[i] + own[i % 2]
+    shared[i] = own[i % 2]
+    kd.syncthreads()
+    out[i] = outlives_the_barrier + shared[3 - i] - {number}
+""",
+    "grid": """
+@kd.kernel
+def k(out):
+    shared = kd.shared.array(4, "float64")
+    i = kd.threadIdx.x
+    shared[i] = {number}
+    kd.grid_group().sync()
+    out[i] = shared[3 - i]
+""",
+    "print": """
+@kd.kernel
+def k(out):
+    i = kd.grid(1)
+    if i >= 4:
+        print("no thread", i)
+    else:
+        out[i] = {number}
+""",
+}
+
+
+@pytest.mark.parametrize("text", STORAGE.values(), ids=STORAGE)
+def test_kernels_that_are_alike_share_intrinsics(text: str) -> None:
+    """Numba keeps an intrinsic to the end of the process, with all that it refers to."""
+
+    def count() -> int:
+        return sum(isinstance(each, type(array_view)) for each in gc.get_objects())
+
+    def run_another(number: int) -> int:
+        source = "import kerneldsl as kd" + text.format(number=number)
+        kernel, out = exec_source(source)["k"], np.zeros(4)
+        with kd.use("cpu"):
+            kernel[1, 4](out)
+        assert (out == number).all()
+        return count()
+
+    assert run_another(5001) == run_another(5002) == run_another(5003)
+
+
 @pytest.mark.full
 def test_memory_of_redefined_kernels_comes_back() -> None:
-    """What still grows is some 9 KB each, after a first 10 MB in which the allocator settles."""
+    """What still grows is some 2 KB each, after a first 10 MB in which the allocator settles."""
     count = 200
     _, trimmed = growth(400, count)
     assert trimmed < count * 20_000
