@@ -82,8 +82,8 @@ _REAL = {
     "atan2": ((_S, _S), 3, 2),
     "pow": (((0.1, 10.0), (-5.0, 5.0)), 9, 2),
     "powi": (((0.5, 2.0), (-7, 8)), 16, 16),
-    "cyl_bessel_i0": (((-40.0, 40.0),), (6, _NEAREST), (7, 6.5)),
-    "cyl_bessel_i1": (((-40.0, 40.0),), (6, _NEAREST), (7, 6.5)),
+    "cyl_bessel_i0": (((-40.0, 40.0),), (6, _NEAREST), (7, 2.5)),
+    "cyl_bessel_i1": (((-40.0, 40.0),), (6, _NEAREST), (7, 2.5)),
     # Away from the zeros, around which the bounds are absolute ones.
     "j0": (((0.0, 1.8),), (9, _NEAREST), 7),
     "j1": (((0.5, 3.0),), (9, _NEAREST), 7),
