@@ -6,7 +6,7 @@ until nothing but rounding is left.
 References
 ----------
 Winitzki, "A handy approximation for the error function and its inverse", 2008 (the guess). NIST
-Digital Library of Mathematical Functions, 7.9 (continued fractions) and 7.12 (asymptotic series).
+Digital Library of Mathematical Functions, 7.12 (asymptotic series).
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from numba.extending import register_jitable
 
 from kerneldsl.lowering import scalars
 from targets.cpu.intrinsics.operations import operation
+from targets.cpu.vector_math import coefficients
 
 __all__ = ["erfcinv", "erfcx", "erfinv", "normcdf", "normcdfinv"]
 
@@ -27,36 +29,47 @@ _fma = operation("fma", scalars.EMITTERS["fma"])
 _SLOPE, _ROOT = 1.1283791670955126, 0.5641895835477563
 #: 1 / √2 as a float64, and what is missing.
 _HALF_ROOT, _HALF_ROOT_REST = 0.7071067811865476, -4.833646656726457e-17
+#: Coefficients of (1 + 2x) exp(x²) erfc(x) in (x - 4) / (x + 4), the highest first.
+_SCALED = np.array(coefficients.ERFC["double"][::-1])
 #: √2 as a float64.
 _ROOT_OF_TWO = 1.4142135623730951
 
 
 @register_jitable
-def _exp_of_square(x: Any) -> Any:
-    """Return exp(x²), of which the error of x² is no part."""
-    square = x * x
-    return math.exp(square) * (1.0 + _fma(x, x, -square))
+def _scaled_center(x: Any) -> Any:
+    """Return exp(x²) erfc(x) for x from 1/2 to 8, by the approximation that erfc is made of."""
+    place = (x - 4.0) / (x + 4.0)
+    total = 0.0
+    for coefficient in _SCALED:
+        total = _fma(total, place, coefficient)
+    return total / _fma(2.0, x, 1.0)
 
 
 @register_jitable
 def _scaled_tail(x: Any) -> Any:
     """Return exp(x²) erfc(x) for x ≥ 8, by the asymptotic series."""
     step = -0.5 / (x * x)
-    term, total = 1.0, 1.0
+    term, rest = 1.0, 0.0
     for k in range(1, 24):
         # Past 1e154 the square is infinite and the step 0.
         term *= step * (2 * k - 1)
-        total += term
-    return _ROOT * (total / x)
+        rest += term
+    first = _ROOT / x
+    return _fma(first, rest, first)
 
 
 def erfcx(x: Any) -> Any:
     """Return exp(x²) erfc(x)."""
     if x >= 8.0:
         return _scaled_tail(x)
+    if x >= 0.5:
+        return _scaled_center(x)
     if x < -26.7:
         return math.inf
-    return _exp_of_square(x) * math.erfc(x)
+    square = x * x
+    product = math.exp(square) * math.erfc(x)
+    # exp(rest) is 1 + rest, for what the square lacks.
+    return _fma(product, _fma(x, x, -square), product)
 
 
 _erfcx = register_jitable(erfcx)
@@ -72,7 +85,7 @@ def _guess(log: Any) -> Any:
 
 @register_jitable
 def _inverse_of_center(x: Any) -> Any:
-    """Return y with erf(y) = x for |x| ≤ 1/2."""
+    """Return y with erf(y) = x for |x| ≤ 3/4."""
     y = x / _SLOPE
     for _ in range(4):
         step = (math.erf(y) - x) / (_SLOPE * math.exp(-y * y))
@@ -109,7 +122,7 @@ def erfcinv(x: Any) -> Any:
 def erfinv(x: Any) -> Any:
     """Return y with erf(y) = x."""
     size = abs(x)
-    if size <= 0.5:
+    if size <= 0.75:
         return x if x == 0.0 else _inverse_of_center(x)
     if size < 1.0:
         return math.copysign(_inverse_of_tail(1.0 - size), x)
