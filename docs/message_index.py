@@ -250,6 +250,31 @@ def _closed(call: ast.Call, scope: ast.AST, place: str) -> Iterator[Message]:
         )
 
 
+#: Calls of ``stdlib_kernels.parameters`` that make the error of a parameter, or raise it.
+_PARAMETER_KINDS = {
+    "wrong_type": "ArgumentTypeError",
+    "wrong_value": "ArgumentValueError",
+    "choice_of": "ArgumentValueError",
+    "count_of": "ArgumentValueError",
+}
+
+
+def _of_parameter(call: ast.Call, scope: ast.AST, place: str) -> Iterator[Message]:
+    """Return the messages of what a parameter is: of ``(name, value, limit)``, or of its bounds."""
+    function, (name, value, *bounds) = _name_of_call(call) or "", call.args
+    limit = _joined(_texts(bounds[0], scope))
+    if function == "choice_of":
+        choices = bounds[0].elts if isinstance(bounds[0], ast.Tuple) else []
+        texts = [repr(text) for each in choices for text in _texts(each, scope)]
+        limit = f"It is one of {', '.join(texts) or f'«{_label(bounds[0])}»'}"
+    elif function == "count_of":
+        low, high = (" / ".join(_texts(each, None)) for each in bounds)
+        limit = f"It is an int from {low} to {high}"
+    for text in _texts(name, scope):
+        what = f"{text} is «{_label(value)}»"
+        yield Message(_PARAMETER_KINDS[function], what, limit, None, has_advice=True, place=place)
+
+
 @cache
 def messages() -> tuple[Message, ...]:
     """Return every place that makes an error, in the order of the source."""
@@ -258,6 +283,9 @@ def messages() -> tuple[Message, ...]:
         name = _name_of_call(call)
         if name == "after_close":
             found += _closed(call, scope, place)
+            continue
+        if name in _PARAMETER_KINDS:
+            found += _of_parameter(call, scope, place)
             continue
         if name == "_Finding" and len(call.args) >= 2:  # what a text of Numba's means
             kind, what, remedy = "KernelTypingError", call.args[0], call.args[1]

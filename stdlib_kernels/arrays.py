@@ -1,4 +1,4 @@
-"""Array handling of library functions: check, bring to a device, allocate, return.
+"""Array handling of library functions: bring to a device, allocate, return.
 
 A function takes NumPy arrays or device arrays and returns the same kind. NumPy arrays are used
 where they are on a target whose memory is the host's; for another target they are copied there
@@ -8,26 +8,21 @@ once, so that a function of several kernels does not copy at each launch.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
-from stdlib_kernels.copying import copy_elements
+from stdlib_kernels.checks import Array, Out, check_out
+from stdlib_kernels.copying import copy_array, copy_elements
 from stdlib_kernels.overlap import may_overlap
-from stdlib_kernels.parameters import NARROW, names_of
-from stdlib_kernels.repeating import note_made, note_scalar, refuse_to_repeat
+from stdlib_kernels.parameters import NARROW
+from stdlib_kernels.repeating import note_made, note_scalar
 
 __all__ = [
-    "Array",
-    "Out",
     "accumulator_dtype",
     "allocate",
     "around_axis",
-    "check_array",
-    "check_out",
-    "check_same_kind",
     "computing_dtype",
     "contiguous",
     "contiguous_1d",
@@ -36,90 +31,10 @@ __all__ = [
     "is_contiguous",
     "is_on_host",
     "on_device",
+    "source_and_result",
+    "to_host",
     "to_like",
 ]
-
-#: What the functions of the library take.
-Array: TypeAlias = np.ndarray[Any, Any] | kd.DeviceArray
-#: Where they put a result; ``None`` makes an array.
-Out: TypeAlias = Array | None
-
-
-def check_array(
-    name: str,
-    value: Any,
-    *,
-    kinds: str = "biufc",
-    dtypes: tuple[str, ...] | None = None,
-    ndim: int | None = None,
-    halves: bool = False,
-) -> None:
-    """Refuse what is no array, or one of another dtype or rank.
-
-    `kinds` are characters of NumPy's dtype kinds that are taken, with `halves` float16 and bfloat16
-    beside them; `dtypes` are names of dtypes instead. Any rank by default.
-    """
-    is_array = isinstance(value, (np.ndarray, kd.DeviceArray))
-    if not is_array or isinstance(value, np.ma.MaskedArray):
-        raise ArgumentTypeError(
-            f"{name} is a {type(value).__qualname__}",
-            value=value,
-            limit="Library functions take NumPy arrays and device arrays",
-            remedy="Make one with np.asarray(…), or take another library's array over with "
-            "kd.as_array(…)",
-        )
-    dtype = value.dtype
-    wanted = dtypes or names_of(kinds, halves=halves)
-    if not (dtype.name in wanted and dtype.isnative):
-        raise ArgumentTypeError(
-            f"{name} has the dtype {dtype}",
-            value=dtype,
-            limit=f"Taken are {', '.join(wanted)}, in this machine's byte order",
-            remedy=f"Convert it, with {name}.astype(np.{_nearest(dtype, wanted)}) for instance",
-        )
-    if ndim is not None and value.ndim != ndim:
-        raise ArgumentTypeError(
-            f"{name} has {value.ndim} dimensions",
-            value=tuple(value.shape),
-            limit=f"It must have {ndim}",
-            remedy="Reshape it",
-        )
-
-
-def _nearest(dtype: np.dtype[Any], wanted: tuple[str, ...]) -> str:
-    """Return the smallest of some dtypes that holds every value of another, if one does."""
-    by_size = sorted(set(wanted) - {"bfloat16"}, key=lambda name: np.dtype(name).itemsize)
-    fallback = "float64" if "float64" in wanted else wanted[-1]
-    return next((name for name in by_size if np.can_cast(dtype, name)), fallback)
-
-
-def check_same_kind(name: str, value: Array, other_name: str, other: Array) -> None:
-    """Refuse a NumPy array and a device array together."""
-    if isinstance(value, kd.DeviceArray) != isinstance(other, kd.DeviceArray):
-        raise ArgumentTypeError(
-            f"{name} is a {type(value).__name__}, and {other_name} a {type(other).__name__}",
-            value=(value, other),
-            limit="Either all arrays of a library function are NumPy's, or all are device arrays",
-            remedy="Use kd.to_device(…) or .copy_to_host()",
-        )
-
-
-def check_out(out: Any, *, like: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Refuse an `out` that cannot hold a result; ``None`` is fine."""
-    if out is None:
-        return
-    check_array("out", out, dtypes=(dtype.name,))
-    check_same_kind("out", out, "the input", like)
-    if tuple(out.shape) != shape:
-        raise ArgumentValueError(
-            f"out has the shape {tuple(out.shape)}",
-            value=tuple(out.shape),
-            limit=f"The result has the shape {shape}",
-            remedy="Leave out away, or make one of that shape",
-        )
-    read_only = out.is_read_only if isinstance(out, kd.DeviceArray) else not out.flags.writeable
-    if read_only:
-        raise ReadOnlyArrayError("out is a read-only array", value=out, remedy="Pass a copy of it")
 
 
 def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -152,7 +67,7 @@ def contiguous(array: Array) -> Array:
     """Return an array whose elements follow each other in C order: itself, or a copy."""
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
-    if array.layout == "C":
+    if is_contiguous(array):
         return array
     copy = allocate(array, array.shape, array.dtype)
     copy_elements(array, cast("kd.DeviceArray", copy))
@@ -203,12 +118,30 @@ def destination(
     return out
 
 
+def source_and_result(
+    x: Array,
+    out: Out,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *inputs: Array,
+    any_layout: bool = False,
+) -> tuple[Array, Array]:
+    """Check `out`, and return where kernels read an array, and write a result of a shape.
+
+    That is contiguous in C order, or with `any_layout` as `out` is; see `destination`.
+    """
+    check_out(out, like=x, shape=shape, dtype=dtype)
+    source = on_device(x)
+    usable = out if out is None or any_layout or is_contiguous(out) else None
+    return source, destination(source, shape, dtype, usable, *inputs)
+
+
 def to_like(like: Array, array: np.ndarray[Any, Any]) -> Array:
     """Return a NumPy array's elements as an array of the kind of `like`, on its device."""
     return array if isinstance(like, np.ndarray) else kd.to_device(array, device=like.device)
 
 
-def finish(result: Array, *, like: Array, out: Array | None) -> Any:
+def finish(result: Array, *, like: Array, out: Array | None = None) -> Any:
     """Return a result as the caller wants it: in `out`, or as an array of the kind of `like`.
 
     A result of rank 0 becomes a NumPy scalar where `like` is a NumPy array.
@@ -221,12 +154,13 @@ def finish(result: Array, *, like: Array, out: Array | None) -> Any:
             return found[()]
         return found
     if result is not out:
-        if isinstance(result, kd.DeviceArray) and isinstance(out, kd.DeviceArray):
-            copy_elements(result, out)
-        else:
-            refuse_to_repeat()
-            out[...] = result.copy_to_host() if isinstance(result, kd.DeviceArray) else result
+        copy_array(result, out)
     return out
+
+
+def to_host(array: Array) -> np.ndarray[Any, Any]:
+    """Return an array's elements on the host."""
+    return array.copy_to_host() if isinstance(array, kd.DeviceArray) else np.asarray(array)
 
 
 def is_on_host(array: Array) -> bool:

@@ -1,16 +1,21 @@
-"""Copies from array to array on one device, of any layout."""
+"""Copies from array to array, of any layout, and conversions."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import kerneldsl as kd
-from stdlib_kernels.repeating import launch_over
+from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.utilities.tracebacks import shorten_errors
+from stdlib_kernels.repeating import launch_over, refuse_to_repeat
 
-__all__ = ["copy_elements"]
+__all__ = ["check_conversion", "convert", "copy_array", "copy_elements", "itself"]
 
 
-def _as_it_is(v: Any) -> Any:
+def itself(v: Any) -> Any:
+    """Return the value."""
     return v
 
 
@@ -47,5 +52,62 @@ def copy_elements(source: kd.DeviceArray, out: kd.DeviceArray) -> None:
         source, out = source.reshape(1), out.reshape(1)
     kernel = {1: copy_1d, 2: copy_2d, 3: copy_3d}[out.ndim]
     # Said, a conversion is meant: of floats to integers a launch would warn.
-    convert = _as_it_is if source.dtype == out.dtype else out.dtype.type
+    convert = itself if source.dtype == out.dtype else out.dtype.type
     launch_over(kernel, out.shape, source, out, convert=convert)
+
+
+def copy_array(source: Any, out: Any) -> None:
+    """Copy an array over another of the same shape, each on a device or on the host."""
+    if isinstance(source, kd.DeviceArray) and isinstance(out, kd.DeviceArray):
+        copy_elements(source, out)
+        return
+    refuse_to_repeat()
+    out[...] = source.copy_to_host() if isinstance(source, kd.DeviceArray) else source
+
+
+def check_conversion(source: np.dtype[Any], wanted: np.dtype[Any]) -> None:
+    """Refuse to convert complex numbers to others."""
+    if source.kind == "c" and wanted.kind != "c":
+        raise ArgumentTypeError(
+            f"an array of dtype {source} was to be converted to {wanted}",
+            value=wanted,
+            limit="The imaginary parts would be lost",
+            remedy="Take .real, or abs(), of each element, by stdlib_kernels.elementwise.map(…)",
+        )
+
+
+@shorten_errors
+def convert(array: kd.DeviceArray, dtype: Any) -> kd.DeviceArray:
+    """Return a new array of another dtype, whose elements a kernel converts on the array's device.
+
+    Parameters
+    ----------
+    array : device array
+        Of any rank and layout.
+    dtype : dtype
+        The new one.
+
+    Returns
+    -------
+    device array
+        Of the same shape, contiguous in C order. Conversions are those of ``numpy.ndarray.astype``;
+        a float that the new dtype does not hold becomes what the device makes of it.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentTypeError
+        Where device arrays have no such dtype, or complex numbers would lose their imaginary parts.
+
+    See Also
+    --------
+    numpy.ndarray.astype
+    """
+    made = kd.empty(array.shape, dtype, device=array.device)
+    check_conversion(array.dtype, made.dtype)
+    if not array.size:
+        return made
+    source, out = array, made
+    if array.layout == "C" and array.ndim != 1:
+        source, out = array.reshape(-1), made.reshape(-1)
+    copy_elements(source, out)
+    return made

@@ -84,18 +84,8 @@ out : array, optional
     The gradient by the result, of float32, float64, float16 or bfloat16, of any layout.""",
     "filtered": """x : array
     NumPy's, a device array, or one of another library; of any layout. Integers or floats.""",
-    "weights": """weights : array
-    Of as many axes as `x`, one to three; read on the host.""",
-    "weights of a line": """weights : array of shape (n,)
-    Read on the host.
-axis : int
-    Along which neighbours lie.""",
-    "derived axis": """axis : int
-    Along which it is derived.""",
     "origins": """origin : int or tuple of int
     How far the middle of the {} is moved, along all axes or each.""",
-    "origin": """origin : int
-    How far the middle of the weights is moved.""",
     "border": """mode : str
     How the array goes on beyond its borders: ``"reflect"`` (d c b a | a b c d | d c b a),
     ``"mirror"`` (d c b | a b c d | c b a), ``"nearest"`` (a a a | a b c d | d d d), ``"wrap"``
@@ -103,6 +93,26 @@ axis : int
     ``"grid-wrap"`` and ``"grid-constant"``.
 cval : float
     What lies beyond the borders of mode ``"constant"``.""",
+    "parameters of weights": """{parameters: filtered}
+weights : array
+    Of as many axes as `x`, one to three; read on the host.
+{border}
+{origins: weights}
+{filtered result}""",
+    "parameters of a line": """{parameters: filtered}
+weights : array of shape (n,)
+    Read on the host.
+axis : int
+    Along which neighbours lie.
+{border}
+origin : int
+    How far the middle of the weights is moved.
+{filtered result}""",
+    "parameters of a derivative": """{parameters: filtered}
+axis : int
+    Along which it is derived.
+{border}
+{filtered result}""",
     "filtered result": """out : array, optional
     Where the result goes, of `x`'s shape, dtype and kind.
 

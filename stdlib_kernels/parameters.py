@@ -7,19 +7,23 @@ there is an `ArgumentValueError`; both name the parameter.
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import as_int, safe_repr
 
 __all__ = [
     "NARROW",
     "NUMERIC",
     "axes_of",
     "axis_of",
+    "choice_of",
+    "common_dtype",
+    "count_of",
     "dtype_of",
     "function_of",
     "integer_of",
@@ -27,6 +31,8 @@ __all__ = [
     "number_of",
     "scalar_of",
     "shape_of",
+    "wrong_type",
+    "wrong_value",
 ]
 
 #: Names of NumPy's dtypes that functions take.
@@ -36,6 +42,16 @@ NUMERIC = frozenset(
 )
 #: Floats that are computed with as float32.
 NARROW = ("float16", "bfloat16")
+
+
+def wrong_type(name: str, value: Any, limit: str) -> ArgumentTypeError:
+    """Return the error of a parameter's type, whatever the value is."""
+    return ArgumentTypeError(f"{name} is {safe_repr(value)}", value=value, limit=limit)
+
+
+def wrong_value(name: str, value: Any, limit: str) -> ArgumentValueError:
+    """Return the error of a parameter's value, whatever that is."""
+    return ArgumentValueError(f"{name} is {safe_repr(value)}", value=value, limit=limit)
 
 
 @cache
@@ -52,11 +68,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     try:
         axes = [operator.index(i) for i in (axis if isinstance(axis, tuple) else (axis,))]
     except Exception as error:  # what a foreign object raises
-        raise ArgumentTypeError(
-            f"axis is {safe_repr(axis)}",
-            value=axis,
-            limit="It is an int, a tuple of ints, or None",
-        ) from error
+        raise wrong_type("axis", axis, "It is an int, a tuple of ints, or None") from error
     for i in axes:
         _check_axis(i, ndim)
     axes = sorted(i % ndim for i in axes)
@@ -95,9 +107,7 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
     try:
         found: np.dtype[Any] = np.dtype(dtype)
     except Exception as error:  # what NumPy, or a foreign object, raises
-        raise ArgumentTypeError(
-            f"dtype is {safe_repr(dtype)}", value=dtype, limit=f"It is one of {', '.join(wanted)}"
-        ) from error
+        raise wrong_type("dtype", dtype, f"It is one of {', '.join(wanted)}") from error
     if not (found.name in wanted and found.isnative):
         raise ArgumentTypeError(
             f"dtype is {found}", value=dtype, limit=f"It is one of {', '.join(wanted)}"
@@ -105,13 +115,32 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
     return found
 
 
+def common_dtype(*values: Any) -> np.dtype[Any]:
+    """Return NumPy's dtype for arrays and numbers, of which Python's take the arrays' precision."""
+    try:
+        return np.result_type(
+            *(v if isinstance(v, int | float | complex) else v.dtype for v in values)
+        )
+    except (TypeError, OverflowError) as error:
+        raise ArgumentTypeError(
+            f"there is no dtype for {', '.join(safe_repr(getattr(v, 'dtype', v)) for v in values)}",
+            limit="Arrays are of dtypes that NumPy promotes to one",
+            remedy="Convert one of them",
+        ) from error
+
+
 def function_of(name: str, value: Any) -> Any:
     """Return what kernels may be able to call."""
     if callable(value):
         return value
-    raise ArgumentTypeError(
-        f"{name} is {safe_repr(value)}", value=value, limit="It is a function that kernels can call"
-    )
+    raise wrong_type(name, value, "It is a function that kernels can call")
+
+
+def choice_of(name: str, value: Any, choices: Collection[str]) -> str:
+    """Return one of some words."""
+    if isinstance(value, str) and value in choices:
+        return value
+    raise wrong_value(name, value, f"It is one of {', '.join(map(repr, choices))}")
 
 
 def integer_of(name: str, value: Any) -> int:
@@ -119,9 +148,17 @@ def integer_of(name: str, value: Any) -> int:
     try:
         return int(operator.index(value))
     except Exception as error:  # what a foreign object raises
-        raise ArgumentTypeError(
-            f"{name} is {safe_repr(value)}", value=value, limit="It is an int"
-        ) from error
+        raise wrong_type(name, value, "It is an int") from error
+
+
+def count_of(name: str, value: Any, low: int, high: int) -> int:
+    """Return an integer of an interval."""
+    found = as_int(value)
+    if found is None:
+        raise wrong_type(name, value, "It is an int")
+    if not low <= found <= high:
+        raise wrong_value(name, value, f"It is an int from {low} to {high}")
+    return found
 
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:
@@ -132,9 +169,7 @@ def shape_of(name: str, value: Any) -> tuple[int, ...]:
         integer_of(name, n) for n in (value if isinstance(value, tuple | list) else (value,))
     )
     if any(n < 0 for n in extents):
-        raise ArgumentValueError(
-            f"{name} is {safe_repr(value)}", value=value, limit="Extents are 0 or more"
-        )
+        raise wrong_value(name, value, "Extents are 0 or more")
     return extents
 
 
@@ -145,9 +180,7 @@ def number_of(name: str, value: Any) -> float:
             return float(value)
         except OverflowError:
             pass
-    raise ArgumentTypeError(
-        f"{name} is {safe_repr(value)}", value=value, limit="It is a number that a float64 holds"
-    )
+    raise wrong_type(name, value, "It is a number that a float64 holds")
 
 
 def scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
@@ -157,6 +190,4 @@ def scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
             return dtype.type(value)
         except (OverflowError, TypeError, ValueError):
             pass
-    raise ArgumentTypeError(
-        f"{name} is {safe_repr(value)}", value=value, limit=f"It is a number that {dtype} holds"
-    )
+    raise wrong_type(name, value, f"It is a number that {dtype} holds")

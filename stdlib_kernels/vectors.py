@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, is_contiguous
+from stdlib_kernels.arrays import is_contiguous
+from stdlib_kernels.checks import Array
 
 __all__ = ["read_vectors", "vector_of", "vectors_of"]
 

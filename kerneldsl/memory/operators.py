@@ -206,7 +206,7 @@ class ArrayOperators(ArrayReductions):
         DeviceArray
             Of the same shape, contiguous in C order.
         """
-        return load_own("stdlib_kernels.conversion:convert")(self, dtype)
+        return load_own("stdlib_kernels.copying:convert")(self, dtype)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_NUMPY:

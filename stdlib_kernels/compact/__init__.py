@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from stdlib_kernels.compact.distinct import run_length, unique
-from stdlib_kernels.compact.selection import compress, flatnonzero, nonzero, partition
+from stdlib_kernels.compact.selection import (
+    compress,
+    flatnonzero,
+    nonzero,
+    partition,
+    run_length,
+    unique,
+)
 
 __all__ = ["compress", "flatnonzero", "nonzero", "partition", "run_length", "unique"]

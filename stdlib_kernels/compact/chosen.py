@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, allocate, is_on_host
+from stdlib_kernels.arrays import allocate, is_on_host
+from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.repeating import launch
 
@@ -89,7 +90,7 @@ def begins_run(x: Any, i: Any) -> Any:
     return a != b and (a == a or b == b)  # noqa: PLR0124 - NaN alone differs
 
 
-def choose(flags: Array, x: Array | None, is_chosen: Any, out: Array | None = None) -> Array:
+def choose(flags: Array, x: Array | None, is_chosen: Any, out: Out = None) -> Array:
     """Return the elements of one axis that are chosen, or without `x` their places.
 
     `flags` is what `is_chosen` looks at. `out` has room for all of them.
@@ -102,7 +103,7 @@ def choose(flags: Array, x: Array | None, is_chosen: Any, out: Array | None = No
 
 
 @repeated_function
-def _move(flags: Array, x: Array | None, is_chosen: Any, out: Array | None) -> tuple[Array, Array]:
+def _move(flags: Array, x: Array | None, is_chosen: Any, out: Out) -> tuple[Array, Array]:
     """Move what is chosen to the front of an array, and return that with its number."""
     n, dtype = flags.size, np.dtype(np.int64) if x is None else x.dtype
     found = allocate(flags, (n,), dtype) if out is None else out
@@ -110,20 +111,8 @@ def _move(flags: Array, x: Array | None, is_chosen: Any, out: Array | None) -> t
     blocks = -(-n // (block * items))
     total = allocate(flags, (1,), np.dtype(np.int64))
     state = allocate(flags, (3 * blocks,), np.dtype(np.uint64), zero=True)
-    launch(
-        move_chosen,
-        blocks,
-        block,
-        flags,
-        flags if x is None else x,
-        found,
-        total,
-        state,
-        block=block,
-        items=items,
-        number=np.int32 if n < MAX_NARROW else np.int64,
-        element=dtype.type,
-        is_chosen=is_chosen,
-        gives_places=x is None,
-    )
+    how = {"block": block, "items": items, "is_chosen": is_chosen, "gives_places": x is None}
+    how |= {"number": np.int32 if n < MAX_NARROW else np.int64, "element": dtype.type}
+    arrays = (flags, flags if x is None else x, found, total, state)
+    launch(move_chosen, blocks, block, *arrays, **how)
     return found, total

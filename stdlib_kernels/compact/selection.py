@@ -1,4 +1,4 @@
-"""Elements, and places of elements, by a condition."""
+"""Elements, and places of elements, by a condition; those that differ from others, and runs."""
 
 from __future__ import annotations
 
@@ -9,31 +9,17 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import (
-    Array,
-    allocate,
-    around_axis,
-    check_array,
-    check_out,
-    check_same_kind,
-    contiguous_1d,
-    finish,
-    on_device,
-)
-from stdlib_kernels.compact.chosen import choose, is_not_zero, is_zero
+from kerneldsl.utilities.flags import read_flag
+from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device
+from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, check_same_kind
+from stdlib_kernels.compact.chosen import begins_run, choose, is_not_zero, is_zero
 from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.functions import library_function
+from stdlib_kernels.movement.gathering import take_places
 from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.sort.rows import as_rows, sort_rows
 
-__all__ = ["compress", "flatnonzero", "nonzero", "partition"]
-
-
-@kd.kernel(wraparound=False)
-def take_slices(x, places, out):
-    """Take slices of the middle one of three axes: ``x[a, n, b], places[m], out[a, m, b]``."""
-    i, j, k = kd.grid(3)
-    if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        out[i, j, k] = x[i, places[j], k]
+__all__ = ["compress", "flatnonzero", "nonzero", "partition", "run_length", "unique"]
 
 
 def _coordinate(place: Any, step: Any, extent: Any) -> Any:
@@ -41,9 +27,7 @@ def _coordinate(place: Any, step: Any, extent: Any) -> Any:
 
 
 @library_function
-def compress(
-    condition: Array, x: Array, axis: int | None = None, *, out: Array | None = None
-) -> Any:
+def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = None) -> Any:
     """Take the elements, or slices along an axis, for which a condition holds.
 
     {parameters}
@@ -78,11 +62,7 @@ def compress(
         found = choose(flags, contiguous_1d(source), is_not_zero)
     else:
         places = choose(flags, None, is_not_zero)
-        shape = (*x.shape[:place], places.size, *x.shape[place + 1 :])
-        found = allocate(source, shape, x.dtype)
-        if found.size:
-            taken, given = around_axis(source, place), around_axis(found, place)
-            take_slices.forall(*given.shape)(taken, places, given)
+        found = take_places(source, places, place)
     check_out(out, like=x, shape=tuple(found.shape), dtype=x.dtype)
     return finish(found, like=x, out=out)
 
@@ -100,7 +80,7 @@ def flatnonzero(x: Array) -> Any:
     [1, 2]
     """
     check_array("x", x, halves=True)
-    return finish(choose(contiguous_1d(on_device(x)), None, is_not_zero), like=x, out=None)
+    return finish(choose(contiguous_1d(on_device(x)), None, is_not_zero), like=x)
 
 
 @library_function
@@ -124,14 +104,11 @@ def nonzero(x: Array) -> Any:
             "nonzero: x has no axes", value=x, remedy="Reshape it to (1,), or compare it with 0"
         )
     places = choose(contiguous_1d(on_device(x)), None, is_not_zero)
-    dtype = np.dtype(np.int64)
     found = []
-    for axis in range(x.ndim):
-        step = math.prod(x.shape[axis + 1 :])
-        values = [places, step, x.shape[axis]]
-        (each,) = map_call(_coordinate, values, [dtype], [None], places, exact=True)
-        found.append(finish(each, like=x, out=None))
-    return tuple(found)
+    for axis, extent in enumerate(x.shape):
+        values = [places, math.prod(x.shape[axis + 1 :]), extent]
+        found += map_call(_coordinate, values, [places.dtype], [None], places, exact=True)
+    return tuple(finish(each, like=x) for each in found)
 
 
 @library_function
@@ -157,15 +134,74 @@ def partition(condition: Array, x: Array) -> Any:
     """
     check_array("x", x, halves=True)
     check_array("condition", condition, halves=True)
-    check_same_kind("condition", condition, "x", x)
-    if tuple(condition.shape) != tuple(x.shape):
-        raise ArgumentValueError(
-            f"condition has the shape {tuple(condition.shape)}, and x {tuple(x.shape)}",
-            value=tuple(condition.shape),
-            limit="They have one shape",
-        )
+    check_alike("condition", condition, "x", x)
     flags, source = (contiguous_1d(on_device(each)) for each in (condition, x))
     found = allocate(source, (source.size,), x.dtype)
     count = choose(flags, source, is_not_zero, found).size
     choose(flags, source, is_zero, found[count:])
-    return finish(found, like=x, out=None), count
+    return finish(found, like=x), count
+
+
+@kd.kernel(wraparound=False)
+def measure_runs(x, starts, n, values, lengths):
+    """Describe runs by their starts: ``x[n], starts[m], values[m], lengths[m]``."""
+    i = kd.grid(1)
+    if i < starts.size:
+        end = starts[i + 1] if i + 1 < starts.size else n
+        values[i] = x[starts[i]]
+        lengths[i] = end - starts[i]
+
+
+@library_function
+def run_length(x: Array) -> Any:
+    """Find the runs of equal elements.
+
+    {parameters: array}
+    {returns: values : array of shape (m,)}
+        The element of each run, in the order of the elements in C order; of `x`'s kind and dtype.
+        NaN are equal to each other, and 0 and -0 are.
+    lengths : int64 array of shape (m,)
+        How many there are of it, of `x`'s kind.
+    {raises and see: numpy.unique}
+    {examples}
+    >>> values, lengths = run_length(np.array([7, 7, 3, 7]))
+    >>> values.tolist(), lengths.tolist()
+    ([7, 3, 7], [2, 1, 1])
+    """
+    check_array("x", x, halves=True)
+    return tuple(finish(e, like=x) for e in _runs(contiguous_1d(on_device(x))))
+
+
+@library_function
+def unique(x: Array, *, return_counts: bool = False) -> Any:
+    """Find the elements that differ from each other, in rising order.
+
+    They are sorted for that.
+
+    {parameters: real array}
+    return_counts : bool
+        Whether the result has how many there are of each, too.
+    {returns: values : array of shape (m,)}
+        Of `x`'s kind and dtype. NaN are equal to each other and come last; 0 and -0 are equal.
+    counts : int64 array of shape (m,), where `return_counts` is True
+    {raises and see: numpy.unique}
+    {examples}
+    >>> unique(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    check_array("x", x, kinds="biuf", halves=True)
+    asked = read_flag("return_counts", return_counts)
+    rows, restored = as_rows(on_device(x), None)
+    ordered = restored(sort_rows(rows)[0])
+    if not asked:
+        return finish(choose(ordered, ordered, begins_run), like=x)
+    return tuple(finish(each, like=x) for each in _runs(ordered))
+
+
+def _runs(x: Array) -> tuple[Array, Array]:
+    starts = choose(x, None, begins_run)
+    values = allocate(x, starts.shape, x.dtype)
+    lengths = allocate(x, starts.shape, np.dtype(np.int64))
+    if starts.size:
+        measure_runs.forall(starts.size)(x, starts, x.size, values, lengths)
+    return values, lengths

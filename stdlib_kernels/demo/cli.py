@@ -11,6 +11,7 @@ import typer
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels.arrays import to_host
 from stdlib_kernels.demo import pictures
 from stdlib_kernels.demo.pipeline import SIGMA, STAGES, Outcome, run_stage
 from stdlib_kernels.demo.reference import reference
@@ -93,25 +94,13 @@ def _run(picture: pictures.Picture, is_quiet: bool) -> tuple[dict[str, Any], dic
         "version": kd.__version__,
         "stages": [outcome.as_dict() for outcome in outcomes],
     }
-    return report, {k: _on_host(v) for k, v in arrays.items()}
-
-
-def _on_host(array: Any) -> np.ndarray[Any, Any]:
-    host: np.ndarray[Any, Any] = (
-        array.copy_to_host() if isinstance(array, kd.DeviceArray) else array
-    )
-    return host
+    return report, {k: to_host(v) for k, v in arrays.items()}
 
 
 def _write(output: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> list[Path]:
     """Write each picture, and one sheet with all of them."""
-    shown = {
-        "input": arrays["input"],
-        "grey": arrays["grey"],
-        "blur": arrays["blur"],
-        "edges": arrays["edges"],
-        "equalized": arrays["equalize"],
-    }
+    shown = {name: arrays[name] for name in ("input", "grey", "blur", "edges")}
+    shown["equalized"] = arrays["equalize"]
     plot = pictures.draw_histogram(arrays["histogram"])
     order = [shown[k] for k in ("input", "grey", "equalized", "blur", "edges")]
     shown["contact-sheet"] = pictures.contact_sheet([*order, plot])

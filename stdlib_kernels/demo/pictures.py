@@ -16,16 +16,8 @@ Picture: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 #: Pillow's modes whose values are bytes, and what each is read as.
 _MODES = {
-    "1": "RGB",
-    "L": "RGB",
-    "LA": "RGBA",
-    "P": "RGBA",
-    "PA": "RGBA",
-    "RGB": "RGB",
-    "RGBA": "RGBA",
-    "RGBX": "RGB",
-    "CMYK": "RGB",
-    "YCbCr": "RGB",
+    **dict.fromkeys(("1", "L", "RGB", "RGBX", "CMYK", "YCbCr"), "RGB"),
+    **dict.fromkeys(("LA", "P", "PA", "RGBA"), "RGBA"),
 }
 #: Pixels between the pictures of a contact sheet, and their width there.
 _MARGIN, _WIDTH = 12, 360
@@ -55,19 +47,10 @@ def default_image() -> Path:
 
 
 def read(path: Path, size: int | None = None) -> Picture:
-    """Read an image of bytes.
+    """Read an image of bytes: ``uint8[h, w, 3]``, or ``uint8[h, w, 4]`` with alpha.
 
-    Parameters
-    ----------
-    path : Path
-        Any file that Pillow reads.
-    size : int, optional
-        Scale it so that its longer side has so many pixels.
-
-    Returns
-    -------
-    uint8 array of shape (h, w, 3) or (h, w, 4)
-        Upright; a grey image has three equal channels.
+    It is upright, and a grey image has three equal channels. With a `size` it is scaled so that its
+    longer side has so many pixels.
     """
     try:
         from PIL import Image, ImageOps

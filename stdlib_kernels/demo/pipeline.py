@@ -12,6 +12,7 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels import imaging
+from stdlib_kernels.arrays import to_host
 from stdlib_kernels.imaging import colour, edges, levels
 from stdlib_kernels.stencil import lines
 
@@ -30,18 +31,10 @@ REPEATS = 7
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the pipeline.
+    """One step of the pipeline: its result's name, and what makes it of the results so far.
 
-    Parameters
-    ----------
-    name : str
-        Key of its result.
-    run : callable
-        From the results so far to its own.
-    kernels : tuple of Kernel
-        What `run` launches, in order.
-    tolerance : float
-        Largest difference from the reference that passes, in grey levels; 0 means exact.
+    `run` launches `kernels`, in their order. The largest difference from the reference that passes
+    is `tolerance`, in grey levels; 0 means exact.
     """
 
     name: str
@@ -61,18 +54,8 @@ STAGES = (
         (lines.along_rows, lines.along_columns),
         6e-4,
     ),
-    Stage(
-        "edges",
-        lambda a: imaging.sobel(a["blur"]),
-        (edges.gradient_magnitude(FLOAT32),),
-        8e-3,
-    ),
-    Stage(
-        "histogram",
-        lambda a: imaging.histogram(a["grey"]),
-        (levels.count_levels,),
-        0.0,
-    ),
+    Stage("edges", lambda a: imaging.sobel(a["blur"]), (edges.gradient_magnitude(FLOAT32),), 8e-3),
+    Stage("histogram", lambda a: imaging.histogram(a["grey"]), (levels.count_levels,), 0.0),
     Stage(
         "equalize",
         lambda a: imaging.equalize(a["grey"]),
@@ -84,22 +67,11 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a stage.
+    """Result of a stage: the kernels that it launched, and how long that took, in seconds.
 
-    Parameters
-    ----------
-    stage : Stage
-        Which one.
-    launched : tuple of str
-        Names of the kernels that it launches, in order.
-    compile_s : dict
-        Seconds it took to compile each kernel that was new.
-    first_call_s : float
-        Seconds of its first call, compiling included.
-    call_s : float
-        Median seconds of a later call.
-    error : float
-        Largest difference from the reference, in grey levels.
+    `compile_s` has the kernels that were new, and `first_call_s` is of the first call with
+    compiling; `call_s` is the median of later ones. `error` is the largest difference from the
+    reference, in grey levels.
     """
 
     stage: Stage
@@ -116,16 +88,9 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the outcome for ``--json``."""
-        return {
-            "stage": self.stage.name,
-            "launched": list(self.launched),
-            "compile_s": self.compile_s,
-            "first_call_s": self.first_call_s,
-            "call_s": self.call_s,
-            "max_error": self.error,
-            "tolerance": self.stage.tolerance,
-            "passed": self.passed,
-        }
+        times = {name: getattr(self, name) for name in ("compile_s", "first_call_s", "call_s")}
+        found = {"max_error": self.error, "tolerance": self.stage.tolerance, "passed": self.passed}
+        return {"stage": self.stage.name, "launched": list(self.launched), **times, **found}
 
 
 def run_stage(stage: Stage, arrays: _Arrays, expected: np.ndarray[Any, Any]) -> Outcome:
@@ -142,7 +107,7 @@ def run_stage(stage: Stage, arrays: _Arrays, expected: np.ndarray[Any, Any]) -> 
     }
     later = [_timed(stage, arrays)[0] for _ in range(REPEATS)]
     arrays[stage.name] = result
-    host = result.copy_to_host() if isinstance(result, kd.DeviceArray) else result
+    host = to_host(result)
     error = float(np.max(np.abs(host.astype(np.float64) - expected.astype(np.float64))))
     names = tuple(_name(kernel) for kernel in kernels)
     return Outcome(stage, names, compiled, first, statistics.median(later), error)

@@ -25,15 +25,7 @@ def equalized(grey: _Array, counts: _Array) -> _Array:
 
 
 def reference(image: _Array, sigma: float) -> dict[str, _Array]:
-    """Return the result of every stage by its name.
-
-    Parameters
-    ----------
-    image : uint8 array of shape (h, w, 3 or 4)
-        The photograph.
-    sigma : float
-        Of the blur, in pixels.
-    """
+    """Return the result of every stage by its name: of ``uint8[h, w, 3]``, with a blur by sigma."""
     try:
         from scipy import ndimage
     except ImportError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from stdlib_kernels.elementwise.choices import astype, clip, where
-from stdlib_kernels.elementwise.mapping import map
+from stdlib_kernels.elementwise.mapping import astype, clip, map, where
 
 __all__ = ["astype", "clip", "map", "where"]

@@ -11,32 +11,14 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import safe_repr
-from stdlib_kernels.arrays import (
-    Array,
-    allocate,
-    check_array,
-    check_out,
-    check_same_kind,
-    computing_dtype,
-    finish,
-    is_contiguous,
-    on_device,
-)
+from stdlib_kernels.arrays import allocate, computing_dtype, finish, is_contiguous, on_device
+from stdlib_kernels.checks import Array, check_array, check_out, check_same_kind
 from stdlib_kernels.elementwise.writing import MAX_RANK, Operand, mapping_kernel, probing_kernel
 from stdlib_kernels.overlap import may_overlap
-from stdlib_kernels.parameters import NARROW, NUMERIC
+from stdlib_kernels.parameters import NARROW, NUMERIC, common_dtype
 from stdlib_kernels.repeating import launch_over
 
-__all__ = [
-    "Number",
-    "broadcast_shape",
-    "checked_operands",
-    "common_dtype",
-    "map_call",
-    "result_dtypes",
-    "widened",
-]
+__all__ = ["Number", "broadcast_shape", "checked_operands", "map_call", "result_dtypes", "widened"]
 
 #: What stands beside arrays.
 Number: TypeAlias = int | float | complex | np.number[Any] | np.bool_
@@ -98,20 +80,6 @@ def _narrowed(found: np.dtype[Any], common: np.dtype[Any]) -> np.dtype[Any]:
     alike = found.kind == common.kind or (is_float and found.kind == "f")
     alike = alike or (found.kind in "iu" and common.kind in "iu")
     return common if alike and found.itemsize > common.itemsize else found
-
-
-def common_dtype(*values: Any) -> np.dtype[Any]:
-    """Return NumPy's dtype for arrays and numbers, of which Python's take the arrays' precision."""
-    try:
-        return np.result_type(
-            *(v if isinstance(v, int | float | complex) else v.dtype for v in values)
-        )
-    except (TypeError, OverflowError) as error:
-        raise ArgumentTypeError(
-            f"there is no dtype for {', '.join(safe_repr(getattr(v, 'dtype', v)) for v in values)}",
-            limit="Arrays are of dtypes that NumPy promotes to one",
-            remedy="Convert one of them",
-        ) from error
 
 
 @lru_cache(256)

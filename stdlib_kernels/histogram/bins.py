@@ -7,24 +7,22 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import as_int, safe_repr
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import as_int
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
-    Array,
-    check_array,
-    check_same_kind,
     computing_dtype,
     contiguous_1d,
     finish,
     on_device,
+    to_host,
     to_like,
 )
+from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.histogram.counting import between, count_bins, edges_array, evenly
 from stdlib_kernels.histogram.integers import checked_weights
-from stdlib_kernels.parameters import number_of
+from stdlib_kernels.parameters import count_of, number_of, wrong_type, wrong_value
 from stdlib_kernels.reduce.extremes import max as largest
 from stdlib_kernels.reduce.extremes import min as smallest
 
@@ -84,17 +82,14 @@ def histogram(
     """
     check_array("x", x, kinds="biuf", halves=True)
     is_density = read_flag("density", density)
-    weighted = checked_weights(weights, x, "x")
+    weighted = checked_weights(weights, x)
     source = contiguous_1d(on_device(x))
-    edges = _edges_of("bins", bins, range, source)
+    edges = _edges_of(bins, range, source)
     number, bin_of, on_its_device = _prepared([edges], [source])
     counts = count_bins(source, on_its_device[0], edges.bins, bin_of, number, weights=weighted)
+    found = finish(counts, like=x)
     if is_density:
-        host = np.asarray(finish(counts, like=np.empty(0), out=None), np.float64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = to_like(x, host / np.diff(edges.values) / host.sum())
-    else:
-        found = finish(counts, like=x, out=None)
+        found = to_like(x, _density(counts, np.diff(edges.values)))
     return found, to_like(x, edges.values)
 
 
@@ -137,39 +132,31 @@ def histogram2d(
     """
     for name, each in (("x", x), ("y", y)):
         check_array(name, each, kinds="biuf", halves=True, ndim=1)
-    check_same_kind("y", y, "x", x)
+    check_alike("y", y, "x", x)
     is_density = read_flag("density", density)
-    if x.shape != y.shape:
-        raise ArgumentValueError(
-            f"x has {x.shape[0]} elements, and y {y.shape[0]}",
-            value=(tuple(x.shape), tuple(y.shape)),
-            limit="There is one of each for a pair",
-        )
-    weighted = checked_weights(weights, x, "x")
+    weighted = checked_weights(weights, x)
     sources = [contiguous_1d(on_device(each)) for each in (x, y)]
     ranges = _pair(range) if range is not None else (None, None)
     edges = [
-        _edges_of("bins", b, r, s, np.dtype(np.float64))
+        _edges_of(b, r, s, np.dtype(np.float64))
         for b, r, s in zip(_pair(bins), ranges, sources, strict=True)
     ]
     number, bin_of, (x_edges, y_edges) = _prepared(edges, sources)
-    counts = count_bins(
-        sources[0],
-        x_edges,
-        edges[0].bins * edges[1].bins,
-        bin_of,
-        number,
-        weights=weighted,
-        y=sources[1],
-        y_edges=y_edges,
-    )
-    host = np.asarray(finish(counts, like=np.empty(0), out=None), np.float64)
-    host = host.reshape(edges[0].bins, edges[1].bins)
+    m, k = (each.bins for each in edges)
+    beside: dict[str, Any] = {"weights": weighted, "y": sources[1], "y_edges": y_edges}
+    counts = count_bins(sources[0], x_edges, m * k, bin_of, number, **beside)
+    host = np.asarray(to_host(counts), np.float64).reshape(m, k)
     if is_density:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            areas = np.diff(edges[0].values)[:, None] * np.diff(edges[1].values)
-            host = host / areas / host.sum()
+        areas = np.diff(edges[0].values)[:, None] * np.diff(edges[1].values)
+        host = _density(host, areas)
     return tuple(to_like(x, each) for each in (host, edges[0].values, edges[1].values))
+
+
+def _density(counts: Array, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Divide counts by the sizes of their bins and by their sum."""
+    host = np.asarray(to_host(counts), np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(host / sizes / host.sum())
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
@@ -183,10 +170,9 @@ def _prepared(
     edges: Sequence[_Edges], sources: Sequence[Array]
 ) -> tuple[np.dtype[Any], Any, list[Array]]:
     """Return the dtype in which elements and edges meet, how bins are found, and the edges."""
-    narrow = all(each.bins <= MAX_NARROW_BINS for each in edges) and all(
-        computing_dtype(s.dtype) == np.float32 and e.values.dtype == np.float32
-        for s, e in zip(sources, edges, strict=True)
-    )
+    dtypes = [*(computing_dtype(s.dtype) for s in sources), *(e.values.dtype for e in edges)]
+    narrow = all(each == np.float32 for each in dtypes)
+    narrow = narrow and all(each.bins <= MAX_NARROW_BINS for each in edges)
     number = np.dtype(np.float32 if narrow else np.float64)
     given = [edges_array(each.values.astype(number)) for each in edges]
     # Doubt of a whole bin says nothing, nor does a number of a bin beyond int32.
@@ -198,17 +184,11 @@ def _prepared(
     return number, evenly if are_even else between, on_its_device
 
 
-def _edges_of(
-    name: str, bins: Any, outer: Any, x: Array, dtype: np.dtype[Any] | None = None
-) -> _Edges:
+def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any] | None = None) -> _Edges:
     """Return the edges that NumPy makes of `bins` and `range`."""
-    count = as_int(bins)
-    if count is None:
-        return _Edges(_given_edges(name, bins), False)
-    if not 1 <= count < 2**31:
-        raise ArgumentValueError(
-            f"{name} is {safe_repr(bins)}", value=bins, limit="There is one bin at least"
-        )
+    if as_int(bins) is None:
+        return _Edges(_given_edges(bins), False)
+    count = count_of("bins", bins, 1, 2**31 - 1)
     kind = computing_dtype(x.dtype) if dtype is None else dtype
     kind = np.dtype(np.uint8) if kind.kind == "b" else kind
     low, high = _outer_edges(outer, x)
@@ -231,9 +211,7 @@ def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
     """Return the smallest and the largest edge of bins of one width."""
     if outer is not None:
         if not (isinstance(outer, tuple | list) and len(outer) == 2):
-            raise ArgumentTypeError(
-                f"range is {safe_repr(outer)}", value=outer, limit="It is a pair of numbers"
-            )
+            raise wrong_type("range", outer, "It is a pair of numbers")
         low, high = (number_of("range", each) for each in outer)
     elif not x.size:
         low, high = 0.0, 1.0
@@ -247,23 +225,19 @@ def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
             remedy="Give range=(…, …), which leaves the others out",
         )
     if low > high:
-        raise ArgumentValueError(
-            f"range is ({low}, {high})", value=(low, high), limit="The first is not the larger one"
-        )
+        raise wrong_value("range", (low, high), "The first is not the larger one")
     return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
-def _given_edges(name: str, edges: Any) -> np.ndarray[Any, Any]:
+def _given_edges(edges: Any) -> np.ndarray[Any, Any]:
     limit = "It is a number of bins, or their edges, two at least, in rising order"
     try:
-        host = edges.copy_to_host() if isinstance(edges, kd.DeviceArray) else np.asarray(edges)
+        host = to_host(edges)
         is_usable = host.ndim == 1 and host.dtype.kind in "biuf" and host.size >= 2
     except Exception as error:  # what NumPy, or a foreign object, raises
-        raise ArgumentTypeError(
-            f"{name} is {safe_repr(edges)}", value=edges, limit=limit
-        ) from error
+        raise wrong_type("bins", edges, limit) from error
     if not is_usable:
-        raise ArgumentTypeError(f"{name} is {safe_repr(edges)}", value=edges, limit=limit)
+        raise wrong_type("bins", edges, limit)
     if not np.all(host[:-1] <= host[1:]):
-        raise ArgumentValueError(f"{name} do not rise", value=edges, limit=limit)
+        raise ArgumentValueError("bins do not rise", value=edges, limit=limit)
     return host

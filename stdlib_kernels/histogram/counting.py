@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, allocate, is_on_host
+from stdlib_kernels.arrays import allocate, is_on_host
+from stdlib_kernels.checks import Array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.repeating import launch, launch_over
 

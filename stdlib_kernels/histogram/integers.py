@@ -6,19 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import as_int, safe_repr
-from stdlib_kernels.arrays import (
-    Array,
-    allocate,
-    check_array,
-    check_same_kind,
-    contiguous_1d,
-    finish,
-    on_device,
-)
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device, to_host
+from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.histogram.counting import count_bins, itself
+from stdlib_kernels.parameters import count_of
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.folding import Rule, fold, larger
 
@@ -65,22 +58,14 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     [1, 2, 0, 1]
     """
     check_array("x", x, dtypes=_INTEGERS, ndim=1)
-    weighted = checked_weights(weights, x, "x")
-    least = as_int(minlength)
-    if least is None:
-        raise ArgumentTypeError(
-            f"minlength is {safe_repr(minlength)}", value=minlength, limit="It is an int"
-        )
+    weighted = checked_weights(weights, x)
+    least = count_of("minlength", minlength, 0, MAX_BINS)
     source = contiguous_1d(on_device(x))
-    if not 0 <= least <= MAX_BINS:
-        raise ArgumentValueError(
-            f"minlength is {safe_repr(minlength)}", value=minlength, limit=f"0 to {MAX_BINS}"
-        )
     if x.dtype.name in _SHORT and x.size and weighted is None:
         # There are so few values that the largest one is found in the counts.
         counts = count_bins(source, source, max(least, 256), itself, _NARROW)
-        used = np.flatnonzero(finish(counts[:256], like=np.empty(0), out=None))[-1] + 1
-        return finish(counts[: max(least, int(used))], like=x, out=None)
+        used = np.flatnonzero(to_host(counts[:256]))[-1] + 1
+        return finish(counts[: max(least, int(used))], like=x)
     bins = max(least, _largest(source) + 1)
     if bins > MAX_BINS:
         raise ArgumentValueError(
@@ -89,26 +74,17 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
             limit=f"There are {MAX_BINS} counters at most",
             remedy="Take the ranks of the elements, or a histogram between edges",
         )
-    if not bins:
-        counts = allocate(source, (0,), np.dtype(np.int64 if weights is None else np.float64))
-    else:
-        number = _NARROW if np.can_cast(x.dtype, _NARROW) else np.dtype(np.int64)
-        counts = count_bins(source, source, bins, itself, number, weights=weighted)
-    return finish(counts, like=x, out=None)
+    number = _NARROW if np.can_cast(x.dtype, _NARROW) else np.dtype(np.int64)
+    counts = count_bins(source, source, bins, itself, number, weights=weighted)
+    return finish(counts, like=x)
 
 
-def checked_weights(weights: Any, x: Array, name: str) -> Array | None:
+def checked_weights(weights: Any, x: Array) -> Array | None:
     """Return weights where kernels reach them, one for each element of an array."""
     if weights is None:
         return None
     check_array("weights", weights, kinds="biuf", halves=True)
-    check_same_kind("weights", weights, name, x)
-    if tuple(weights.shape) != tuple(x.shape):
-        raise ArgumentValueError(
-            f"weights have the shape {tuple(weights.shape)}, and {name} {tuple(x.shape)}",
-            value=tuple(weights.shape),
-            limit="There is a weight for each element",
-        )
+    check_alike("weights", weights, "x", x)
     return contiguous_1d(on_device(weights))
 
 

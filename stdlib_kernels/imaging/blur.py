@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stdlib_kernels.arrays import Array, check_array
+from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import number_of
 from stdlib_kernels.stencil.borders import border_of
@@ -16,9 +16,7 @@ __all__ = ["gaussian_blur"]
 
 
 @library_function
-def gaussian_blur(
-    image: Array, sigma: float, *, truncate: float = 4.0, out: Array | None = None
-) -> Any:
+def gaussian_blur(image: Array, sigma: float, *, truncate: float = 4.0, out: Out = None) -> Any:
     """Blur a grey image with a Gaussian filter.
 
     {parameters}

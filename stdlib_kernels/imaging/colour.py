@@ -13,7 +13,8 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
-from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
+from stdlib_kernels.arrays import finish, source_and_result
+from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.repeating import launch_over
 
@@ -32,7 +33,7 @@ def luma(image, out):
 
 
 @repeated_function
-def grey(image: Array, *, out: Array | None = None) -> Any:
+def grey(image: Array, *, out: Out = None) -> Any:
     """Convert a colour image to grey.
 
     {parameters}
@@ -56,9 +57,7 @@ def grey(image: Array, *, out: Array | None = None) -> Any:
             limit="A colour image has 3 (red, green, blue) or 4 (and alpha) along its last axis",
             remedy="Move the channels to the last axis, or leave a grey image as it is",
         )
-    height, width = image.shape[:2]
-    check_out(out, like=image, shape=(height, width), dtype=np.dtype(np.uint8))
-    source = on_device(image)
-    result = destination(source, (height, width), np.dtype(np.uint8), out)
-    launch_over(luma, (height, width), source, result)
+    shape = tuple(image.shape[:2])
+    source, result = source_and_result(image, out, shape, image.dtype, any_layout=True)
+    launch_over(luma, shape, source, result)
     return finish(result, like=image, out=out)

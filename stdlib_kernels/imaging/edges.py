@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, check_array, check_out, destination, finish, on_device
+from stdlib_kernels.arrays import finish, source_and_result
+from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.repeating import launch_over
 
@@ -53,7 +54,7 @@ def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
 
 
 @repeated_function
-def sobel(image: Array, *, out: Array | None = None) -> Any:
+def sobel(image: Array, *, out: Out = None) -> Any:
     """Measure how steeply a grey image changes at each pixel.
 
     {parameters}
@@ -74,9 +75,7 @@ def sobel(image: Array, *, out: Array | None = None) -> Any:
     """
     check_array("image", image, dtypes=("uint8", "float32", "float64"), ndim=2)
     dtype = np.dtype(np.float64 if image.dtype == np.float64 else np.float32)
-    height, width = image.shape
-    check_out(out, like=image, shape=(height, width), dtype=dtype)
-    source = on_device(image)
-    result = destination(source, (height, width), dtype, out)
-    launch_over(gradient_magnitude(dtype), (height, width), source, result)
+    shape = tuple(image.shape)
+    source, result = source_and_result(image, out, shape, dtype, any_layout=True)
+    launch_over(gradient_magnitude(dtype), shape, source, result)
     return finish(result, like=image, out=out)

@@ -17,16 +17,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import (
-    Array,
-    allocate,
-    check_array,
-    check_out,
-    contiguous_1d,
-    destination,
-    finish,
-    on_device,
-)
+from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device, source_and_result
+from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.functions import library_function
 
 __all__ = ["equalize", "histogram"]
@@ -106,7 +98,7 @@ def _histogram(pixels: Array) -> Any:
 
 
 @library_function
-def histogram(image: Array, *, out: Array | None = None) -> Any:
+def histogram(image: Array, *, out: Out = None) -> Any:
     """Count how often each grey value occurs.
 
     {parameters}
@@ -130,7 +122,7 @@ def histogram(image: Array, *, out: Array | None = None) -> Any:
 
 
 @library_function
-def equalize(image: Array, *, out: Array | None = None) -> Any:
+def equalize(image: Array, *, out: Out = None) -> Any:
     """Spread the grey values so that their cumulative histogram becomes a straight line.
 
     {parameters}
@@ -149,13 +141,11 @@ def equalize(image: Array, *, out: Array | None = None) -> Any:
     [[0, 170], [170, 255]]
     """
     check_array("image", image, dtypes=("uint8",), ndim=2)
-    height, width = image.shape
-    check_out(out, like=image, shape=(height, width), dtype=np.dtype(np.uint8))
-    source = on_device(image)
-    result = destination(source, (height, width), np.dtype(np.uint8), out)
-    if height and width:
+    shape = tuple(image.shape)
+    source, result = source_and_result(image, out, shape, image.dtype, any_layout=True)
+    if image.size:
         counts = _histogram(contiguous_1d(source))
-        table = allocate(source, (LEVELS,), np.dtype(np.uint8))
+        table = allocate(source, (LEVELS,), image.dtype)
         equalizing_table[1, LEVELS](counts, table)
-        look_up.forall(height, width)(source, table, result)
+        look_up.forall(*shape)(source, table, result)
     return finish(result, like=image, out=out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from stdlib_kernels.linalg.product import matmul
-from stdlib_kernels.linalg.transposition import transpose
+from stdlib_kernels.linalg.product import matmul, transpose
 
 __all__ = ["matmul", "transpose"]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, contiguous_1d, is_on_host, to_like
+from stdlib_kernels.arrays import contiguous_1d, is_on_host, to_like
+from stdlib_kernels.checks import Array
 from stdlib_kernels.repeating import launch, launch_over, refuse_to_repeat
 from stdlib_kernels.vectors import read_vectors, vectors_of
 
@@ -24,23 +25,9 @@ BLOCK = 256
 
 @kd.kernel(wraparound=False)
 def matmul_small(
-    a,
-    b,
-    places_a,
-    places_b,
-    out,
-    m,
-    *,
-    rows,
-    depth,
-    parts,
-    own,
-    number,
-    vector,
-    width,
-    repeats_a,
-    repeats_b,
-):
+    a, b, places_a, places_b, out, m,
+    *, rows, depth, parts, own, number, vector, width, repeats_a, repeats_b,
+):  # fmt: skip
     """Add up `own` neighbours of a product by a thread: ``a[s m, k], b[t k, n], out[p m, n]``.
 
     ``places_a[p]`` and ``places_b[p]`` are factors of product p, where some are in several. Numbers
@@ -103,20 +90,12 @@ def multiply_batches(a: Array, b: Array, out: Array, batches: tuple[Any, Any, An
         extents["rows"] = 0
     own = max(n for n in range(1, most + 1) if columns % n == n % vectors["width"] == 0)
     extents["parts"] = columns // own if extents["rows"] else 0
-    launch_over(
-        matmul_small,
-        (out.size // own,),
-        *(contiguous_1d(x).reshape((x.shape[0] * x.shape[1], x.shape[2])) for x in (a, b)),
-        *taken,
-        out.reshape((-1, columns)),
-        rows,
-        **{name: n if n <= MAX_CONSTANT else 0 for name, n in extents.items()},
-        **vectors,
-        own=own,
-        number=out.dtype.type,
-        repeats_a=places[0] is not None,
-        repeats_b=places[1] is not None,
-    )
+    how = {name: n if n <= MAX_CONSTANT else 0 for name, n in extents.items()}
+    how |= {"own": own, "number": out.dtype.type, **vectors}
+    how |= {"repeats_a": places[0] is not None, "repeats_b": places[1] is not None}
+    flat = (contiguous_1d(x).reshape((x.shape[0] * x.shape[1], x.shape[2])) for x in (a, b))
+    arrays = (*flat, *taken, out.reshape((-1, columns)))
+    launch_over(matmul_small, (out.size // own,), *arrays, rows, **how)
 
 
 def _places(shape: tuple[int, ...], wanted: tuple[int, ...]) -> np.ndarray[Any, Any] | None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array
+from stdlib_kernels.checks import Array
 from stdlib_kernels.repeating import launch
 from stdlib_kernels.vectors import read_vectors, vectors_of
 
@@ -138,9 +138,7 @@ def multiply_blocks(a: Array, b: Array, out: Array) -> None:
     is_whole = not (out.shape[0] % SIDE or out.shape[1] % SIDE or a.shape[1] % DEPTH)
     kernel: Any = matmul_blocks_of_singles if out.dtype == np.float32 else matmul_blocks
     member = kernel.member(
-        number=out.dtype.type,
-        vector=vectors["vector"],
-        whole=is_whole and vectors["width"] > 1,
+        number=out.dtype.type, vector=vectors["vector"], whole=is_whole and vectors["width"] > 1
     )
     most = MAX_GRID_Y * SIDE
     for top in range(0, out.shape[0], most):

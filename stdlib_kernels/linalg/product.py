@@ -1,4 +1,4 @@
-"""The product of two matrices, with tiles of both in shared memory, and of stacks of matrices.
+"""Products of matrices, with tiles of both in shared memory, and of their stacks; transposes.
 
 A block makes one tile of the product. It walks along the inner dimension a tile at a time: each
 thread loads one element of each factor, all wait, and each adds up the tile's products. Large
@@ -13,32 +13,21 @@ size and any of NumPy's numeric dtypes.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import (
-    Array,
-    allocate,
-    check_array,
-    check_out,
-    check_same_kind,
-    contiguous_1d,
-    destination,
-    finish,
-    is_contiguous,
-    is_on_host,
-    on_device,
-)
+from stdlib_kernels.arrays import contiguous, finish, is_on_host, on_device, source_and_result
+from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.linalg.batches import multiply_batches, multiply_vector
 from stdlib_kernels.linalg.blocks import MIN_SIDE, multiply_blocks
+from stdlib_kernels.movement.permuting import permuted
 from stdlib_kernels.repeating import launch
 
-__all__ = ["matmul"]
+__all__ = ["matmul", "transpose"]
 
 #: Rows and columns of a tile, and of a block.
 TILE = 16
@@ -47,43 +36,35 @@ TILE = 16
 MAX_GRID_Y = 65535
 
 
-@cache
-def matmul_tiles(dtype: np.dtype[Any]) -> Any:
-    """Make the kernel for one dtype: ``(a[m, k], b[k, n], out[m, n])``."""
-    number = dtype.type
-
-    @kd.kernel(wraparound=False)
-    def matmul_tiles(a, b, out):
-        tile_a = kd.shared.array((TILE, TILE), number)
-        tile_b = kd.shared.array((TILE, TILE), number)
-        tx = kd.threadIdx.x
-        ty = kd.threadIdx.y
-        inner = a.shape[1]
-        column = kd.blockIdx.x * TILE + tx
-        for top in range(kd.blockIdx.y * TILE, out.shape[0], kd.gridDim.y * TILE):
-            row = top + ty
-            total = number(0)
-            for start in range(0, inner, TILE):
-                # The factors are converted as they are loaded; past the edge they are 0, which adds
-                # nothing: those threads' infinities and NaN never meet an element of the product.
-                tile_a[ty, tx] = number(0)
-                tile_b[ty, tx] = number(0)
-                if row < a.shape[0] and start + tx < inner:
-                    tile_a[ty, tx] = number(a[row, start + tx])
-                if start + ty < inner and column < b.shape[1]:
-                    tile_b[ty, tx] = number(b[start + ty, column])
-                kd.syncthreads()
-                for k in range(TILE):
-                    total += tile_a[ty, k] * tile_b[k, tx]
-                kd.syncthreads()
-            if row < out.shape[0] and column < out.shape[1]:
-                out[row, column] = total
-
-    return matmul_tiles
+@kd.kernel(wraparound=False)
+def matmul_tiles(a, b, out, *, number):
+    """Multiply two matrices: ``a[m, k], b[k, n], out[m, n]``."""
+    tile_a = kd.shared.array((TILE, TILE), number)
+    tile_b = kd.shared.array((TILE, TILE), number)
+    tx, ty, inner = kd.threadIdx.x, kd.threadIdx.y, a.shape[1]
+    column = kd.blockIdx.x * TILE + tx
+    for top in range(kd.blockIdx.y * TILE, out.shape[0], kd.gridDim.y * TILE):
+        row = top + ty
+        total = number(0)
+        for start in range(0, inner, TILE):
+            # The factors are converted as they are loaded; past the edge they are 0, which adds
+            # nothing: those threads' infinities and NaN never meet an element of the product.
+            tile_a[ty, tx] = number(0)
+            tile_b[ty, tx] = number(0)
+            if row < a.shape[0] and start + tx < inner:
+                tile_a[ty, tx] = number(a[row, start + tx])
+            if start + ty < inner and column < b.shape[1]:
+                tile_b[ty, tx] = number(b[start + ty, column])
+            kd.syncthreads()
+            for k in range(TILE):
+                total += tile_a[ty, k] * tile_b[k, tx]
+            kd.syncthreads()
+        if row < out.shape[0] and column < out.shape[1]:
+            out[row, column] = total
 
 
 @repeated_function
-def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
+def matmul(a: Array, b: Array, out: Out = None) -> Any:
     """Multiply matrices, stacks of matrices, and vectors.
 
     {parameters}
@@ -117,14 +98,34 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     dtype = np.result_type(a.dtype, b.dtype)
     whole = (*batches[2], left[-2], right[-1])
     shape = (*batches[2], *left[-2:-1][: a.ndim - 1], *right[-1:][: b.ndim - 1])
-    check_out(out, like=a, shape=shape, dtype=dtype)
-    one, two = on_device(a), on_device(b)
-    is_usable = out is not None and is_contiguous(out)
-    result = destination(one, shape, dtype, out, two) if is_usable else allocate(one, shape, dtype)
+    two = on_device(b)
+    one, result = source_and_result(a, out, shape, dtype, two)
     if math.prod(shape):
         factors = (one[None] if a.ndim == 1 else one), (two[:, None] if b.ndim == 1 else two)
         _multiply(*factors, result.reshape(whole), batches)
-    return out if result is out else finish(result, like=a, out=out)
+    return finish(result, like=a, out=out)
+
+
+@repeated_function
+def transpose(a: Array, *, out: Out = None) -> Any:
+    """Transpose a matrix into new memory.
+
+    {parameters}
+    a : ndarray or device array of shape (m, n)
+        Of any layout; bool, integer, float or complex.
+    out : array of shape (n, m), optional
+        Where the result goes, of `a`'s dtype and kind; it must not overlap `a`.
+    {returns: array of shape (n, m)}
+        Of `a`'s dtype and kind, C-contiguous; `out`, where it is given.
+    {raises of: ArgumentError}
+        Where `a` is no matrix, or `out` does not fit.
+    {see: numpy.transpose : gives a view instead.}
+    {examples}
+    >>> transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
+    [[1, 4], [2, 5], [3, 6]]
+    """
+    check_array("a", a, halves=True, ndim=2)
+    return permuted(a, (1, 0), out)
 
 
 def _stacked(a: Array, b: Array, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
@@ -154,7 +155,7 @@ def _multiply(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> 
             multiply_blocks(a, b, out)
         else:
             grid = (-(-columns // TILE), min(-(-rows // TILE), MAX_GRID_Y))
-            launch(matmul_tiles(out.dtype), grid, (TILE, TILE), a, b, out)
+            launch(matmul_tiles, grid, (TILE, TILE), a, b, out, number=out.dtype.type)
         return
     stacks = (_stack(a), _stack(b), out.reshape((-1, rows, columns)))
     if not is_large:
@@ -169,7 +170,7 @@ def _stack(array: Array) -> Array:
     """Return all matrices along one axis, a view if one is possible."""
     if array.ndim == 3:
         return array
-    return contiguous_1d(array).reshape((math.prod(array.shape[:-2]), *array.shape[-2:]))
+    return contiguous(array).reshape((math.prod(array.shape[:-2]), *array.shape[-2:]))
 
 
 def _of_stack(shape: tuple[int, ...], place: tuple[int, ...]) -> int:

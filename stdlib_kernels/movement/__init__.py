@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from stdlib_kernels.movement.along import flip, repeat, roll, tile
+from stdlib_kernels.movement.along import flip, pad, repeat, roll, tile
 from stdlib_kernels.movement.gathering import put_along_axis, take, take_along_axis
 from stdlib_kernels.movement.joining import concatenate, stack
-from stdlib_kernels.movement.padding import pad
 from stdlib_kernels.movement.permuting import permute
 
 __all__ = [

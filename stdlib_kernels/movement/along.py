@@ -1,4 +1,4 @@
-"""Elements moved along axes, one axis after the other: turned round, repeated."""
+"""Elements moved along axes, one axis after the other: turned round, repeated, surrounded."""
 
 from __future__ import annotations
 
@@ -6,19 +6,38 @@ import math
 import operator
 from typing import Any
 
-import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import safe_repr
-from stdlib_kernels.arrays import Array, allocate, around_axis, check_array, finish, on_device
-from stdlib_kernels.functions import library_function
-from stdlib_kernels.movement.tiles import over
-from stdlib_kernels.overlap import may_overlap
-from stdlib_kernels.parameters import axes_of, axis_of
+import numpy as np
 
-__all__ = ["around", "flip", "fresh", "moved_along", "repeat", "roll", "tile"]
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
+from stdlib_kernels.arrays import allocate, around_axis, contiguous, finish, on_device
+from stdlib_kernels.checks import Array, Ints, check_array
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.overlap import may_overlap
+from stdlib_kernels.parameters import (
+    axes_of,
+    axis_of,
+    choice_of,
+    scalar_of,
+    wrong_type,
+    wrong_value,
+)
+
+__all__ = ["flip", "over", "pad", "repeat", "roll", "tile"]
 
 #: Bytes of an array at most, as NumPy counts them.
 MAX_BYTES = (1 << 63) - 1
+
+
+def over(kernel: Any, shape: tuple[int, ...], *args: Any, **constants: Any) -> None:
+    """Launch a kernel over three axes along which threads follow each other, the last one first.
+
+    Where that has an extent of 1, the middle one is the last, as `is_last` tells the kernel.
+    """
+    is_last = shape[2] == 1
+    extent = (shape[0], 1, shape[1]) if is_last else shape
+    kernel.forall(*extent)(*args, is_last=is_last, **constants)
 
 
 @kd.kernel(wraparound=False)
@@ -36,13 +55,12 @@ def _from_the_end(j: Any, n: Any, shift: Any) -> Any:
     return n - 1 - j
 
 
-def around(j: Any, n: Any, shift: Any) -> Any:
-    """Return where an element comes from that is shifted by so many places."""
+def _around(j: Any, n: Any, shift: Any) -> Any:
     return (j - shift) % n
 
 
 def _rolled(j: Any, n: Any, shift: Any) -> Any:
-    # As `around` where the shift is 0 to n, without a division.
+    # As `_around` where the shift is 0 to n, without a division.
     return j - shift if j >= shift else j - shift + n
 
 
@@ -50,7 +68,7 @@ def _each_often(j: Any, n: Any, count: Any) -> Any:
     return j // count
 
 
-def moved_along(x: Array, axis: int, extent: int, place: Any, shift: int, fill: Any = 0) -> Array:
+def _moved(x: Array, axis: int, extent: int, place: Any, shift: int, fill: Any = 0) -> Array:
     """Return an array with another extent along an axis, whose elements come from places."""
     shape = (*x.shape[:axis], extent, *x.shape[axis + 1 :])
     if math.prod(shape) * x.dtype.itemsize > MAX_BYTES:
@@ -68,7 +86,7 @@ def moved_along(x: Array, axis: int, extent: int, place: Any, shift: int, fill: 
 
 
 @library_function
-def flip(x: Array, axis: int | tuple[int, ...] | None = None) -> Any:
+def flip(x: Array, axis: Ints | None = None) -> Any:
     """Reverse the order of elements along axes, in new memory.
 
     {parameters: array}
@@ -85,12 +103,12 @@ def flip(x: Array, axis: int | tuple[int, ...] | None = None) -> Any:
     found = on_device(x)
     axes = axes_of(axis, x.ndim)
     for each in axes:
-        found = moved_along(found, each, x.shape[each], _from_the_end, 0)
-    return finish(fresh(found, x), like=x, out=None)
+        found = _moved(found, each, x.shape[each], _from_the_end, 0)
+    return finish(_fresh(found, x), like=x)
 
 
 @library_function
-def roll(x: Array, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None) -> Any:
+def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
     """Shift elements along axes; those that leave at one end enter at the other.
 
     {parameters: array}
@@ -109,22 +127,18 @@ def roll(x: Array, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | N
     shifts = _integers("shift", shift)
     if axis is None:
         if len(shifts) != 1:
-            raise ArgumentValueError(
-                f"shift is {safe_repr(shift)}", value=shift, limit="Without an axis it is one int"
-            )
-        flat = around_axis(on_device(x)[None], 0).reshape((-1,))
-        found = moved_along(flat, 0, x.size, _rolled, shifts[0] % max(1, x.size))
-        return finish(found.reshape(tuple(x.shape)), like=x, out=None)
+            raise wrong_value("shift", shift, "Without an axis it is one int")
+        flat = contiguous(on_device(x)).reshape((-1,))
+        found = _moved(flat, 0, x.size, _rolled, shifts[0] % max(1, x.size))
+        return finish(found.reshape(tuple(x.shape)), like=x)
     given = axis if isinstance(axis, tuple) else (axis,)
     axes = [axis_of(each, x.ndim) for each in given]
     if len(shifts) not in (1, len(axes)):
-        raise ArgumentValueError(
-            f"shift is {safe_repr(shift)}", value=shift, limit=f"There are {len(axes)} axes"
-        )
+        raise wrong_value("shift", shift, f"There are {len(axes)} axes")
     found = on_device(x)
     for each, by in zip(axes, shifts * (len(axes) // len(shifts)), strict=True):
-        found = moved_along(found, each, x.shape[each], _rolled, by % max(1, x.shape[each]))
-    return finish(fresh(found, x), like=x, out=None)
+        found = _moved(found, each, x.shape[each], _rolled, by % max(1, x.shape[each]))
+    return finish(_fresh(found, x), like=x)
 
 
 @library_function
@@ -146,15 +160,15 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     (count,) = _counts("repeats", repeats, 1)
     source, at = on_device(x), 0
     if axis is None:
-        source = around_axis(source[None], 0).reshape((-1,))
+        source = contiguous(source).reshape((-1,))
     else:
         at = axis_of(axis, x.ndim)
-    found = moved_along(source, at, source.shape[at] * count, _each_often, count)
-    return finish(found, like=x, out=None)
+    found = _moved(source, at, source.shape[at] * count, _each_often, count)
+    return finish(found, like=x)
 
 
 @library_function
-def tile(x: Array, reps: int | tuple[int, ...]) -> Any:
+def tile(x: Array, reps: Ints) -> Any:
     """Repeat an array along its axes.
 
     {parameters: array}
@@ -174,33 +188,102 @@ def tile(x: Array, reps: int | tuple[int, ...]) -> Any:
     found = on_device(x)[(None,) * (len(counts) - x.ndim)]
     for axis, count in enumerate(counts):
         if count != 1:
-            found = moved_along(found, axis, found.shape[axis] * count, around, 0)
-    return finish(fresh(found, x), like=x, out=None)
+            found = _moved(found, axis, found.shape[axis] * count, _around, 0)
+    return finish(_fresh(found, x), like=x)
 
 
-def fresh(found: Array, x: Array) -> Array:
+def _fresh(found: Array, x: Array) -> Array:
     """Return an array that shares no memory with what the caller gave."""
     if found.size and may_overlap(found, x):
-        return moved_along(found.reshape((1, *found.shape)), 0, 1, around, 0).reshape(found.shape)
+        return _moved(found.reshape((1, *found.shape)), 0, 1, _around, 0).reshape(found.shape)
     return found
 
 
 def _integers(name: str, given: Any) -> tuple[int, ...]:
+    values = given if isinstance(given, tuple | list) else (given,)
     try:
-        return tuple(
-            operator.index(each)
-            for each in (given if isinstance(given, tuple | list) else (given,))
-        )
+        return tuple(operator.index(each) for each in values)
     except Exception as error:  # what a foreign object raises
-        raise ArgumentTypeError(
-            f"{name} is {safe_repr(given)}", value=given, limit="It is an int, or a tuple of them"
-        ) from error
+        raise wrong_type(name, given, "It is an int, or a tuple of them") from error
 
 
 def _counts(name: str, given: Any, wanted: int | None = None) -> tuple[int, ...]:
     counts = _integers(name, given)
     if any(each < 0 for each in counts) or (wanted is not None and len(counts) != wanted):
-        raise ArgumentValueError(
-            f"{name} is {safe_repr(given)}", value=given, limit="It has ints, 0 or more"
-        )
+        raise wrong_value(name, given, "It has ints, 0 or more")
     return counts
+
+
+def _within(j: Any, n: Any, shift: Any) -> Any:
+    return j - shift if j >= shift and j - shift < n else -1
+
+
+def _nearest(j: Any, n: Any, shift: Any) -> Any:
+    return min(max(j - shift, 0), n - 1)
+
+
+def _mirrored(j: Any, n: Any, shift: Any) -> Any:
+    if n == 1:
+        return 0
+    k = (j - shift) % (2 * n - 2)
+    return k if k < n else 2 * n - 2 - k
+
+
+def _mirrored_with_edges(j: Any, n: Any, shift: Any) -> Any:
+    k = (j - shift) % (2 * n)
+    return k if k < n else 2 * n - 1 - k
+
+
+_MODES = {
+    "constant": _within,
+    "edge": _nearest,
+    "reflect": _mirrored,
+    "symmetric": _mirrored_with_edges,
+    "wrap": _around,
+}
+
+
+@library_function
+def pad(x: Array, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+    """Surround an array with elements.
+
+    {parameters: array}
+    pad_width : int, or tuples of ints
+        How many before and behind the elements along each axis: ``((before, behind), …)``, one such
+        pair for all axes, or one number for all.
+    mode : str
+        What they are: ``"constant"``; ``"edge"``, the nearest element; ``"reflect"``, those beyond
+        the nearest one in reverse; ``"symmetric"``, the nearest one too; ``"wrap"``, those from the
+        other end.
+    constant_values : number
+        The constant.
+    {returns: array}
+        Of `x`'s kind and dtype.
+    {raises and see: numpy.pad}
+    {examples}
+    >>> pad(np.array([1, 2, 3]), (2, 1), "reflect").tolist()
+    [3, 2, 1, 2, 3, 2]
+    """
+    check_array("x", x, halves=True)
+    place = _MODES[choice_of("mode", mode, _MODES)]
+    fill = scalar_of("constant_values", constant_values, x.dtype)
+    found = on_device(x)
+    for axis, (before, behind) in enumerate(_widths(pad_width, x.ndim)):
+        n = x.shape[axis]
+        if before + behind:
+            if not n and mode != "constant":
+                raise ArgumentValueError(
+                    f"axis {axis} has no elements", value=mode, limit="Only a constant surrounds it"
+                )
+            found = _moved(found, axis, before + n + behind, place, before, fill)
+    return finish(_fresh(found, x), like=x)
+
+
+def _widths(given: Any, ndim: int) -> list[tuple[int, int]]:
+    try:
+        wide = np.broadcast_to(np.asarray(given), (ndim, 2))
+    except Exception as error:  # what NumPy, or a foreign object, raises
+        raise wrong_value("pad_width", given, f"It is a number, a pair, or {ndim} pairs") from error
+    if wide.dtype.kind not in "iu" or (wide.size and int(wide.min()) < 0):
+        raise wrong_value("pad_width", given, "It has integers, 0 or more")
+    return [(int(a), int(b)) for a, b in wide]

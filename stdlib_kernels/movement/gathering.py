@@ -1,30 +1,96 @@
-"""Elements that are taken from places, and put to places."""
+"""Elements that are taken from places, and put to places.
+
+=============  =========================================================
+mode           an index that is out of range
+=============  =========================================================
+``"raise"``    is refused; the host waits for the device to say so
+``"wrap"``     counts from the other end again, as often as needed
+``"clip"``     is the first or the last one; none counts from the end
+=============  =========================================================
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
-from kerneldsl.errors.values import safe_repr
-from stdlib_kernels.arrays import (
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels.arrays import allocate, around_axis, contiguous, finish, on_device
+from stdlib_kernels.checks import (
     Array,
-    allocate,
-    around_axis,
+    Out,
+    check_alike,
     check_array,
+    check_but_for,
     check_out,
     check_same_kind,
-    contiguous_1d,
-    finish,
-    is_contiguous,
-    on_device,
+    check_writable,
 )
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.movement.places import check_places, check_range, place_function
-from stdlib_kernels.movement.tiles import copy_array, over
-from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.movement.along import over
+from stdlib_kernels.parameters import axis_of, choice_of, names_of
 
-__all__ = ["put_along_axis", "take", "take_along_axis"]
+__all__ = ["put_along_axis", "take", "take_along_axis", "take_places"]
+
+
+@kd.kernel(wraparound=False)
+def find_wrong(places, n, found):
+    """Mark in ``found[1]`` that a place of ``places[m]`` is not one of `n`."""
+    i = kd.grid(1)
+    if i < places.size and (places[i] < -n or places[i] >= n):
+        kd.atomic.max(found, 0, 1)
+
+
+def _raised(k: Any, n: Any) -> Any:
+    k = np.int64(k)
+    return k + n if k < 0 else k
+
+
+def _wrapped(k: Any, n: Any) -> Any:
+    k = np.int64(k)
+    return k if k >= 0 and k < n else k % n  # a division only where there is one to do
+
+
+def _clipped(k: Any, n: Any) -> Any:
+    return min(max(np.int64(k), 0), n - 1)
+
+
+def _given(k: Any, n: Any) -> Any:
+    return k
+
+
+_PLACES = {"raise": _raised, "wrap": _wrapped, "clip": _clipped}
+
+
+def _check_places(places: Array, like: Array) -> None:
+    """Refuse what are no indices, or of another kind than the array."""
+    integers = tuple(name for name in names_of("iu", halves=False) if name != "uint64")
+    check_array("indices", places, dtypes=integers)
+    check_same_kind("indices", places, "x", like)
+
+
+def _check_range(places: Array, n: int, mode: str) -> None:
+    """Refuse indices that are out of range, where that is asked for, and all of no elements.
+
+    Where it is not asked for, the host waits for nothing.
+    """
+    if not places.size:
+        return
+    is_wrong = not n
+    if mode == "raise" and n:
+        flat = contiguous(places).reshape((-1,))
+        found = allocate(flat, (1,), np.dtype(np.int32), zero=True)
+        find_wrong.forall(flat.size)(flat, n, found)
+        is_wrong = bool(found[0])
+    if is_wrong:
+        raise ArgumentValueError(
+            "indices has an index that is out of range",
+            value=places,
+            limit=f"The axis has {n} elements",
+            remedy="Say mode='wrap' or mode='clip', if that is meant",
+        )
 
 
 @kd.kernel(wraparound=False)
@@ -74,12 +140,7 @@ def put_each(values, places, out, *, place, combine, is_last):
 
 @library_function
 def take(
-    x: Array,
-    indices: Array,
-    axis: int | None = None,
-    *,
-    mode: str = "raise",
-    out: Array | None = None,
+    x: Array, indices: Array, axis: int | None = None, *, mode: str = "raise", out: Out = None
 ) -> Any:
     """Take elements, or slices along an axis, from places.
 
@@ -98,31 +159,38 @@ def take(
     [7, 7, 5]
     """
     check_array("x", x, halves=True)
-    check_places("indices", indices, x)
-    place = place_function(mode)
+    _check_places(indices, x)
+    place = _PLACES[choice_of("mode", mode, _PLACES)]
     at = None if axis is None else axis_of(axis, x.ndim)
     before, n, after = (), x.size, ()
     if at is not None:
         before, n, after = tuple(x.shape[:at]), x.shape[at], tuple(x.shape[at + 1 :])
     shape = (*before, *indices.shape, *after)
     check_out(out, like=x, shape=shape, dtype=x.dtype)
-    source, places = on_device(x), contiguous_1d(on_device(indices)).reshape((-1,))
-    found = allocate(source, shape, x.dtype)
-    check_range("indices", places, n, mode)
+    source, places = on_device(x), contiguous(on_device(indices)).reshape((-1,))
+    _check_range(places, n, mode)
+    flat = contiguous(source).reshape((-1,)) if at is None else source
+    found = take_places(flat, places, at or 0, place)
+    return finish(found.reshape(shape), like=x, out=out)
+
+
+def take_places(source: Array, places: Array, axis: int, place: Any = _given) -> Array:
+    """Return what lies at some places along an axis; kernels reach both arrays."""
+    shape = (*source.shape[:axis], places.size, *source.shape[axis + 1 :])
+    found = allocate(source, shape, source.dtype)
     if found.size:
-        taken = around_axis(contiguous_1d(source).reshape((-1,)) if at is None else source, at or 0)
-        given = found.reshape((taken.shape[0], places.size, taken.shape[2]))
+        taken, given = around_axis(source, axis), around_axis(found, axis)
         if given.shape[::2] == (1, 1):
             flat = taken[0, :, 0], places, given[0, :, 0]
             take_elements.forall(places.size)(*flat, place=place)
         else:
             over(take_slices, given.shape, taken, places, given, place=place)
-    return finish(found, like=x, out=out)
+    return found
 
 
 @library_function
 def take_along_axis(
-    x: Array, indices: Array, axis: int = -1, *, mode: str = "raise", out: Array | None = None
+    x: Array, indices: Array, axis: int = -1, *, mode: str = "raise", out: Out = None
 ) -> Any:
     """Take for each place along an axis the element that an index names.
 
@@ -140,12 +208,12 @@ def take_along_axis(
     [[6], [7]]
     """
     at = _checked(x, indices, axis)
-    place = place_function(mode)
+    place = _PLACES[choice_of("mode", mode, _PLACES)]
     shape = tuple(indices.shape)
     check_out(out, like=x, shape=shape, dtype=x.dtype)
     source, places = on_device(x), around_axis(on_device(indices), at)
     found = allocate(source, shape, x.dtype)
-    check_range("indices", contiguous_1d(places), x.shape[at], mode)
+    _check_range(places, x.shape[at], mode)
     if found.size:
         given = around_axis(found, at)
         over(take_each, given.shape, around_axis(source, at), places, given, place=place)
@@ -184,59 +252,28 @@ def put_along_axis(
     [5.0, 0.0, 2.0]
     """
     at = _checked(x, indices, axis)
-    place = place_function(mode)
+    place = _PLACES[choice_of("mode", mode, _PLACES)]
     check_array("values", values, dtypes=(x.dtype.name,))
-    check_same_kind("values", values, "x", x)
-    if tuple(values.shape) != tuple(indices.shape):
-        raise ArgumentValueError(
-            f"values has the shape {tuple(values.shape)}",
-            value=tuple(values.shape),
-            limit=f"There is one for each index, {tuple(indices.shape)}",
-        )
-    if not isinstance(combine, str) or combine not in ("replace", "add", "max", "min"):
-        raise ArgumentValueError(
-            f"combine is {safe_repr(combine)}",
-            value=combine,
-            limit="It is 'replace', 'add', 'max' or 'min'",
-        )
+    check_alike("values", values, "indices", indices)
+    choice_of("combine", combine, ("replace", "add", "max", "min"))
     if combine != "replace" and x.dtype.kind in "bc":
         raise ArgumentTypeError(
             f"x has the dtype {x.dtype}", value=x.dtype, limit="Its elements are replaced alone"
         )
-    read_only = x.is_read_only if isinstance(x, kd.DeviceArray) else not x.flags.writeable
-    if read_only:
-        raise ReadOnlyArrayError("x is a read-only array", value=x, remedy="Pass a copy of it")
+    check_writable("x", x)
     result, places = on_device(x), around_axis(on_device(indices), at)
-    check_range("indices", contiguous_1d(places), x.shape[at], mode)
+    _check_range(places, x.shape[at], mode)
     if places.size:
-        if not is_contiguous(result):
-            copy = allocate(result, tuple(x.shape), x.dtype)
-            copy_array(result, copy)
-            result = copy
-        over(
-            put_each,
-            places.shape,
-            around_axis(on_device(values), at),
-            places,
-            around_axis(result, at),
-            place=place,
-            combine=combine,
-        )
+        result = contiguous(result)
+        arrays = around_axis(on_device(values), at), places, around_axis(result, at)
+        over(put_each, places.shape, *arrays, place=place, combine=combine)
     return finish(result, like=x, out=x)
 
 
 def _checked(x: Array, indices: Array, axis: int) -> int:
     """Return the axis from 0 on along which elements are taken or put one by one."""
     check_array("x", x, halves=True)
-    check_places("indices", indices, x)
+    _check_places(indices, x)
     at = axis_of(axis, x.ndim)
-    shape, wanted = list(indices.shape), list(x.shape)
-    if indices.ndim == x.ndim:
-        wanted[at] = shape[at]
-    if shape != wanted:
-        raise ArgumentValueError(
-            f"indices has the shape {tuple(indices.shape)}",
-            value=tuple(indices.shape),
-            limit=f"But for axis {at} it is that of x, {tuple(x.shape)}",
-        )
+    check_but_for("indices", indices, at, "x", x)
     return at

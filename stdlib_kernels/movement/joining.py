@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import safe_repr
-from stdlib_kernels.arrays import Array, allocate, check_array, check_same_kind, finish, on_device
-from stdlib_kernels.elementwise.calls import common_dtype
+from stdlib_kernels.arrays import allocate, finish, on_device
+from stdlib_kernels.checks import Array, check_alike, check_array, check_but_for, check_same_kind
+from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.movement.tiles import copy_array
-from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.parameters import axis_of, common_dtype, wrong_type
 
 __all__ = ["concatenate", "stack"]
 
@@ -33,16 +31,8 @@ def concatenate(arrays: tuple[Array, ...], axis: int = 0) -> Any:
     """
     first = _checked(arrays)
     at = axis_of(axis, first.ndim)
-    for each in arrays[1:]:
-        rest, wanted = list(each.shape), list(first.shape)
-        if each.ndim == first.ndim:
-            rest[at] = wanted[at]
-        if rest != wanted:
-            raise ArgumentValueError(
-                f"arrays of shapes {tuple(first.shape)} and {tuple(each.shape)} cannot be joined",
-                value=tuple(each.shape),
-                limit=f"But for axis {at} they are the same",
-            )
+    for k, each in enumerate(arrays):
+        check_but_for(f"arrays[{k}]", each, at, "arrays[0]", first)
     parts = [on_device(each) for each in arrays]
     shape = (*first.shape[:at], sum(each.shape[at] for each in parts), *first.shape[at + 1 :])
     found = allocate(parts[0], shape, common_dtype(*parts))
@@ -52,7 +42,7 @@ def concatenate(arrays: tuple[Array, ...], axis: int = 0) -> Any:
         if each.size:
             copy_array(each, found[(slice(None),) * at + (slice(begin, end),)])
         begin = end
-    return finish(found, like=first, out=None)
+    return finish(found, like=first)
 
 
 @library_function
@@ -74,21 +64,15 @@ def stack(arrays: tuple[Array, ...], axis: int = 0) -> Any:
     first = _checked(arrays)
     at = axis_of(axis, first.ndim + 1)
     index = (slice(None),) * at + (None,)
-    if any(tuple(each.shape) != tuple(first.shape) for each in arrays):
-        raise ArgumentValueError(
-            "arrays of several shapes cannot be stacked",
-            value=tuple(tuple(each.shape) for each in arrays),
-            limit=f"The first one has the shape {tuple(first.shape)}",
-        )
+    for k, each in enumerate(arrays):
+        check_alike(f"arrays[{k}]", each, "arrays[0]", first)
     return concatenate(tuple(each[index] for each in arrays), at)
 
 
 def _checked(arrays: Any) -> Array:
     """Refuse what are no arrays of one kind, and return the first."""
     if not isinstance(arrays, tuple | list) or not arrays:
-        raise ArgumentTypeError(
-            f"arrays is {safe_repr(arrays)}", value=arrays, limit="It is a tuple of arrays"
-        )
+        raise wrong_type("arrays", arrays, "It is a tuple of arrays")
     first: Array = arrays[0]
     for k, each in enumerate(arrays):
         check_array(f"arrays[{k}]", each, halves=True)

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
+from stdlib_kernels.random.draws import State
 from stdlib_kernels.random.generator import Generator, default_rng
-from stdlib_kernels.random.state import State
 
 __all__ = ["Generator", "State", "default_rng"]

@@ -11,30 +11,14 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels import reduce, scan
-from stdlib_kernels.arrays import (
-    Array,
-    allocate,
-    around_axis,
-    check_array,
-    check_same_kind,
-    finish,
-    on_device,
-)
+from stdlib_kernels.arrays import allocate, finish, on_device, to_host
+from stdlib_kernels.checks import Array, check_array, check_same_kind
+from stdlib_kernels.movement.gathering import take_places
 from stdlib_kernels.parameters import axis_of, integer_of
-from stdlib_kernels.random.draws import Draw, integer_draw, weighted_draw
-from stdlib_kernels.random.filling import counters_of, fill
-from stdlib_kernels.random.state import State
+from stdlib_kernels.random.draws import Draw, State, counters_of, fill, integer_draw, weighted_draw
 from stdlib_kernels.sort import argsort
 
 __all__ = ["chosen"]
-
-
-@kd.kernel(wraparound=False)
-def elements_at(x, places, out):
-    """Gather along the middle axis: ``x[a, n, b], places[m], out[a, m, b]``."""
-    i, j, k = kd.grid(3)
-    if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        out[i, j, k] = x[i, places[j], k]
 
 
 def chosen(
@@ -75,15 +59,10 @@ def chosen(
     if source is None or not is_array:
         found: Any = places.reshape(shape)
         if like is not None:
-            found = finish(found, like=like, out=None)
-        is_one = shape == () and isinstance(found, kd.DeviceArray)
-        return found.copy_to_host()[()] if is_one else found
-    before, after = a.shape[:axis], a.shape[axis + 1 :]
-    result = allocate(source, (*before, *shape, *after), a.dtype)
-    if result.size:
-        form = (math.prod(before), size, math.prod(after))
-        elements_at.forall(*form)(around_axis(source, axis), places, result.reshape(form))
-    return finish(result, like=a, out=None)
+            found = finish(found, like=like)
+        return to_host(found)[()] if shape == () else found
+    result = take_places(source, places, axis)
+    return finish(result.reshape((*a.shape[:axis], *shape, *a.shape[axis + 1 :])), like=a)
 
 
 def _drawn(
@@ -117,10 +96,7 @@ def _cumulative(p: Array, n: int, like: Any) -> Array:
         )
     weights = on_device(p)
     sums: Array = scan.cumsum(weights, dtype=np.float64)
-    least, total = (
-        float(np.asarray(each.copy_to_host() if isinstance(each, kd.DeviceArray) else each))
-        for each in (reduce.min(weights), sums[-1:].reshape(()))
-    )
+    least, total = (float(to_host(e)) for e in (reduce.min(weights), sums[-1:].reshape(())))
     if not (least >= 0 and 0 < total < math.inf):
         raise ArgumentValueError(
             f"p has {least} as its least element, and {total} as its sum",

@@ -1,19 +1,100 @@
-"""Numbers of a counter, four or two, as functions of ``(key, index, beyond, a, b, c)``.
+"""The state of a generator, and the numbers of a counter, by fours or twos.
+
+Those are functions of ``(key, index, beyond, a, b, c)``.
 
 `index` and `beyond` are the lower and the upper half of the counter; `a`, `b` and `c` are what the
-distribution takes.
+distribution takes. Kernels fill arrays with them: a thread takes one counter, and stores what it
+gives as vectors. Which counter a number comes of, and which part of it, depends on its place in the
+array alone.
 """
 
 from __future__ import annotations
 
+import math
+import secrets
+import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl import random
+from stdlib_kernels.arrays import finish, is_contiguous, on_device
+from stdlib_kernels.checks import Array, Out, check_array, check_out
+from stdlib_kernels.parameters import integer_of, shape_of, wrong_type, wrong_value
 
-__all__ = ["Draw", "draw_of", "integer_draw", "weighted_draw"]
+__all__ = [
+    "Counter",
+    "Draw",
+    "State",
+    "counters_of",
+    "draw_of",
+    "drawn",
+    "fill",
+    "integer_draw",
+    "seeded",
+    "weighted_draw",
+]
+
+
+class State(NamedTuple):
+    """The numbers to come: the key of Philox4x32-10, and the counter of the next draw.
+
+    Attributes
+    ----------
+    key : int
+        64 bits.
+    counter : int
+        128 bits. A draw of n numbers advances it by n / 4, or n / 2 for numbers of more than 32
+        bits, rounded up. Draws above 2**96 may meet the numbers that `Generator.integers` rejects.
+    """
+
+    key: int
+    counter: int
+
+
+class Counter:
+    """The state of a generator that threads may share."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._lock = threading.Lock()
+
+    @property
+    def state(self) -> State:
+        """The state; a tuple like it may be assigned."""
+        return self._state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        try:
+            key, counter = value
+        except (TypeError, ValueError) as error:
+            limit = "It is a key and a counter, as a generator's `state` gives them"
+            raise wrong_type("state", value, limit) from error
+        found = State(_of_bits("key", key, 64), _of_bits("counter", counter, 128))
+        with self._lock:
+            self._state = found
+
+    def take(self, count: int) -> State:
+        """Return the state, and advance the counter."""
+        with self._lock:
+            now = self._state
+            self._state = State(now.key, (now.counter + count) % (1 << 128))
+        return now
+
+
+def seeded(seed: Any) -> State:
+    """Return the first state of a seed, which is the key; of ``None`` one that is not foreseen."""
+    return State(secrets.randbits(64) if seed is None else _of_bits("seed", seed, 64), 0)
+
+
+def _of_bits(name: str, value: Any, bits: int) -> int:
+    found = integer_of(name, value)
+    if not 0 <= found < 1 << bits:
+        raise wrong_value(name, found, f"It is from 0 to 2**{bits} - 1")
+    return found
 
 
 class Draw(NamedTuple):
@@ -157,3 +238,98 @@ def integer_draw(first: int, count: int) -> tuple[Draw, tuple[Any, Any, Any]]:
 def weighted_draw() -> Draw:
     """Return the draw of places by their cumulative weights, an array that it takes as `a`."""
     return Draw(_weighted_2, 2)
+
+
+@kd.kernel(wraparound=False)
+def fill_fours(out, key, counter, above, a, b, c, *, draw, number, vector):
+    """Store numbers ``4 i … 4 i + 3`` of counter i: ``(out[n], …)``."""
+    i = kd.grid(1)
+    index = counter + np.uint64(i)
+    beyond = above + np.uint64(index < counter)
+    first, second, third, fourth = draw(key, index, beyond, a, b, c)
+    outs = kd.view(out, vector)
+    if i < outs.size:
+        outs[i] = vector(number(first), number(second), number(third), number(fourth))
+    else:
+        _store(out, 4 * i, number(first))
+        _store(out, 4 * i + 1, number(second))
+        _store(out, 4 * i + 2, number(third))
+
+
+@kd.kernel(wraparound=False)
+def fill_pairs(out, key, counter, above, a, b, c, *, draw, number, vector):
+    """Store numbers ``2 i`` and ``2 i + 1`` of counter i: ``(out[n], …)``."""
+    i = kd.grid(1)
+    index = counter + np.uint64(i)
+    beyond = above + np.uint64(index < counter)
+    first, second = draw(key, index, beyond, a, b, c)
+    outs = kd.view(out, vector)
+    if i < outs.size:
+        outs[i] = vector(number(first), number(second))
+    else:
+        _store(out, 2 * i, number(first))
+
+
+@kd.kernel(wraparound=False)
+def fill_singly(out, key, counter, above, a, b, c, *, draw, number):
+    """Store as `fill_fours` does, for dtypes that have no vectors of four."""
+    i = kd.grid(1)
+    index = counter + np.uint64(i)
+    beyond = above + np.uint64(index < counter)
+    first, second, third, fourth = draw(key, index, beyond, a, b, c)
+    _store(out, 4 * i, number(first))
+    _store(out, 4 * i + 1, number(second))
+    _store(out, 4 * i + 2, number(third))
+    _store(out, 4 * i + 3, number(fourth))
+
+
+def _store(out: Any, at: Any, value: Any) -> None:
+    if at < out.size:
+        out[at] = value
+
+
+def counters_of(size: int, draw: Draw) -> int:
+    """Return how many counters some numbers take."""
+    return -(-size // draw.per_counter)
+
+
+def fill(out: Array, draw: Draw, state: State, a: Any, b: Any = 0, c: Any = 0) -> None:
+    """Fill an array of one axis from a state on; `a`, `b` and `c` are what the draw takes."""
+    low = (1 << 64) - 1
+    words = (state.key, state.counter & low, state.counter >> 64)
+    constants: dict[str, Any] = {"draw": draw.function, "number": out.dtype.type}
+    vector = getattr(kd, f"{out.dtype.name}x{draw.per_counter}", None)
+    kernel: Any = fill_singly
+    if vector is not None:
+        kernel = fill_fours if draw.per_counter == 4 else fill_pairs
+        constants["vector"] = vector
+    kernel.forall(counters_of(out.size, draw))(
+        out, *(np.uint64(word) for word in words), a, b, c, **constants
+    )
+
+
+def drawn(
+    take: Callable[[int], State],
+    device: Any,
+    draw: Draw,
+    size: Any,
+    dtype: np.dtype[Any],
+    out: Out,
+    *numbers: Any,
+) -> Any:
+    """Fill a new array on a device, or `out`, and return it; of no `size` a NumPy scalar."""
+    if out is not None:
+        check_array("out", out, dtypes=(dtype.name,))
+    shape = tuple(out.shape) if out is not None and size is None else shape_of("size", size)
+    if out is not None:
+        check_out(out, like=out, shape=shape, dtype=dtype)
+    result: Any = out
+    if out is None or not is_contiguous(out) or on_device(out) is not out:
+        on = out.device if isinstance(out, kd.DeviceArray) else device
+        result = kd.empty(shape, dtype, device=on)
+    state = take(counters_of(math.prod(shape), draw))
+    if result.size:
+        fill(result.reshape((-1,)), draw, state, *numbers)
+    if out is not None:
+        return finish(result, like=out, out=out)
+    return result.copy_to_host()[()] if size is None else result

@@ -9,14 +9,20 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import Array, check_array, check_out, computing_dtype, finish
+from stdlib_kernels.arrays import computing_dtype, finish
+from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.documentation import documented
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import axis_of, dtype_of, integer_of, number_of, shape_of
+from stdlib_kernels.parameters import (
+    axis_of,
+    dtype_of,
+    integer_of,
+    number_of,
+    shape_of,
+    wrong_value,
+)
 from stdlib_kernels.random.choosing import chosen
-from stdlib_kernels.random.draws import draw_of, integer_draw
-from stdlib_kernels.random.filling import drawn
-from stdlib_kernels.random.state import Counter, seeded
+from stdlib_kernels.random.draws import Counter, draw_of, drawn, integer_draw, seeded
 
 __all__ = ["Generator", "default_rng"]
 
@@ -64,7 +70,7 @@ class Generator(Counter):
         return f"Generator(key={self.state.key:#x}, counter={self.state.counter})"
 
     @library_function
-    def random(self, size: Size = None, dtype: Any = None, out: Array | None = None) -> Any:
+    def random(self, size: Size = None, dtype: Any = None, out: Out = None) -> Any:
         """Draw uniform numbers in [0, 1).
 
         {parameters: drawn parameters}
@@ -83,7 +89,7 @@ class Generator(Counter):
         size: Size = None,
         *,
         dtype: Any = None,
-        out: Array | None = None,
+        out: Out = None,
     ) -> Any:
         """Draw uniform numbers between two.
 
@@ -113,7 +119,7 @@ class Generator(Counter):
         size: Size = None,
         *,
         dtype: Any = None,
-        out: Array | None = None,
+        out: Out = None,
     ) -> Any:
         """Draw normal numbers.
 
@@ -131,12 +137,7 @@ class Generator(Counter):
 
     @library_function
     def exponential(
-        self,
-        scale: float = 1.0,
-        size: Size = None,
-        *,
-        dtype: Any = None,
-        out: Array | None = None,
+        self, scale: float = 1.0, size: Size = None, *, dtype: Any = None, out: Out = None
     ) -> Any:
         """Draw exponential numbers.
 
@@ -159,7 +160,7 @@ class Generator(Counter):
         dtype: Any = np.int64,
         endpoint: bool = False,
         *,
-        out: Array | None = None,
+        out: Out = None,
     ) -> Any:
         """Draw integers of an interval, each as likely as any other.
 
@@ -282,9 +283,7 @@ class Generator(Counter):
         check_out(x, like=x, shape=tuple(x.shape), dtype=x.dtype)
         finish(self.permutation(x, axis), like=x, out=x)
 
-    def _of_floats(
-        self, name: str, size: Size, dtype: Any, out: Array | None, a: float, b: float
-    ) -> Any:
+    def _of_floats(self, name: str, size: Size, dtype: Any, out: Out, a: float, b: float) -> Any:
         """Draw floats of a distribution with two parameters."""
         found = dtype_of(dtype, np.float64 if out is None else out.dtype, kinds="f")
         number = computing_dtype(found)
@@ -312,7 +311,5 @@ def default_rng(seed: int | Generator | None = None, *, device: Any = None) -> G
 def _scale(value: Any) -> float:
     scale = number_of("scale", value)
     if not scale >= 0:
-        raise ArgumentValueError(
-            f"scale is {scale}", value=scale, limit="It is a number that is not negative"
-        )
+        raise wrong_value("scale", scale, "It is a number that is not negative")
     return scale

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from stdlib_kernels.reduce.extremes import all, any, count_nonzero, max, min
 from stdlib_kernels.reduce.moments import std, var
-from stdlib_kernels.reduce.norms import dot, norm
 from stdlib_kernels.reduce.places import argmax, argmin
-from stdlib_kernels.reduce.summation import mean, prod, reduce, sum
+from stdlib_kernels.reduce.summation import dot, mean, norm, prod, reduce, sum
 
 __all__ = [
     "all",

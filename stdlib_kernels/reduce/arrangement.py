@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, allocate, contiguous
+from stdlib_kernels.arrays import allocate, contiguous
+from stdlib_kernels.checks import Array
 from stdlib_kernels.repeating import launch
 
 __all__ = ["Arrangement", "Kernels", "arrange"]

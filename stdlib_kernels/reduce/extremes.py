@@ -6,10 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from stdlib_kernels.arrays import Array, Out, check_array, computing_dtype
+from stdlib_kernels.arrays import computing_dtype
+from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.reduce.calls import Axis, check_not_empty, fold_call
-from stdlib_kernels.reduce.folding import Rule, add, larger, smaller
+from stdlib_kernels.reduce.folding import (
+    Axis,
+    Rule,
+    add,
+    check_not_empty,
+    fold_call,
+    larger,
+    smaller,
+)
 
 __all__ = ["all", "any", "count_nonzero", "least", "max", "min", "most"]
 

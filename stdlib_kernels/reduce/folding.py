@@ -1,7 +1,8 @@
 """The kernels under most reductions: elements are lifted, and combined two by two.
 
 What the functions of the library differ in is a `Rule`. How an array is laid out, and how many
-passes there are, is for `stdlib_kernels.reduce.arrangement` to say.
+passes there are, is for `stdlib_kernels.reduce.arrangement` to say; a `Call` is an array that is
+reduced over axes, and where its result goes.
 
 References
 ----------
@@ -11,26 +12,39 @@ second launch for what the blocks leave.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array
-from stdlib_kernels.reduce.arrangement import Arrangement, Kernels
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.utilities.flags import read_flag
+from stdlib_kernels.arrays import allocate, destination, finish, is_contiguous, on_device
+from stdlib_kernels.checks import Array, Ints, Out, check_out
+from stdlib_kernels.parameters import axes_of
+from stdlib_kernels.reduce.arrangement import Arrangement, Kernels, arrange
 
 __all__ = [
+    "Axis",
+    "Call",
     "Rule",
     "abs_squared",
     "add",
+    "begin",
+    "check_not_empty",
     "fold",
+    "fold_call",
     "larger",
     "multiply",
     "smaller",
     "unchanged",
 ]
+
+#: Axes as NumPy takes them; ``None`` means all.
+Axis: TypeAlias = Ints | None
 
 
 @kd.kernel(wraparound=False)
@@ -132,15 +146,76 @@ def fold(rule: Rule, arrangement: Arrangement, result: Array) -> None:
 
 
 def _launch(rule: Rule, arrangement: Arrangement, out: Array) -> None:
-    x, y = arrangement.inputs[0], arrangement.inputs[-1]
-    arrangement.of(x, y).launch(
-        Kernels(fold_rows, fold_columns),
-        out,
-        arrangement.chunk,
-        rule.parameter,
-        number=rule.number,
-        lift=rule.lift,
-        op=rule.op,
-        identity=rule.identity,
-        finish=rule.finish,
-    )
+    cut = arrangement.of(arrangement.inputs[0], arrangement.inputs[-1])
+    how = {"number": rule.number, "identity": rule.identity, "op": rule.op}
+    how |= {"lift": rule.lift, "finish": rule.finish}
+    cut.launch(Kernels(fold_rows, fold_columns), out, cut.chunk, rule.parameter, **how)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An array that is reduced, and the memory of the result."""
+
+    #: The array as the caller gave it.
+    x: Array
+    axes: tuple[int, ...]
+    #: Elements that become one.
+    count: int
+    arrangement: Arrangement
+    #: In the form of the arrangement, with one part; of the result's dtype.
+    result: Array
+    #: The same memory in the shape of the call's result.
+    shaped: Array
+    out: Out
+
+    def deliver(self) -> Any:
+        """Return the result as the caller wants it."""
+        return finish(self.shaped, like=self.x, out=self.out)
+
+
+def begin(
+    x: Array, axis: Axis, dtype: np.dtype[Any], out: Out, keepdims: bool, *, in_order: bool = False
+) -> Call:
+    """Check axes, `keepdims` and `out`, arrange the array and allocate a result of a dtype."""
+    axes, keepdims = axes_of(axis, x.ndim), read_flag("keepdims", keepdims)
+    kept = [i for i in range(x.ndim) if i not in axes]
+    left = axes if keepdims else ()
+    shape = tuple(1 if i in axes else x.shape[i] for i in sorted((*kept, *left)))
+    check_out(out, like=x, shape=shape, dtype=dtype)
+    source = on_device(x)
+    arrangement, order = arrange(source, axes, in_order=in_order)
+    a, b = arrangement.kept
+    form = (a, b, 1) if arrangement.by_rows else (a, 1, b)
+    made = destination(source, shape, dtype, out) if out is not None else None
+    if made is not None and made is out and list(order) == kept and is_contiguous(made):
+        shaped, result = made, made.reshape(form)
+    else:
+        made = allocate(source, tuple(x.shape[i] for i in order), dtype)
+        result = made.reshape(form)
+        shaped = made.transpose(tuple(order.index(i) for i in kept)) if kept else made
+        if keepdims and x.ndim:
+            shaped = shaped[tuple(None if i in axes else slice(None) for i in range(x.ndim))]
+    count = math.prod(x.shape[i] for i in axes)
+    return Call(x, axes, count, arrangement, result, shaped, out)
+
+
+def fold_call(
+    rule: Rule, x: Array, axis: Axis, dtype: np.dtype[Any], out: Out, keepdims: bool
+) -> Any:
+    """Reduce an array over axes by a rule, to a dtype."""
+    call = begin(x, axis, dtype, out, keepdims)
+    if call.result.size:
+        fold(rule, call.arrangement, call.result)
+    return call.deliver()
+
+
+def check_not_empty(name: str, x: Array, axis: Axis) -> None:
+    """Refuse to reduce no elements where that has no result, as NumPy does."""
+    axes = axes_of(axis, x.ndim)
+    if not math.prod(x.shape[i] for i in axes):
+        raise ArgumentValueError(
+            f"{name} of an array of shape {tuple(x.shape)} over axes {axes} is of no elements",
+            value=tuple(x.shape),
+            limit=f"No elements have no {name}",
+            remedy="Test x.size before",
+        )

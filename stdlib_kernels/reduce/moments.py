@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, Out, check_array, computing_dtype
+from stdlib_kernels.arrays import computing_dtype
+from stdlib_kernels.checks import Array, Out, check_array
+from stdlib_kernels.copying import itself
 from stdlib_kernels.functions import repeated_function, warn
 from stdlib_kernels.parameters import dtype_of, number_of
 from stdlib_kernels.reduce.arrangement import Kernels
-from stdlib_kernels.reduce.calls import Axis, begin
-from stdlib_kernels.reduce.folding import abs_squared, add
+from stdlib_kernels.reduce.folding import Axis, abs_squared, add, begin
 from stdlib_kernels.repeating import launch
 
 __all__ = ["std", "var"]
@@ -130,10 +131,6 @@ def combine_moments(means, squares, out, chunk, count, divisor, *, zero, size, f
         out[a, b] = finish(_corrected(square, rest, size(count)) / divisor)
 
 
-def _itself(v: Any) -> Any:
-    return v
-
-
 def _root(v: Any) -> Any:
     return math.sqrt(v)
 
@@ -165,8 +162,7 @@ def var(
     >>> var(np.array([[1, 3], [2, 8]]), axis=1).tolist()
     [1.0, 9.0]
     """
-    ddof = ddof if correction is None else correction
-    return _spread(x, axis, dtype, out, ddof, keepdims, _itself)
+    return _spread(x, axis, dtype, out, ddof, keepdims, correction, itself)
 
 
 @repeated_function
@@ -189,19 +185,19 @@ def std(
     >>> float(std(np.array([1.0, 3.0])))
     1.0
     """
-    ddof = ddof if correction is None else correction
-    return _spread(x, axis, dtype, out, ddof, keepdims, _root)
+    return _spread(x, axis, dtype, out, ddof, keepdims, correction, _root)
 
 
 def _spread(
-    x: Array, axis: Axis, dtype: Any, out: Out, ddof: float, keepdims: bool, finish: Any
+    x: Array, axis: Axis, dtype: Any, out: Out, ddof: Any, keepdims: bool, again: Any, finish: Any
 ) -> Any:
+    """Compute a variance, and what `finish` makes of it; `again` is another name of `ddof`."""
     check_array("x", x, halves=True)
     given = dtype_of(dtype, np.float64 if x.dtype.kind in "biu" else x.dtype)
     number = computing_dtype(given)
     real = np.empty(0, number).real.dtype
     call = begin(x, axis, real if given.kind == "c" else given, out, keepdims)
-    divisor = real.type(max(call.count - number_of("ddof", ddof), 0))
+    divisor = real.type(max(call.count - number_of("ddof", ddof if again is None else again), 0))
     if divisor <= 0:
         warn("Degrees of freedom <= 0 for slice")
     if not call.result.size:
@@ -215,7 +211,7 @@ def _spread(
     means, squares = cut.allocate(number), call.result if is_whole else cut.allocate(real)
     outputs = (means, squares, cut.chunk, divisor if is_whole else real.type(1))
     kernels = Kernels(moments_of_rows, moments_of_columns)
-    cut.launch(kernels, *outputs, finish=finish if is_whole else _itself, **how)
+    cut.launch(kernels, *outputs, finish=finish if is_whole else itself, **how)
     if not is_whole:
         if not cut.by_rows:
             means, squares = means.transpose((0, 2, 1)), squares.transpose((0, 2, 1))

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, Out, check_array, computing_dtype
+from stdlib_kernels.arrays import computing_dtype
+from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.reduce.arrangement import Kernels
-from stdlib_kernels.reduce.calls import begin, check_not_empty
+from stdlib_kernels.reduce.folding import begin, check_not_empty
 
 __all__ = ["argmax", "argmin"]
 
@@ -119,15 +120,9 @@ def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool, bett
         is_last = cut.parts == 1
         best = cut.allocate(number)
         places = call.result if is_last else cut.allocate(np.dtype(np.int64))
-        cut.of(cut.inputs[0], known).launch(
-            Kernels(places_in_rows, places_in_columns),
-            best,
-            places,
-            cut.chunk,
-            number=number.type,
-            better=better,
-            is_first=cut is call.arrangement,
-        )
+        how = {"number": number.type, "better": better, "is_first": cut is call.arrangement}
+        kernels = Kernels(places_in_rows, places_in_columns)
+        cut.of(cut.inputs[0], known).launch(kernels, best, places, cut.chunk, **how)
         if is_last:
             return call.deliver()
         cut, known = cut.of(best), places

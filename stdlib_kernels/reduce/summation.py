@@ -1,4 +1,4 @@
-"""Sums, products, means, and what a function of the caller's comes to, in passes without atomics.
+"""Sums, products, means, norms, and what a function of the caller's comes to, without atomics.
 
 The order in which elements meet depends on the array's shape and strides alone, so that a result
 has the same bits in every run and on every target.
@@ -12,13 +12,33 @@ from typing import Any
 
 import numpy as np
 
-from stdlib_kernels.arrays import Array, Out, accumulator_dtype, check_array, computing_dtype
+from stdlib_kernels.arrays import accumulator_dtype, allocate, computing_dtype, finish, on_device
+from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
 from stdlib_kernels.functions import repeated_function, warn
-from stdlib_kernels.parameters import axes_of, dtype_of, function_of, scalar_of
-from stdlib_kernels.reduce.calls import Axis, fold_call
-from stdlib_kernels.reduce.folding import Rule, add, multiply
+from stdlib_kernels.parameters import (
+    axes_of,
+    common_dtype,
+    dtype_of,
+    function_of,
+    number_of,
+    scalar_of,
+)
+from stdlib_kernels.reduce.arrangement import arrange
+from stdlib_kernels.reduce.folding import (
+    Axis,
+    Rule,
+    abs_squared,
+    add,
+    check_not_empty,
+    fold,
+    fold_call,
+    larger,
+    multiply,
+    smaller,
+    unchanged,
+)
 
-__all__ = ["mean", "prod", "reduce", "sum"]
+__all__ = ["dot", "mean", "norm", "prod", "reduce", "sum"]
 
 
 def _quotient(total: Any, count: Any) -> Any:
@@ -137,3 +157,92 @@ def reduce(
     number = computing_dtype(result)
     rule = Rule(function_of("op", op), scalar_of("identity", identity, number), number.type)
     return fold_call(rule, x, axis, result, out, keepdims)
+
+
+def _size(v: Any, w: Any, order: Any) -> Any:
+    return abs(v)
+
+
+#: Of an order: what combines, what becomes of an element, and what of all together.
+_BY_ORDER = {
+    0: (add, lambda v, w, order: v != 0, unchanged),
+    1: (add, _size, unchanged),
+    2: (add, lambda v, w, order: abs_squared(v), lambda total, order: math.sqrt(total)),
+    math.inf: (larger, _size, unchanged),
+    -math.inf: (smaller, _size, unchanged),
+}
+_BY_OTHERS = (add, lambda v, w, order: abs(v) ** order, lambda total, order: total ** (1 / order))
+#: Products of numbers, and of booleans, and what combines them.
+_PRODUCTS = (lambda v, w, parameter: v * w, add)
+_PRODUCTS_OF_BOOLS = (lambda v, w, parameter: v & w, lambda a, b: a | b)
+
+
+@repeated_function
+def norm(
+    x: Array, axis: Axis = None, *, ord: float = 2, out: Out = None, keepdims: bool = False
+) -> Any:
+    """Compute the norm of the elements of an array as a vector, of all or along axes.
+
+    {parameters of a reduction}
+    ord : float
+        The norm's order p, of ``sum(abs(x) ** p) ** (1 / p)``; inf is the largest and -inf the
+        smallest ``abs(x)``, and 0 counts what is not zero.
+    {reduced}
+        float64 for booleans and integers, else of `x`'s dtype, or its real part's; float16 and
+        bfloat16 are computed as float32. Squares are not scaled: they overflow where those of the
+        dtype do.
+    {raises}
+    kerneldsl.errors.ArgumentValueError
+        Where the axes that are reduced have no elements, and `ord` is -inf.
+    {see: numpy.linalg.vector_norm}
+    {examples}
+    >>> float(norm(np.array([3.0, 4.0])))
+    5.0
+    """
+    check_array("x", x, halves=True)
+    given = np.dtype(np.float64) if x.dtype.kind in "biu" else x.dtype
+    number = computing_dtype(given)
+    real = np.empty(0, number).real.dtype
+    ord = number_of("ord", ord)
+    if ord == -math.inf:
+        check_not_empty("norm of order -inf", x, axis)
+    op, lift, root = _BY_ORDER.get(ord, _BY_OTHERS)
+    identity = real.type(np.inf if ord == -math.inf else 0)
+    rule = Rule(op, identity, number.type, lift=lift, finish=root, parameter=ord)
+    result = real if given.kind == "c" else given
+    return fold_call(rule, x, axis, result, out, keepdims)
+
+
+@repeated_function
+def dot(x: Array, y: Array, *, out: Out = None) -> Any:
+    """Compute the scalar product of two vectors.
+
+    {parameters}
+    x : ndarray or device array of shape (n,)
+        Of any layout; bool, integer, float or complex.
+    y : array of shape (n,)
+        Of `x`'s kind.
+    out : array of rank 0, optional
+        Where the result goes, of the result's dtype and of `x`'s kind.
+    {returns: NumPy scalar, or device array of rank 0}
+        Of NumPy's dtype for the two; `out`, where it is given. Nothing is conjugated. Integers
+        wrap around in that dtype, and float16 and bfloat16 add up as float32.
+    {raises and see: numpy.dot, stdlib_kernels.linalg.matmul}
+    {examples}
+    >>> int(dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
+    32
+    """
+    check_array("x", x, halves=True, ndim=1)
+    check_array("y", y, halves=True, ndim=1)
+    check_alike("y", y, "x", x)
+    dtype = common_dtype(x, y)
+    check_out(out, like=x, shape=(), dtype=dtype)
+    left, right = on_device(x), on_device(y)
+    number = computing_dtype(dtype).type
+    lift, op = _PRODUCTS_OF_BOOLS if dtype.kind == "b" else _PRODUCTS
+    rule = Rule(op, number(0), number, lift=lift)
+    cut, _ = arrange(left, (0,))
+    other, _ = arrange(right, (0,))
+    result = allocate(left, (), dtype)
+    fold(rule, cut.of(cut.inputs[0], other.inputs[0]), result.reshape((1, 1, 1)))
+    return finish(result, like=x, out=out)

@@ -11,29 +11,15 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels import elementwise, reduce
-from stdlib_kernels.arrays import (
-    Array,
-    allocate,
-    around_axis,
-    check_array,
-    check_same_kind,
-    computing_dtype,
-    finish,
-    on_device,
-)
+from stdlib_kernels.arrays import allocate, around_axis, computing_dtype, finish, on_device
+from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import axis_of, number_of
 from stdlib_kernels.rows.calls import factor_of
 from stdlib_kernels.rows.normalization import layer_norm, rms_norm
 
-__all__ = [
-    "layer_norm_backward",
-    "log_softmax_backward",
-    "rms_norm_backward",
-    "softmax_backward",
-]
+__all__ = ["layer_norm_backward", "log_softmax_backward", "rms_norm_backward", "softmax_backward"]
 
 #: Threads of a block, which takes a row, or a column of ``[a, n, b]``.
 BLOCK = 256
@@ -176,13 +162,7 @@ def _checked(grad: Array, x: Array, axis: Any) -> int:
     """Check both arrays and the axis, and return that from 0 on."""
     check_array("the second array", x, kinds="f", halves=True)
     check_array("grad", grad, dtypes=(x.dtype.name,))
-    check_same_kind("grad", grad, "the second array", x)
-    if tuple(grad.shape) != tuple(x.shape):
-        raise ArgumentValueError(
-            f"grad has the shape {tuple(grad.shape)}, and the second array {tuple(x.shape)}",
-            value=tuple(grad.shape),
-            limit="Both have one shape",
-        )
+    check_alike("grad", grad, "the second array", x)
     return axis_of(axis, x.ndim)
 
 
@@ -194,15 +174,9 @@ def _launched(
     source = on_device(x)
     result = allocate(source, tuple(x.shape), x.dtype)
     if x.size:
-        n = x.shape[along]
-        form = (math.prod(x.shape[:along]), n, math.prod(x.shape[along + 1 :]))
-        kernel[form[0] * form[2], BLOCK](
-            around_axis(on_device(grad), along),
-            around_axis(source, along),
-            *arrays,
-            result.reshape(form),
-            *after,
-            number=computing_dtype(x.dtype).type,
-            **constants,
-        )
-    return finish(result, like=x, out=None)
+        taken, given = around_axis(on_device(grad), along), around_axis(result, along)
+        outputs = (*arrays, given, *after)
+        constants["number"] = computing_dtype(x.dtype).type
+        grid = given.shape[0] * given.shape[2]
+        kernel[grid, BLOCK](taken, around_axis(source, along), *outputs, **constants)
+    return finish(result, like=x)

@@ -11,26 +11,20 @@ kernel                array                       who works
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import (
-    Array,
-    Out,
     allocate,
-    check_array,
-    check_out,
-    check_same_kind,
+    around_axis,
     computing_dtype,
-    contiguous_1d,
-    destination,
     finish,
-    is_contiguous,
     on_device,
+    source_and_result,
 )
+from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.repeating import launch
 
@@ -91,24 +85,17 @@ def apply(kernels: Kernels, x: Array, axis: int, out: Out, *others: Any, **const
     """
     dtype = result_dtype(x)
     number = computing_dtype(dtype)
-    check_out(out, like=x, shape=tuple(x.shape), dtype=dtype)
-    source = on_device(x)
-    usable = out if out is not None and is_contiguous(out) else None
-    result = destination(source, tuple(x.shape), dtype, usable)
+    source, result = source_and_result(x, out, tuple(x.shape), dtype)
     if x.size:
-        n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
-        before = x.size // (n * after)
+        arrays = around_axis(source, axis), around_axis(result, axis)
+        before, _, after = arrays[0].shape
         constants["number"] = number.type
         if after == 1:
-            rows = source[None] if x.ndim == 1 else contiguous_1d(source).reshape((before, n))
-            _by_rows(kernels, rows, result.reshape((before, n)), *others, **constants)
+            _by_rows(kernels, *(each[:, :, 0] for each in arrays), *others, **constants)
         else:
-            form = (before, n, after)
-            strips = -(-after // COLUMN_BLOCK)
-            block = min(COLUMN_BLOCK, tile_of(after))
-            arrays = contiguous_1d(source).reshape(form), result.reshape(form)
+            strips, block = -(-after // COLUMN_BLOCK), min(COLUMN_BLOCK, tile_of(after))
             launch(kernels.columns, before * strips, block, *arrays, *others, **constants)
-    return out if result is out else finish(result, like=x, out=out)
+    return finish(result, like=x, out=out)
 
 
 def tile_of(n: int) -> int:

@@ -14,7 +14,7 @@ import math
 from typing import Any
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, Out
+from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.rows.calls import Kernels, apply, checked_axis
 

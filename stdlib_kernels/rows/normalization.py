@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, Out, computing_dtype
+from stdlib_kernels.arrays import computing_dtype
+from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import number_of
 from stdlib_kernels.rows.calls import Kernels, apply, checked_axis, factor_of, result_dtype, tile_of

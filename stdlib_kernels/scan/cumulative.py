@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from stdlib_kernels.arrays import Array, Out, accumulator_dtype, check_array, computing_dtype
+from stdlib_kernels.arrays import accumulator_dtype, computing_dtype
+from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import dtype_of, function_of, scalar_of
 from stdlib_kernels.reduce.extremes import least, most

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stdlib_kernels.sort.ordering import argsort, sort, sort_pairs
+from stdlib_kernels.sort.ordering import argsort, sort, sort_pairs, top_k
 from stdlib_kernels.sort.searching import merge, searchsorted
-from stdlib_kernels.sort.top import top_k
 
 __all__ = ["argsort", "merge", "searchsorted", "sort", "sort_pairs", "top_k"]

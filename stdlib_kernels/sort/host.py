@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, allocate
+from stdlib_kernels.arrays import allocate
+from stdlib_kernels.checks import Array
 from stdlib_kernels.sort.words import Order
 
 __all__ = ["sort_on_host"]
@@ -181,18 +182,7 @@ def sort_on_host(
     else:
         bounds = np.arange(0, rows * n + 1, n)
     digits = -(-bits // 8)
-    sort_segments[bounds.size - 1, 1](
-        flat,
-        pairs[0],
-        pairs[1],
-        given,
-        beside[0],
-        beside[1],
-        bounds,
-        digits,
-        order.flip,
-        is_cut=is_cut,
-        **how,
-    )
+    given_all: Any = (flat, *pairs, given, *beside, bounds, digits, order.flip)
+    sort_segments[bounds.size - 1, 1](*given_all, is_cut=is_cut, **how)
     at = digits % 2
     return pairs[at].reshape(rows, n), None if gives == "keys" else beside[at].reshape(rows, n)

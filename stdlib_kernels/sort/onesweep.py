@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, allocate
+from stdlib_kernels.arrays import allocate
+from stdlib_kernels.checks import Array
 from stdlib_kernels.sort.words import Order
 
 __all__ = ["sort_long_rows"]

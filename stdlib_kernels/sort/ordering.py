@@ -1,4 +1,7 @@
-"""Arrays in order, and what puts them in order."""
+"""Arrays in order, what puts them in order, and the largest elements.
+
+These are found by sorting tiles, of which each gives its first ones to the next round.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentValueError
+import kerneldsl as kd
 from kerneldsl.utilities.flags import read_flag
-from stdlib_kernels.arrays import Array, check_array, check_out, check_same_kind, finish, on_device
+from stdlib_kernels.arrays import allocate, contiguous, finish, on_device
+from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import axis_of
-from stdlib_kernels.sort.rows import as_rows, sort_places, sort_rows
+from stdlib_kernels.parameters import axis_of, count_of
+from stdlib_kernels.sort.rows import (
+    ITEMS,
+    MAX_WIDTH,
+    as_rows,
+    sort_places,
+    sort_rows,
+    sort_short_rows,
+)
+from stdlib_kernels.sort.words import Order, as_words, order_of
 
-__all__ = ["argsort", "sort", "sort_pairs"]
+__all__ = ["argsort", "sort", "sort_pairs", "top_k"]
+
+#: How many are found tile by tile at most; for more of them rows are sorted.
+MAX_FIRST = MAX_WIDTH // 8
 
 
 @library_function
-def sort(
-    x: Array, axis: int | None = -1, *, descending: bool = False, out: Array | None = None
-) -> Any:
+def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
     """Sort an array along an axis.
 
     {parameters: real array}
@@ -45,9 +58,7 @@ def sort(
 
 
 @library_function
-def argsort(
-    x: Array, axis: int | None = -1, *, descending: bool = False, out: Array | None = None
-) -> Any:
+def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
     """Find the places of the elements that put an array in order along an axis.
 
     {parameters: real array}
@@ -94,18 +105,12 @@ def sort_pairs(
     """
     place, _ = _checked(keys, axis, "keys")
     check_array("values", values, halves=True)
-    check_same_kind("values", values, "keys", keys)
-    if tuple(values.shape) != tuple(keys.shape):
-        raise ArgumentValueError(
-            f"values has the shape {tuple(values.shape)}",
-            value=tuple(values.shape),
-            limit=f"There is one for each of the keys, of the shape {tuple(keys.shape)}",
-        )
+    check_alike("values", values, "keys", keys)
     rows, restored = as_rows(on_device(keys), place)
     beside, _ = as_rows(on_device(values), place)
     asked = read_flag("descending", descending)
     found = sort_rows(rows, beside, descending=asked, gives="values")
-    return tuple(finish(restored(e), like=keys, out=None) for e in found if e is not None)
+    return tuple(finish(restored(e), like=keys) for e in found if e is not None)
 
 
 def _checked(x: Array, axis: int | None, name: str = "x") -> tuple[int | None, tuple[int, ...]]:
@@ -114,3 +119,76 @@ def _checked(x: Array, axis: int | None, name: str = "x") -> tuple[int | None, t
     if axis is None:
         return None, (x.size,)
     return axis_of(axis, x.ndim), tuple(x.shape)
+
+
+@kd.kernel
+def sort_part(keys, out, values, out_values, flip, parts, *, width, rank, last, is_first):
+    """Give the first elements of parts: ``keys[rows, n], out[rows * parts, k]``, values alike.
+
+    In the first round values are places.
+    """
+    row, at = kd.blockIdx.x // parts, kd.blockIdx.x % parts * width
+    words = kd.tile.load(keys[row], at, width, other=last)
+    places = words.map(rank, flip).argsort()
+    kd.tile.store(out[kd.blockIdx.x], 0, words.take(places))
+    if is_first:
+        kd.tile.store(out_values[kd.blockIdx.x], 0, places + at)
+    else:
+        moved = kd.tile.load(values[row], at, width).take(places)
+        kd.tile.store(out_values[kd.blockIdx.x], 0, moved)
+
+
+@library_function
+def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
+    """Find the largest elements along an axis, and their places.
+
+    {parameters: real array}
+    k : int
+        How many.
+    {along}
+    largest : bool
+        Whether they are the largest, or the smallest.
+    {returns: values : array}
+        The largest first, or the smallest; of `x`'s kind and dtype, and its shape but for `k`
+        along the axis. NaN are larger than all others.
+    places : int64 array
+        Where along the axis they are. Of equal elements the first is taken.
+    {raises and see: numpy.argpartition}
+    {examples}
+    >>> values, places = top_k(np.array([3, 1, 4, 1, 5]), 2)
+    >>> values.tolist(), places.tolist()
+    ([5, 4], [4, 2])
+    """
+    check_array("x", x, kinds="biuf", halves=True)
+    place = axis_of(axis, x.ndim)
+    count = count_of("k", k, 0, x.shape[place])
+    rows, restored = as_rows(on_device(x), place)
+    order = order_of(x.dtype, descending=read_flag("largest", largest))
+    if not count or not rows.shape[0]:
+        shape = (rows.shape[0], count)
+        found: Any = (allocate(rows, shape, d) for d in (x.dtype, np.dtype(np.int64)))
+    elif rows.shape[1] > MAX_WIDTH and count > MAX_FIRST:
+        whole = sort_rows(rows, descending=largest, gives="places")
+        found = (contiguous(each[:, :count]) for each in whole if each is not None)
+    else:
+        found = _first_of_rows(as_words(rows), count, order)
+    values, places = (restored(each) for each in found)
+    return tuple(finish(each, like=x) for each in (values.view(x.dtype), places))
+
+
+def _first_of_rows(keys: Array, count: int, order: Order) -> Any:
+    """Return the first words of each row, and their places."""
+    values: Array | None = None
+    while keys.shape[1] > MAX_WIDTH:
+        rows, n = keys.shape
+        parts = -(-n // MAX_WIDTH)
+        shape = (rows * parts, count)
+        out, out_values = (allocate(keys, shape, d) for d in (keys.dtype, np.dtype(np.int64)))
+        given = out_values if values is None else values
+        how = {"width": MAX_WIDTH, "rank": order.rank, "last": order.last}
+        sort_part[rows * parts, MAX_WIDTH // ITEMS](
+            keys, out, given, out_values, order.flip, parts, is_first=values is None, **how
+        )
+        keys, values = (each.reshape((rows, parts * count)) for each in (out, out_values))
+    gives = "places" if values is None else "values"
+    return sort_short_rows(keys, values, order, gives, count)

@@ -1,6 +1,6 @@
 """Sorts of rows, whatever sorts them: a tile, a radix sort of a GPU's, or one of a host's.
 
-What other families sort by, too.
+Several short rows are in a tile. Other families sort by these, too.
 """
 
 from __future__ import annotations
@@ -10,13 +10,53 @@ from collections.abc import Callable
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, allocate, contiguous_1d, is_on_host
+from stdlib_kernels.arrays import allocate, contiguous, is_on_host
+from stdlib_kernels.checks import Array
 from stdlib_kernels.sort.host import sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
-from stdlib_kernels.sort.tiles import MAX_WIDTH, sort_short_rows
-from stdlib_kernels.sort.words import as_words, order_of
+from stdlib_kernels.sort.words import Order, as_words, order_of
 
-__all__ = ["as_rows", "sort_places", "sort_rows"]
+__all__ = ["ITEMS", "MAX_WIDTH", "as_rows", "sort_places", "sort_rows", "sort_short_rows"]
+
+
+#: Elements of a tile, as many as a row has at most; and of those each thread has 16.
+MAX_WIDTH, ITEMS = 1024, 16
+
+
+@kd.kernel
+def sort_tile(keys, out, values, out_values, flip, *, count, width, rank, last, gives):
+    """Sort rows, or the first elements of them: ``keys[rows, n], out[rows, ≤ n]``.
+
+    What is moved beside the keys is said by `gives`: ``"keys"`` nothing, ``"values"``, or
+    ``"places"``.
+    """
+    at = (kd.blockIdx.x * count, 0)
+    words = kd.tile.load(keys, at, (count, width), other=last)
+    places = words.map(rank, flip).argsort()
+    kd.tile.store(out, at, words.take(places))
+    if gives == "places":
+        kd.tile.store(out_values, at, places)
+    if gives == "values":
+        kd.tile.store(out_values, at, kd.tile.load(values, at, (count, width)).take(places))
+
+
+def sort_short_rows(
+    keys: Array, values: Array | None, order: Order, gives: str, first: int | None = None
+) -> tuple[Array, Array | None]:
+    """Sort the words of each row, as `sort_rows` does, and give the first ones."""
+    rows, n = keys.shape
+    shape = (rows, n if first is None else first)
+    out = allocate(keys, shape, keys.dtype)
+    beside = out
+    if gives != "keys":
+        beside = allocate(keys, shape, np.dtype(np.int64) if values is None else values.dtype)
+    width = max(32, 1 << (n - 1).bit_length())
+    count = MAX_WIDTH // width
+    given = keys if values is None else values
+    how = {"count": count, "width": width, "rank": order.rank, "last": order.last, "gives": gives}
+    grid = -(-rows // count)
+    sort_tile[grid, MAX_WIDTH // ITEMS](keys, out, given, beside, order.flip, **how)
+    return out, None if gives == "keys" else beside
 
 
 @kd.kernel(wraparound=False)
@@ -33,7 +73,7 @@ def as_rows(array: Array, axis: int | None) -> tuple[Array, Callable[[Array], Ar
     `axis` is from 0 on; without one all elements are one row, and stay it.
     """
     if axis is None:
-        return contiguous_1d(array[None]).reshape((1, array.size)), lambda rows: rows.reshape((-1,))
+        return contiguous(array).reshape((1, array.size)), lambda rows: rows.reshape((-1,))
     order = (*(k for k in range(array.ndim) if k != axis), axis)
     back = tuple(int(k) for k in np.argsort(order))
     moved = array.transpose(order)
@@ -41,10 +81,9 @@ def as_rows(array: Array, axis: int | None) -> tuple[Array, Callable[[Array], Ar
 
     def restored(rows: Array) -> Array:
         shape = (*moved.shape[:-1], rows.shape[-1])
-        found = rows.reshape(shape).transpose(back)
-        return contiguous_1d(found).reshape(found.shape)
+        return contiguous(rows.reshape(shape).transpose(back))
 
-    return contiguous_1d(moved[None]).reshape((count, moved.shape[-1])), restored
+    return contiguous(moved).reshape((count, moved.shape[-1])), restored
 
 
 def sort_rows(

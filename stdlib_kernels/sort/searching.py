@@ -13,21 +13,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.values import safe_repr
-from stdlib_kernels.arrays import (
-    Array,
-    allocate,
-    check_array,
-    check_out,
-    check_same_kind,
-    computing_dtype,
-    contiguous_1d,
-    finish,
-    on_device,
-)
-from stdlib_kernels.elementwise.calls import common_dtype
+from stdlib_kernels.arrays import allocate, computing_dtype, contiguous, finish, on_device
+from stdlib_kernels.checks import Array, Out, check_array, check_out, check_same_kind
 from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import choice_of, common_dtype
 
 __all__ = ["merge", "searchsorted"]
 
@@ -70,7 +59,7 @@ def merge_two(x, y, out, *, number):
 
 
 @library_function
-def searchsorted(x: Array, v: Array, side: str = "left", *, out: Array | None = None) -> Any:
+def searchsorted(x: Array, v: Array, side: str = "left", *, out: Out = None) -> Any:
     """Find where values belong in a sorted array.
 
     {parameters}
@@ -93,24 +82,22 @@ def searchsorted(x: Array, v: Array, side: str = "left", *, out: Array | None = 
     >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8]), "right").tolist()
     [3, 4]
     """
-    number = _common_number(("x", x), ("v", v))
     check_array("x", x, kinds="biuf", halves=True, ndim=1)
-    if not isinstance(side, str) or side not in ("left", "right"):
-        raise ArgumentValueError(
-            f"side is {safe_repr(side)}", value=side, limit="It is 'left' or 'right'"
-        )
+    check_array("v", v, kinds="biuf", halves=True)
+    check_same_kind("v", v, "x", x)
+    number = computing_dtype(common_dtype(x, v)).type
+    choice_of("side", side, ("left", "right"))
     check_out(out, like=v, shape=tuple(v.shape), dtype=np.dtype(np.int64))
-    values = contiguous_1d(on_device(v)).reshape((-1,))
+    values = contiguous(on_device(v)).reshape((-1,))
     found = allocate(values, values.shape, np.dtype(np.int64))
     if values.size:
-        find_ranks.forall(values.size)(
-            on_device(x), values, found, number=number.type, is_behind_equal=side == "right"
-        )
+        how = {"number": number, "is_behind_equal": side == "right"}
+        find_ranks.forall(values.size)(on_device(x), values, found, **how)
     return finish(found.reshape(tuple(v.shape)), like=v, out=out)
 
 
 @library_function
-def merge(x: Array, y: Array, *, out: Array | None = None) -> Any:
+def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     """Merge two sorted arrays.
 
     {parameters}
@@ -128,22 +115,14 @@ def merge(x: Array, y: Array, *, out: Array | None = None) -> Any:
     >>> merge(np.array([1, 4]), np.array([0, 4, 5])).tolist()
     [0, 1, 4, 4, 5]
     """
-    number = _common_number(("x", x), ("y", y))
     for name, each in (("x", x), ("y", y)):
         check_array(name, each, kinds="biuf", halves=True, ndim=1)
+    check_same_kind("y", y, "x", x)
     dtype, shape = common_dtype(x, y), (x.size + y.size,)
     check_out(out, like=x, shape=shape, dtype=dtype)
     source, other = on_device(x), on_device(y)
     found = allocate(source, shape, dtype)
     if found.size:
-        merge_two.forall(found.size)(source, other, found, number=number.type)
+        number = computing_dtype(dtype).type
+        merge_two.forall(found.size)(source, other, found, number=number)
     return finish(found, like=x, out=out)
-
-
-def _common_number(*named: tuple[str, Any]) -> np.dtype[Any]:
-    """Return the dtype in which elements of two arrays are compared."""
-    (first, one), (second, other) = named
-    for name, each in named:
-        check_array(name, each, kinds="biuf", halves=True)
-    check_same_kind(second, other, first, one)
-    return computing_dtype(common_dtype(one, other))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array
+from stdlib_kernels.checks import Array
 
 __all__ = ["Order", "as_words", "order_of"]
 

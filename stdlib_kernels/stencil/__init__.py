@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from stdlib_kernels.stencil.boxes import convolve, correlate
+from stdlib_kernels.stencil.boxes import convolve, correlate, median_filter
 from stdlib_kernels.stencil.filters import (
     convolve1d,
     correlate1d,
@@ -21,7 +21,6 @@ from stdlib_kernels.stencil.filters import (
     sobel,
     uniform_filter,
 )
-from stdlib_kernels.stencil.median import median_filter
 
 __all__ = [
     "convolve",

@@ -1,19 +1,24 @@
-"""Beyond the border: which element stands for one that an array has not."""
+"""Borders, values for each axis, and weights, which filters have in common."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.values import safe_repr
-from stdlib_kernels.arrays import Array, allocate
-from stdlib_kernels.parameters import number_of
+from stdlib_kernels.arrays import allocate
+from stdlib_kernels.checks import Array
+from stdlib_kernels.parameters import choice_of, number_of
 
-__all__ = ["Border", "border_of", "offset_of", "padded", "place"]
+__all__ = ["Border", "border_of", "offset_of", "padded", "per_axis", "place", "weights_on"]
 
+#: Largest extent of a box along an axis.
+MAX_SIZE = (1 << 31) - 1
+#: Bytes of weights up to which a device keeps them.
+MAX_KEPT_BYTES = 1 << 16
 
 #: Numbers of the modes in `place`.
 _MODES = {
@@ -61,11 +66,7 @@ class Border(NamedTuple):
 
 def border_of(mode: Any, cval: Any) -> Border:
     """Return the border of a mode of ``scipy.ndimage``."""
-    if not isinstance(mode, str) or mode not in _MODES:
-        raise ArgumentValueError(
-            f"mode is {safe_repr(mode)}", value=mode, limit=f"It is one of {', '.join(_MODES)}"
-        )
-    return Border(_MODES[mode], number_of("cval", cval))
+    return Border(_MODES[choice_of("mode", mode, _MODES)], number_of("cval", cval))
 
 
 def offset_of(count: int, origin: int) -> int:
@@ -102,3 +103,33 @@ def padded(
     fill = dtype.type(border.fill)
     pad_box.forall(*extents)(x, result, offsets, border.mode, fill, number=dtype.type)
     return result
+
+
+def per_axis(name: str, value: Any, ndim: int) -> tuple[Any, ...]:
+    """Return one value for each axis, of one for all or a sequence."""
+    found = tuple(value) if isinstance(value, tuple | list) else (value,) * ndim
+    if len(found) != ndim:
+        limit = f"There is one for all axes, or for each of the {ndim}"
+        raise ArgumentValueError(f"{name} has {len(found)} values", value=value, limit=limit)
+    return found
+
+
+def weights_on(x: Array, weights: np.ndarray[Any, Any]) -> Array:
+    """Return weights beside an array: what a device was given lately is still there.
+
+    A copy to a GPU would have the host wait for what the GPU has to do before.
+    """
+    if isinstance(x, np.ndarray):
+        return np.ascontiguousarray(weights)
+    if weights.nbytes > MAX_KEPT_BYTES:
+        return kd.to_device(weights, device=x.device)
+    found = _uploaded(x.device, weights.dtype, weights.tobytes())
+    if found.is_closed:
+        _uploaded.cache_clear()
+        found = _uploaded(x.device, weights.dtype, weights.tobytes())
+    return found
+
+
+@lru_cache(64)
+def _uploaded(device: kd.Device, dtype: np.dtype[Any], numbers: bytes) -> kd.DeviceArray:
+    return kd.to_device(np.frombuffer(numbers, dtype), device=device)

@@ -1,4 +1,4 @@
-"""Weights of a box of up to three axes, each applied at once: direct convolution.
+"""Boxes of up to three axes: weights that are applied at once, direct convolution, and medians.
 
 The array is first copied with its border, so that the kernel knows no edges; a thread computes some
 elements of a column, and reads what they have in common once.
@@ -6,29 +6,39 @@ elements of a column, and reads what they have in common once.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import Array, check_array, is_on_host
+from stdlib_kernels.arrays import finish, is_on_host, source_and_result, to_host
+from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import integer_of
-from stdlib_kernels.stencil.borders import Border, border_of, offset_of, padded, place
-from stdlib_kernels.stencil.calls import checked, delivered, weights_on
-from stdlib_kernels.stencil.lines import computing, read_weights, stored
+from stdlib_kernels.parameters import count_of, integer_of
+from stdlib_kernels.stencil.borders import (
+    MAX_SIZE,
+    Border,
+    border_of,
+    offset_of,
+    padded,
+    per_axis,
+    place,
+    weights_on,
+)
+from stdlib_kernels.stencil.lines import MAX_SHARED_BYTES, computing, read_weights, shift, stored
 from stdlib_kernels.vectors import vector_of
 
-__all__ = ["convolve", "correlate"]
+__all__ = ["convolve", "correlate", "median_filter"]
 
 #: Elements of a column that a thread computes, on a GPU; on the host one, and lanes do the rest.
 ITEMS = 4
 #: Columns of a part of a plane that a block computes, one for each lane; its warps, which follow
 #: each other along the rows.
 COLUMNS, WARPS = 32, 8
-#: Bytes of shared memory, and blocks along y, that every device has.
-MAX_SHARED_BYTES, MAX_GRID_Y = 48 << 10, 65535
+#: Blocks along y that every device has.
+MAX_GRID_Y = 65535
 
 
 @kd.kernel(wraparound=False)
@@ -47,23 +57,9 @@ def weigh_box(x, weights, out, *, box, number, store, skips):
 
 @kd.kernel(wraparound=False)
 def weigh_tiles(
-    x,
-    weights,
-    out,
-    fill,
-    before,
-    *,
-    box,
-    lines,
-    strips,
-    items,
-    mode,
-    number,
-    vector,
-    width,
-    store,
-    skips,
-):
+    x, weights, out, fill, before,
+    *, box, lines, strips, items, mode, number, vector, width, store, skips,
+):  # fmt: skip
     """Add up products in a part of a plane, which a block holds with its halo in shared memory.
 
     Weights along the middle axis stand side by side, padded to multiples of `width`, at which they
@@ -116,9 +112,7 @@ def weigh_tiles(
                 for each in range(width):
                     q = group + each
                     if q < box[1]:
-                        for r in range(items - 1):
-                            near[r] = near[r + 1]
-                        near[items - 1] = tile[row + q + items - 1, lane + s]
+                        shift(near, items, tile[row + q + items - 1, lane + s])
                         for r in range(items):
                             v = number(0) if skips and w[each] == 0 else near[r]
                             sums[r] += w[each] * v
@@ -133,24 +127,20 @@ def correlate(
     weights: Any,
     mode: str = "reflect",
     cval: float = 0.0,
-    origin: int | tuple[int, ...] = 0,
+    origin: Ints = 0,
     *,
-    out: Array | None = None,
+    out: Out = None,
 ) -> Any:
     """Add up the neighbours of each element, each multiplied by a weight.
 
-    {parameters: filtered}
-    {weights}
-    {border}
-    {origins: weights}
-    {filtered result}
+    {parameters of weights}
     {see: scipy.ndimage.correlate}
     {examples}
     >>> correlate(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 10.0])).tolist()
     [21.0, 42.0, 44.0]
     """
     box = _weights(weights, x)
-    return _apply(x, box, mode, cval, _origins(origin, box), out)
+    return _apply(x, box, mode, cval, _origins(origin, x), out)
 
 
 @library_function
@@ -159,30 +149,25 @@ def convolve(
     weights: Any,
     mode: str = "reflect",
     cval: float = 0.0,
-    origin: int | tuple[int, ...] = 0,
+    origin: Ints = 0,
     *,
-    out: Array | None = None,
+    out: Out = None,
 ) -> Any:
     """Correlate with the weights in reversed order along each axis, as `correlate` does.
 
-    {parameters: filtered}
-    {weights}
-    {border}
-    {origins: weights}
-    {filtered result}
+    {parameters of weights}
     {see: scipy.ndimage.convolve}
     """
     box = _weights(weights, x)
-    moved = tuple(
-        -by - (n % 2 == 0) for by, n in zip(_origins(origin, box), box.shape, strict=True)
-    )
+    pairs = zip(_origins(origin, x), box.shape, strict=True)
+    moved = tuple(-by - (n % 2 == 0) for by, n in pairs)
     return _apply(x, np.flip(box), mode, cval, moved, out)
 
 
 def _weights(weights: Any, x: Array) -> np.ndarray[Any, Any]:
     """Check the weights, and bring them to the host."""
     check_array("x", x, kinds="iuf", halves=True)
-    found = weights.copy_to_host() if isinstance(weights, kd.DeviceArray) else np.asarray(weights)
+    found = to_host(weights)
     check_array("weights", found, kinds="biuf")
     if found.ndim != x.ndim or not 1 <= found.ndim <= 3 or not found.size:
         raise ArgumentValueError(
@@ -193,21 +178,14 @@ def _weights(weights: Any, x: Array) -> np.ndarray[Any, Any]:
     return found.astype(np.float64)
 
 
-def _origins(origin: Any, box: np.ndarray[Any, Any]) -> tuple[int, ...]:
-    given = origin if isinstance(origin, tuple | list) else (origin,) * box.ndim
-    if len(given) != box.ndim:
-        raise ArgumentValueError(
-            f"origin has {len(given)} numbers", value=origin, limit="There is one for each axis"
-        )
-    return tuple(integer_of("origin", each) for each in given)
+def _origins(origin: Any, x: Array) -> tuple[int, ...]:
+    return tuple(integer_of("origin", each) for each in per_axis("origin", origin, x.ndim))
 
 
-def _apply(
-    x: Array, box: np.ndarray[Any, Any], mode: Any, cval: Any, origin: Any, out: Array | None
-) -> Any:
+def _apply(x: Array, box: np.ndarray[Any, Any], mode: Any, cval: Any, origin: Any, out: Out) -> Any:
     border = border_of(mode, cval)
     first = [offset_of(n, by) for n, by in zip(box.shape, origin, strict=True)]
-    source, result = checked(x, out)
+    source, result = source_and_result(x, out, tuple(x.shape), x.dtype)
     if x.size:
         missing = 3 - x.ndim
         before, shape = [0] * missing + first, (1,) * missing + tuple(x.shape)
@@ -215,7 +193,7 @@ def _apply(
         box = box.reshape((1,) * missing + box.shape).transpose(0, 2, 1)
         planes = source[(None,) * missing], result.reshape(shape)
         (_weigh_padded if is_on_host(source) else _weigh_tiles)(*planes, box, border, before)
-    return delivered(result, x, out)
+    return finish(result, like=x, out=out)
 
 
 def _constants(box: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
@@ -256,15 +234,66 @@ def _weigh_tiles(
     constants |= vector_of(number)
     spare = -down % constants["width"]
     weights = np.pad(box, ((0, 0), (0, 0), (0, spare))).reshape(-1)
-    weigh_tiles[grid, 32 * WARPS](
-        x,
-        weights_on(x, weights.astype(number)),
-        out,
-        number.type(border.fill),
-        tuple(before),
-        **constants,
-        lines=-(-high // WARPS),
-        strips=-(-wide // 32),
-        items=ITEMS,
-        mode=border.mode,
-    )
+    constants |= {"lines": -(-high // WARPS), "strips": -(-wide // 32)}
+    constants |= {"items": ITEMS, "mode": border.mode}
+    arrays = x, weights_on(x, weights.astype(number)), out
+    numbers = number.type(border.fill), tuple(before)
+    weigh_tiles[grid, 32 * WARPS](*arrays, *numbers, **constants)
+
+
+@kd.kernel(wraparound=False)
+def median_box(x, out, *, box, count, number):
+    """Move the smallest of what is left to the front, up to the middle: ``x[a + …], out[a]``."""
+    i, j, k = kd.grid(3)
+    v = kd.local.array(count, number)
+    for p in range(box[0]):
+        for q in range(box[1]):
+            for r in range(box[2]):
+                v[(p * box[1] + q) * box[2] + r] = x[i + p, j + q, k + r]
+    for a in range(count // 2 + 1):
+        for b in range(a + 1, count):
+            low, high = min(v[a], v[b]), max(v[a], v[b])
+            v[a] = low
+            v[b] = high
+    out[i, j, k] = v[count // 2]
+
+
+@library_function
+def median_filter(
+    x: Array, size: Ints = 3, mode: str = "reflect", cval: float = 0.0, *, out: Out = None
+) -> Any:
+    """Take the median of the box around each element.
+
+    {parameters: filtered}
+    size : int or tuple of int
+        Extent of the box along all axes, or along each. Of an even number of elements it is the
+        upper one of the two in the middle.
+    {border}
+    {filtered result}
+
+    Notes
+    -----
+    Of a box with a NaN the result is not defined. Work grows with the square of the number of
+    elements of the box.
+    {see: scipy.ndimage.median_filter}
+    {examples}
+    >>> median_filter(np.array([1, 9, 2, 3, 8]), 3).tolist()
+    [1, 2, 3, 3, 8]
+    """
+    check_array("x", x, kinds="iuf")
+    sizes = tuple(count_of("size", n, 1, MAX_SIZE) for n in per_axis("size", size, x.ndim))
+    if not 1 <= x.ndim <= 3:
+        raise ArgumentValueError(
+            f"x has {x.ndim} axes", value=tuple(x.shape), limit="There are one to three"
+        )
+    border = border_of(mode, cval)
+    source, result = source_and_result(x, out, tuple(x.shape), x.dtype)
+    if x.size:
+        missing = 3 - x.ndim
+        shape, box = (1,) * missing + tuple(x.shape), (1,) * missing + sizes
+        extents = tuple(n + m - 1 for n, m in zip(shape, box, strict=True))
+        before = [-(n // 2) for n in box]
+        wide = padded(source[(None,) * missing], x.dtype, border, before, extents)
+        how = {"box": box, "count": math.prod(box), "number": x.dtype.type}
+        median_box.forall(*shape)(wide, result.reshape(shape), **how)
+    return finish(result, like=x, out=out)

@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import Array, allocate, check_array
-from stdlib_kernels.copying import copy_elements
+from stdlib_kernels.arrays import allocate, finish, source_and_result, to_host
+from stdlib_kernels.checks import Array, Ints, Out, check_array
+from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import axis_of, integer_of, number_of
-from stdlib_kernels.stencil.borders import Border, border_of, offset_of
+from stdlib_kernels.parameters import axis_of, count_of, integer_of, number_of
+from stdlib_kernels.stencil.borders import MAX_SIZE, Border, border_of, offset_of, per_axis
 from stdlib_kernels.stencil.boxes import correlate
-from stdlib_kernels.stencil.calls import checked, delivered, per_axis
 from stdlib_kernels.stencil.lines import filter_line
 
 __all__ = [
@@ -44,14 +43,11 @@ class Step(NamedTuple):
 
 
 def filter_lines(
-    x: Array,
-    steps: Sequence[Step],
-    border: Border,
-    out: Array | None,
-    dtype: np.dtype[Any] | None = None,
+    x: Array, steps: Sequence[Step], border: Border, out: Out, dtype: np.dtype[Any] | None = None
 ) -> Any:
     """Filter along one axis after the other, as SciPy with results in the dtype of `out`."""
-    source, result = checked(x, out, dtype)
+    check_array("x", x, kinds="iuf", halves=True)
+    source, result = source_and_result(x, out, tuple(x.shape), x.dtype if dtype is None else dtype)
     for weights, _, origin, _ in steps:
         offset_of(len(weights), origin)
     for number, (weights, axis, origin, divisor) in enumerate(steps):
@@ -60,11 +56,8 @@ def filter_lines(
         filter_line(source, weights, axis, border, into, origin=origin, divisor=divisor)
         source = into
     if not steps and x.size:
-        if isinstance(source, kd.DeviceArray) and isinstance(result, kd.DeviceArray):
-            copy_elements(source, result)
-        else:
-            result[...] = source
-    return delivered(result, x, out)
+        copy_array(source, result)
+    return finish(result, like=x, out=out)
 
 
 @library_function
@@ -76,15 +69,11 @@ def correlate1d(
     cval: float = 0.0,
     origin: int = 0,
     *,
-    out: Array | None = None,
+    out: Out = None,
 ) -> Any:
     """Add up the neighbours of each element along an axis, each multiplied by a weight.
 
-    {parameters: filtered}
-    {weights of a line}
-    {border}
-    {origin}
-    {filtered result}
+    {parameters of a line}
     {see: scipy.ndimage.correlate1d}
     """
     found = _line(weights)
@@ -101,15 +90,11 @@ def convolve1d(
     cval: float = 0.0,
     origin: int = 0,
     *,
-    out: Array | None = None,
+    out: Out = None,
 ) -> Any:
     """Correlate along an axis with the weights in reversed order.
 
-    {parameters: filtered}
-    {weights of a line}
-    {border}
-    {origin}
-    {filtered result}
+    {parameters of a line}
     {see: scipy.ndimage.convolve1d}
     """
     found = _line(weights)
@@ -125,7 +110,7 @@ def gaussian_filter(
     mode: str = "reflect",
     cval: float = 0.0,
     truncate: float = 4.0,
-    out: Array | None = None,
+    out: Out = None,
 ) -> Any:
     """Smooth with samples of a Gaussian along each axis.
 
@@ -158,12 +143,12 @@ def gaussian_filter(
 @library_function
 def uniform_filter(
     x: Array,
-    size: int | tuple[int, ...] = 3,
+    size: Ints = 3,
     mode: str = "reflect",
     cval: float = 0.0,
-    origin: int | tuple[int, ...] = 0,
+    origin: Ints = 0,
     *,
-    out: Array | None = None,
+    out: Out = None,
 ) -> Any:
     """Take the mean of the box around each element.
 
@@ -176,9 +161,7 @@ def uniform_filter(
     {see: scipy.ndimage.uniform_filter}
     """
     check_array("x", x, kinds="iuf", halves=True)
-    sizes = [integer_of("size", n) for n in per_axis("size", size, x.ndim)]
-    if any(n < 1 for n in sizes):
-        raise ArgumentValueError(f"size is {size}", value=size, limit="Sizes are 1 or more")
+    sizes = [count_of("size", n, 1, MAX_SIZE) for n in per_axis("size", size, x.ndim)]
     moved = [integer_of("origin", n) for n in per_axis("origin", origin, x.ndim)]
     steps = [
         Step(np.ones(n), axis, by, n)
@@ -190,19 +173,11 @@ def uniform_filter(
 
 @library_function
 def sobel(
-    x: Array,
-    axis: int = -1,
-    mode: str = "reflect",
-    cval: float = 0.0,
-    *,
-    out: Array | None = None,
+    x: Array, axis: int = -1, mode: str = "reflect", cval: float = 0.0, *, out: Out = None
 ) -> Any:
     """Derive along an axis, and smooth with 1, 2, 1 along the others.
 
-    {parameters: filtered}
-    {derived axis}
-    {border}
-    {filtered result}
+    {parameters of a derivative}
     {see: scipy.ndimage.sobel}
     """
     return _derived(x, axis, (1.0, 2.0, 1.0), border_of(mode, cval), out)
@@ -210,26 +185,18 @@ def sobel(
 
 @library_function
 def prewitt(
-    x: Array,
-    axis: int = -1,
-    mode: str = "reflect",
-    cval: float = 0.0,
-    *,
-    out: Array | None = None,
+    x: Array, axis: int = -1, mode: str = "reflect", cval: float = 0.0, *, out: Out = None
 ) -> Any:
     """Derive along an axis, and smooth with 1, 1, 1 along the others.
 
-    {parameters: filtered}
-    {derived axis}
-    {border}
-    {filtered result}
+    {parameters of a derivative}
     {see: scipy.ndimage.prewitt}
     """
     return _derived(x, axis, (1.0, 1.0, 1.0), border_of(mode, cval), out)
 
 
 @library_function
-def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Array | None = None) -> Any:
+def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = None) -> Any:
     """Add up the second differences along each axis.
 
     {parameters: filtered}
@@ -249,26 +216,19 @@ def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Array | 
 
 def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the samples of a Gaussian, which add up to 1."""
-    if not (0 < sigma < np.inf and 0 < truncate < np.inf):
+    are_positive = 0 < sigma < np.inf and 0 < truncate < np.inf
+    if not are_positive or truncate * sigma > _MAX_RADIUS:
         raise ArgumentValueError(
             f"sigma is {sigma}, and truncate {truncate}",
             value=(sigma, truncate),
-            limit="Both are positive numbers",
-        )
-    if truncate * sigma > _MAX_RADIUS:
-        raise ArgumentValueError(
-            f"sigma is {sigma}, and truncate {truncate}",
-            value=(sigma, truncate),
-            limit=f"Their product is {_MAX_RADIUS} elements at most",
+            limit=f"Both are positive, and their product is {_MAX_RADIUS} elements at most",
         )
     radius = int(truncate * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
     return np.asarray(weights / weights.sum())
 
 
-def _derived(
-    x: Array, axis: int, across: tuple[float, ...], border: Border, out: Array | None
-) -> Any:
+def _derived(x: Array, axis: int, across: tuple[float, ...], border: Border, out: Out) -> Any:
     along = _axis(x, axis)
     others = [Step(np.array(across), a) for a in range(x.ndim) if a != along]
     return filter_lines(x, [Step(np.array([-1.0, 0.0, 1.0]), along), *others], border, out)
@@ -281,7 +241,7 @@ def _axis(x: Array, axis: Any) -> int:
 
 def _line(weights: Any) -> np.ndarray[Any, Any]:
     """Check weights of one axis, and bring them to the host."""
-    found = weights.copy_to_host() if isinstance(weights, kd.DeviceArray) else np.asarray(weights)
+    found = to_host(weights)
     check_array("weights", found, kinds="biuf", ndim=1)
     if not found.size:
         raise ArgumentValueError("weights has no elements", value=found, limit="There is one")

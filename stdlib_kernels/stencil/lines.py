@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import Array, around_axis, is_on_host
-from stdlib_kernels.stencil.borders import Border, offset_of, place
-from stdlib_kernels.stencil.calls import weights_on
+from stdlib_kernels.arrays import around_axis, is_on_host
+from stdlib_kernels.checks import Array
+from stdlib_kernels.copying import itself
+from stdlib_kernels.stencil.borders import Border, offset_of, place, weights_on
 from stdlib_kernels.vectors import vector_of
 
-__all__ = ["computing", "filter_line", "stored"]
+__all__ = ["computing", "filter_line", "read_weights", "shift", "stored"]
 
 #: Threads of a block that filters rows; elements that one of them filters, odd so that their
 #: places in shared memory are in different banks.
@@ -40,11 +41,6 @@ COLUMN_ITEMS, HOST_COLUMN_ITEMS = 8, 2
 REACH = 32
 #: Bytes of shared memory that every device has for a block.
 MAX_SHARED_BYTES = 48 << 10
-
-
-def as_it_is(v: Any) -> Any:
-    """Return what a float array stores as it is."""
-    return v
 
 
 def truncated(v: Any) -> Any:
@@ -61,7 +57,14 @@ def computing(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def stored(dtype: np.dtype[Any]) -> Any:
     """Return what turns a sum into what an array of a dtype stores."""
-    return truncated if dtype.kind in "iu" else as_it_is
+    return truncated if dtype.kind in "iu" else itself
+
+
+def shift(near: Any, items: Any, behind: Any) -> None:
+    """Move neighbours one place to the front, and put one more behind them."""
+    for r in range(items - 1):
+        near[r] = near[r + 1]
+    near[items - 1] = behind
 
 
 def read_weights(weights: Any, vectors: Any, t: Any, width: Any, own: Any) -> None:
@@ -76,22 +79,9 @@ def read_weights(weights: Any, vectors: Any, t: Any, width: Any, own: Any) -> No
 
 @kd.kernel(wraparound=False)
 def along_columns(
-    x,
-    weights,
-    out,
-    mode,
-    fill,
-    first,
-    divisor,
-    *,
-    taps,
-    items,
-    number,
-    vector,
-    width,
-    store,
-    divides,
-):
+    x, weights, out, mode, fill, first, divisor,
+    *, taps, items, number, vector, width, store, divides,
+):  # fmt: skip
     """Filter `items` neighbours by a thread: ``x[a, n, b], weights[t], out[a, n, b]``."""
     a, part, b = kd.grid(3)
     n, count = x.shape[1], taps or weights.size
@@ -109,9 +99,7 @@ def along_columns(
             read_weights(weights, vectors, t, width, w)
             for s in range(width):
                 if t + s < count:
-                    for r in range(items - 1):
-                        near[r] = near[r + 1]
-                    near[items - 1] = number(x[a, low + t + s + items - 1, b])
+                    shift(near, items, number(x[a, low + t + s + items - 1, b]))
                     for r in range(items):
                         sums[r] += w[s] * near[r]
     else:
@@ -126,23 +114,9 @@ def along_columns(
 
 @kd.kernel(wraparound=False)
 def along_rows(
-    x,
-    weights,
-    out,
-    mode,
-    fill,
-    first,
-    divisor,
-    *,
-    taps,
-    reach,
-    items,
-    number,
-    vector,
-    width,
-    store,
-    divides,
-):
+    x, weights, out, mode, fill, first, divisor,
+    *, taps, reach, items, number, vector, width, store, divides,
+):  # fmt: skip
     """Filter a part of a row by a block of `BLOCK`: ``x[rows, n], weights[t], out[rows, n]``."""
     tile = kd.shared.array(BLOCK * items + reach, number)
     n, count = x.shape[1], taps or weights.size
@@ -172,9 +146,7 @@ def along_rows(
         read_weights(weights, vectors, t, width, w)
         for s in range(width):
             if t + s < count:
-                for r in range(items - 1):
-                    near[r] = near[r + 1]
-                near[items - 1] = tile[thread * items + t + s + items - 1]
+                shift(near, items, tile[thread * items + t + s + items - 1])
                 for r in range(items):
                     sums[r] += w[s] * near[r]
     # They change places with those of other threads, so that neighbours are stored at once.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels.compact import compress, flatnonzero, nonzero, partition, run_length, unique
-from stdlib_kernels.sort.tiles import MAX_WIDTH
+from stdlib_kernels.sort.rows import MAX_WIDTH
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import IS_QUICK, examples, full_beyond
 

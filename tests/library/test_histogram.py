@@ -191,7 +191,7 @@ def test_refusals(target):
         bincount(np.ones(3, np.uint64))
     with pytest.raises(ArgumentValueError, match="minlength is -1"):
         bincount(np.ones(3, int), minlength=-1)
-    with pytest.raises(ArgumentValueError, match=r"weights have the shape \(2,\), and x \(3,\)"):
+    with pytest.raises(ArgumentValueError, match=r"weights has the shape \(2,\). .* x, \(3,\)"):
         bincount(np.ones(3, int), np.ones(2))
     with pytest.raises(ArgumentValueError, match="bins is 0"):
         histogram(np.ones(3), 0)
@@ -201,7 +201,7 @@ def test_refusals(target):
         histogram(np.ones(3), "auto")
     with pytest.raises(ArgumentValueError, match=r"range is \(1.0, 0.0\)"):
         histogram(np.ones(3), 3, (1, 0))
-    with pytest.raises(ArgumentValueError, match="x has 3 elements, and y 2"):
+    with pytest.raises(ArgumentValueError, match=r"y has the shape \(2,\)"):
         histogram2d(np.ones(3), np.ones(2))
 
 

@@ -15,6 +15,7 @@ from stdlib_kernels.movement import (
     flip,
     pad,
     permute,
+    permuting,
     put_along_axis,
     repeat,
     roll,
@@ -22,7 +23,6 @@ from stdlib_kernels.movement import (
     take,
     take_along_axis,
     tile,
-    tiles,
 )
 from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond
@@ -72,7 +72,7 @@ def test_permute_of_many_tiles(call, rng, dtype, shape):
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 @pytest.mark.parametrize("rows", [2, 8, 100, 700])
 def test_permute_of_short_axes_by_tiles_as_on_a_gpu(target, rng, monkeypatch, dtype, rows):
-    monkeypatch.setattr(tiles, "is_on_host", lambda array: False)
+    monkeypatch.setattr(permuting, "is_on_host", lambda array: False)
     for columns in (2, 3, 8, 65, 600):
         x = random_array(rng, (2, rows, columns), dtype)
         assert_same_bits(permute(x, (0, 2, 1)), x.transpose(0, 2, 1), f"{rows} {columns}")
@@ -214,9 +214,9 @@ def test_refusals(target):
         repeat(x, -1)
     with pytest.raises(ArgumentTypeError, match="shift is 'a'"):
         roll(x, "a")
-    with pytest.raises(ArgumentValueError, match="cannot be joined"):
+    with pytest.raises(ArgumentValueError, match=r"arrays\[1\] has the shape .* axis 0"):
         concatenate((x, x.T))
-    with pytest.raises(ArgumentValueError, match="cannot be stacked"):
+    with pytest.raises(ArgumentValueError, match=r"arrays\[1\] has the shape"):
         stack((x, x.T))
     flags = np.ones(2, bool)
     with pytest.raises(ArgumentTypeError, match="x has the dtype bool"):

@@ -104,7 +104,7 @@ def test_formulas_over_axes_and_layouts(target, to_kind, rng, dtype):
 
 def test_refusals(target):
     x = np.ones((2, 3))
-    with pytest.raises(ArgumentValueError, match="Both have one shape"):
+    with pytest.raises(ArgumentValueError, match=r"grad has the shape \(2, 3\)"):
         rows.softmax_backward(x, np.ones((3, 2)))
     with pytest.raises(ArgumentValueError, match="weight has 2 elements, and the axis 3"):
         rows.layer_norm_backward(x, x, np.ones(2))

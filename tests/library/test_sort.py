@@ -12,7 +12,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels.sort import argsort, merge, searchsorted, sort, sort_pairs, top_k
 from stdlib_kernels.sort.host import LONG_ROW, SHORT, sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
-from stdlib_kernels.sort.tiles import MAX_WIDTH, sort_short_rows
+from stdlib_kernels.sort.rows import MAX_WIDTH, sort_short_rows
 from stdlib_kernels.sort.words import as_words, order_of
 from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond

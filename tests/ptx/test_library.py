@@ -8,13 +8,15 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.errors import ToolMissingError
 from stdlib_kernels.compact import chosen
+from stdlib_kernels.copying import itself
 from stdlib_kernels.histogram import counting
 from stdlib_kernels.linalg import batches, blocks
-from stdlib_kernels.movement import tiles as movement
+from stdlib_kernels.movement import permuting
 from stdlib_kernels.reduce import folding, moments, places
 from stdlib_kernels.rows import exponentials, normalization
-from stdlib_kernels.scan import kernels as scans
-from stdlib_kernels.sort import onesweep, searching, tiles
+from stdlib_kernels.scan import calls as scans
+from stdlib_kernels.sort import onesweep, searching
+from stdlib_kernels.sort import rows as tiles
 from stdlib_kernels.sort.words import order_of
 from stdlib_kernels.stencil import lines
 from targets.cuda.compile import ptxas
@@ -51,7 +53,7 @@ NORM = {
 }
 VECTORS = {"number": F32, "vector": kd.float32x4}
 NO_REPEATS = {"repeats_a": False, "repeats_b": False}
-WEIGHTS = {"width": 4, "store": lines.as_it_is, "divides": False, **VECTORS}
+WEIGHTS = {"width": 4, "store": itself, "divides": False, **VECTORS}
 CASES = {
     "fold rows": (folding.fold_rows, FOLD, f"{X}, {X}, {X}, int64, float64"),
     "fold columns": (folding.fold_columns, FOLD, f"{X}, {X}, {X}, int64, float64"),
@@ -106,7 +108,7 @@ CASES = {
         "int64, int64",
     ),
     "tiles that are copied": (
-        movement.copy_tiles,
+        permuting.copy_tiles,
         {"height": 512, "width": 8, "items": 16, "number": F32},
         f"{X}, float32[:, :, :], int64, int64",
     ),

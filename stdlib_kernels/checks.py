@@ -1,0 +1,141 @@
+"""Arrays that functions of the library take, and what is refused of them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
+from stdlib_kernels.parameters import names_of
+
+__all__ = [
+    "Array",
+    "Ints",
+    "Out",
+    "check_alike",
+    "check_array",
+    "check_but_for",
+    "check_out",
+    "check_same_kind",
+    "check_writable",
+]
+
+#: What the functions of the library take.
+Array: TypeAlias = np.ndarray[Any, Any] | kd.DeviceArray
+#: One int for all axes, or one for each.
+Ints: TypeAlias = int | tuple[int, ...]
+#: Where they put a result; ``None`` makes an array.
+Out: TypeAlias = Array | None
+
+
+def check_array(
+    name: str,
+    value: Any,
+    *,
+    kinds: str = "biufc",
+    dtypes: tuple[str, ...] | None = None,
+    ndim: int | None = None,
+    halves: bool = False,
+) -> None:
+    """Refuse what is no array, or one of another dtype or rank.
+
+    `kinds` are characters of NumPy's dtype kinds that are taken, with `halves` float16 and bfloat16
+    beside them; `dtypes` are names of dtypes instead. Any rank by default.
+    """
+    is_array = isinstance(value, (np.ndarray, kd.DeviceArray))
+    if not is_array or isinstance(value, np.ma.MaskedArray):
+        raise ArgumentTypeError(
+            f"{name} is a {type(value).__qualname__}",
+            value=value,
+            limit="Library functions take NumPy arrays and device arrays",
+            remedy="Make one with np.asarray(…), or take another library's array over with "
+            "kd.as_array(…)",
+        )
+    dtype = value.dtype
+    wanted = dtypes or names_of(kinds, halves=halves)
+    if not (dtype.name in wanted and dtype.isnative):
+        raise ArgumentTypeError(
+            f"{name} has the dtype {dtype}",
+            value=dtype,
+            limit=f"Taken are {', '.join(wanted)}, in this machine's byte order",
+            remedy=f"Convert it, with {name}.astype(np.{_nearest(dtype, wanted)}) for instance",
+        )
+    if ndim is not None and value.ndim != ndim:
+        raise ArgumentTypeError(
+            f"{name} has {value.ndim} dimensions",
+            value=tuple(value.shape),
+            limit=f"It must have {ndim}",
+            remedy="Reshape it",
+        )
+
+
+def _nearest(dtype: np.dtype[Any], wanted: tuple[str, ...]) -> str:
+    """Return the smallest of some dtypes that holds every value of another, if one does."""
+    by_size = sorted(set(wanted) - {"bfloat16"}, key=lambda name: np.dtype(name).itemsize)
+    fallback = "float64" if "float64" in wanted else wanted[-1]
+    return next((name for name in by_size if np.can_cast(dtype, name)), fallback)
+
+
+def check_same_kind(name: str, value: Array, other_name: str, other: Array) -> None:
+    """Refuse a NumPy array and a device array together."""
+    if isinstance(value, kd.DeviceArray) != isinstance(other, kd.DeviceArray):
+        raise ArgumentTypeError(
+            f"{name} is a {type(value).__name__}, and {other_name} a {type(other).__name__}",
+            value=(value, other),
+            limit="Either all arrays of a library function are NumPy's, or all are device arrays",
+            remedy="Use kd.to_device(…) or .copy_to_host()",
+        )
+
+
+def check_alike(name: str, value: Array, other_name: str, other: Array) -> None:
+    """Refuse arrays of two kinds, or of two shapes."""
+    check_same_kind(name, value, other_name, other)
+    if tuple(value.shape) != tuple(other.shape):
+        raise ArgumentValueError(
+            f"{name} has the shape {tuple(value.shape)}",
+            value=tuple(value.shape),
+            limit=f"It must be that of {other_name}, {tuple(other.shape)}",
+        )
+
+
+def check_but_for(name: str, value: Array, axis: int, other_name: str, other: Array) -> None:
+    """Refuse an array whose shape is another one's along other axes than one."""
+    found, wanted = list(value.shape), list(other.shape)
+    if value.ndim == other.ndim:
+        wanted[axis] = found[axis]
+    if found != wanted:
+        raise ArgumentValueError(
+            f"{name} has the shape {tuple(found)}",
+            value=tuple(found),
+            limit=f"But for axis {axis} it is that of {other_name}, {tuple(other.shape)}",
+        )
+
+
+def check_writable(name: str, array: Array) -> None:
+    """Refuse an array that is read-only."""
+    if isinstance(array, kd.DeviceArray):
+        is_read_only = array.is_read_only
+    else:
+        is_read_only = not array.flags.writeable
+    if is_read_only:
+        raise ReadOnlyArrayError(
+            f"{name} is a read-only array", value=array, remedy="Pass a copy of it"
+        )
+
+
+def check_out(out: Any, *, like: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse an `out` that cannot hold a result; ``None`` is fine."""
+    if out is None:
+        return
+    check_array("out", out, dtypes=(dtype.name,))
+    check_same_kind("out", out, "the input", like)
+    if tuple(out.shape) != shape:
+        raise ArgumentValueError(
+            f"out has the shape {tuple(out.shape)}",
+            value=tuple(out.shape),
+            limit=f"The result has the shape {shape}",
+            remedy="Leave out away, or make one of that shape",
+        )
+    check_writable("out", out)
