@@ -59,6 +59,8 @@ class Kernels(NamedTuple):
 
     rows: Any
     columns: Any
+    widest: int = WIDE_BLOCK
+    """Threads of a block that the kernel of rows has the registers for."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Arrangement:
             if MIN_ROW_PART < self.count <= SINGLE_PART and a * b < FEW_ROWS:
                 # Threads of numbers of 16 bytes have too many registers for the widest block.
                 is_wide = max(each.dtype.itemsize for each in (self.inputs[0], outputs[0])) > 8
-                block = WIDE_BLOCK // 2 if is_wide else WIDE_BLOCK
+                block = min(kernels.widest, WIDE_BLOCK // 2 if is_wide else WIDE_BLOCK)
         else:
             block = BLOCK if b > WARP else WARP
             kernel, grid = kernels.columns, (a * -(-b // block), parts)

@@ -38,6 +38,8 @@ __all__ = ["std", "var"]
 BATCH = 16
 #: Threads that combine the parts of one row or column.
 COMBINING_BLOCK = 64
+#: Threads of the widest block of rows: each holds a batch of elements in registers.
+WIDEST_BLOCK = 512
 
 
 def _corrected(square: Any, rest: Any, count: Any) -> Any:
@@ -48,7 +50,7 @@ def _corrected(square: Any, rest: Any, count: Any) -> Any:
     return max(square - abs_squared(rest) / count, square * 0)
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(wraparound=False, launch_bounds=WIDEST_BLOCK)
 def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, finish):
     """Describe each part of each row: ``x[a, b, n]``, and ``[a, b, parts]`` of both others.
 
@@ -210,7 +212,7 @@ def _spread(
     how = {"number": number.type, "zero": zero, "size": real.type}
     means, squares = cut.allocate(number), call.result if is_whole else cut.allocate(real)
     outputs = (means, squares, cut.chunk, divisor if is_whole else real.type(1))
-    kernels = Kernels(moments_of_rows, moments_of_columns)
+    kernels = Kernels(moments_of_rows, moments_of_columns, WIDEST_BLOCK)
     cut.launch(kernels, *outputs, finish=finish if is_whole else itself, **how)
     if not is_whole:
         if not cut.by_rows:
