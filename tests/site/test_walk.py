@@ -91,8 +91,8 @@ def test_the_gallery_shows_its_pictures(browser, address):
 
 
 def test_a_kernel_is_in_the_reference(browser, address):
-    browser.open(f"{address}/api/stdlib_kernels.scan.html#stdlib_kernels.scan.kernels.sum_chain")
-    entry = "document.getElementById('stdlib_kernels.scan.kernels.sum_chain')"
+    browser.open(f"{address}/api/stdlib_kernels.scan.html#stdlib_kernels.scan.calls.sum_chain")
+    entry = "document.getElementById('stdlib_kernels.scan.calls.sum_chain')"
     assert "sum_chain(" in browser.evaluate(f"{entry}.innerText")
     assert len(browser.evaluate(f"{entry}.nextElementSibling.innerText")) > 20
     browser.open(f"{address}/api/warps.html#kerneldsl.ballot_sync")
