@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from kerneldsl.analysis.expressions import walk_here
 from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape, broadcast, is_tile_use
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.syntax import assign
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
@@ -104,6 +105,15 @@ class TilePlan:
     def layout(self, shape: Shape) -> Layout:
         """Return how the elements of a tile belong to threads."""
         return Layout(math.prod(self.shape(shape)), self.threads)
+
+    def never_run(self, target: str | None) -> list[ast.stmt]:
+        """Return what an operation becomes that no thread runs.
+
+        Numba wants the variable of its result to be assigned, since it prunes later.
+        """
+        if target is None or target in self.variables:
+            return []
+        return [assign(target, ast.Constant(0))]
 
 
 def plan_tiles(typed: TypedUnit, threads: int) -> TilePlan:

@@ -81,7 +81,7 @@ class TileWriter:
         name = use.intrinsic.name.partition(".")[2]
         dtype = self.plan.dtypes.get(node.func.id)
         if dtype is None:
-            return []  # never run
+            return self.plan.never_run(target)
         if name == "store":
             return self._store(node, use)
         if target is None:

@@ -476,7 +476,7 @@ _WORDS = "uint32[::1], uint32[::1], int64[:, ::1]"
 
 @pytest.mark.parametrize(
     "instruction",
-    ["clz.b32", "brev.b32", "prmt.b32", "shf.l.wrap.b32", "mul.hi.u32", "dp4a.u32.u32"],
+    ["clz.b32", "brev.b32", "prmt.b32", "shf.l.wrap.b32", "mad.hi.u32", "dp4a.u32.u32"],
 )
 def test_operations_on_words_are_one_instruction(instruction: str) -> None:
     assert instruction in body_of(compile_ptx(words, _WORDS, "sm_70"))

@@ -14,7 +14,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-__all__ = ["cut_bytes_out", "leave_unused_exchanges_out", "let_signs_wrap", "work_around_ptxas"]
+__all__ = [
+    "cut_bytes_out",
+    "leave_unused_exchanges_out",
+    "let_signs_wrap",
+    "multiply_high_and_add",
+    "work_around_ptxas",
+]
 
 #: A store of bytes: all before the address, the address, and a register or some in braces.
 _STORE_OF_BYTES = re.compile(r"^(\s*(?:@!?%\w+ )?)(st\.[\w.:]*b8\s+\[[^]]+\], )([^;]+);", re.M)
@@ -27,6 +33,7 @@ _OF_FLOATS = re.compile(
     re.M,
 )
 _MOVE = re.compile(r"^\s*mov\.b(?:16|32|64)\s+(%\w+), (%\w+);", re.M)
+_HIGH_PRODUCT = re.compile(r"\bmul\.hi\.u32(\s+%\w+, [^,;]+, [^,;]+);")
 _SIGN = re.compile(r"^(\s*)(neg|abs)\.s16(\s+)(%\w+), (%\w+);", re.M)
 
 #: An exchange of a warp: its results, one or two.
@@ -38,7 +45,7 @@ _REGISTER = re.compile(r"%\w+")
 
 def work_around_ptxas(ptx: str) -> str:
     """Write a module so that ptxas does what it says."""
-    return leave_unused_exchanges_out(cut_bytes_out(let_signs_wrap(ptx)))
+    return leave_unused_exchanges_out(cut_bytes_out(multiply_high_and_add(let_signs_wrap(ptx))))
 
 
 def let_signs_wrap(ptx: str) -> str:
@@ -55,6 +62,26 @@ def let_signs_wrap(ptx: str) -> str:
     'sub.u16 %rs2, 0, %rs1;'
     """
     return _SIGN.sub(_written_otherwise, ptx)
+
+
+def multiply_high_and_add(ptx: str) -> str:
+    """Write the high words of products of 32 bits so that ptxas subtracts from them rightly.
+
+    Where a number of 64 bits is subtracted from ``mul.hi.u32``, ptxas (seen with 13.0) adds its
+    negative within the product's instruction, and does not count that the negative of a low word
+    of 0 carries into the high word: the difference is 2**32 too small. ``mad.hi.u32`` with 0 costs
+    the same and is not merged.
+
+    References
+    ----------
+    PTX ISA, section "Integer Arithmetic Instructions: mad".
+
+    Examples
+    --------
+    >>> multiply_high_and_add("mul.hi.u32 %r3, %r1, -1431655765;")
+    'mad.hi.u32 %r3, %r1, -1431655765, 0;'
+    """
+    return _HIGH_PRODUCT.sub(r"mad.hi.u32\1, 0;", ptx)
 
 
 def cut_bytes_out(ptx: str) -> str:

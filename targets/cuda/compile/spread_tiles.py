@@ -172,7 +172,7 @@ class TileSpreader:
         shape = self.plan.shape(use.static["shape"])
         dtype = self.plan.dtypes.get(node.func.id)
         if dtype is None:
-            return []  # never run
+            return self.plan.never_run(target)
         if name == "store":
             return MemorySpreader(self, shape).store(node, dtype)
         if target is None:

@@ -250,3 +250,31 @@ for _dtype in INTEGERS:
             extent=(_counts.size,),
             expected=_shifted,
         )
+
+
+@kd.kernel
+def _less_than_a_high_word(x, words, numbers, out):
+    i = kd.grid(1)
+    block = kd.blockIdx.x
+    out[i, 0] = block // 3 - block
+    out[i, 1] = np.int64(kd.mulhi(words[i], np.uint32(x[i]))) - numbers[i]
+    out[i, 2] = np.int64(words[i] // np.uint32(10)) - numbers[i]
+    out[i, 3] = -numbers[i] + np.int64(words[i] % np.uint32(7))
+    out[i, 4] = np.int64(np.uint16(x[i]) // np.uint16(11)) - numbers[i]
+
+
+def _numbers_with_low_words_of_0(rng):
+    numbers = rng.integers(-(2**31), 2**31, SIZE) << 32
+    numbers[::3] += rng.integers(0, 2**32, numbers[::3].shape)
+    numbers[1::4] = 0
+    words = random_array(rng, SIZE, np.uint32)
+    return random_array(rng, SIZE, np.uint32), words, numbers, poisoned((SIZE, 5), np.int64)
+
+
+_list.add(
+    "less_than_a_high_word",
+    _less_than_a_high_word,
+    _numbers_with_low_words_of_0,
+    grid=(SIZE,),
+    block=(1,),
+)

@@ -140,3 +140,31 @@ for _block in _BLOCKS:
         block=(_block,),
         expected=_ordered,
     )
+
+
+_IS_OFF = False
+
+
+@kd.kernel
+def _never_run(x, out):
+    t = kd.threadIdx.x
+    last = x[t]
+    if _IS_OFF:
+        dead = kd.tile.of(np.float32(last))
+        total, own = dead.sum(), dead.own
+        last = np.int64(total) + np.int64(own)
+    else:
+        alive = kd.tile.of(np.uint32(last))
+        total, own = alive.sum(), alive.own
+        last = np.int64(total) + np.int64(own)
+    out[t] = last
+
+
+for _block in _BLOCKS:
+    _LIST.add(
+        f"never_run.{_block}",
+        _never_run,
+        lambda rng, block=_block: (rng.integers(0, 9, block), poisoned(block, np.int64)),
+        block=(_block,),
+        expected=lambda x, out: {1: x.sum() + x},
+    )
