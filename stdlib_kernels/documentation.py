@@ -200,6 +200,15 @@ weight : array of shape (n,), optional
     The weights of the call; ones by default.
 eps : float, optional
     That of the call, with its default.""",
+    "scores and labels": """x : array
+    The scores of the classes, of any layout; of booleans, integers or floats.
+labels : array
+    Which place along the axis is right in each row: integers, of `x`'s shape without the axis, and
+    of its kind.
+axis : int
+    Along which the scores of a row follow each other.
+ignore_index : int
+    The label of rows that are left out: their loss is 0.""",
     "gradient raises": """{raises of: ArgumentError}
     Where the arrays do not fit, or there is no such axis.""",
 }

@@ -28,7 +28,15 @@ from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.repeating import launch
 
-__all__ = ["Kernels", "apply", "checked_axis", "factor_of", "result_dtype", "tile_of"]
+__all__ = [
+    "Kernels",
+    "apply",
+    "checked_axis",
+    "factor_of",
+    "launch_rows",
+    "result_dtype",
+    "tile_of",
+]
 
 #: Bytes of the longest row that is one tile, in the dtype that is computed in.
 MAX_TILE_BYTES = 1 << 17
@@ -87,15 +95,24 @@ def apply(kernels: Kernels, x: Array, axis: int, out: Out, *others: Any, **const
     number = computing_dtype(dtype)
     source, result = source_and_result(x, out, tuple(x.shape), dtype)
     if x.size:
-        arrays = around_axis(source, axis), around_axis(result, axis)
-        before, _, after = arrays[0].shape
         constants["number"] = number.type
-        if after == 1:
-            _by_rows(kernels, *(each[:, :, 0] for each in arrays), *others, **constants)
-        else:
-            strips, block = -(-after // COLUMN_BLOCK), min(COLUMN_BLOCK, tile_of(after))
-            launch(kernels.columns, before * strips, block, *arrays, *others, **constants)
+        taken, given = around_axis(source, axis), around_axis(result, axis)
+        launch_rows(kernels, taken, given, *others, **constants)
     return finish(result, like=x, out=out)
+
+
+def launch_rows(kernels: Kernels, x: Array, out: Array, *others: Any, **constants: Any) -> None:
+    """Launch the kernel that suits arrays in three axes; the rows are along the second.
+
+    Of `others`, arrays in three axes are handed on as `x` is.
+    """
+    before, _, after = x.shape
+    if after > 1:
+        strips, block = -(-after // COLUMN_BLOCK), min(COLUMN_BLOCK, tile_of(after))
+        launch(kernels.columns, before * strips, block, x, out, *others, **constants)
+        return
+    rows = [each[:, :, 0] if getattr(each, "ndim", 0) == 3 else each for each in (x, out, *others)]
+    _by_rows(kernels, *rows, **constants)
 
 
 def tile_of(n: int) -> int:

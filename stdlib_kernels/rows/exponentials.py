@@ -18,10 +18,10 @@ from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.rows.calls import Kernels, apply, checked_axis
 
-__all__ = ["log_softmax", "softmax"]
+__all__ = ["added", "larger", "log_softmax", "softmax"]
 
 
-def _added(total: Any, e: Any, v: Any, top: Any, one: Any) -> Any:
+def added(total: Any, e: Any, v: Any, top: Any, one: Any) -> Any:
     """Add the exponential of `v` to a sum of those below `top`, each with the larger taken off.
 
     `e` is that of the distance between the two.
@@ -31,7 +31,8 @@ def _added(total: Any, e: Any, v: Any, top: Any, one: Any) -> Any:
     return total * e + one if v > top else total + e
 
 
-def _larger(top: Any, v: Any) -> Any:
+def larger(top: Any, v: Any) -> Any:
+    """Return the larger of two, the first where the second is NaN."""
     return v if v > top else top
 
 
@@ -55,8 +56,8 @@ def softmax_long(x, out, *, width, number, is_log):
     tops, totals = kd.tile.full(width, number(-math.inf)), kd.tile.zeros(width, number)
     for at in range(0, x.shape[1], width):
         v = kd.tile.load(x[row], at, width, other=-math.inf, dtype=number)
-        totals = totals.map(_added, math.exp(-abs(v - tops)), v, tops, number(1))
-        tops = tops.map(_larger, v)
+        totals = totals.map(added, math.exp(-abs(v - tops)), v, tops, number(1))
+        tops = tops.map(larger, v)
     top = tops.max()
     total = (totals * math.exp(tops - top)).sum()
     for at in range(0, x.shape[1], width):
@@ -77,8 +78,8 @@ def softmax_columns(x, out, *, number, is_log):
         top, total = number(-math.inf), number(0)
         for k in range(x.shape[1]):
             v = number(x[a, k, b])
-            total = number(_added(total, math.exp(-abs(v - top)), v, top, number(1)))
-            top = number(_larger(top, v))
+            total = number(added(total, math.exp(-abs(v - top)), v, top, number(1)))
+            top = number(larger(top, v))
         total *= math.exp(top - top)  # NaN, where the largest is infinite
         for k in range(x.shape[1]):
             d = number(x[a, k, b]) - top

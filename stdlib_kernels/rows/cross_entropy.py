@@ -1,0 +1,199 @@
+"""Cross-entropy of rows of scores and the classes that are right, and its gradient.
+
+The logarithm of the sum of exponentials is formed as in :mod:`stdlib_kernels.rows.exponentials`,
+and only one element of a softmax is needed, so none is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels.arrays import (
+    allocate,
+    around_axis,
+    computing_dtype,
+    finish,
+    on_device,
+    source_and_result,
+)
+from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
+from stdlib_kernels.functions import library_function, repeated_function
+from stdlib_kernels.parameters import integer_of, wrong_value
+from stdlib_kernels.repeating import launch
+from stdlib_kernels.rows.calls import Kernels, checked_axis, launch_rows, result_dtype
+from stdlib_kernels.rows.exponentials import added, larger
+
+__all__ = ["cross_entropy", "cross_entropy_backward"]
+
+#: Threads of a block, which takes a row of the gradient.
+BLOCK = 256
+
+
+def _loss(row: Any, label: Any, top: Any, total: Any, ignored: Any, number: Any) -> Any:
+    """Return the loss of a row by its largest element and its sum of exponentials."""
+    label = np.int64(label)
+    if label == ignored:
+        return number(0)
+    if label < 0 or label >= row.size:
+        return number(math.nan)
+    return number(math.log(total) + (top - number(row[label])))
+
+
+@kd.kernel(wraparound=False)
+def loss_short(x, out, labels, ignored, *, width, number):
+    """Take a row as one tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
+    row = kd.blockIdx.x
+    v = kd.tile.load(x[row], 0, width, other=-math.inf, dtype=number)
+    top = v.max()
+    total = math.exp(v - top).sum()
+    if kd.threadIdx.x == 0:
+        out[row, 0] = _loss(x[row], labels[row, 0], top, total, ignored, number)
+
+
+@kd.kernel(wraparound=False)
+def loss_long(x, out, labels, ignored, *, width, number):
+    """Take a row tile by tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
+    row = kd.blockIdx.x
+    tops, totals = kd.tile.full(width, number(-math.inf)), kd.tile.zeros(width, number)
+    for at in range(0, x.shape[1], width):
+        v = kd.tile.load(x[row], at, width, other=-math.inf, dtype=number)
+        totals = totals.map(added, math.exp(-abs(v - tops)), v, tops, number(1))
+        tops = tops.map(larger, v)
+    top = tops.max()
+    total = (totals * math.exp(tops - top)).sum()
+    if kd.threadIdx.x == 0:
+        out[row, 0] = _loss(x[row], labels[row, 0], top, total, ignored, number)
+
+
+@kd.kernel(wraparound=False)
+def loss_columns(x, out, labels, ignored, *, number):
+    """Take a column by a thread: ``x[a, n, b], out[a, 1, b], labels[a, 1, b]``."""
+    strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
+    a = kd.blockIdx.x // strips
+    b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
+    if b < x.shape[2]:
+        top, total = number(-math.inf), number(0)
+        for k in range(x.shape[1]):
+            v = number(x[a, k, b])
+            total = number(added(total, math.exp(-abs(v - top)), v, top, number(1)))
+            top = number(larger(top, v))
+        total *= math.exp(top - top)  # NaN, where the largest is infinite
+        out[a, 0, b] = _loss(x[a, :, b], labels[a, 0, b], top, total, ignored, number)
+
+
+_KERNELS = Kernels(loss_short, loss_long, loss_columns)
+
+
+@kd.kernel(wraparound=False)
+def of_loss(grad, labels, x, out, ignored, *, number):
+    """Subtract from a row's softmax 1 where the label is: ``x, out[a, n, b], grad[a, 1, b]``."""
+    i, k = kd.blockIdx.x // x.shape[2], kd.blockIdx.x % x.shape[2]
+    label = np.int64(labels[i, 0, k])
+    scale = number(grad[i, 0, k])
+    top, total = number(-math.inf), number(0)
+    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+        top = number(larger(top, number(x[i, j, k])))
+    # A NaN is the largest of its row here: comparisons leave it out, and the sum is NaN anyway.
+    top = kd.block.max(top)
+    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+        total = number(total + math.exp(number(x[i, j, k]) - top))
+    total = kd.block.sum(total)
+    if label != ignored and (label < 0 or label >= x.shape[1]):
+        scale = number(math.nan)
+    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+        p = math.exp(number(x[i, j, k]) - top) / total
+        d = p - number(1) if j == label else p
+        out[i, j, k] = number(0) if label == ignored else scale * d
+
+
+@repeated_function
+def cross_entropy(
+    x: Array, labels: Array, axis: int = -1, *, ignore_index: int = -100, out: Out = None
+) -> Any:
+    """Compute the negative logarithm of the softmax of each row at its label.
+
+    {parameters: scores and labels}
+    out : array, optional
+        Where the result goes, of the labels' shape, of `x`'s kind and the result's dtype.
+    {returns: array}
+        Of the labels' shape and of `x`'s kind; float64 for booleans and integers, else of `x`'s
+        dtype. float16 and bfloat16 are computed as float32. It is NaN where a label is none of the
+        places along the axis, and where the row holds a NaN or an inf.
+    {raises of: ArgumentError}
+        Where `x` or `labels` are no arrays of such dtypes, or their shapes do not fit.
+    {see: torch.nn.functional.cross_entropy : with ``reduction="none"``.}
+    {examples}
+    >>> cross_entropy(np.array([[0.0, 0.0], [0.0, -np.inf]]), np.array([1, 0])).round(3).tolist()
+    [0.693, 0.0]
+    """
+    along, ignored = _checked(x, labels, axis, ignore_index)
+    dtype = result_dtype(x)
+    source, result = source_and_result(x, out, tuple(labels.shape), dtype, labels)
+    if labels.size:
+        taken = around_axis(source, along)
+        arrays = (_flat(result, taken), _flat(on_device(labels), taken))
+        launch_rows(_KERNELS, taken, *arrays, ignored, number=computing_dtype(dtype).type)
+    return finish(result, like=x, out=out)
+
+
+@library_function
+def cross_entropy_backward(
+    grad: Array, x: Array, labels: Array, axis: int = -1, *, ignore_index: int = -100
+) -> Any:
+    """Return the gradient by the scores of `cross_entropy`.
+
+    {parameters: gradient}
+    {scores and labels}
+    {returns: array}
+        ``grad * (softmax(x) - onehot)``, of `x`'s shape, dtype and kind, where onehot is 1 at each
+        row's label; zeros of rows that are left out.
+    {gradient raises}
+    {examples}
+    >>> cross_entropy_backward(np.array([1.0]), np.array([[0.0, 0.0]]), np.array([1])).tolist()
+    [[0.5, -0.5]]
+    """
+    check_array("x", x, kinds="f", halves=True)
+    along, ignored = _checked(x, labels, axis, ignore_index)
+    check_array("grad", grad, dtypes=(x.dtype.name,))
+    check_same_kind("grad", grad, "x", x)
+    _check_shape("grad", grad, labels.shape)
+    source = on_device(x)
+    result = allocate(source, tuple(x.shape), x.dtype)
+    if x.size:
+        taken, given = around_axis(source, along), around_axis(result, along)
+        rows = [_flat(on_device(each), taken) for each in (grad, labels)]
+        grid, number = taken.shape[0] * taken.shape[2], computing_dtype(x.dtype).type
+        launch(of_loss, grid, BLOCK, *rows, taken, given, ignored, number=number)
+    return finish(result, like=x)
+
+
+def _checked(x: Any, labels: Any, axis: Any, ignore_index: Any) -> tuple[int, int]:
+    """Check the scores, the labels and the number of the label that is left out."""
+    along = checked_axis(x, axis)
+    check_array("labels", labels, kinds="iu")
+    check_same_kind("labels", labels, "x", x)
+    _check_shape("labels", labels, (*x.shape[:along], *x.shape[along + 1 :]))
+    ignored = integer_of("ignore_index", ignore_index)
+    if not -(2**63) <= ignored < 2**63:
+        raise wrong_value("ignore_index", ignore_index, "It is an int of 64 bits")
+    return along, ignored
+
+
+def _check_shape(name: str, array: Array, shape: Any) -> None:
+    if tuple(array.shape) != tuple(shape):
+        raise ArgumentValueError(
+            f"{name} has the shape {tuple(array.shape)}",
+            value=tuple(array.shape),
+            limit=f"There is one for each row of x: {tuple(shape)}",
+        )
+
+
+def _flat(array: Array, around: Array) -> Array:
+    """Return one element a row as ``[before, 1, after]``, beside rows in three axes."""
+    before, _, after = around.shape
+    return around_axis(array.reshape((before, 1, after)), 1)
