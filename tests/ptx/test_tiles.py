@@ -61,6 +61,15 @@ def test_elements_stay_in_registers_that_the_block_has(function, threads) -> Non
     assert resources.registers * threads <= 65536
 
 
+@pytest.mark.parametrize(("threads", "is_unrolled"), [(32, True), (7, False)])
+def test_more_elements_than_registers_are_looped_over(capfd, threads, is_unrolled) -> None:
+    """Of 586 elements a thread code in a row would take seconds to assemble, and LLVM warns."""
+    text = _compiled(softmax, ROWS, threads, 2).ptx
+    assert (".local" not in text) is is_unrolled
+    assert len(text) < 150_000
+    assert "not unrolled" not in capfd.readouterr().err
+
+
 def test_a_promised_row_is_read_once_by_wide_instructions_that_need_no_order() -> None:
     aligned = body_of(_compiled(softmax, ROWS, 256, 2))
     assert aligned.count("ld.global.nc.v4.b32") == aligned.count("st.global.v4.b32") == 4

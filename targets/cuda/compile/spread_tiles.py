@@ -33,7 +33,7 @@ from targets.cuda.compile.sort_places import PlaceSpreader
 from targets.cuda.compile.sort_tiles import SortSpreader
 from targets.cuda.compile.tile_memory import MemorySpreader, plus, times
 from targets.cuda.compile.tile_order import TileOrder, order_tiles
-from targets.cuda.intrinsics.unroll import UNROLL_NAME
+from targets.cuda.intrinsics.unroll import MAX_UNROLLED, UNROLL_NAME
 
 __all__ = ["TileSpreader", "spread_tiles"]
 
@@ -275,8 +275,9 @@ class TileSpreader:
         return [self.unrolled(slot, layout.rounds * layout.group, body)]
 
     def unrolled(self, name: str, count: int, body: list[ast.stmt]) -> ast.stmt:
-        """Return a loop that LLVM unrolls."""
-        body = [*body, ast.Expr(call(UNROLL_NAME))]
+        """Return a loop that LLVM unrolls in full, unless it has too many turns."""
+        if count <= MAX_UNROLLED:
+            body = [*body, ast.Expr(call(UNROLL_NAME))]
         return ast.For(store(name), call("kd_range", ast.Constant(count)), body, [])
 
     def _each(self, target: str, node: ast.expr, shape: Shape) -> list[ast.stmt]:

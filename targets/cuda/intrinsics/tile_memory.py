@@ -22,6 +22,7 @@ from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
 from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.tile_plan import Layout
+from targets.cuda.intrinsics.unroll import MAX_UNROLLED
 
 __all__ = ["memory_operations"]
 
@@ -82,7 +83,7 @@ class _Array:
 
 @contextmanager
 def _unrolled(builder: ir.IRBuilder, count: int) -> Iterator[ir.Value]:
-    """Repeat what is written inside for each number below a count, in a loop that is unrolled."""
+    """Repeat what is written inside for each number below a count, unrolled if it is short."""
     if count == 1:
         yield _i64(0)
         return
@@ -95,7 +96,8 @@ def _unrolled(builder: ir.IRBuilder, count: int) -> Iterator[ir.Value]:
     yield number
     following = builder.add(number, _i64(1), flags=("nuw", "nsw"))
     number.add_incoming(following, builder.block)
-    mark_loop(builder, FULLY_UNROLLED)
+    if count <= MAX_UNROLLED:
+        mark_loop(builder, FULLY_UNROLLED)
     builder.cbranch(builder.icmp_unsigned("<", following, _i64(count)), body, end)
     builder.position_at_end(end)
 

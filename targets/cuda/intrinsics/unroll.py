@@ -12,7 +12,13 @@ from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 
-__all__ = ["UNROLL", "UNROLL_NAME"]
+__all__ = ["MAX_UNROLLED", "UNROLL", "UNROLL_NAME"]
+
+#: Turns of a loop over a thread's elements beyond which it is left as it is. More elements than
+#: half of the 255 registers of a thread (CUDA C++ Programming Guide, "Technical Specifications per
+#: Compute Capability") are in local memory all the same; LLVM gives up at some number and warns,
+#: and before that it writes code that takes many seconds to compile and to assemble.
+MAX_UNROLLED = 128
 
 #: The name that generated code calls it by.
 UNROLL_NAME = "kd_unroll"
