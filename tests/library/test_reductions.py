@@ -75,7 +75,7 @@ def compare(call, case: Case, x: np.ndarray, axis, keepdims: bool) -> None:
 @pytest.mark.parametrize(
     ("name", "dtype"), full_beyond(PAIRS, [pytest.param(*pair) for pair in QUICK_LAYOUTS.items()])
 )
-@settings(max_examples=examples(60, 3), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_axes_and_layout(call, rng, name, dtype, data):
     case = CASES[name]

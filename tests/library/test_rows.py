@@ -96,7 +96,7 @@ def draw_array(data, rng: np.random.Generator, dtype: str) -> tuple[np.ndarray, 
 
 
 @pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
-@settings(max_examples=examples(40, 3), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(16, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_softmax_of_any_layout(call, rng, dtype, data):
     x, axis = draw_array(data, rng, dtype)
@@ -108,7 +108,7 @@ def test_softmax_of_any_layout(call, rng, dtype, data):
 
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=examples(40, 3), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(16, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_norms_of_any_layout(call, rng, dtype, data):
     x, axis = draw_array(data, rng, dtype)
