@@ -157,8 +157,8 @@ class CallHoister(ABC):
         for child in ast.iter_child_nodes(node):
             if child is not always and self.contains(child):
                 raise UnsupportedConstructError(
-                    "a barrier, or a device function with a barrier or a shared array, is in "
-                    "an expression that is evaluated conditionally",
+                    "a barrier, an exchange between threads, or a device function with one or "
+                    "with a shared array, is in an expression that is evaluated conditionally",
                     where=self.unit.locate(child),
                     remedy="Assign its result to a variable in a statement of its own",
                 )

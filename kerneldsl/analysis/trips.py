@@ -12,7 +12,14 @@ import numpy as np
 from kerneldsl.analysis.index_forms import IndexForm
 from kerneldsl.analysis.library_names import library_name
 
-__all__ = ["halving_trips", "integer_value", "is_range", "range_step", "range_trips"]
+__all__ = [
+    "constant_trips",
+    "halving_trips",
+    "integer_value",
+    "is_range",
+    "range_step",
+    "range_trips",
+]
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -75,9 +82,23 @@ def range_trips(
         start = form_of(iterable.args[0]).constant
         _, stop, step = bounds
         return max(0.0, (stop - start) / step) if start is not None and stop and step else None
-    if any(bound is None for bound in bounds):
-        return None
-    return float(len(range(*[bound for bound in bounds if bound is not None])))
+    trips = constant_trips(iterable, integer)
+    return None if trips is None else float(trips)
+
+
+def constant_trips(iterable: ast.Call, integer: IntegerOf) -> int | None:
+    """Return the rounds of a loop over ``range(…)`` of known bounds, of a step other than 0."""
+    match [integer(argument) for argument in iterable.args]:
+        case [int() as stop]:
+            start, step = 0, 1
+        case [int() as start, int() as stop]:
+            step = 1
+        case [int() as start, int() as stop, int() as step] if step != 0:
+            pass
+        case _:
+            return None
+    # len(range(…)) raises for more rounds than a Py_ssize_t holds.
+    return max(0, -((start - stop) // step))
 
 
 def range_step(iterable: ast.Call, integer: IntegerOf) -> int | None:

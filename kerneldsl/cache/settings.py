@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kerneldsl.errors import CacheError
+from kerneldsl.utilities.environment import OFF_WORDS
 from kerneldsl.utilities.untrusted import read_plain_file
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
 DEFAULT_SIZE_BYTES = 2**30
 #: More than any disk has; a float holds it, of whatever length the number is.
 _UNLIMITED_BYTES = 2.0**63
-_OFF = frozenset({"0", "false", "no", "off"})
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
 #: As short a key as HMAC-SHA256 should have is the length of its digest (RFC 2104, section 3);
@@ -61,12 +61,12 @@ def read_settings() -> Settings:
     """Read the environment as it is now."""
     on, folder, site, size, key_file, shared = (os.environ.get(n, "").strip() for n in _NAMES)
     return Settings(
-        is_on=on.lower() not in _OFF,
+        is_on=on.lower() not in OFF_WORDS,
         folder=folder,
         site=site,
         size=size,
         key_file=key_file,
-        is_shared=shared.lower() not in {"", *_OFF} and bool(key_file),
+        is_shared=shared.lower() not in {"", *OFF_WORDS} and bool(key_file),
     )
 
 

@@ -122,8 +122,7 @@ class ParameterizedKernel(Kernel[Any, Any]):
         raise ArgumentTypeError(
             f"{self.__qualname__}: the compile-time parameter {name!r} has no value",
             value=name,
-            limit="Keyword-only parameters are compile-time constants, which have no kind at a "
-            "launch",
+            limit="Keyword-only parameters are compile-time constants, which each launch gives",
             remedy=f"Name it in the launch, {self.__qualname__}.forall(n)({positional}, …, {given})"
             f", or beforehand, {self.__qualname__}.member({given})",
         )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "OFF_WORDS",
+    "ON_WORDS",
     "VARIABLES",
     "cache_folder",
     "check_traceback",
@@ -55,8 +57,8 @@ VARIABLES = {
 #: What was compiled, loaded, staged and launched, in which time, and why a fallback happened.
 logger = logging.getLogger("kerneldsl")
 
-_FALSE = frozenset({"", "0", "false", "no", "off"})
-_TRUE = frozenset({"1", "true", "yes", "on"})
+#: What a variable that is on or off may be, in lower case; empty is as if it were not set.
+ON_WORDS, OFF_WORDS = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _handler: logging.Handler | None = None
 
 
@@ -95,7 +97,7 @@ def cache_folder() -> Path:
 
 def launcher_is_off() -> bool:
     """Return whether ``KERNELDSL_LAUNCHER`` asks for launches through Python."""
-    return os.environ.get("KERNELDSL_LAUNCHER", "on").strip().lower() in _FALSE
+    return os.environ.get("KERNELDSL_LAUNCHER", "").strip().lower() in OFF_WORDS
 
 
 def _is_linux() -> bool:
@@ -107,7 +109,7 @@ def pool_is_off() -> bool:
 
     Raises `ArgumentValueError` if it says neither yes nor no.
     """
-    return not _is_on("KERNELDSL_POOL", "on")
+    return not _is_on("KERNELDSL_POOL", default=True)
 
 
 def debug_is_on() -> bool:
@@ -115,20 +117,20 @@ def debug_is_on() -> bool:
 
     Raises `ArgumentValueError` if it says neither yes nor no.
     """
-    return _is_on("KERNELDSL_DEBUG", "")
+    return _is_on("KERNELDSL_DEBUG", default=False)
 
 
-def _is_on(name: str, default: str) -> bool:
+def _is_on(name: str, *, default: bool) -> bool:
     """Return whether a variable says yes; refuse what is neither yes nor no."""
-    text = os.environ.get(name, default).strip().lower()
-    if text not in _FALSE and text not in _TRUE:
+    text = os.environ.get(name, "").strip().lower()
+    if text and text not in ON_WORDS + OFF_WORDS:
         raise ArgumentValueError(
             f"{name} is {text!r}",
             value=text,
             limit="It must be on or off (1 or 0, true or false, yes or no)",
             remedy="Set it to one of them, or unset it",
         )
-    return text in _TRUE
+    return text in ON_WORDS if text else default
 
 
 def traceback_is_full() -> bool:

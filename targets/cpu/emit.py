@@ -415,7 +415,9 @@ class _StripEmitter(_Emitter):
 
     def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
         place = assign(self.name, ast.BinOp(load("kd_strip"), ast.Add(), load("kd_lane")))
-        return [thread_loop("kd_lane", ast.Constant(0), self.width, [place, *body])]
+        loop = thread_loop("kd_lane", ast.Constant(0), self.width, [place, *body])
+        is_full = isinstance(self.width, ast.Constant)
+        return [ast.Expr(call("kd_keep_preheader")), loop] if is_full else [loop]
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         conditions, body = peel(item, self.variables.pure)

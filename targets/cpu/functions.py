@@ -106,7 +106,7 @@ class Binder:
         """
         from targets.cpu.intrinsics import bounds, faults, memory, ranges, typing_hints, warp
         from targets.cpu.intrinsics.groups.room import nothing_posted
-        from targets.cpu.library import end_of_loop
+        from targets.cpu.library import end_of_loop, keep_preheader
 
         order = (PARALLEL,) if self.takes_any_order else ()
         namespace.update(unit.namespace)
@@ -125,6 +125,7 @@ class Binder:
             kd_unknown=typing_hints.unknown,
             kd_range_item=ranges.range_item,
             kd_keep_loop=end_of_loop(NOT_UNROLLED, *order),
+            kd_keep_preheader=keep_preheader,
             kd_keep_lanes=end_of_loop(NOT_UNROLLED, UNROLLED_AS_VECTORS, *order),
             kd_end_of_threads=end_of_loop(*order),
             kd_saturating_add=bounds.saturating_add,

@@ -32,7 +32,7 @@ from targets.cpu.objects import IS_SUPPORTED
 from targets.cpu.upper_products import keep_upper_products
 from targets.cpu.vector_math.replace import replace_math
 
-__all__ = ["FunctionCompiler", "create_library", "end_of_loop"]
+__all__ = ["FunctionCompiler", "create_library", "end_of_loop", "keep_preheader"]
 
 
 @cache  # Numba keeps every intrinsic to the end of the process
@@ -49,6 +49,23 @@ def end_of_loop(*wishes: str) -> Any:
         return types.none(), generate
 
     return end
+
+
+@intrinsic
+def keep_preheader(typingctx: Any) -> Any:
+    """Keep the block before a loop over lanes apart from the head of the loop around it.
+
+    LLVM would merge an empty one, and then has a single loop, which it cannot unroll: the values of
+    lanes would stay in memory, and LLVM warn on standard error of what it was told to unroll.
+    ``llvm.sideeffect`` is no instruction in the end.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        nothing = ir.FunctionType(ir.VoidType(), ())
+        builder.call(builder.module.declare_intrinsic("llvm.sideeffect", (), nothing), ())
+        return context.get_dummy_value()
+
+    return types.none(), generate
 
 
 def _write(module: ir.Module) -> str:

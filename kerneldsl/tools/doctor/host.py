@@ -31,7 +31,7 @@ __all__ = ["cgroup_memory_limit", "check_environment", "check_memory", "check_pr
 _LITTLE_MEMORY_BYTES = 512 * 2**20
 #: Version 1 of control groups says "no limit" with a number near 2**63.
 _NO_LIMIT_BYTES = 2**60
-_SWITCH = ("1", "true", "yes", "on", "0", "false", "no", "off")
+_SWITCH = environment.ON_WORDS + environment.OFF_WORDS
 #: What variables may be, in lower case, and what another value does.
 _WORDS: dict[str, tuple[tuple[str, ...], CheckStatus, str]] = {
     "KERNELDSL_FALLBACK": (
@@ -40,7 +40,10 @@ _WORDS: dict[str, tuple[tuple[str, ...], CheckStatus, str]] = {
         "a launch that needs it ends with an error",
     ),
     "KERNELDSL_DEBUG": (_SWITCH, "problem", "no function can be decorated"),
-    "KERNELDSL_POOL": (_SWITCH, "warning", "is taken as on"),
+    "KERNELDSL_POOL": (_SWITCH, "problem", "no memory of a GPU can be allocated"),
+    "KERNELDSL_LAUNCHER": (_SWITCH, "warning", "is taken as on"),
+    "KERNELDSL_CACHE": (_SWITCH, "warning", "is taken as on"),
+    "KERNELDSL_CACHE_SHARED": (_SWITCH, "warning", "is taken as on"),
     "KERNELDSL_TRACEBACK": (("full",), "problem", "no function can be decorated"),
     "KERNELDSL_LOG": (
         tuple(name.lower() for name in logging.getLevelNamesMapping()),

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from kerneldsl.analysis.trips import integer_value, is_range
+from kerneldsl.analysis.trips import constant_trips, integer_value, is_range
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.trees import copy_tree
@@ -77,11 +77,8 @@ class _Marker(ast.NodeTransformer):
     def _are_few(self, turns: ast.Call) -> bool:
         if not is_range(turns, self._unit.namespace):
             return False
-        bounds = [integer_value(each, self._unit.constants, {}) for each in turns.args]
-        known = [each for each in bounds if each is not None]
-        if len(known) < len(bounds) or known[2:] == [0]:
-            return False
-        return len(range(*known)) <= MAX_TURNS
+        trips = constant_trips(turns, lambda bound: integer_value(bound, self._unit.constants, {}))
+        return trips is not None and trips <= MAX_TURNS
 
     def _is_indexed(self, body: list[ast.stmt], variable: str) -> bool:
         """Return whether an array is indexed by a variable, in a body that can be marked."""

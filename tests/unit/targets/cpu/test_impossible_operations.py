@@ -37,6 +37,13 @@ def steps_of_zero(x, out):
 
 
 @kd.kernel
+def always_a_step_of_zero(x, out):
+    i = kd.grid(1)
+    for k in range(0, 5, 0):
+        out[i] = k
+
+
+@kd.kernel
 def another_size(x, out):
     out[kd.grid(1)] = x.reshape(3, 2)[0, 0]
 
@@ -60,6 +67,7 @@ CASES = [
     (beyond_a_tuple, IndexError, "tuple index out of range"),
     (nothing_as_a_number, TypeError, "expected int64, got None"),
     (steps_of_zero, ValueError, "must not be zero"),
+    (always_a_step_of_zero, ValueError, "must not be zero"),
     (another_size, ValueError, "total size of new array"),
     (too_few_names, ValueError, "too_few_names"),
     (behind_a_barrier, IndexError, "tuple index out of range"),

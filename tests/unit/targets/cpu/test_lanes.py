@@ -273,6 +273,44 @@ def test_a_counter_that_is_read_afterwards_keeps_its_loop() -> None:
     assert TURNS not in source_of(reads_counter, x, out, block=32)
 
 
+def test_loops_over_lanes_are_unrolled(capfd: pytest.CaptureFixture[str]) -> None:
+    """LLVM warns on standard error of a loop that it was told to unroll and did not."""
+
+    @kd.kernel
+    def collatz(x, out):
+        i = kd.grid(1)
+        if i < x.size:
+            n, steps = x[i], 0
+            while n != 1:
+                if n & 1:
+                    n = 3 * n + 1
+                else:
+                    n >>= 1
+                steps += 1
+            out[i] = steps
+
+    @kd.kernel
+    def mandelbrot(out, width, height):
+        x, y = kd.grid(2)
+        if x < width and y < height:
+            c = complex(-2 + 3 * x / width, -1.5 + 3 * y / height)
+            z = 0j
+            n = 0
+            while n < 50 and z.real * z.real + z.imag * z.imag < 4:
+                z = z * z + c
+                n += 1
+            out[y, x] = n
+
+    x, steps = np.arange(1, 31), np.zeros(30)
+    inside = np.full((6, 20), -1, i32)
+    with kd.use("cpu"):
+        collatz.forall(30)(x, steps)
+        mandelbrot[(3, 2), (8, 4)](inside, 20, 6)
+    assert steps[26] == 111
+    assert inside[3, 13] == 50
+    assert capfd.readouterr() == ("", "")
+
+
 # -- accesses that LLVM may reorder between threads -----------------------------------------------
 
 

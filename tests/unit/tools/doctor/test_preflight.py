@@ -265,7 +265,10 @@ def test_the_table_of_variables_is_what_the_code_reads():
         ("KERNELDSL_FALLBACK", "problem"),
         ("KERNELDSL_DEBUG", "problem"),
         ("KERNELDSL_LOG", "warning"),
-        ("KERNELDSL_POOL", "warning"),
+        ("KERNELDSL_POOL", "problem"),
+        ("KERNELDSL_LAUNCHER", "warning"),
+        ("KERNELDSL_CACHE", "warning"),
+        ("KERNELDSL_CACHE_SHARED", "warning"),
         ("KERNELDSL_TRACEBACK", "problem"),
     ],
 )
