@@ -320,6 +320,7 @@ class _Separator:
             self.shapes.fail(
                 at,
                 f"at has {len(found)} indices, and the tile {len(shape)} axes",
-                "Give one index for each axis; of an array of more axes take a part: a[i]",
+                "Give one index for each axis; of an array of more axes take a part: a[i]. What "
+                "t.sum(axis=1) gives keeps the axis, with an extent of 1",
             )
         return [self.plain(each, before) for each in found]
