@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from numba import config
+
 from kerneldsl.analysis.expressions import text_of
 from kerneldsl.errors import (
     CompileError,
@@ -19,7 +21,13 @@ from kerneldsl.lowering.error_findings import Finding, find_cause
 from kerneldsl.lowering.numba_internals.moved import moved_name
 from kerneldsl.lowering.numba_text import first_line, message_of
 
-__all__ = ["translate"]
+__all__ = ["NO_JIT", "translate"]
+
+#: What is wrong, and what to do, where Numba is told to compile nothing.
+NO_JIT = (
+    "NUMBA_DISABLE_JIT is set, so Numba compiles nothing",
+    "Unset NUMBA_DISABLE_JIT; to look into a kernel, use @kd.kernel(debug=True)",
+)
 
 
 def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> KernelError:
@@ -33,6 +41,11 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
     own = _own_error(error) or moved_name(error)
     if own is not None:
         return own
+    if config.DISABLE_JIT:
+        what, remedy = NO_JIT
+        disabled = CompileError(what, value=unit.name, remedy=remedy)
+        disabled.__cause__ = error
+        return disabled
     text = message_of(error)
     finding = find_cause(text, unit, kinds)
     where, expression = _locate(error, unit, finding)

@@ -25,12 +25,9 @@ def check_cpu() -> Iterator[Check]:
         )
         return
     if config.DISABLE_JIT:
-        yield Check(
-            "cpu.numba",
-            "problem",
-            "NUMBA_DISABLE_JIT is set, so Numba compiles nothing",
-            "Unset NUMBA_DISABLE_JIT; to look into a kernel, use @kd.kernel(debug=True)",
-        )
+        from kerneldsl.lowering.errors import NO_JIT
+
+        yield Check("cpu.numba", "problem", *NO_JIT)
     else:
         yield Check("cpu.numba", "ok", "Numba compiles")
     yield _check_threads()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import config, njit
 
 import kerneldsl as kd
 from kerneldsl.errors import KernelError, KernelTypingError, SourceLocation
@@ -144,3 +144,12 @@ def test_a_captured_array_is_not_assigned_to(target):
         pytest.raises(kd.KernelTypingError, match="captured array, which is a constant"),
     ):
         fills.forall(5)(np.zeros(5))
+
+
+def test_numba_that_compiles_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the message is of an attribute that plain functions lack."""
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    unit = make_unit(unknown_attribute)
+    error = translate(AttributeError("get_call_template"), unit, (VECTOR,))
+    assert str(error).startswith("NUMBA_DISABLE_JIT is set, so Numba compiles nothing. Unset")
+    assert isinstance(error.__cause__, AttributeError)
