@@ -195,5 +195,6 @@ def index_arithmetic(typed: TypedUnit, tallies: Tallies) -> Iterator[Finding]:
 def _wraps(typed: TypedUnit, index: ast.expr) -> bool:
     """Return whether an index is of a type that can be negative, and no constant."""
     kind = typed.type_of(index)
-    is_integer = isinstance(kind, ScalarKind) and kind.element.is_integer
-    return is_integer and not kind.element.is_unsigned and not isinstance(index, ast.Constant)
+    if not isinstance(kind, ScalarKind) or isinstance(index, ast.Constant):
+        return False
+    return kind.element.is_integer and not kind.element.is_unsigned

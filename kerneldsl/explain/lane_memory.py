@@ -141,8 +141,8 @@ class LaneMemory:
         mask = self.active.mask
         tally.add(addresses, mask, self.threads, self.weight)
         self.tallies.steps += self.weight
-        if view.memory.space is Space.GLOBAL and len(self.threads.block_places) == 1:
-            tally.widen(None if view.is_unknown else view.chosen, mask)
+        if view.memory.space is Space.GLOBAL:
+            tally.widen(None if view.is_unknown else view.chosen, mask, self.threads)
         if self.rearranges and view.memory.space is Space.SHARED and not view.is_unknown:
             for each in arrangements_of(view.memory):
                 moved = moved_addresses(view, lanes, each)

@@ -26,9 +26,13 @@ _STATIC_BYTES = 48 * 1024
 
 
 def reuse(
-    arrays: Sequence[ArrayTraffic], accesses: Sequence[AccessReport], one_block: Tallies
+    arrays: Sequence[ArrayTraffic], accesses: Sequence[AccessReport], *walked: Tallies
 ) -> Iterator[Finding]:
-    """Yield the arrays of which blocks ask for the same sectors again and again."""
+    """Yield the arrays of which blocks ask for the same sectors again and again.
+
+    The tile is that of the first block of what was walked, or of what was walked else where that
+    block is not at work.
+    """
     for array in arrays:
         reads = [
             each
@@ -45,22 +49,24 @@ def reuse(
             array.block_reads,
             f"a block asks for each sector of {array.name} {array.block_reads:.3g} times",
             "Each time it goes to the level-1 cache, and to the level-2 cache where that is full",
-            _remedy(array.name, reads, one_block),
+            _remedy(array.name, reads, walked),
             weight=array.requested_bytes * (1.0 - 1.0 / array.block_reads),
         )
 
 
-def _remedy(name: str, reads: Sequence[AccessReport], one_block: Tallies) -> str:
+def _remedy(name: str, reads: Sequence[AccessReport], walked: Sequence[Tallies]) -> str:
     """Return which tile of an array a block should read once."""
-    loads = [
-        each
-        for each in one_block.accesses.values()
-        if each.memory.name == name and each.memory.space is Space.GLOBAL and not each.is_store
-    ]
-    box = _box(loads)
-    if box is not None:
+    for tallies in walked:
+        loads = [
+            each
+            for each in tallies.accesses.values()
+            if each.memory.name == name and each.memory.space is Space.GLOBAL and not each.is_store
+        ]
+        box = _box(loads)
+        if box is None:
+            continue
         memory = loads[0].memory
-        if not one_block.sampled and math.prod(box) * memory.itemsize <= _STATIC_BYTES:
+        if not tallies.sampled and math.prod(box) * memory.itemsize <= _STATIC_BYTES:
             return (
                 f"Read the block's {_tile(box, memory)} once, wait with kd.syncthreads(), and read "
                 "them there"

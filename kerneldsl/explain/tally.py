@@ -66,8 +66,8 @@ class AccessTally:
     moved : mapping
         Of shared memory that has conflicts, arrangement of the array to the wavefronts with it.
     box : tuple or None
-        Of global memory, where one block is walked: the least and the greatest index of the lanes
-        at work along each axis; ``None`` where that is not known.
+        Of global memory: the least and the greatest index along each axis of the first block that
+        was walked; ``None`` where that is not known, empty where it is not at work.
     wraps : bool
         Whether some index is seen to be negative, so that it counts from the end.
     """
@@ -173,12 +173,15 @@ class AccessTally:
         if len(self.sets) > 64:
             self.sets = [np.unique(np.concatenate(self.sets))]
 
-    def widen(self, chosen: tuple[Any, ...] | None, mask: Mask) -> None:
+    def widen(self, chosen: tuple[Any, ...] | None, mask: Mask, threads: Threads) -> None:
         """Widen the box by the indices of the lanes at work; ``None`` where they are data."""
         if chosen is None or self.box is None:
             self.box = None
             return
-        parts = [np.broadcast_to(each, mask.shape)[mask] for each in chosen]
+        first = mask[: threads.lanes_per_block]
+        if not first.any():
+            return
+        parts = [np.broadcast_to(each, mask.shape)[: first.size][first] for each in chosen]
         found = [(int(each.min()), int(each.max())) for each in parts]
         self.box = tuple(
             (min(low, old[0]), max(high, old[1]))
