@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -28,13 +28,25 @@ CARDS = {
     "kerneldsl.launch.specialization_info.SpecializationInfo": "measured.specialization_card",
     "kerneldsl.launch.timing.Timing": "measured.timing_card",
     "kerneldsl.memory.arrays.DeviceArray": "arrays.array_card",
+    "kerneldsl.planner.formula.PlanFormula": "launches.formula_card",
+    "kerneldsl.planner.occupancy.Occupancy": "launches.occupancy_card",
     "kerneldsl.planner.plan.LaunchPlan": "launches.plan_card",
     "kerneldsl.planner.space.Member": "spaces.member_card",
     "kerneldsl.planner.space.Space": "spaces.space_card",
+    "kerneldsl.profiling.profile.Profile": "tables.profile_card",
     "kerneldsl.utilities.formatting.AsTable": "tables.table_card",
 }
 #: Of these the plain text is what ``print`` shows, since their repr is a line.
-_PRINTED = ("kerneldsl.explain.explanation.Explanation",)
+_PRINTED = (
+    "kerneldsl.explain.explanation.Explanation",
+    "kerneldsl.planner.formula.PlanFormula",
+)
+#: Class to the function that makes what a terminal shows, in which a card cannot be unfolded.
+_IN_TERMINALS = {
+    "kerneldsl.kernels.kernel.Kernel": "kernels.kernel_text",
+    "kerneldsl.planner.occupancy.Occupancy": "launches.occupancy_text",
+    "kerneldsl.profiling.profile.Profile": "tables.profile_text",
+}
 
 
 def mimebundle(
@@ -71,15 +83,18 @@ def mimebundle(
 
 
 def _plain_text(thing: Any) -> str:
+    if not is_html_shown():
+        with contextlib.suppress(Exception):
+            return str(_maker(type(thing), _IN_TERMINALS)(thing))
     try:
         return str(thing) if set(_names(type(thing))) & {*_PRINTED} else repr(thing)
     except Exception:  # noqa: BLE001 -- a foreign object in it may raise anything
         return object.__repr__(thing)
 
 
-def _maker(kind: type) -> Any:
+def _maker(kind: type, makers: Mapping[str, str] = CARDS) -> Any:
     """Return the function that makes the card of a class."""
-    module, _, function = next(CARDS[n] for n in _names(kind) if n in CARDS).partition(".")
+    module, _, function = next(makers[n] for n in _names(kind) if n in makers).partition(".")
     return getattr(import_module(f"kerneldsl.cards.{module}"), function)
 
 

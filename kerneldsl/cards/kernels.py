@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from kerneldsl.cards.annotations import Annotations, annotate
 from kerneldsl.cards.code import listing
 from kerneldsl.cards.forms import CodeForm, code_forms
-from kerneldsl.cards.measured import specializations_table
+from kerneldsl.cards.measured import specializations_rows, specializations_table
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 from kerneldsl.language.kinds import format_signature
-from kerneldsl.utilities.formatting import format_count
+from kerneldsl.utilities.formatting import format_count, text_table
 from kerneldsl.utilities.html import Html, card, element, facts_table, fold
 
-__all__ = ["function_card", "kernel_card"]
+__all__ = ["function_card", "kernel_card", "kernel_text"]
 
 T = TypeVar("T")
 
@@ -47,6 +47,18 @@ def kernel_card(kernel: Kernel[..., Any]) -> Html:
         else element("p", "Not compiled yet: a launch compiles it."),
         *(each.fold for each in forms),
     )
+
+
+def kernel_text(kernel: Kernel[..., Any]) -> str:
+    """Return what a terminal shows of a kernel: where it stands, and what was compiled of it."""
+    code = kernel.function.__code__
+    signatures = "; ".join(map(format_signature, kernel.options.signatures))
+    lines = [f"kernel {_call(kernel)}", f"  {code.co_filename}:{code.co_firstlineno}"]
+    lines += [f"  declared for {signatures}"] * bool(signatures)
+    compiled = kernel.specializations
+    if compiled:
+        return "\n".join((*lines, "", text_table(*specializations_rows(compiled))))
+    return "\n".join((*lines, "  not compiled yet: a launch compiles it"))
 
 
 def _forms(kernel: Kernel[..., Any], filename: str) -> list[CodeForm]:

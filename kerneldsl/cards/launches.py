@@ -6,12 +6,21 @@ from typing import Any
 
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.launches import BoundLaunch, Launch
+from kerneldsl.planner.formula import PlanFormula
+from kerneldsl.planner.occupancy import Occupancy
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.words import compared_rows, headline, plan_facts
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.html import Html, card, element, facts_table, fold, items, table
 
-__all__ = ["bound_card", "launch_card", "plan_card"]
+__all__ = [
+    "bound_card",
+    "formula_card",
+    "launch_card",
+    "occupancy_card",
+    "occupancy_text",
+    "plan_card",
+]
 
 
 def launch_card(launch: Launch[Any]) -> Html:
@@ -57,3 +66,24 @@ def plan_card(plan: LaunchPlan) -> Html:
         if plan.considered
         else Html(),
     )
+
+
+def formula_card(formula: PlanFormula) -> Html:
+    """Return the card of a plan's formula: its steps, and what its symbols are worth."""
+    symbols = ((symbol.name, f"{value:.6g}") for symbol, value in formula.values.items())
+    return card(
+        "Predicted time of a plan, in nanoseconds",
+        table(("step", "is", "in the plan"), formula.lines()),
+        fold("Symbols", table(("symbol", "value"), symbols)),
+    )
+
+
+def occupancy_card(found: Occupancy) -> Html:
+    """Return the card of an occupancy: what is held, what limits it, what would help."""
+    head, *lines = found.explain().splitlines()
+    return card(head, items(each.strip() for each in lines))
+
+
+def occupancy_text(found: Occupancy) -> str:
+    """Return what a terminal shows of an occupancy."""
+    return found.explain()

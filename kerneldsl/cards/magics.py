@@ -117,18 +117,23 @@ def _read(name: str, line: str, shell: Any) -> _Call:
     Raises
     ------
     ArgumentTypeError
-        If it is no call of a kernel or a launch.
+        If it is no call of a kernel or a launch. IPython shows its message alone.
     """
-    text = line.strip()
-    tree = ast.parse(text, mode="eval").body if text else None
+    try:
+        tree = ast.parse(line.strip(), mode="eval").body
+    except SyntaxError:
+        tree = None
     called = shell.ev(ast.unparse(tree.func)) if isinstance(tree, ast.Call) else None
     if not isinstance(called, Kernel | Launch) or not isinstance(tree, ast.Call):
-        raise ArgumentTypeError(
+        error = ArgumentTypeError(
             f"%{name} was given {safe_repr(line)}",
             value=line,
             limit="It takes a launch as it is written, or a kernel with a signature",
             remedy=f"Write %{name} kernel.forall(n)(…) or %{name} kernel[grid, block](…)",
         )
+        # What IPython shows of it: the way here tells its reader nothing.
+        error._render_traceback_ = lambda: [f"{type(error).__name__}: {error}"]  # type: ignore[attr-defined]
+        raise error
     # What the call passes, starred arguments too, as Python itself reads it.
     tree.func = ast.parse("lambda *args, **named: (args, named)", mode="eval").body
     return _Call(called, *shell.ev(ast.unparse(tree)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kerneldsl.contract import Resources
 from kerneldsl.launch.specialization_info import SpecializationInfo
@@ -10,7 +10,13 @@ from kerneldsl.launch.timing import Timing
 from kerneldsl.utilities.formatting import format_bytes, format_duration
 from kerneldsl.utilities.html import Html, card, facts_table, table
 
-__all__ = ["resources_card", "specialization_card", "specializations_table", "timing_card"]
+__all__ = [
+    "resources_card",
+    "specialization_card",
+    "specializations_rows",
+    "specializations_table",
+    "timing_card",
+]
 
 
 def timing_card(timing: Timing) -> Html:
@@ -56,19 +62,21 @@ def specialization_card(info: SpecializationInfo) -> Html:
 
 def specializations_table(infos: Iterable[SpecializationInfo]) -> Html:
     """Return the table of compiled forms."""
-    return table(
-        ("target", "architecture", "arguments", "launch", "block", "compiled in"),
+    return table(*specializations_rows(infos))
+
+
+def specializations_rows(
+    infos: Iterable[SpecializationInfo],
+) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+    """Return the headers and rows of the table of compiled forms."""
+    return ("target", "architecture", "arguments", "launch", "block", "compiled in"), (
         (
-            (
-                info.target,
-                info.arch,
-                info.signature,
-                "grid and block"
-                if info.forall_ndim is None
-                else f"extent of rank {info.forall_ndim}",
-                info.block_dim,
-                format_duration(info.compile_s * 1e9),
-            )
-            for info in infos
-        ),
+            info.target,
+            info.arch,
+            info.signature,
+            "grid and block" if info.forall_ndim is None else f"extent of rank {info.forall_ndim}",
+            info.block_dim,
+            format_duration(info.compile_s * 1e9),
+        )
+        for info in infos
     )

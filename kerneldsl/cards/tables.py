@@ -1,13 +1,24 @@
-"""Cards of values that are a table and no more: devices, back ends, rankings."""
+"""Cards of values that are a table and no more: devices, back ends, rankings, profiles."""
 
 from __future__ import annotations
 
+from kerneldsl.profiling.profile import Profile
 from kerneldsl.utilities.formatting import AsTable, html_table
 from kerneldsl.utilities.html import Html
 
-__all__ = ["table_card"]
+__all__ = ["profile_card", "profile_text", "table_card"]
 
 
 def table_card(shown: AsTable) -> Html:
     """Return the card of a table."""
     return html_table(*shown._table(), shown._caption())
+
+
+def profile_card(profile: Profile) -> Html:
+    """Return the card of a profile: its summary, for which nothing is counted or measured."""
+    return table_card(profile.summary(work=False))
+
+
+def profile_text(profile: Profile) -> str:
+    """Return what a terminal shows of a profile."""
+    return f"{profile!r}\n{profile.summary(work=False)!r}"

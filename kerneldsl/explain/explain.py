@@ -15,12 +15,18 @@ from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.explain.accesses import report_access
 from kerneldsl.explain.arguments import read_given
-from kerneldsl.explain.arithmetic import divergence, double_arithmetic, integer_division
+from kerneldsl.explain.arithmetic import (
+    divergence,
+    double_arithmetic,
+    index_arithmetic,
+    integer_division,
+)
 from kerneldsl.explain.executions import Executions
 from kerneldsl.explain.explanation import FLOPS, BranchReport, Explanation, Finding
-from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays, reuse
+from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays
 from kerneldsl.explain.formulas import launch_formulas
 from kerneldsl.explain.launched import launched
+from kerneldsl.explain.reuse import reuse
 from kerneldsl.explain.roofline import roofline
 from kerneldsl.explain.symbols import Symbols
 from kerneldsl.explain.tally import BranchTally, Tallies
@@ -128,15 +134,16 @@ def explain_kernel(
         *coalescing(accesses),
         *bank_conflicts(accesses, one_block, one_names),
         *local_arrays(tallies, accesses),
-        *reuse(arrays, accesses),
+        *reuse(arrays, accesses, one_block, tallies),
         *divergence(branches),
         *double_arithmetic(typed, specialization.kinds, tallies),
         *integer_division(tallies),
+        *(index_arithmetic(typed, tallies) if specialization.options.wraparound else ()),
     ]
     return Explanation(
         kernel=unit.qualname,
         signature=format_signature(specialization.kinds),
-        arch=specialization.arch or "",
+        arch=device.arch,
         block_dim=launch.block_dim,
         grid_dim=launch.grid_dim,
         accesses=accesses,

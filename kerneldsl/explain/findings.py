@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.arrangements import Arrangement, Padding, Swizzle, arrangements_of
-from kerneldsl.explain.explanation import ArrayTraffic, Finding
+from kerneldsl.explain.explanation import Finding
 from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.explain.values import Memory, Space
 from kerneldsl.planner.work import SECTOR_BYTES
 
-__all__ = ["bank_conflicts", "coalescing", "local_arrays", "reuse"]
+__all__ = ["bank_conflicts", "coalescing", "local_arrays"]
 
 #: An access whose sectors are used less than this is told of.
 _USED = 0.6
-#: Wavefronts beyond those without conflicts that are told of, and the sectors a block reads again.
-_CONFLICTS, _AGAIN = 1.05, 2.0
+#: Wavefronts beyond those without conflicts that are told of.
+_CONFLICTS = 1.05
 
 
 def coalescing(accesses: Sequence[AccessReport]) -> Iterator[Finding]:
@@ -167,26 +167,3 @@ def tallies_of(tallies: Tallies, access: AccessReport) -> Memory | None:
         if each.where == access.where and each.text == access.text:
             return each.memory
     return None
-
-
-def reuse(arrays: Sequence[ArrayTraffic], accesses: Sequence[AccessReport]) -> Iterator[Finding]:
-    """Yield the arrays of which blocks ask for the same sectors again and again."""
-    for array in arrays:
-        reads = [
-            each
-            for each in accesses
-            if each.array == array.name and each.operation == "load" and each.space == "global"
-            if not each.is_tile  # whose sectors come again from one request to the next
-        ]
-        if array.block_reads < _AGAIN or not reads:
-            continue
-        most = max(reads, key=lambda each: each.sectors)
-        yield Finding(
-            "reuse",
-            most.where,
-            array.block_reads,
-            f"a block asks for each sector of {array.name} {array.block_reads:.3g} times",
-            "Each time it goes to the level-1 cache, and to the level-2 cache where that is full",
-            "Read a tile into shared memory once, wait with kd.syncthreads(), and read it there",
-            weight=array.requested_bytes * (1.0 - 1.0 / array.block_reads),
-        )

@@ -63,6 +63,8 @@ class LaneMemory:
         self.shared_bytes = 0
         #: Whether it is looked at what other arrangements of shared arrays would change.
         self.rearranges = False
+        #: Whether the last element that was found has an index that may be negative.
+        self.wrapped = False
 
     def value(self, node: ast.expr) -> Value:
         """Return the value of an expression; what it does is counted."""
@@ -109,6 +111,7 @@ class LaneMemory:
         parts = [self.value(each) for each in index_parts(ast.Subscript(base, index, ast.Load()))]
         if isinstance(value, View):
             lanes = self.threads.lane_count
+            self.wrapped = self.wraps and any(map(self._is_negative, parts))
             return subscript(value, parts, self.random, lanes, wraps=self.wraps)
         if isinstance(value, tuple) and len(parts) == 1 and not isinstance(parts[0], np.ndarray):
             try:
@@ -116,6 +119,12 @@ class LaneMemory:
             except (IndexError, TypeError):
                 return UNKNOWN
         return UNKNOWN
+
+    def _is_negative(self, index: Value) -> bool:
+        """Return whether an index is negative in some lane at work, or may be, since it is data."""
+        if isinstance(index, int | np.integer | np.ndarray):
+            return bool(np.any(np.less(index, 0) & self.active.mask))
+        return index is UNKNOWN
 
     def access(
         self, node: ast.AST, view: View, *, is_store: bool = False, is_atomic: bool = False
@@ -128,9 +137,12 @@ class LaneMemory:
         addresses = element_addresses(view, lanes)
         tally.depends_on_data |= view.is_unknown
         tally.is_uncertain |= self.uncertain > 0
+        tally.wraps |= self.wrapped
         mask = self.active.mask
         tally.add(addresses, mask, self.threads, self.weight)
         self.tallies.steps += self.weight
+        if view.memory.space is Space.GLOBAL:
+            tally.widen(None if view.is_unknown else view.chosen, mask, self.threads)
         if self.rearranges and view.memory.space is Space.SHARED and not view.is_unknown:
             for each in arrangements_of(view.memory):
                 moved = moved_addresses(view, lanes, each)

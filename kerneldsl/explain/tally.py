@@ -65,6 +65,11 @@ class AccessTally:
         Of a tile, the elements that each thread has on average.
     moved : mapping
         Of shared memory that has conflicts, arrangement of the array to the wavefronts with it.
+    box : tuple or None
+        Of global memory: the least and the greatest index along each axis of the first block that
+        was walked; ``None`` where that is not known, empty where it is not at work.
+    wraps : bool
+        Whether some index is seen to be negative, so that it counts from the end.
     """
 
     memory: Memory
@@ -92,6 +97,8 @@ class AccessTally:
     sets: list[NDArray[np.int64]] = field(default_factory=list)
     weight: float = 1.0
     tile_share: Fraction | None = None
+    box: tuple[tuple[int, int], ...] | None = ()
+    wraps: bool = False
 
     def add(
         self,
@@ -165,6 +172,21 @@ class AccessTally:
         self.sets.append(np.unique(keys))
         if len(self.sets) > 64:
             self.sets = [np.unique(np.concatenate(self.sets))]
+
+    def widen(self, chosen: tuple[Any, ...] | None, mask: Mask, threads: Threads) -> None:
+        """Widen the box by the indices of the lanes at work; ``None`` where they are data."""
+        if chosen is None or self.box is None:
+            self.box = None
+            return
+        first = mask[: threads.lanes_per_block]
+        if not first.any():
+            return
+        parts = [np.broadcast_to(each, mask.shape)[: first.size][first] for each in chosen]
+        found = [(int(each.min()), int(each.max())) for each in parts]
+        self.box = tuple(
+            (min(low, old[0]), max(high, old[1]))
+            for (low, high), old in zip(found, self.box or found, strict=True)
+        )
 
     def sector_keys(self) -> NDArray[np.int64]:
         """Return the sectors that are touched, each with the number of the block that does."""

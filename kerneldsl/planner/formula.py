@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
@@ -20,6 +21,7 @@ from kerneldsl.planner.cost import Constants, PlanShape, device_time
 from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.planner.host import element_ns, host_ns
 from kerneldsl.planner.work import ElementWork
+from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.sympy_import import import_sympy
 
 __all__ = ["DeviceModel", "HostModel", "PlanFormula", "PlanModel", "model_formula"]
@@ -55,7 +57,8 @@ class HostModel(NamedTuple):
 PlanModel: TypeAlias = DeviceModel | HostModel
 
 
-class PlanFormula(NamedTuple):
+@dataclass(frozen=True)
+class PlanFormula(Shown):
     """The model of a plan's time as SymPy expressions, and what their symbols are worth in it.
 
     Symbols are called as in ``docs/planning.md``, which says what each is. What is 0 for the kernel
@@ -74,6 +77,15 @@ class PlanFormula(NamedTuple):
     time_ns: Any
     steps: Mapping[Any, Any]
     values: Mapping[Any, float]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name} = {text}" for name, text, _ in self.lines())
+
+    def lines(self) -> list[tuple[str, str, str]]:
+        """Return each step, the time last: its name, its expression, and its value in the plan."""
+        worth = self.evaluate_steps()
+        named = {step.name: text for step, text in self.steps.items()} | {"time_ns": self.time_ns}
+        return [(name, str(text), f"{worth[name]:.4g}") for name, text in named.items()]
 
     def expanded(self) -> Any:
         """Return the time with its steps in it: an expression of symbols of `values` alone."""

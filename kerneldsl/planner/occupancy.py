@@ -40,6 +40,7 @@ from kerneldsl.planner.block_limits import (
     least,
 )
 from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.utilities.shown import Shown
 
 __all__ = [
     "Occupancy",
@@ -52,7 +53,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Shown):
     """Blocks that a multiprocessor holds at once, and the resource that limits them.
 
     Parameters

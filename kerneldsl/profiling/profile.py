@@ -18,6 +18,7 @@ from kerneldsl.profiling.summary import ProfileSummary, summarize
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.formatting import format_count, format_duration
 from kerneldsl.utilities.process_owned import ProcessOwned
+from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten_errors, shorten_errors_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _PICTURES = (".pdf", ".png", ".svg")
 
 
 @shorten_errors_of("__enter__")
-class Profile(ProcessOwned):
+class Profile(Shown, ProcessOwned):
     """Record of what a program did within a block; made by :func:`profile`.
 
     ``with kd.profile() as p:`` records the whole process: every thread, device and stream. Profiles

@@ -99,16 +99,19 @@ class _KernelText:
         yield f"    {', '.join(self._extents)} = {shape if rank > 1 else shape + '[0]'}"
         names: dict[Any, str] = dict(zip(system.axes, self._indices, strict=True))
         names |= {each: f"{a}.shape[{axis}]" for each, (a, axis) in system.extents.items()}
+        # The guard stands first, so that targets can ask it about many indices at once; what is the
+        # same for all of them they take out of their loops.
+        inside = zip(self._indices, self._extents, strict=True)
+        yield f"    if {' and '.join(f'{i} < {n}' for i, n in inside)}:"
         for symbol, number in system.numbers.items():
-            yield f"    {number} = dtype({number})"
-            names[symbol] = number
+            # By a name of its own: a parameter that is assigned to is a variable of every thread.
+            names[symbol] = fresh(f"{number}_")
+            yield f"        {names[symbol]} = dtype({number})"
         values, uniform = self._hoisted()
         printer = Printer(names, [*system.axes, *system.extents])
         for symbol, value in uniform:
-            yield f"    {symbol.name} = {printer.text(value)}"
+            yield f"        {symbol.name} = {printer.text(value)}"
             names[symbol] = symbol.name
-        inside = zip(self._indices, self._extents, strict=True)
-        yield f"    if {' and '.join(f'{i} < {n}' for i, n in inside)}:"
         long = self._long_enough()
         if not long:
             yield from (f"        {each}" for each in self._body(values, names, is_short=False))
@@ -186,7 +189,7 @@ class _KernelText:
         lines, results = value_lines(values, names, fresh, printer)
         yield from lines
         index = ", ".join(self._indices)
-        if len(results) > 1 and any(each.name in system.inputs for each in system.outputs):
+        if len(results) > 1:  # all is read before anything is stored: arrays may be the same
             for n, text in enumerate(results):
                 results[n] = fresh(f"r{n}")
                 yield f"{results[n]} = {text}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 
 import kerneldsl as kd
 from kerneldsl.cards import annotations, bundle, kernels
@@ -15,6 +16,8 @@ from kerneldsl.cards.forms import code_forms
 from kerneldsl.cards.magics import Code
 from kerneldsl.contract import Resources
 from kerneldsl.launch.specialization_info import SpecializationInfo
+from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+from kerneldsl.planner.formula import PlanFormula
 from kerneldsl.utilities.shown import Shown
 from targets.cpu.stored import StoredLibrary
 from tests.cards.reading import read_card
@@ -67,6 +70,10 @@ def things() -> dict[str, Any]:
     cpu = kd.devices("cpu")
     plan = kd.LaunchPlan("k", "cpu", "native", (64,), (1, 1, 1), (64, 1, 1), occupancy=0.5)
     one_block = kd.PlanAlternative((32, 1, 1), plan.mapping, 1.0, "slower")
+    limits = DeviceOccupancyLimits.for_compute_capability((9, 0))
+    blocks = sympy.Symbol("blocks")
+    with kd.use("cpu"), kd.profile() as profiled:
+        kd.to_device(x)
     code = Code("add.s32 <r1>;")
     code.heading, code.language = "PTX of k", "ptx"
     return {
@@ -87,6 +94,9 @@ def things() -> dict[str, Any]:
         "Member": SPACE.members[0],
         "Space": SPACE,
         "AsTable": cpu,
+        "Occupancy": occupancy(limits, KernelResources(registers=80), 160),
+        "PlanFormula": PlanFormula(2.0 * blocks, {}, {blocks: 4.0}),
+        "Profile": profiled,
     }
 
 
@@ -111,13 +121,16 @@ def test_every_class_has_a_card(compiled: kd.Kernel[..., Any]) -> None:
         "Member": "block64tile1",
         "Space": "Space of 8 members",
         "AsTable": "processors",
+        "Occupancy": "occupancy 31 %, limited by registers.",
+        "PlanFormula": "time_ns2.0*blocks8",
+        "Profile": "copyhost to devicecpu1",
     }
     for name, thing in made.items():
         assert isinstance(thing, Shown), name
         shown = thing._repr_mimebundle_()
         assert set(shown) == {"text/plain", "text/html"}, name
         assert shows[name] in read_card(shown["text/html"]), name
-        plain = str(thing) if name == "Explanation" else repr(thing)
+        plain = str(thing) if name in ("Explanation", "PlanFormula") else repr(thing)
         assert shown["text/plain"].partition(" at 0x")[0] == plain.partition(" at 0x")[0]
         assert thing._repr_html_()[:2000] == shown["text/html"][:2000]
 

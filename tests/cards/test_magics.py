@@ -82,7 +82,7 @@ def test_ptx(shell: Any, line: str, marks: int) -> None:
     assert "PTX of double" in read_card(shown["text/html"])
 
 
-@pytest.mark.parametrize("line", ["", "x", "x.sum()", "double", "len(x)"])
+@pytest.mark.parametrize("line", ["", "x", "x.sum()", "double", "len(x)", "double.forall(64)(x"])
 @pytest.mark.parametrize("name", ["kdtime", "kdexplain", "kdptx"])
 def test_what_is_no_launch_is_refused(shell: Any, name: str, line: str) -> None:
     from kerneldsl import ArgumentTypeError
@@ -90,6 +90,15 @@ def test_what_is_no_launch_is_refused(shell: Any, name: str, line: str) -> None:
     with pytest.raises(ArgumentTypeError, match=f"%{name} was given") as info:
         shell.run_line_magic(name, line)
     assert f"%{name} kernel.forall(n)(…)" in str(info.value)
+
+
+def test_a_mistake_is_one_line_without_a_traceback(shell: Any, capsys: Any) -> None:
+    done = shell.run_cell("%kdtime double.forall(64")
+    assert not done.success
+    printed = capsys.readouterr()
+    lines = (printed.out + printed.err).strip().splitlines()
+    assert len(lines) == 1
+    assert "%kdtime was given 'double.forall(64'" in lines[0]
 
 
 def test_the_shell_shows_cards_and_a_terminal_makes_none(
@@ -101,6 +110,38 @@ def test_the_shell_shows_cards_and_a_terminal_makes_none(
     assert "out[i] = 2 * x[i]" in read_card(shown["text/html"])
     monkeypatch.setattr(shell.display_formatter, "active_types", ["text/plain"])
     monkeypatch.setattr("kerneldsl.cards.kernels.kernel_card", None)
-    assert double._repr_mimebundle_() == {"text/plain": repr(double)}
+    (kind, text), *others = double._repr_mimebundle_().items()
+    assert (kind, others) == ("text/plain", [])
+    assert text.startswith("kernel __main__.double(x, out)\n")
+    assert "compiled" in text
     shown, _ = shell.display_formatter.format(double)
-    assert shown == {"text/plain": repr(double)}
+    assert shown == {"text/plain": text}
+    launch = double.forall(64)
+    assert launch._repr_mimebundle_() == {"text/plain": repr(launch)}
+
+
+def test_a_terminal_shows_what_a_card_would_unfold(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    import kerneldsl as kd
+    from kerneldsl.cards import bundle
+    from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+
+    @kd.kernel
+    def double(x):
+        x[kd.grid(1)] *= 2
+
+    limits = DeviceOccupancyLimits.for_compute_capability((9, 0))
+    held = occupancy(limits, KernelResources(registers=80), 160)
+    monkeypatch.setattr(bundle, "is_html_shown", lambda: False)
+    assert "not compiled yet" in bundle.mimebundle(double)["text/plain"]
+    with kd.use("cpu"), kd.profile() as profiled:
+        double.forall(8)(np.ones(8, np.float32))
+    shown = bundle.mimebundle(double)["text/plain"]
+    assert "extent of rank 1" in shown
+    assert "float32[::1]" in shown
+    assert bundle.mimebundle(held) == {"text/plain": held.explain()}
+    first, header, *rows = bundle.mimebundle(profiled)["text/plain"].splitlines()
+    assert first == repr(profiled)
+    assert header.startswith("kind")
+    assert any(row.startswith("launch") for row in rows)

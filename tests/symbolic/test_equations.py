@@ -124,3 +124,27 @@ def test_edges_cost_no_second_loop_over_the_elements():
     # Of whole steps, indices at the ends are chosen by a comparison: there is one store.
     assert heat().source.count("u_next[x, y] =") == 1
     assert heat().source.count("** 2") == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_guard_is_a_bound_of_the_loop_over_a_row(dtype):
+    array, number = f"{dtype}[:, ::1]", dtype
+    signature = ", ".join((array, *([number] * 3), array))
+    text = heat().cpu_source(signature, forall=2)
+    row = text[text.index("for kd_x in ") :]
+    assert "u_next.shape[1]" in row.splitlines()[0]
+    assert not any(line.lstrip().startswith("if ") for line in row.splitlines())
+    assert "dtype(dt)" in text
+    assert "dtype(dt)" not in row
+
+
+def test_all_is_read_before_anything_is_stored():
+    i = sympy.Symbol("i", integer=True)
+    u, v, a, b = map(sympy.IndexedBase, "uvab")
+    step = kd.from_expression(
+        [sympy.Eq(a[i], u[i] * v[i]), sympy.Eq(b[i], u[i] + v[i])], name="step"
+    )
+    lines = step.source.splitlines()
+    stores = [n for n, line in enumerate(lines) if "[i] = " in line]
+    assert stores == [len(lines) - 2, len(lines) - 1]
+    assert not any("[i]" in lines[n].partition(" = ")[2] for n in stores)

@@ -1,0 +1,122 @@
+"""Findings about what a block reads more than once, with the tile that would spare it."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kerneldsl.explain.accesses import AccessReport
+from kerneldsl.explain.explanation import ArrayTraffic, Finding
+from kerneldsl.explain.tally import AccessTally, Tallies
+from kerneldsl.explain.values import Memory, Space
+from kerneldsl.utilities.formatting import format_bytes
+
+__all__ = ["reuse"]
+
+#: How often a block asks for a sector that it is told of.
+_AGAIN = 2.0
+#: Rounds of a loop whose elements a tile holds, where not all fit.
+_ROUNDS = 32
+#: Bytes of static shared memory of a block (CUDA C++ Programming Guide, "Compute Capabilities":
+#: more has to be asked for at the launch).
+_STATIC_BYTES = 48 * 1024
+
+
+def reuse(
+    arrays: Sequence[ArrayTraffic], accesses: Sequence[AccessReport], *walked: Tallies
+) -> Iterator[Finding]:
+    """Yield the arrays of which blocks ask for the same sectors again and again.
+
+    The tile is that of the first block of what was walked, or of what was walked else where that
+    block is not at work.
+    """
+    for array in arrays:
+        reads = [
+            each
+            for each in accesses
+            if each.array == array.name and each.operation == "load" and each.space == "global"
+            if not each.is_tile  # whose sectors come again from one request to the next
+        ]
+        if array.block_reads < _AGAIN or not reads:
+            continue
+        most = max(reads, key=lambda each: each.sectors)
+        yield Finding(
+            "reuse",
+            most.where,
+            array.block_reads,
+            f"a block asks for each sector of {array.name} {array.block_reads:.3g} times",
+            "Each time it goes to the level-1 cache, and to the level-2 cache where that is full",
+            _remedy(array.name, reads, walked),
+            weight=array.requested_bytes * (1.0 - 1.0 / array.block_reads),
+        )
+
+
+def _remedy(name: str, reads: Sequence[AccessReport], walked: Sequence[Tallies]) -> str:
+    """Return which tile of an array a block should read once."""
+    for tallies in walked:
+        loads = [
+            each
+            for each in tallies.accesses.values()
+            if each.memory.name == name and each.memory.space is Space.GLOBAL and not each.is_store
+        ]
+        box = _box(loads)
+        if box is None:
+            continue
+        memory = loads[0].memory
+        if not tallies.sampled and math.prod(box) * memory.itemsize <= _STATIC_BYTES:
+            return (
+                f"Read the block's {_tile(box, memory)} once, wait with kd.syncthreads(), and read "
+                "them there"
+            )
+        counters = _counters(reads, loads, len(box))
+        if any(counters):
+            tile = tuple(
+                min(n, _ROUNDS) if found else n for n, found in zip(box, counters, strict=True)
+            )
+            names = " and ".join(sorted(set().union(*counters)))
+            return (
+                f"Go through {names} in steps of {_ROUNDS}: for each read {_tile(tile, memory)}, "
+                "wait with kd.syncthreads(), use them, and wait again"
+            )
+    return "Read a tile into shared memory once, wait with kd.syncthreads(), and read it there"
+
+
+def _tile(shape: tuple[int, ...], memory: Memory) -> str:
+    """Say how many elements are read, and into what."""
+    extents = " × ".join(map(str, shape))
+    dtype = f"np.{memory.dtype}" if hasattr(np, memory.dtype) else "…"
+    return (
+        f"{extents} elements, {format_bytes(math.prod(shape) * memory.itemsize)}, into "
+        f"kd.shared.array({shape if len(shape) > 1 else shape[0]}, {dtype})"
+    )
+
+
+def _box(loads: Sequence[AccessTally]) -> tuple[int, ...] | None:
+    """Return the extents of what a block reads, as far as data does not decide it."""
+    ranges = [each.box for each in loads if each.box]
+    if len({len(each) for each in ranges}) != 1:
+        return None
+    return tuple(
+        max(high for _, high in axis) - min(low for low, _ in axis) + 1
+        for axis in zip(*ranges, strict=True)
+    )
+
+
+def _counters(
+    reads: Sequence[AccessReport], loads: Sequence[AccessTally], ndim: int
+) -> list[frozenset[str]]:
+    """Return the variables of loops in the index along each axis."""
+    loops = {
+        node.target.id
+        for tree in {each.unit.unit.tree for each in loads}
+        for node in ast.walk(tree)
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Name)
+    }
+    found = [frozenset[str]()] * ndim
+    for each in reads:
+        for axis, index in enumerate(each.index[:ndim]):
+            found[axis] |= loops & set(map(str, index.free_symbols))
+    return found

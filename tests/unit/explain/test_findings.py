@@ -1,0 +1,140 @@
+"""Findings name the cause, and what they advise does what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import kerneldsl as kd
+
+SQUARE = "float32[:, ::1], float32[:, ::1]"
+FLAT = "float32[::1], int64, float32[:, ::1]"
+
+
+def findings(explained, kind):
+    return [each for each in explained.findings if each.kind == kind]
+
+
+def test_a_sum_that_begins_with_a_python_float_is_blamed_on_that():
+    @kd.kernel
+    def summed(x, out):
+        i = kd.grid(1)
+        s = 0.0
+        for k in range(8):
+            s += x[i * 8 + k]
+        t = s * np.float32(0.5)
+        out[i] = t
+
+    found = summed.explain("float32[::1], float32[::1]", block=64, sizes={"out": 64})
+    (finding,) = findings(found, "float64")
+    assert finding.where.line.strip() == "s = 0.0"
+    assert finding.where.line[finding.where.col_offset : finding.where.end_col_offset] == "0.0"
+    assert finding.number == found.flops("float64") == 64 * 9
+    first = finding.where.lineno
+    assert f"in lines {first + 2}, {first + 3}" in finding.what
+    assert "np.float32(0.0)" in finding.remedy
+
+
+def test_a_constant_that_is_converted_is_not_blamed():
+    @kd.kernel
+    def scaled(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = np.float32(0.25) * x[i] + 1.5
+
+    (finding,) = findings(scaled.explain("float32[::1], float32[::1]", block=64), "float64")
+    assert "np.float32(1.5)" in finding.remedy
+
+
+@kd.kernel
+def blurred(x, out):
+    i, j = kd.grid(2)
+    if 1 <= i < out.shape[0] - 1 and 1 <= j < out.shape[1] - 1:
+        s = np.float32(0)
+        for a in range(-1, 2):
+            for b in range(-1, 2):
+                s += x[i + a, j + b]
+        out[i, j] = s
+
+
+@kd.kernel
+def blurred_by_tiles(x, out):
+    tile = kd.shared.array((10, 34), np.float32)
+    n, m = out.shape
+    ty, tx = kd.threadIdx.y, kd.threadIdx.x
+    row, column = kd.blockIdx.y * 8, kd.blockIdx.x * 32
+    for k in range(ty * 32 + tx, 340, 256):
+        i, j = row + k // 34 - 1, column + k % 34 - 1
+        if 0 <= i < n and 0 <= j < m:
+            tile[k // 34, k % 34] = x[i, j]
+    kd.syncthreads()
+    i, j = row + ty, column + tx
+    if 1 <= i < n - 1 and 1 <= j < m - 1:
+        s = np.float32(0)
+        for a in range(3):
+            for b in range(3):
+                s += tile[ty + a, tx + b]
+        out[i, j] = s
+
+
+def test_a_stencil_is_told_its_tile_and_the_tile_ends_the_reuse(rng):
+    sizes = {"x": (256, 256), "out": (256, 256)}
+    found = blurred.explain(SQUARE, forall=(256, 256), block=(32, 8), sizes=sizes)
+    (finding,) = findings(found, "reuse")
+    assert "10 × 34 elements, 1.33 KiB" in finding.remedy
+    assert "kd.shared.array((10, 34), np.float32)" in finding.remedy
+    tiled = blurred_by_tiles.explain(SQUARE, grid=(8, 32), block=(32, 8), sizes=sizes)
+    assert findings(tiled, "reuse") == []
+    assert tiled.arrays[0].read_bytes == found.arrays[0].read_bytes
+
+    x = rng.random((256, 256)).astype(np.float32)
+    results = [np.zeros_like(x) for _ in range(2)]
+    with kd.use("cpu"):
+        blurred.forall(256, 256)(x, results[0])
+        blurred_by_tiles[(8, 32), (32, 8)](x, results[1])
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_product_is_told_to_go_through_its_loop_in_steps():
+    @kd.kernel
+    def product(a, b, c):
+        i, j = kd.grid(2)
+        if i < c.shape[0] and j < c.shape[1]:
+            s = np.float32(0)
+            for k in range(a.shape[1]):
+                s += a[i, k] * b[k, j]
+            c[i, j] = s
+
+    found = product.explain(f"{SQUARE}, float32[:, ::1]", forall=(512, 512), block=(32, 8))
+    remedies = sorted(each.remedy for each in findings(found, "reuse"))
+    assert all("through k in steps of 32" in each for each in remedies)
+    assert "(32, 32), np.float32" in remedies[0]
+    assert "(8, 32), np.float32" in remedies[1]
+
+
+def test_indices_that_may_be_negative_are_told_with_the_promise_that_frees_them():
+    def flat(x, w, out):
+        i, j = kd.grid(2)
+        if i < out.shape[0] and j < out.shape[1]:
+            out[i, j] = x[i * w + j]
+
+    explained, codes = [], []
+    for kernel in (kd.kernel(flat), kd.kernel(wraparound=False)(flat)):
+        explained.append(kernel.explain(FLAT, forall=(64, 64), sizes={"w": 64, "x": (4096,)}))
+        codes.append(kernel.ptx(FLAT, forall=2, arch="sm_90"))
+    (finding,) = findings(explained[0], "index arithmetic")
+    assert finding.number == 64 * 64
+    assert "wraparound=False" in finding.remedy
+    assert findings(explained[1], "index arithmetic") == []
+    assert ["shr.s64" in code for code in codes] == [True, False]
+
+
+def test_indices_that_are_guarded_negative_or_unsigned_are_not_told():
+    @kd.kernel
+    def others(x, w, out):
+        i, j = kd.grid(2)
+        if i < out.shape[0] and j < out.shape[1]:
+            out[i, j] = x[j - w] + x[np.uint32(i * w + j)]
+
+    sizes = {"w": 64, "x": (4096,)}
+    found = others.explain(FLAT, forall=(64, 64), sizes=sizes)
+    assert findings(found, "index arithmetic") == []
