@@ -122,7 +122,7 @@ def _cumulative_sum(n: int) -> Prepared:
     x = np.random.default_rng().standard_normal(n, np.float32)
     out = {name: np.full_like(x, np.nan) for name in ("ours", "NumPy", "prange")}
     block, part = ours.SCAN_BLOCK
-    state = np.zeros(3 * (n // part), np.uint64)
+    state = np.zeros(6 * (n // part), np.uint64)
     launch = ours.cumulative_sum.member(part=part)[n // part, block]
     sums = np.empty(n // part, np.float32)
     launches: dict[str, Callable[[], Any]] = {

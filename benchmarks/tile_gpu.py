@@ -127,7 +127,7 @@ def _cumulative_sum(n: int, blocks: tuple[int, ...]) -> Prepared:
     launches: dict[str, Callable[[], Any]] = {}
     for name, (block, part) in mine.items():
         arrays = [kd.as_array(each) for each in (x, out[name])]
-        state = kd.zeros(3 * (n // part), np.uint64)
+        state = kd.zeros(6 * (n // part), np.uint64)
         launch = ours.cumulative_sum.member(part=part)[n // part, block]
         launches[name] = lambda launch=launch, a=arrays, s=state: launch(*a, s)
     launches |= {

@@ -72,11 +72,17 @@ def layer_norm(x, weight, bias, out, eps, *, width, early):
 
 @kd.kernel
 def cumulative_sum(x, out, state, *, part):
-    """Add up to each element, (n,) float32; a block looks back for the sum of earlier parts."""
+    """Add up to each element, (n,) float32; a block looks back for the sum of earlier parts.
+
+    Later blocks have its own sum while it adds up its elements.
+    """
     number = kd.chain.next(state)
     v = kd.tile.load(x, number * part, part)
-    before = kd.chain.before(state, number, v.sum())
-    kd.tile.store(out, number * part, v.cumsum() + before)
+    total = v.sum()
+    kd.chain.publish(state, number, total)
+    sums = v.cumsum()
+    before = kd.chain.before(state, number, total)
+    kd.tile.store(out, number * part, sums + before)
 
 
 @kd.kernel

@@ -48,7 +48,7 @@ def _row(intrinsic: Intrinsic) -> str:
 
 
 def _scope_of_result(intrinsic: Intrinsic) -> str:
-    if intrinsic.typing is Typing.NOTHING:
+    if intrinsic.typing in (Typing.NOTHING, Typing.CHAIN_PUBLISH):
         return "–"
     return "arguments" if intrinsic.uniform_in is None else intrinsic.uniform_in.name.lower()
 

@@ -6,6 +6,7 @@ import json
 import math
 import time
 
+from kerneldsl.analysis.chains import check_published_values
 from kerneldsl.analysis.float_ranges import refuse_float_ranges
 from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
@@ -105,6 +106,7 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
 
 def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
     refuse_float_ranges(specialization.unit, specialization.kinds)
+    check_published_values(specialization.unit, specialization.kinds)
     return compiler.compile(specialization)
 
 

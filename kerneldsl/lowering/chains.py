@@ -15,6 +15,9 @@ value and, above, the number of the launch that has written them. So nothing nee
 between launches, and a value is whole when all of its words are of this launch; no access orders
 any other.
 
+Words that are looked at while others in the same sector of a cache are written are slow to write
+and to read. So in a state that has the room each node has a sector of its own.
+
 References
 ----------
 D. Merrill and M. Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVIDIA
@@ -31,6 +34,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from kerneldsl.language.intrinsics.chains import CHAIN_SECTOR, CHAIN_SPREAD_WORDS
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import Combination, combination
 from kerneldsl.lowering.loops import loop_while
@@ -50,8 +54,9 @@ class State:
     """The words of a chain, and how a machine reads and writes them."""
 
     builder: ir.IRBuilder
-    #: Address of the first word.
+    #: Address of the first word, and how many there are, an i64.
     words: ir.Value
+    size: ir.Value
     #: LLVM's scope and order of the accesses.
     order: str
 
@@ -60,7 +65,7 @@ class State:
         """Return the state that is the first argument of a call."""
         array = make_array(call.signature.args[0])(call.context, call.builder, call.args[0])
         words = call.builder.bitcast(array.data, _I64.as_pointer())
-        return cls(call.builder, words, order)
+        return cls(call.builder, words, array.nitems, order)
 
     def read(self, number: ir.Value) -> ir.Value:
         place = self.builder.gep(self.words, [number], inbounds=True)
@@ -97,6 +102,8 @@ class Nodes:
     kind: ir.Type
     #: What :meth:`State.launch` gives.
     launch: ir.Value
+    #: The number of parts, an i64.
+    blocks: ir.Value
 
     @property
     def _pieces(self) -> int:
@@ -123,17 +130,22 @@ class Nodes:
             bits = builder.or_(bits, builder.shl(half, _I64(32 * piece)))
         return is_there, self._value(bits)
 
-    def end(self, part: ir.Value, blocks: ir.Value) -> None:
+    def end(self, part: ir.Value) -> None:
         """Begin the next launch behind the last part: all blocks know by then which one this is."""
         builder = self.state.builder
-        is_end = builder.icmp_unsigned("==", builder.add(part, _I64(1)), blocks)
+        is_end = builder.icmp_unsigned("==", builder.add(part, _I64(1)), self.blocks)
         with builder.if_then(is_end):
             word = builder.shl(builder.zext(self.launch, _I64), _I64(32))
             self.state.write(_I64(0), word)
 
     def _number(self, node: ir.Value, piece: int) -> ir.Value:
+        """Return the number of a node's word: there are less than 32 / 31 nodes for each part."""
         builder = self.state.builder
-        return builder.add(builder.mul(node, _I64(self._pieces)), _I64(1 + piece))
+        needed = builder.mul(self.blocks, _I64(CHAIN_SPREAD_WORDS))
+        has_room = builder.icmp_unsigned(">=", self.state.size, needed)
+        spread = builder.mul(builder.add(node, _I64(1)), _I64(CHAIN_SECTOR))
+        dense = builder.add(builder.mul(node, _I64(self._pieces)), _I64(1))
+        return builder.add(builder.select(has_room, spread, dense), _I64(piece))
 
     def _bits(self, value: ir.Value) -> ir.Value:
         builder = self.state.builder
@@ -237,15 +249,14 @@ class Before:
 class SequentialLookBack(ABC):
     """The look-back of one thread; a machine says how it waits for a node.
 
-    `call` is that of ``chain.before``, `blocks` the number of parts, an i64.
+    `call` is that of ``chain.before``.
     """
 
-    def __init__(self, call: Call, nodes: Nodes, blocks: ir.Value) -> None:
+    def __init__(self, call: Call, nodes: Nodes) -> None:
         self.builder = call.builder
         self.nodes = nodes
         self._call = call
         self._found = combination("chain.before", call)
-        self._blocks = blocks
 
     @abstractmethod
     def wait(self, node: ir.Value) -> ir.Value:
@@ -259,7 +270,7 @@ class SequentialLookBack(ABC):
         own = cgutils.alloca_once_value(builder, value)
         ends_node = cgutils.alloca_once_value(builder, _I1(1))
         self.nodes.publish(part, value)
-        climb = Climb(builder, part, self._blocks)
+        climb = Climb(builder, part, self.nodes.blocks)
         with loop_while(builder, climb.goes_on):
             is_end = builder.and_(builder.load(ends_node), climb.is_full())
             builder.store(is_end, ends_node)
@@ -272,7 +283,7 @@ class SequentialLookBack(ABC):
                     builder.store(node, own)
                 before.add(total)
             climb.go_up()
-        self.nodes.end(part, self._blocks)
+        self.nodes.end(part)
         return before.result()
 
     def _combined(self, first: ir.Value, count: ir.Value) -> ir.Value:

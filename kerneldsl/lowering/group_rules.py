@@ -108,6 +108,14 @@ def _chain(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any
     return typed.return_type(state, types.int64, *typed.args)
 
 
+def _chain_publish(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    state, part, value, operation = args
+    _check_state(intrinsic, state)
+    check_integer(intrinsic, "part", part)
+    typed = _scan(intrinsic, (value, operation), static)
+    return types.none(state, types.int64, *typed.args)
+
+
 def _check_state(intrinsic: Intrinsic, state: Any) -> None:
     is_words = (
         isinstance(state, types.Array)
@@ -139,4 +147,5 @@ GROUP_RULES = {
     Typing.EXTREME: _extreme,
     Typing.CHAIN_NEXT: _chain_next,
     Typing.CHAIN: _chain,
+    Typing.CHAIN_PUBLISH: _chain_publish,
 }

@@ -43,15 +43,24 @@ def move_chosen(
     lanes = min(32, block)
     held = kd.shared.array(items * block, kd.uint16)
     votes = kd.local.array(items, kd.uint32)
+    wanted = kd.local.array(items, kd.int32)
     first, mine = part * items * block, t // 32 * lanes * items + lane
     rest = kd.int32(min(flags.size - first, items * block))
     count = kd.int32(0)
+    # A vote waits for what it is of, so all that it needs is loaded before.
+    if rest == items * block:
+        for k in range(items):
+            wanted[k] = is_chosen(flags, first + mine + lanes * k)
+    else:
+        for k in range(items):
+            i = mine + lanes * k
+            wanted[k] = i < rest and is_chosen(flags, first + i)
     for k in range(items):
-        i = mine + lanes * k
-        votes[k] = kd.ballot_sync(0xFFFFFFFF, i < rest and is_chosen(flags, first + i))
+        votes[k] = kd.ballot_sync(0xFFFFFFFF, wanted[k])
         count += kd.popc(votes[k])
     through = kd.block.inclusive_scan(kd.int32(count) if lane == 0 else kd.int32(0))
     chosen = kd.block.broadcast(through, block - 1)
+    kd.chain.publish(state, part, number(chosen))
     place = through - count
     for k in range(items):
         if votes[k] >> kd.uint32(lane) & kd.uint32(1):

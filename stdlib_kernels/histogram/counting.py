@@ -29,7 +29,7 @@ WIDTHS = (256, 2048, 8192)
 MIN_CHUNK, MAX_BLOCKS = 1 << 14, 4096
 #: Threads of a block on a GPU, and elements that each loads before it counts them; on a host one
 #: goes over its part at the speed of its memory.
-BLOCK, ITEMS = 256, 16
+BLOCK, ITEMS = 512, 16
 
 
 @kd.kernel(wraparound=False)
@@ -54,8 +54,12 @@ def count_apart(
     end = min(kd.blockIdx.x * chunk + chunk, x.size)
     for start in range(first, end, items * block):
         rest = kd.int32(min(end - start, items * block))
-        for j in range(items):
-            loaded[j] = number(x[start + j * block]) if j * block < rest else nothing
+        if end - start > (items - 1) * block:
+            for j in range(items):
+                loaded[j] = number(x[start + j * block])
+        else:
+            for j in range(items):
+                loaded[j] = number(x[start + j * block]) if j * block < rest else nothing
         for j in range(items):
             k = kd.int32(bin_of(loaded[j], x_edges, x_span))
             if are_pairs and k >= 0:
@@ -130,16 +134,18 @@ def itself(v: Any, edges: Any, span: Any) -> Any:
 def evenly(v: Any, edges: Any, span: Any) -> Any:
     """Return the bin between edges at even distances, -1 if there is none.
 
-    A product tells which one it is but near an edge, which is compared then.
+    A product tells which one it is but near an edge, which is compared then: the only branch.
     """
-    if not (v >= span[0] and v <= span[1]):
-        return -1
-    at = (v - span[0]) * span[2]
-    whole, last = np.int32(at), _bins(edges) - 1
-    k, beyond = min(whole, last), at - edges.dtype.type(whole)
-    if beyond < span[3] and v < edges[k]:
-        return k - 1
-    return k + 1 if beyond > span[4] and k < last and v >= edges[k + 1] else k
+    is_inside, last = v >= span[0] and v <= span[1], np.int32(_bins(edges) - 1)
+    at = (v - span[0]) * span[2] if is_inside else span[3]
+    whole = np.int32(at)
+    k, beyond = np.int32(min(whole, last)), at - edges.dtype.type(whole)
+    if beyond < span[3] or beyond > span[4]:
+        if beyond < span[3] and v < edges[k]:
+            k = np.int32(k - 1)
+        elif k < last and v >= edges[k + 1]:
+            k = np.int32(k + 1)
+    return k if is_inside else np.int32(-1)
 
 
 def between(v: Any, edges: Any, span: Any) -> Any:

@@ -19,7 +19,7 @@ bits at every launch and on every target.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from stdlib_kernels.arrays import allocate, contiguous
 from stdlib_kernels.checks import Array
 from stdlib_kernels.repeating import launch
 
-__all__ = ["Arrangement", "Kernels", "arrange"]
+__all__ = ["MAX_PARTS", "Arrangement", "Kernels", "arrange"]
 
 #: Elements of a row's part at least, so that a block is worth its cost.
 MIN_ROW_PART = 4096
@@ -37,6 +37,8 @@ MIN_ROW_PART = 4096
 SINGLE_PART = 1 << 14
 #: Blocks that all parts of all rows come to, about.
 ROW_BLOCKS = 4096
+#: Parts of a row at most, where there are more blocks: one block combines as many.
+MAX_PARTS = 1 << 15
 #: Elements of a column's part at least.
 MIN_COLUMN_PART = 64
 #: Threads that all parts of all columns come to, about: as many as a large device runs.
@@ -69,6 +71,10 @@ class Arrangement:
 
     inputs: tuple[Array, ...]
     by_rows: bool
+    #: Elements of a row's part at most, where it is cut into less than MAX_PARTS; 0 for no limit.
+    largest_part: int = 0
+    #: Elements of a row up to which it is one part.
+    single_part: int = SINGLE_PART
 
     @property
     def kept(self) -> tuple[int, int]:
@@ -86,9 +92,12 @@ class Arrangement:
         """Elements of a part; of the last one perhaps fewer."""
         others = math.prod(self.kept)
         if self.by_rows:
-            wanted = max(MIN_ROW_PART, -(-self.count * others // ROW_BLOCKS))
-            wanted = -(-wanted // MIN_ROW_PART) * MIN_ROW_PART
-            return max(wanted, SINGLE_PART) if self.count <= SINGLE_PART else wanted
+            wanted = _whole(-(-self.count * others // ROW_BLOCKS))
+            if self.count <= self.single_part:
+                return max(wanted, self.single_part)
+            if not self.largest_part or wanted >= self.count:
+                return wanted
+            return min(wanted, max(self.largest_part, _whole(-(-self.count // MAX_PARTS))))
         return max(MIN_COLUMN_PART, -(-self.count * others // COLUMN_THREADS))
 
     @property
@@ -103,7 +112,7 @@ class Arrangement:
 
     def of(self, *inputs: Array) -> Arrangement:
         """Return the arrangement of arrays that have this form, such as what a pass has left."""
-        return Arrangement(inputs, self.by_rows)
+        return replace(self, inputs=inputs)
 
     def launch(self, kernels: Kernels, *outputs: Any, **constants: Any) -> None:
         """Launch the kernel of the form on the inputs and `outputs`, with a block for each part."""
@@ -111,7 +120,7 @@ class Arrangement:
         if self.by_rows:
             kernel, grid = kernels.rows, (a * b, parts)
             block = BLOCK if self.count > LONG_ROW else WARP
-            if MIN_ROW_PART < self.count <= SINGLE_PART and a * b < FEW_ROWS:
+            if MIN_ROW_PART < self.count <= self.single_part and a * b < FEW_ROWS:
                 # Threads of numbers of 16 bytes have too many registers for the widest block.
                 is_wide = max(each.dtype.itemsize for each in (self.inputs[0], outputs[0])) > 8
                 block = min(kernels.widest, WIDE_BLOCK // 2 if is_wide else WIDE_BLOCK)
@@ -119,6 +128,11 @@ class Arrangement:
             block = BLOCK if b > WARP else WARP
             kernel, grid = kernels.columns, (a * -(-b // block), parts)
         launch(kernel, grid, block, *self.inputs, *outputs, **constants)
+
+
+def _whole(elements: int) -> int:
+    """Return a size of parts of rows that is not smaller."""
+    return max(1, -(-elements // MIN_ROW_PART)) * MIN_ROW_PART
 
 
 def arrange(

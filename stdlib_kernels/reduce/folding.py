@@ -25,7 +25,7 @@ from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import allocate, destination, finish, is_contiguous, on_device
 from stdlib_kernels.checks import Array, Ints, Out, check_out
 from stdlib_kernels.parameters import axes_of
-from stdlib_kernels.reduce.arrangement import Arrangement, Kernels, arrange
+from stdlib_kernels.reduce.arrangement import MAX_PARTS, Arrangement, Kernels, arrange
 
 __all__ = [
     "Axis",
@@ -43,6 +43,8 @@ __all__ = [
     "unchanged",
 ]
 
+#: Elements of a row's part at most: a GPU's last blocks are over sooner.
+LARGEST_PART = 1 << 13
 #: Axes as NumPy takes them; ``None`` means all.
 Axis: TypeAlias = Ints | None
 
@@ -136,11 +138,11 @@ def fold(rule: Rule, arrangement: Arrangement, result: Array) -> None:
 
     `arrangement` has one input or two, and `result` its form, with one part.
     """
-    passed = rule
+    passed, arrangement = rule, replace(arrangement, largest_part=LARGEST_PART)
     while arrangement.parts > 1:
         values = arrangement.allocate(np.asarray(rule.identity).dtype)
         _launch(replace(passed, finish=unchanged), arrangement, values)
-        arrangement = arrangement.of(values)
+        arrangement = replace(arrangement.of(values), single_part=MAX_PARTS)
         passed = replace(rule, number=type(rule.identity), lift=_element)
     _launch(passed, arrangement, result)
 

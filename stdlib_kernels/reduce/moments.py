@@ -18,6 +18,7 @@ added to one.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,10 @@ __all__ = ["std", "var"]
 
 #: Elements that a thread adds to its mean at a time.
 BATCH = 16
-#: Threads that combine the parts of one row or column.
-COMBINING_BLOCK = 64
+#: Elements of a row's part at most: a GPU's last blocks are over sooner.
+LARGEST_PART = 1 << 15
+#: Threads that combine the parts of one row or column, and of one of more parts than a number.
+COMBINING_BLOCK, WIDE_COMBINING_BLOCK, MANY_PARTS = 64, 1024, 4096
 #: Threads of the widest block of rows: each holds a batch of elements in registers.
 WIDEST_BLOCK = 512
 
@@ -207,7 +210,7 @@ def _spread(
     if not call.count:
         call.result.fill(np.nan)
         return call.deliver()
-    cut, zero = call.arrangement, number.type(0)
+    cut, zero = replace(call.arrangement, largest_part=LARGEST_PART), number.type(0)
     is_whole = cut.parts == 1
     how = {"number": number.type, "zero": zero, "size": real.type}
     means, squares = cut.allocate(number), call.result if is_whole else cut.allocate(real)
@@ -220,5 +223,6 @@ def _spread(
         arrays = (means, squares, call.result.reshape(cut.kept))
         numbers = (cut.chunk, call.count, divisor)
         how = {"zero": zero, "size": real.type, "finish": finish}
-        launch(combine_moments, math.prod(cut.kept), COMBINING_BLOCK, *arrays, *numbers, **how)
+        block = WIDE_COMBINING_BLOCK if cut.parts > MANY_PARTS else COMBINING_BLOCK
+        launch(combine_moments, math.prod(cut.kept), block, *arrays, *numbers, **how)
     return call.deliver()

@@ -44,6 +44,8 @@ __all__ = ["scan_call"]
 
 #: Bytes of the tiles of a sum, and threads of their blocks: the best that were found on an H200.
 TILE_BYTES, TILE_BLOCK = 1 << 16, 256
+#: Elements of a chain's state for each block, so many that blocks publish in sectors of their own.
+STATE_WORDS = 6
 #: Elements of the tiles of rows.
 ROW_TILE = 4096
 #: Threads of a block, and its steps, where values of threads are scanned: on a GPU, and on a host,
@@ -62,11 +64,17 @@ FEW_COLUMNS = 512
 
 @kd.kernel
 def sum_chain(x, out, state, *, width, number, identity, is_exclusive):
-    """Add up one array, a tile by each block: ``x[n], out[n], state[3 * blocks]``."""
+    """Add up one array, a tile by each block: ``x[n], out[n], state[6 * blocks]``.
+
+    Blocks behind this one have its sum while it goes over its elements.
+    """
     part = kd.chain.next(state)
     v = kd.tile.load(x, part * width, width, other=identity, dtype=number)
-    before = kd.chain.before(state, part, v.sum(), add, identity)
-    kd.tile.store(out, part * width, v.cumsum(exclusive=is_exclusive) + before)
+    total = v.sum()
+    kd.chain.publish(state, part, total, add)
+    sums = v.cumsum(exclusive=is_exclusive)
+    before = kd.chain.before(state, part, total, add, identity)
+    kd.tile.store(out, part * width, sums + before)
 
 
 @kd.kernel
@@ -82,7 +90,7 @@ def sum_rows(x, out, *, width, number, identity, is_exclusive):
 
 @kd.kernel(wraparound=False)
 def scan_chain(x, out, state, *, block, items, number, op, identity, is_exclusive):
-    """Scan one array, a part by each block: ``x[n], out[n], state[3 * blocks]``.
+    """Scan one array, a part by each block: ``x[n], out[n], state[6 * blocks]``.
 
     A block of `block` threads goes over its part in `items` steps, and holds what they give until
     it knows what the parts before come to.
@@ -194,7 +202,7 @@ def _scan_rows(x: Array, out: Array, constants: dict[str, Any]) -> None:
         part = TILE_BYTES // itemsize if is_sum else items * block
         constants |= {"width": part} if is_sum else {"block": block, "items": items}
         kernel, blocks = sum_chain if is_sum else scan_chain, -(-n // part)
-        state = allocate(x, (3 * blocks,), np.dtype(np.uint64), zero=True)
+        state = allocate(x, (STATE_WORDS * blocks,), np.dtype(np.uint64), zero=True)
         for row in range(rows):
             launch(kernel, blocks, block, x[row], out[row], state, **constants)
     elif is_sum:

@@ -23,7 +23,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Typing
+from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL, UNROLLED_AS_VECTORS
@@ -87,7 +87,7 @@ class Binder:
         return not self.spec.options.debug and not any(
             use.intrinsic.effect & ~_ANY_ORDER
             or isinstance(lowering_of(use.intrinsic), Exchange)
-            or use.intrinsic.typing in (Typing.CHAIN_NEXT, Typing.CHAIN)
+            or use.intrinsic.is_of_chain
             or is_tile_use(use)
             for use in uses
         )

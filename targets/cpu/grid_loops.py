@@ -13,7 +13,6 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.grids import grid_group
-from kerneldsl.language.intrinsics.intrinsic import Typing
 from targets.cpu.counted_loops import counted, is_range
 
 __all__ = ["write_grid_loops"]
@@ -32,7 +31,7 @@ def write_grid_loops(tree: ast.FunctionDef, unit: FunctionUnit, names: FreshName
     chain: a block that waits for another one's part may be before it in a pass.
     """
     for name, use in unit.uses.items():
-        if use.intrinsic.typing in (Typing.CHAIN_NEXT, Typing.CHAIN):
+        if use.intrinsic.is_of_chain:
             raise UnsupportedConstructError(
                 f"kd.{use.intrinsic.name} is in a kernel with a barrier of the grid",
                 where=unit.locate_use(name),

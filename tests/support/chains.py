@@ -15,12 +15,17 @@ from tests.support.groups import added_as, of_one_type, rounded, tree
 
 __all__ = ["CHAIN_WORDS", "Chains"]
 
-CHAIN_WORDS = ("next", "before")
+CHAIN_WORDS = ("next", "publish", "before")
 _FANOUT = 32
 
 
 def _add(a: Any, b: Any) -> Any:
     return a + b
+
+
+def _announced(part: Any, value: Any, op: Any) -> tuple[Any, ...]:
+    given = np.asarray(value)
+    return int(part), given.dtype, given.tobytes(), op is None
 
 
 class Chains:
@@ -30,10 +35,13 @@ class Chains:
         self._blocks = blocks
         #: By the address of a state, the nodes of each level.
         self._levels: dict[int, list[list[Any]]] = {}
+        #: By the same, what a block has published and not yet given to `before`.
+        self._published: dict[int, tuple[Any, ...]] = {}
 
     def answer(self, word: str, given: tuple[Any, ...]) -> Any:
         """Return what every thread of a block gets."""
-        return self._next(*given) if word == "next" else self._before(*given)
+        words = {"next": self._next, "publish": self._announce, "before": self._before}
+        return words[word](*given)
 
     @staticmethod
     def _next(state: np.ndarray) -> Any:
@@ -41,11 +49,18 @@ class Chains:
         state[0] += state.dtype.type(1)
         return np.int64(part)
 
+    def _announce(self, state: np.ndarray, part: Any, value: Any, op: Any) -> None:
+        """Note what the block must give to `before`, whose answer it does not change."""
+        assert state.ctypes.data not in self._published, "a block publishes one value"
+        self._published[state.ctypes.data] = _announced(part, value, op)
+
     def _before(self, state: np.ndarray, part: Any, value: Any, op: Any, initial: Any) -> Any:
         own = added_as(value) if op is None else np.asarray(value)[()]
         combine = _add if op is None else of_one_type(op)
         levels = self._levels.setdefault(state.ctypes.data, [[]])
         assert len(levels[0]) == int(part), "parts ask in their order here"
+        given = _announced(part, value, op)
+        assert self._published.pop(state.ctypes.data, given) == given, "it was published otherwise"
         before = self._known(levels, combine)
         self._append(state, levels, own, combine)
         kind = type(own)
@@ -96,7 +111,8 @@ class Chains:
         launch = (int(state[0]) >> 32) + 1
         for piece in range(pieces):
             word = launch << 32 | bits >> 32 * piece & 0xFFFFFFFF
-            self._write(state, 1 + number * pieces + piece, word)
+            first = 4 + number * 4 if state.size >= 6 * self._blocks else 1 + number * pieces
+            self._write(state, first + piece, word)
 
     @staticmethod
     def _write(state: np.ndarray, number: int, word: int) -> None:

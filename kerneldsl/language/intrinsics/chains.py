@@ -18,6 +18,9 @@ __all__ = ["chain"]  # what is listed here is of the language
 
 #: Elements of a state that each block of a launch needs.
 CHAIN_WORDS = 3
+#: Elements for each block from which on what one block publishes shares no sector of a cache, of
+#: CHAIN_SECTOR elements, with what others do.
+CHAIN_SPREAD_WORDS, CHAIN_SECTOR = 6, 4
 
 
 def _of_grid(
@@ -50,9 +53,19 @@ chain = IntrinsicGroup(
         "next": _of_grid(
             "next",
             "The number of this block's part: how many blocks of the launch have asked before. "
-            f"`state` has {CHAIN_WORDS} int64 or uint64 for each block, 0 before the first launch.",
+            f"`state` has {CHAIN_WORDS} int64 or uint64 for each block, 0 before the first launch; "
+            f"with {CHAIN_SPREAD_WORDS}, blocks of a GPU wait less for each other.",
             Typing.CHAIN_NEXT,
             ("state",),
+        ),
+        "publish": _of_grid(
+            "publish",
+            "Lets later blocks have `value` while this block does something else, before it calls "
+            "`before` with the same `state`, `part`, `value` and `op`.",
+            Typing.CHAIN_PUBLISH,
+            ("state", "part", "value", "op"),
+            ("bool", *ORDERED),
+            {"op": None},
         ),
         "before": _of_grid(
             "before",

@@ -109,6 +109,8 @@ class Typing(enum.Enum):
     """`state` is an array of 64-bit integers, of one dimension and contiguous."""
     CHAIN = "(state, part, value, op, …) -> type of value, or 32 bits"
     """`state` as in CHAIN_NEXT, `part` is converted to int64; the others are as in SCAN."""
+    CHAIN_PUBLISH = "(state, part, value, op) -> None"
+    """As in CHAIN."""
     EXCHANGE = "(x, source) -> type of x"
     """`x` is a number, and `source` is converted to int32."""
     SORT = "(keys, values) -> type of keys, or a tuple of both types"
@@ -259,7 +261,12 @@ class Intrinsic:
         """True if the threads of a block do it as one, so that all are given the same."""
         if self.typing is Typing.TILE:
             return self.is_barrier and self.name != "tile.of"
-        return self.typing in (Typing.CHAIN_NEXT, Typing.CHAIN)
+        return self.is_of_chain
+
+    @property
+    def is_of_chain(self) -> bool:
+        """True if it is a step of a chain of blocks."""
+        return self.typing in (Typing.CHAIN_NEXT, Typing.CHAIN, Typing.CHAIN_PUBLISH)
 
     @property
     def is_view(self) -> bool:

@@ -37,8 +37,8 @@ _LOOKS = 64
 class _LookBack(SequentialLookBack):
     """The look-back of a worker; `record` is the address of the fault record, 0 without one."""
 
-    def __init__(self, call: Call, nodes: Nodes, blocks: Any, record: Any) -> None:
-        super().__init__(call, nodes, blocks)
+    def __init__(self, call: Call, nodes: Nodes, record: Any) -> None:
+        super().__init__(call, nodes)
         self._record = record
 
     def wait(self, node: ir.Value) -> ir.Value:
@@ -83,10 +83,15 @@ def _next(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
 def _before(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
     state = State.of(call, _ORDER)
     kind = call.context.get_value_type(call.signature.return_type)
-    return _LookBack(call, Nodes(state, kind, state.launch()), blocks, record).run()
+    return _LookBack(call, Nodes(state, kind, state.launch(), blocks), record).run()
 
 
-_EMITTERS = {"chain.next": _next, "chain.before": _before}
+def _publish(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
+    """Leave it to the look-back, as a block that fails in debug mode publishes nothing."""
+    return call.context.get_dummy_value()
+
+
+_EMITTERS = {"chain.next": _next, "chain.before": _before, "chain.publish": _publish}
 
 
 def chain_operation(name: str, function: Any = None) -> Callable[..., Any]:

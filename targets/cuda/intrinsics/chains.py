@@ -41,11 +41,15 @@ _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _ALL_LANES = 0xFFFFFFFF
 #: Where a block keeps what :func:`_next` has learnt: the launch, and of which state it is.
 _LAUNCH, _OWNER = 4, 8
+#: A bit that no address of a state has: the block has published its value.
+_IS_PUBLISHED = 1
 #: A slot of the block that no level of nodes uses.
 _LAST_SLOT = WARP_SIZE - 1
 #: From which part on a block sleeps before it looks, and for how long: launches of fewer blocks,
 #: most of which run at once, are over sooner without.
 _LONG_CHAIN, _SLEEP_NS = 1024, 1500
+#: For how long a block sleeps that has published its value before.
+_SHORT_SLEEP_NS = 700
 
 
 def _next(call: Call) -> ir.Value:
@@ -60,79 +64,116 @@ def _next(call: Call) -> ir.Value:
     return state.part_of(block.value_of(_I32(0)))
 
 
+def _publish(call: Call) -> ir.Value:
+    """Publish a block's value, and note that in the lowest bit of the state's address.
+
+    A block that has taken its part of another state does not know the launch, which the look-back
+    reads. It publishes the value, too.
+    """
+    builder, state = call.builder, State.of(call, DEVICE_ORDER)
+    part, value = call.args[1:3]
+    block = Block(builder, value.type)
+    with builder.if_then(builder.icmp_unsigned("==", block.thread, _I32(0))):
+        owner, is_known = _owned(state, block)
+        with builder.if_then(is_known):
+            launch = builder.load(block.spare(_LAUNCH, _I32))
+            Nodes(state, value.type, launch, _blocks(builder)).publish(part, value)
+            builder.store(builder.or_(owner, _I64(_IS_PUBLISHED)), block.spare(_OWNER, _I64))
+    return call.context.get_dummy_value()
+
+
+def _blocks(builder: ir.IRBuilder) -> ir.Value:
+    """Return the number of blocks of the launch."""
+    x, y, z = (read_register(builder, f"nctaid.{axis}") for axis in "xyz")
+    return builder.mul(builder.mul(x, y), z)
+
+
+def _owned(state: State, block: Block) -> tuple[ir.Value, ir.Value]:
+    """Return of which state a block knows the launch, as it is kept, and whether it is this one."""
+    builder = state.builder
+    owner = builder.load(block.spare(_OWNER, _I64))
+    address = builder.and_(owner, _I64(~_IS_PUBLISHED))
+    return owner, builder.icmp_unsigned("==", address, builder.ptrtoint(state.words, _I64))
+
+
 def _before(call: Call) -> ir.Value:
     builder, state = call.builder, State.of(call, DEVICE_ORDER)
     found = combination("chain.before", call)
     block = Block(builder, found.value_type)
-    nodes = Nodes(state, found.value_type, _launch(state, block))
-    x, y, z = (read_register(builder, f"nctaid.{axis}") for axis in "xyz")
-    blocks = builder.mul(builder.mul(x, y), z)
+    launch, is_published = _launch(state, block)
+    nodes = Nodes(state, found.value_type, launch, _blocks(builder))
     result = cgutils.alloca_once(builder, call.context.get_value_type(call.signature.return_type))
     has_warp = builder.icmp_unsigned(">=", block.threads, _I32(WARP_SIZE))
     with builder.if_else(has_warp) as (together, alone):
         with together:
-            look_back = _LookBack(call, found, block, nodes, blocks)
+            look_back = _LookBack(call, found, block, nodes, is_published)
             builder.store(look_back.run(), result)
         with alone:
             with builder.if_then(builder.icmp_unsigned("==", block.thread, _I32(0))):
-                block.give(_ThreadLookBack(call, nodes, blocks).run())
+                block.give(_ThreadLookBack(call, nodes).run())
             barrier(builder)
             builder.store(block.value_of(_I32(0)), result)
     return builder.load(result)
 
 
-def _launch(state: State, block: Block) -> ir.Value:
-    """Return which launch this is: known since the block has taken its part, or read now.
+def _launch(state: State, block: Block) -> tuple[ir.Value, ir.Value]:
+    """Return which launch this is, and whether the block has published its value.
 
-    One thread reads it for its block, before it publishes: later the next launch may have begun.
+    The launch is known since the block has taken its part, or read now. One thread reads it for its
+    block, before it publishes: later the next launch may have begun.
     """
     builder = state.builder
     launch = cgutils.alloca_once_value(builder, builder.load(block.spare(_LAUNCH, _I32)))
-    owner = builder.load(block.spare(_OWNER, _I64))
-    is_other = builder.icmp_unsigned("!=", owner, builder.ptrtoint(state.words, _I64))
-    with builder.if_then(is_other):
+    owner, is_known = _owned(state, block)
+    with builder.if_then(builder.not_(is_known)):
         place = block.slot(_I32(_LAST_SLOT), _I32)
         with builder.if_then(builder.icmp_unsigned("==", block.thread, _I32(0))):
             builder.store(state.launch(), place)
         barrier(builder)
         builder.store(builder.load(place), launch)
-    return builder.load(launch)
+    return builder.load(launch), builder.and_(is_known, builder.trunc(owner, _I1))
 
 
 class _LookBack:
     """The look-back of a block's warps, and of what they found by all of its threads."""
 
     def __init__(
-        self, call: Call, found: Combination, block: Block, nodes: Nodes, blocks: ir.Value
+        self,
+        call: Call,
+        found: Combination,
+        block: Block,
+        nodes: Nodes,
+        is_published: ir.Value,
     ) -> None:
         self._call = call
         self._builder = call.builder
         self._found = found
         self._block = block
         self._nodes = nodes
-        self._blocks = blocks
+        self._is_published = is_published
         self._lane = self._builder.and_(block.thread, _I32(WARP_SIZE - 1))
         self._is_first = self._builder.icmp_unsigned("==", block.thread, _I32(0))
 
     def run(self) -> ir.Value:
         """Publish the block's value, and the nodes that it ends; return the result of the call."""
         part, value = self._call.args[1:3]
-        with self._builder.if_then(self._is_first):
+        builder, is_published = self._builder, self._is_published
+        with builder.if_then(builder.and_(self._is_first, builder.not_(is_published))):
             self._nodes.publish(part, value)
-        is_long = self._builder.icmp_unsigned(">=", part, _I64(_LONG_CHAIN))
-        with self._builder.if_then(is_long):
-            _sleep(self._builder)
+        is_long = builder.icmp_unsigned(">=", part, _I64(_LONG_CHAIN))
+        with builder.if_then(is_long):
+            _sleep(builder, builder.select(is_published, _I32(_SHORT_SLEEP_NS), _I32(_SLEEP_NS)))
         self._look()
         barrier(self._builder)
         with self._builder.if_then(self._is_first):
             self._publish_higher()
-            self._nodes.end(part, self._blocks)
+            self._nodes.end(part)
         return self._add_up()
 
     def _climb(self) -> tuple[Climb, ir.Value]:
         """Return the levels, and the place of the number of one."""
         number = cgutils.alloca_once_value(self._builder, _I32(0))
-        return Climb(self._builder, self._call.args[1], self._blocks), number
+        return Climb(self._builder, self._call.args[1], self._nodes.blocks), number
 
     def _go_up(self, climb: Climb, number: ir.Value) -> None:
         climb.go_up()
@@ -247,8 +288,12 @@ class _ThreadLookBack(SequentialLookBack):
         return builder.load(found)
 
 
-def _sleep(builder: ir.IRBuilder) -> None:
-    call_by_architecture(builder, "nanosleep", ir.VoidType(), [_I32(_SLEEP_NS)])
+def _sleep(builder: ir.IRBuilder, nanoseconds: ir.Value) -> None:
+    call_by_architecture(builder, "nanosleep", ir.VoidType(), [nanoseconds])
 
 
-EMITTERS: dict[str, Emitter] = {"chain.next": _next, "chain.before": _before}
+EMITTERS: dict[str, Emitter] = {
+    "chain.next": _next,
+    "chain.before": _before,
+    "chain.publish": _publish,
+}

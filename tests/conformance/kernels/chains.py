@@ -1,5 +1,8 @@
 """Chains: parts in the order in which blocks start, and what is before a part, on every dtype.
 
+What is before is the same where a block publishes its value first, and where the state has the room
+for each value to have a sector of its own.
+
 The oracle says what stands in the state afterwards, too: every node of the tree that is combined.
 """
 
@@ -8,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.language.intrinsics.chains import CHAIN_WORDS
+from kerneldsl.language.intrinsics.chains import CHAIN_SPREAD_WORDS, CHAIN_WORDS
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.support.arrays import HOST_DTYPES, poisoned, random_array
 from tests.support.cases import CaseList
@@ -20,9 +23,9 @@ _list = CaseList("chains")
 CASES = _list.cases
 
 
-def _state(rng, blocks, dtype=np.uint64):
+def _state(rng, blocks, dtype=np.uint64, words=CHAIN_WORDS):
     """The state of a chain after some launches, with more blocks than there are now."""
-    state = np.zeros(CHAIN_WORDS * blocks, np.uint64)
+    state = np.zeros(words * blocks, np.uint64)
     launches = rng.integers(0, 5)
     state[0] = launches << 32
     state[1:] = rng.integers(0, launches + 1, state.size - 1) << 32
@@ -30,13 +33,13 @@ def _state(rng, blocks, dtype=np.uint64):
     return state.astype(dtype)
 
 
-def _values(blocks, dtype, *, is_special=False):
+def _values(blocks, dtype, *, is_special=False, words=CHAIN_WORDS):
     def make(rng):
         x = random_array(rng, blocks, dtype)
         if is_special:
             x[::5], x[1::5], x[7::31] = 0.0, -0.0, np.inf
             x[-3:] = np.nan
-        return x, poisoned(blocks, dtype), _state(rng, blocks)
+        return x, poisoned(blocks, dtype), _state(rng, blocks, words=words)
 
     return make
 
@@ -89,6 +92,56 @@ for _grid, _block in (((7, 5), (8, 3)), ((3, 4, 5), (5, 4, 3)), ((2, 33), (4, 4,
     _list.add(f"sums_of_a_grid_of_{_shown}", sums_before, _values(_blocks, np.float32), **_common)
 _list.add(
     "sums_special", sums_before, _values(70, np.float64, is_special=True), grid=(70,), block=(32,)
+)
+
+
+@kd.kernel
+def published_sums(x, out, state):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, x[part])
+    # A barrier, and shared memory, between what is published and what is asked for.
+    all_of_block = kd.block.sum(1)
+    before = kd.chain.before(state, part, x[part])
+    if is_first_thread() and all_of_block == kd.blockDim.x * kd.blockDim.y * kd.blockDim.z:
+        out[part] = out.dtype.type(before)
+
+
+for _dtype in INTRINSICS["chain.publish"].dtypes:
+    if _dtype in HOST_DTYPES:
+        for _words in (CHAIN_WORDS, CHAIN_SPREAD_WORDS):
+            _list.add(
+                f"published_sums_{_dtype}_in_{_words}_words",
+                published_sums,
+                _values(70, _dtype, words=_words),
+                grid=(70,),
+                block=(33,),
+                dtype=_dtype,
+            )
+#: Just too few elements for a sector each, and enough.
+_ROOMS = (CHAIN_SPREAD_WORDS - 1, CHAIN_SPREAD_WORDS)
+for _blocks, _block in ((1, 96), (1, 1), (2, 5), (32, 40), (33, 31), (1100, 2), (1030, 64)):
+    for _dtype in ("float32", "int64"):
+        for _words in _ROOMS:
+            _list.add(
+                f"published_sums_{_dtype}_of_{_blocks}_blocks_of_{_block}_in_{_words}_words",
+                published_sums,
+                _values(_blocks, _dtype, words=_words),
+                grid=(_blocks,),
+                block=(_block,),
+            )
+_list.add(
+    "published_sums_of_a_grid_of_3x4x5",
+    published_sums,
+    _values(60, np.float32, words=CHAIN_SPREAD_WORDS),
+    grid=(3, 4, 5),
+    block=(5, 4, 3),
+)
+_list.add(
+    "published_sums_special",
+    published_sums,
+    _values(70, np.float64, is_special=True),
+    grid=(70,),
+    block=(32,),
 )
 
 
@@ -151,6 +204,24 @@ def largest_before(x, out, state):
 
 
 @kd.kernel
+def published_maps(x, out, state):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, x[part], then)
+    before = kd.chain.before(state, part, x[part], then, 1 << 32)
+    if is_first_thread():
+        out[part] = before
+
+
+@kd.kernel
+def published_largest(x, out, state):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, x[part], op=lambda a, b: a if a > b else b)
+    largest = kd.chain.before(state, part, x[part], op=lambda a, b: a if a > b else b, initial=-3)
+    if is_first_thread():
+        out[part] = largest
+
+
+@kd.kernel
 def sums_behind_initial(x, out, state):
     part = kd.chain.next(state)
     before = kd.chain.before(state, part, x[part], initial=0.1)
@@ -162,6 +233,14 @@ for _blocks, _block in ((70, 32), (1, 64), (33, 5)):
     _common = {"grid": (_blocks,), "block": (_block,)}
     _of = f"of_{_blocks}_blocks_of_{_block}"
     _list.add(f"maps_{_of}", maps_before, _values(_blocks, np.uint64), **_common)
+    _list.add(f"published_maps_{_of}", published_maps, _values(_blocks, np.uint64), **_common)
+    for _dtype in ("int8", "float16", "float32", "float64"):
+        _list.add(
+            f"published_largest_{_dtype}_{_of}",
+            published_largest,
+            _values(_blocks, _dtype, words=CHAIN_SPREAD_WORDS),
+            **_common,
+        )
     for _dtype in ("int8", "int32", "float16", "float32", "float64"):
         _list.add(f"largest_{_dtype}_{_of}", largest_before, _values(_blocks, _dtype), **_common)
     for _dtype in ("float16", "float32", "float64"):
@@ -182,6 +261,30 @@ def two_chains(x, y, out, first, second):
     sums = kd.chain.before(first, part, total)
     largest = kd.chain.before(second, part, y[part], lambda a, b: max(a, b), 0)
     out[part, kd.threadIdx.x] = sums + largest
+
+
+@kd.kernel
+def two_published_chains(x, y, out, first, second):
+    # The block knows the launch of the second state alone, of which it has taken a part.
+    part = kd.chain.next(first)
+    other = kd.chain.next(second)
+    total = kd.block.sum(x[part, kd.threadIdx.x])
+    kd.chain.publish(first, part, total)
+    kd.chain.publish(second, other, y[other], lambda a, b: max(a, b))
+    sums = kd.chain.before(first, part, total)
+    largest = kd.chain.before(second, other, y[other], lambda a, b: max(a, b), 0)
+    out[part, kd.threadIdx.x] = sums
+    y[other] = largest
+
+
+@kd.kernel
+def published_of_one_of_two(x, y, out, first, second):
+    part = kd.chain.next(first)
+    kd.chain.publish(first, part, y[part])
+    total = kd.block.sum(x[part, kd.threadIdx.x])
+    sums = kd.chain.before(second, part, total)
+    earlier = kd.chain.before(first, part, y[part])
+    out[part, kd.threadIdx.x] = sums + earlier
 
 
 @kd.kernel
@@ -214,6 +317,8 @@ def _two(rng):
 
 
 _list.add("two_chains", two_chains, _two, grid=(65,), block=(48,))
+_list.add("two_published_chains", two_published_chains, _two, grid=(65,), block=(48,))
+_list.add("published_of_one_of_two", published_of_one_of_two, _two, grid=(65,), block=(48,))
 _list.add("in_a_function", chain_in_a_function, _values(40, np.int64), grid=(40,), block=(34,))
 for _how in (0, 1, 2):
     _list.add(
@@ -243,6 +348,14 @@ def _in_order(x, out, state):
 # In blocks of many warps each level has a warp.
 for _blocks, _block in ((1100, 256), (3300, 512), (2100, 160), (1025, 1024), (40, 416)):
     for _dtype in ("float32", "int64", "float64"):
+        _list.add(
+            f"published_sums_{_dtype}_of_{_blocks}_blocks_of_{_block}",
+            published_sums,
+            _values(_blocks, _dtype, words=CHAIN_SPREAD_WORDS),
+            grid=(_blocks,),
+            block=(_block,),
+            expected=_in_order,
+        )
         _list.add(
             f"sums_{_dtype}_of_{_blocks}_blocks_of_{_block}",
             sums_before,

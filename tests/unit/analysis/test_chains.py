@@ -71,9 +71,116 @@ def only_counted(state, out):
     out[kd.blockIdx.x] = kd.chain.next(state)
 
 
+@kd.kernel
+def published_twice(state, out):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, 1)
+    kd.chain.publish(state, part, 1)
+    out[part] = kd.chain.before(state, part, 1)
+
+
+@kd.kernel
+def published_too_late(state, out):
+    part = kd.chain.next(state)
+    out[part] = kd.chain.before(state, part, 1)
+    kd.chain.publish(state, part, 1)
+
+
+@kd.kernel
+def published_without_a_part(state, out):
+    kd.chain.publish(state, kd.blockIdx.x, 1)
+    part = kd.chain.next(state)
+    out[part] = kd.chain.before(state, part, 1)
+
+
+@kd.kernel
+def published_between_parts(state, out, other):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, 1)
+    out[kd.chain.next(other)] = kd.chain.before(state, part, 1)
+
+
+@kd.kernel
+def published_alone(state, out, other):
+    part = kd.chain.next(state)
+    kd.chain.publish(other, part, 1)
+    out[part] = kd.chain.before(state, part, 1)
+
+
+@kd.kernel
+def published_in_a_loop(state, out):
+    part = kd.chain.next(state)
+    for _ in range(1):
+        kd.chain.publish(state, part, 1)
+    out[part] = kd.chain.before(state, part, 1)
+
+
+@kd.kernel
+def published_in_some_parts(state, out):
+    part = kd.chain.next(state)
+    if part < 2:
+        kd.chain.publish(state, part, 1)
+    out[part] = kd.chain.before(state, part, 1)
+
+
+@kd.kernel
+def published_by_each_thread(state, out):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, kd.threadIdx.x)
+    out[part] = kd.chain.before(state, part, 1)
+
+
+@kd.kernel
+def published_with_an_op(state, out):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, 1, lambda a, b: max(a, b))
+    out[part] = kd.chain.before(state, part, 1)
+
+
+@kd.kernel
+def published_without_an_op(state, out):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, 1)
+    out[part] = kd.chain.before(state, part, 1, lambda a, b: max(a, b), 0)
+
+
+@kd.kernel
+def published_as_another_dtype(state, out):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, kd.float32(1))
+    out[part] = kd.chain.before(state, part, 1)
+
+
+@kd.func
+def publish_float(state, part):
+    kd.chain.publish(state, part, 1.0)
+
+
+@kd.kernel
+def published_as_another_dtype_elsewhere(state, out):
+    part = kd.chain.next(state)
+    held = state
+    publish_float(held, part)
+    out[part] = kd.chain.before(state, part, 1)
+
+
 @pytest.mark.parametrize(
     ("kernel", "error", "text"),
     [
+        (published_twice, UnsupportedConstructError, "kd.chain.publish is called a second time"),
+        (published_too_late, UnsupportedConstructError, "publish is called behind kd.chain.before"),
+        (published_without_a_part, UnsupportedConstructError, "publish is called in front of"),
+        (published_in_a_loop, UnsupportedConstructError, "kd.chain.publish is in a loop"),
+        (published_in_some_parts, UnsupportedConstructError, "the condition `part < 2`"),
+        (published_by_each_thread, BarrierDivergenceError, "needs the same in every thread"),
+        (published_with_an_op, UnsupportedConstructError, "of one state differ in op"),
+        (published_without_an_op, UnsupportedConstructError, "of one state differ in op"),
+        (published_as_another_dtype, UnsupportedConstructError, "a value of float32, and kd.chain"),
+        (
+            published_as_another_dtype_elsewhere,
+            UnsupportedConstructError,
+            "kd.chain.publish has a value of float64, and kd.chain.before of int64",
+        ),
         (only_counted, UnsupportedConstructError, "is given to kd.chain.next and not to"),
         (in_a_loop, UnsupportedConstructError, "kd.chain.next is in a loop"),
         (twice, UnsupportedConstructError, "called a second time with the state state"),
@@ -93,10 +200,61 @@ def test_refused(kernel: Any, error: type[Exception], text: str) -> None:
             kernel[4, 32](state, out)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (published_between_parts, "kd.chain.next is called behind kd.chain.publish"),
+        (published_alone, "other is given to kd.chain.publish and not to chain.before"),
+    ],
+)
+def test_refused_of_two_states(kernel: Any, text: str) -> None:
+    state, out = np.zeros(12, np.int64), np.zeros(64)
+    for target in ("cpu", "null"):
+        with kd.use(target), pytest.raises(UnsupportedConstructError, match=re.escape(text)):
+            kernel[4, 32](state, out, np.zeros(12, np.int64))
+
+
+@kd.func
+def one_more(state, part, value):
+    kd.chain.publish(state, part, value)
+    return kd.chain.before(state, part, value)
+
+
+@kd.kernel
+def under_an_argument(state, out, is_early):
+    part = kd.chain.next(state)
+    if is_early:
+        kd.chain.publish(state, part, out.dtype.type(2))
+    out[part] = kd.chain.before(state, part, out.dtype.type(2))
+
+
+@kd.kernel
+def in_a_function(state, out, is_early):
+    out[kd.blockIdx.x] = 0
+    part = kd.chain.next(state)
+    out[part] = one_more(state, part, 2)
+
+
+@pytest.mark.parametrize("kernel", [under_an_argument, in_a_function])
+@pytest.mark.parametrize("is_early", [False, True])
+def test_accepted(kernel: Any, is_early: bool) -> None:
+    state, out = np.zeros(12, np.int64), np.full(4, 77.0)
+    with kd.use("cpu"):
+        kernel[4, 1](state, out, is_early)
+    np.testing.assert_array_equal(out, [0, 2, 4, 6])
+
+
 @kd.kernel
 def plain(state, value, out):
     part = kd.chain.next(state)
     out[part] = kd.chain.before(state, part, value)
+
+
+@kd.kernel
+def published(state, value, out):
+    part = kd.chain.next(state)
+    kd.chain.publish(state, part, value)
+    out[part] = 1.0 + kd.chain.before(state, part, 1j)
 
 
 @kd.kernel
@@ -122,5 +280,7 @@ def test_typing(target: str) -> None:
     with kd.use(target):
         with pytest.raises(KernelTypingError, match="value must be one of"):
             plain[4, 32](state, 1j, out)
+        with pytest.raises(KernelTypingError, match="value must be one of"):
+            published[4, 32](state, 1j, out)
         with pytest.raises(KernelTypingError, match="give initial"):
             without_initial[4, 32](state, out)
