@@ -42,9 +42,9 @@ from stdlib_kernels.repeating import launch
 
 __all__ = ["scan_call"]
 
-#: Bytes of the tiles of a sum, and threads of their blocks: on a GPU as many as two blocks of a
-#: multiprocessor have registers for.
-TILE_BYTES, TILE_BLOCK = 7 << 13, 256
+#: Bytes of the tiles of a sum, and threads of their blocks, which have registers for twice as many
+#: on a GPU but a few that are spilled.
+TILE_BYTES, TILE_BLOCK = 1 << 15, 256
 #: Elements of a chain's state for each block, so many that blocks publish in sectors of their own.
 STATE_WORDS = 6
 #: Elements of the tiles of rows.
