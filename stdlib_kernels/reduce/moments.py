@@ -39,9 +39,9 @@ __all__ = ["std", "var"]
 BATCH = 16
 #: Elements of a row's part at most: a GPU's last blocks are over sooner.
 LARGEST_PART = 1 << 15
-#: Threads that combine the parts of one row or column, and of one of more parts than a number.
-COMBINING_BLOCK, WIDE_COMBINING_BLOCK, MANY_PARTS = 64, 1024, 4096
-#: Threads of the widest block of rows: each holds a batch of elements in registers.
+#: Threads that combine the parts of one row or column, where these are not many.
+COMBINING_BLOCK, MANY_PARTS = 64, 4096
+#: Threads of the widest block: of rows each holds a batch of elements in registers.
 WIDEST_BLOCK = 512
 
 
@@ -223,6 +223,6 @@ def _spread(
         arrays = (means, squares, call.result.reshape(cut.kept))
         numbers = (cut.chunk, call.count, divisor)
         how = {"zero": zero, "size": real.type, "finish": finish}
-        block = WIDE_COMBINING_BLOCK if cut.parts > MANY_PARTS else COMBINING_BLOCK
+        block = WIDEST_BLOCK if cut.parts > MANY_PARTS else COMBINING_BLOCK
         launch(combine_moments, math.prod(cut.kept), block, *arrays, *numbers, **how)
     return call.deliver()

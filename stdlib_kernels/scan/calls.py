@@ -42,8 +42,9 @@ from stdlib_kernels.repeating import launch
 
 __all__ = ["scan_call"]
 
-#: Bytes of the tiles of a sum, and threads of their blocks: the best that were found on an H200.
-TILE_BYTES, TILE_BLOCK = 1 << 16, 256
+#: Bytes of the tiles of a sum, and threads of their blocks, which have registers for twice as many
+#: on a GPU but a few that are spilled.
+TILE_BYTES, TILE_BLOCK = 1 << 15, 256
 #: Elements of a chain's state for each block, so many that blocks publish in sectors of their own.
 STATE_WORDS = 6
 #: Elements of the tiles of rows.

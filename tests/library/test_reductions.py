@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import reduce
+from stdlib_kernels.reduce import arrangement, folding, moments
 from tests.library.reductions import CASES, Case, arrays, expected, leaves_range, rounding_bound
 from tests.support.arrays import poisoned, random_array
 from tests.support.extent import IS_QUICK, examples, full_beyond, sample
@@ -269,6 +270,32 @@ def test_refusals(target):
         reduce.dot(np.ones(2), np.ones(3))
     with pytest.raises(ArgumentTypeError, match="x has 2 dimensions"):
         reduce.dot(x, x)
+
+
+@pytest.mark.parametrize("count", [1 << 28, (1 << 28) + 1, 1 << 30, 3 << 31, 100_000_007])
+def test_how_long_rows_are_cut(count):
+    """Into parts of a size, as many as one block combines: a grid has 65535 along y at most."""
+    row = np.broadcast_to(np.float32(0), (1, 1, count))
+    for largest in (folding.LARGEST_PART, moments.LARGEST_PART):
+        cut = arrangement.Arrangement((row,), by_rows=True, largest_part=largest)
+        assert cut.chunk % arrangement.MIN_ROW_PART == 0
+        assert cut.parts <= arrangement.MAX_PARTS
+        assert cut.chunk <= max(largest, count // arrangement.MAX_PARTS + arrangement.MIN_ROW_PART)
+    rows = np.broadcast_to(np.float32(0), (1, 9000, 1 << 15))
+    assert arrangement.Arrangement((rows,), True, 1 << 13).parts == 1  # there are blocks enough
+
+
+@pytest.mark.parametrize("size", [300_017, 163_840])
+def test_rows_of_more_blocks_than_a_device_runs(call, rng, monkeypatch, size):
+    """Parts that would be larger, of fewer blocks, are of the largest size."""
+    monkeypatch.setattr(arrangement, "ROW_BLOCKS", 2)
+    monkeypatch.setattr(moments, "LARGEST_PART", arrangement.MIN_ROW_PART)
+    monkeypatch.setattr(moments, "MANY_PARTS", 8)
+    x = rng.integers(-99, 99, (2, size)).astype(np.float64)
+    for axis in (None, 1):
+        np.testing.assert_array_equal(call(reduce.sum, x, axis), x.sum(axis))
+        np.testing.assert_array_equal(call(reduce.max, x, axis), x.max(axis))
+        np.testing.assert_allclose(call(reduce.var, x, axis), x.var(axis), 1e-12)
 
 
 @pytest.mark.full

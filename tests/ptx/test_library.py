@@ -139,8 +139,8 @@ CASES = {
             **COUNT,
             "width": 256,
             "copies": 32,
-            "items": 8,
-            "block": 256,
+            "items": counting.ITEMS,
+            "block": counting.BLOCK,
             "counter": np.int32,
             "nothing": F32(np.nan),
         },
@@ -149,7 +149,12 @@ CASES = {
     "common counters": (counting.count_together, {**COUNT, "counter": np.int64}, COUNTED),
     "sum by a chain": (
         scans.sum_chain,
-        {"width": 16384, "number": F32, "identity": ZERO, "is_exclusive": False},
+        {
+            "width": scans.TILE_BYTES // 4,
+            "number": F32,
+            "identity": ZERO,
+            "is_exclusive": False,
+        },
         f"{FACTORS}, {FACTORS}, uint64[::1]",
     ),
     "scan by a chain": (
