@@ -401,11 +401,11 @@ class _Generator:
         """Return the loop over this call's units of work: row segments or blocks."""
         text = _ELEMENT_UNITS if isinstance(self.space, ElementSpace) else _BLOCK_UNITS
         loop = ast.parse(text).body[0]
-        assert isinstance(loop, ast.For)
         for node in ast.walk(loop):
             for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
                 node.__dict__.pop(attribute, None)
-        loop.body += body
+        unit = [node for node in ast.walk(loop) if isinstance(node, ast.For)][-1]
+        unit.body = [*(node for node in unit.body if not isinstance(node, ast.Pass)), *body]
         return loop
 
     def definition(
@@ -453,14 +453,24 @@ class _Generator:
         return build_function(tree, tree.name, self.namespace, self.unit.filename)
 
 
+#: Rows of one piece each run in a loop of their own, outside of which their ends are computed.
 _ELEMENT_UNITS = """
-for kd_unit in kd_range(kd_first, kd_last):
+while kd_first < kd_last:
     kd_segments = (kd_nx + kd_segment - 1) // kd_segment
-    kd_row = kd_unit // kd_segments
-    kd_first_x = (kd_unit - kd_row * kd_segments) * kd_segment
-    kd_last_x = kd_min(kd_first_x + kd_segment, kd_nx)
+    kd_row = kd_first // kd_segments
     kd_z = kd_row // kd_ny
-    kd_y = kd_row - kd_z * kd_ny
+    kd_first_y = kd_row - kd_z * kd_ny
+    kd_piece = kd_first - kd_row * kd_segments
+    kd_last_piece = kd_min(kd_piece + kd_last - kd_first, kd_segments)
+    kd_last_y = kd_first_y + 1
+    if kd_segments == 1:
+        kd_last_y = kd_min(kd_first_y + kd_last - kd_first, kd_ny)
+    kd_first += (kd_last_piece - kd_piece) * (kd_last_y - kd_first_y)
+    for kd_unit in kd_range(kd_piece, kd_last_piece):
+        kd_first_x = kd_unit * kd_segment
+        kd_last_x = kd_min(kd_first_x + kd_segment, kd_nx)
+        for kd_y in kd_range(kd_first_y, kd_last_y):
+            pass
 """
 #: Blocks are visited down short columns, not along whole rows of the grid: neighbours along either
 #: axis then meet in the cache, as the tiles of a matrix product want it.
