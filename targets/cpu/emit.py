@@ -20,7 +20,7 @@ from kerneldsl.analysis.expressions import does_nothing, loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import BlockSpace, ElementSpace
-from targets.cpu.interchange import peel
+from targets.cpu.interchange import STRIP, peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.liveness import Liveness
 from targets.cpu.narrowing import Bounds, narrow
@@ -28,10 +28,7 @@ from targets.cpu.purity import PureValues
 from targets.cpu.syntax import extreme, thread_loop
 from targets.cpu.versions import without_guards
 
-__all__ = ["STRIP", "BlockEmitter", "ElementEmitter", "ItemWriter", "Slot", "Variables"]
-
-#: Threads of an element kernel that run one step of an interchanged loop together.
-STRIP = 64
+__all__ = ["BlockEmitter", "ElementEmitter", "ItemWriter", "Slot", "Variables"]
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,8 @@ class Variables:
     fetched: Mapping[Item, Mapping[str, int]]
     #: Pure variables that are computed before the items, once for a unit of work.
     once: frozenset[str]
-    #: Whether a slot has a value for each lane of a strip; else for each thread of a block.
-    by_lane: bool
+    #: Variables whose slots have a value for each lane of a strip; else for each thread of a block.
+    by_lane: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,8 @@ class _Emitter(ItemWriter):
         """Wrap a thread's statements into the loops over threads."""
 
     @abstractmethod
-    def slot_index(self) -> ast.expr:
-        """Return this thread's index in a slot."""
+    def slot_index(self, name: str) -> ast.expr:
+        """Return this thread's index in the slot of a variable."""
 
     def vote(self, item: Vote) -> list[ast.stmt]:
         """Count threads over the block, and make the vote's result of the count."""
@@ -208,14 +205,14 @@ class _Emitter(ItemWriter):
             slot = self.variables.slots.get(name)
             if slot is not None:
                 which = slot.names[self.variables.fetched[item][name]]
-                out.append(assign(name, call("kd_load", load(which), self.slot_index())))
+                out.append(assign(name, call("kd_load", load(which), self.slot_index(name))))
         return [*self.definitions(self.variables.pure.needed(names)), *out]
 
     def saves(self, item: Threads) -> list[ast.stmt]:
         """Store what later items fetch."""
         slots = self.variables.slots
         return [
-            ast.Expr(call("kd_store", load(which), self.slot_index(), load(name)))
+            ast.Expr(call("kd_store", load(which), self.slot_index(name), load(name)))
             for name in sorted(self.variables.liveness.saves(item))
             if name in slots
             for which in slots[name].names
@@ -236,7 +233,16 @@ class _OuterEmitter(_Emitter):
         """
         assert item.rows is not None
         name = self.loop_names[0]
+        length = _constant_length(low, high)
         full = _StripEmitter(self.variables, name, ast.Constant(lanes), self).items(item.rows)
+        if length == lanes:
+            return [assign("kd_strip", low), *full]
+        if length is not None and length % lanes == 0:
+            return [
+                ast.For(
+                    store("kd_strip"), call("kd_range", low, high, ast.Constant(lanes)), full, []
+                )
+            ]
         part = _StripEmitter(self.variables, name, load("kd_width"), self).items(item.rows)
         left = ast.BinOp(load("kd_high"), ast.Sub(), load("kd_strip"))
         width = call("kd_min", ast.Constant(lanes), left)
@@ -281,7 +287,7 @@ class BlockEmitter(_OuterEmitter):
     def loop_names(self) -> tuple[str, ...]:
         return self.space.loop_names
 
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, name: str) -> ast.expr:
         return _block_index(self.space)
 
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
@@ -319,7 +325,8 @@ class BlockEmitter(_OuterEmitter):
         rest, bounds.rest = [self.variables.pure.expanded(c) for c in bounds.rest], []
         low, high = self.limits("kd_tx", bounds)
         if item.lanes is not None:
-            inner = self.strips(item, item.lanes, low, high)
+            lanes = min(item.lanes, self.space.block_dim[0])
+            inner = self.strips(item, lanes, low, high)
             return self.loops(_guarded(rest, inner), bounds, frozenset({"kd_tx"}))
         setup: list[ast.stmt] = []
         if not isinstance(low, ast.Constant) or not isinstance(high, ast.Constant):
@@ -339,7 +346,7 @@ class _BlockRowEmitter(_Emitter):
     low: ast.expr
     high: ast.expr
 
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, name: str) -> ast.expr:
         return _block_index(self.space)
 
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
@@ -378,7 +385,7 @@ class ElementEmitter(_OuterEmitter):
     def loop_names(self) -> tuple[str, ...]:
         return self.space.loop_names
 
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, name: str) -> ast.expr:
         return _lane_index()
 
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
@@ -407,8 +414,8 @@ class _StripEmitter(_Emitter):
     #: Writes what is outside of the strip.
     outer: _OuterEmitter
 
-    def slot_index(self) -> ast.expr:
-        return _lane_index() if self.variables.by_lane else self.outer.slot_index()
+    def slot_index(self, name: str) -> ast.expr:
+        return _lane_index() if name in self.variables.by_lane else self.outer.slot_index(name)
 
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
         return False
@@ -433,6 +440,14 @@ def _block_index(space: BlockSpace) -> ast.expr:
 
 def _lane_index() -> ast.expr:
     return ast.Tuple([load("kd_lane")], ast.Load())
+
+
+def _constant_length(low: ast.expr, high: ast.expr) -> int | None:
+    """Return the length of a range that is the same wherever it begins, and not empty."""
+    match low, high:
+        case ast.Constant(value=int(first)), ast.Constant(value=int(last)) if first < last:
+            return last - first
+    return None
 
 
 def _limited(

@@ -36,14 +36,14 @@ from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
-from targets.cpu.emit import STRIP, BlockEmitter, ElementEmitter, Slot, Variables
+from targets.cpu.emit import BlockEmitter, ElementEmitter, Slot, Variables
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
 from targets.cpu.grid_loops import write_grid_loops
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
-from targets.cpu.interchange import Interchange
+from targets.cpu.interchange import STRIP, Interchange
 from targets.cpu.intrinsics.table import Exchange, lowering_of
-from targets.cpu.items import Item, Threads, statements_of
+from targets.cpu.items import Item, statements_of
 from targets.cpu.lanes import Lanes
 from targets.cpu.liveness import Liveness
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
@@ -191,10 +191,11 @@ class _Generator:
         liveness = Liveness(frozenset(private))
         liveness.run(items)
         self.private_arrays = array_variables(tree, self.arrays)
+        of_strips = liveness.of_strips(items)
         slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters)
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
-        by_lane = self.slot_dims(items) == (STRIP,)
+        by_lane = frozenset(name for name in slots if self.slot_dims(name, of_strips) == (STRIP,))
         origins = Variables(pure, liveness, slots, fetched, frozenset(once), by_lane)
         space = self.space
         emitter = (
@@ -367,19 +368,13 @@ class _Generator:
         ]
         function = self.build(self.definition([*starts, trip], words, parameters))
         found = self.infer(function, len(words))
-        dims = self.slot_dims(items)
-        placer = SlotPlacer(dims, self.names, self.storage, self.namespace)
+        dims_of = partial(self.slot_dims, of_strips=liveness.of_strips(items))
+        placer = SlotPlacer(dims_of, self.names, self.storage, self.namespace)
         return placer.place(probes, found)
 
-    def slot_dims(self, items: list[Item]) -> tuple[int, ...]:
-        """Return what a slot has a value for: each thread of a block, or of a strip.
-
-        What is kept within an item that runs in strips alone is not kept for the next strip.
-        """
-        match items:
-            case [Threads(lanes=lanes)] if lanes is not None:
-                return (STRIP,)
-        if isinstance(self.space, ElementSpace):
+    def slot_dims(self, name: str, of_strips: frozenset[str]) -> tuple[int, ...]:
+        """Return what a variable's slot has a value for: each thread of a block, or of a strip."""
+        if isinstance(self.space, ElementSpace) or name in of_strips:
             return (STRIP,)
         return tuple(reversed(self.space.block_dim))
 

@@ -25,7 +25,10 @@ from targets.cpu.narrowing import narrow
 from targets.cpu.purity import PureValues, negate
 from targets.cpu.strides import Strides
 
-__all__ = ["Interchange", "peel"]
+__all__ = ["STRIP", "Interchange", "peel"]
+
+#: Threads that run one step of an interchanged loop together, where each adds up values of its own.
+STRIP = 64
 
 
 def peel(item: Threads, pure: PureValues) -> tuple[list[ast.expr], list[ast.stmt]]:
@@ -83,7 +86,9 @@ class Interchange:
                     if not self._bounds_rows(conditions):
                         continue
                     item.rows = self.rows(body)
-                    if item.rows is None and not self._uses_local_arrays(body):
+                    if item.rows is not None:
+                        item.lanes = STRIP if self._folds(body) else None
+                    elif not self._uses_local_arrays(body):
                         item.rows = self.lanes.rows(body)
                         item.lanes = LANES if item.rows is not None else None
                 case Branch():
@@ -91,6 +96,16 @@ class Interchange:
                     self.apply(item.orelse)
                 case ForLoop() | WhileLoop():
                     self.apply(item.body)
+
+    def _folds(self, body: list[ast.stmt]) -> bool:
+        """Return whether the loops of rows fold values, which registers hold for a strip at most.
+
+        Threads that take turns run along whole rows, whose neighbours are the next turn's.
+        """
+        loops = [node for node in body if isinstance(node, ast.For)]
+        if any(self.strides.of(node) is not None for node in loops):
+            return False
+        return any(self._accumulates(node) for node in loops if self.profits(node))
 
     def _bounds_rows(self, conditions: list[ast.expr]) -> bool:
         """Return whether the conditions around a body bound its loops or leave out rows."""
