@@ -301,23 +301,11 @@ class BlockEmitter(_OuterEmitter):
             if name not in skip:
                 low, high = self.limits(name, bounds)
                 if name == "kd_tx":
-                    body = self.versions(body, low, high)
+                    body = _row(body, low, high, self.variables.pure)
                 else:
                     body = [thread_loop(name, low, high, body)]
         outside, bounds.rest = bounds.rest, []
         return _guarded(outside, body)
-
-    def versions(self, body: list[ast.stmt], low: ast.expr, high: ast.expr) -> list[ast.stmt]:
-        """Write the loop along x of a block; twice where guards hold for whole rows."""
-        guard_free = without_guards(body, "kd_tx", self.variables.pure)
-        if guard_free is None:
-            return [thread_loop("kd_tx", low, high, body)]
-        tests: list[ast.expr] = list(guard_free.conditions)
-        tests += _within(low, high, guard_free.low, guard_free.high)
-        fast = [thread_loop("kd_tx", low, high, guard_free.body)]
-        careful = [thread_loop("kd_tx", copy_tree(low), copy_tree(high), body)]
-        test = _all_of(tests)
-        return fast if test is None else [ast.If(test, fast, careful)]
 
     def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
         """Write the loops over z and y, with the items of one row inside."""
@@ -353,7 +341,7 @@ class _BlockRowEmitter(_Emitter):
         return False
 
     def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
-        return [thread_loop("kd_tx", self.low, self.high, body)]
+        return _row(body, self.low, self.high, self.variables.pure)
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         """Write one item; where the whole row meets its guards, without them."""
@@ -371,7 +359,7 @@ class _BlockRowEmitter(_Emitter):
         if test is None:
             return whole
         low, high = _limited(self.low, self.high, lows, highs)
-        return [ast.If(test, whole, [thread_loop("kd_tx", low, high, copy_tree(inner))])]
+        return [ast.If(test, whole, _row(copy_tree(inner), low, high, pure))]
 
 
 @dataclass(frozen=True)
@@ -432,6 +420,19 @@ class _StripEmitter(_Emitter):
         return self.loops(
             self.under(bounds, self.fetches(item), [*body, *self.saves(item)]), bounds
         )
+
+
+def _row(body: list[ast.stmt], low: ast.expr, high: ast.expr, pure: PureValues) -> list[ast.stmt]:
+    """Write the loop along x of a block; twice where guards hold for whole rows."""
+    guard_free = without_guards(body, "kd_tx", pure)
+    if guard_free is None:
+        return [thread_loop("kd_tx", low, high, body)]
+    tests: list[ast.expr] = list(guard_free.conditions)
+    tests += _within(low, high, guard_free.low, guard_free.high)
+    fast = [thread_loop("kd_tx", low, high, guard_free.body)]
+    careful = [thread_loop("kd_tx", copy_tree(low), copy_tree(high), body)]
+    test = _all_of(tests)
+    return fast if test is None else [ast.If(test, fast, careful)]
 
 
 def _block_index(space: BlockSpace) -> ast.expr:
