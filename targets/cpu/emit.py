@@ -430,7 +430,9 @@ def _row(body: list[ast.stmt], low: ast.expr, high: ast.expr, pure: PureValues) 
     tests: list[ast.expr] = list(guard_free.conditions)
     tests += _within(low, high, guard_free.low, guard_free.high)
     fast = [thread_loop("kd_tx", low, high, guard_free.body)]
-    careful = [thread_loop("kd_tx", copy_tree(low), copy_tree(high), body)]
+    # Elements at clamped indices would be gathered, which takes longer than to load each.
+    mark = "kd_keep_scalar" if guard_free.drops_clamps else None
+    careful = [thread_loop("kd_tx", copy_tree(low), copy_tree(high), body, mark)]
     test = _all_of(tests)
     return fast if test is None else [ast.If(test, fast, careful)]
 

@@ -42,6 +42,8 @@ class GuardFree:
     high: list[ast.expr]
     #: Must hold as well.
     conditions: list[ast.expr]
+    #: Whether indices have lost limits.
+    drops_clamps: bool
 
 
 def without_guards(body: list[ast.stmt], variable: str, pure: PureValues) -> GuardFree | None:
@@ -58,7 +60,7 @@ def without_guards(body: list[ast.stmt], variable: str, pure: PureValues) -> Gua
     bounds = narrow(proof.proven, (variable,), pure)
     conditions = _unlike([*bounds.assumptions, *(pure.expanded(c) for c in bounds.rest)])
     low, high = bounds.low.get(variable, []), bounds.high.get(variable, [])
-    return GuardFree(new, _unlike(low), _unlike(high), conditions)
+    return GuardFree(new, _unlike(low), _unlike(high), conditions, proof.drops_clamps)
 
 
 def _unlike(nodes: list[ast.expr]) -> list[ast.expr]:
@@ -75,6 +77,7 @@ class _GuardProof(ast.NodeTransformer):
         #: Variables of the body, with their values.
         self.known = known
         self.proven: list[ast.expr] = []
+        self.drops_clamps = False
 
     def proves(self, test: ast.expr) -> bool:
         """Record a test, if the ends of a row, or the row as a whole, can prove it."""
@@ -131,6 +134,7 @@ class _GuardProof(ast.NodeTransformer):
         found = self.within_limits(plain)
         if found is plain:
             return self.visit(index)  # type: ignore[no-any-return]
+        self.drops_clamps = True
         is_positive = ast.Compare(found, [ast.GtE()], [ast.Constant(0)])
         if is_unsigned or self.proves(is_positive):
             return place_at(call("kd_unsigned", found), index)
