@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from kerneldsl.analysis.expressions import does_nothing, loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.trees import copy_tree
+from targets.cpu.butterflies import in_halves
 from targets.cpu.ids import BlockSpace, ElementSpace
 from targets.cpu.interchange import STRIP, peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
@@ -57,6 +58,10 @@ class Variables:
     once: frozenset[str]
     #: Variables whose slots have a value for each lane of a strip; else for each thread of a block.
     by_lane: frozenset[str]
+    #: Whether threads may run an item in any order.
+    any_order: bool
+    #: Variables that always hold one array of the block's own storage.
+    own_arrays: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -301,7 +306,7 @@ class BlockEmitter(_OuterEmitter):
             if name not in skip:
                 low, high = self.limits(name, bounds)
                 if name == "kd_tx":
-                    body = _row(body, low, high, self.variables.pure)
+                    body = _row(body, low, high, self.variables)
                 else:
                     body = [thread_loop(name, low, high, body)]
         outside, bounds.rest = bounds.rest, []
@@ -341,7 +346,7 @@ class _BlockRowEmitter(_Emitter):
         return False
 
     def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
-        return _row(body, self.low, self.high, self.variables.pure)
+        return _row(body, self.low, self.high, self.variables)
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         """Write one item; where the whole row meets its guards, without them."""
@@ -359,7 +364,7 @@ class _BlockRowEmitter(_Emitter):
         if test is None:
             return whole
         low, high = _limited(self.low, self.high, lows, highs)
-        return [ast.If(test, whole, _row(copy_tree(inner), low, high, pure))]
+        return [ast.If(test, whole, _row(copy_tree(inner), low, high, self.variables))]
 
 
 @dataclass(frozen=True)
@@ -422,8 +427,17 @@ class _StripEmitter(_Emitter):
         )
 
 
-def _row(body: list[ast.stmt], low: ast.expr, high: ast.expr, pure: PureValues) -> list[ast.stmt]:
-    """Write the loop along x of a block; twice where guards hold for whole rows."""
+def _row(
+    body: list[ast.stmt], low: ast.expr, high: ast.expr, variables: Variables
+) -> list[ast.stmt]:
+    """Write the loop along x of a block; again where guards hold or halves differ."""
+    pure = variables.pure
+    halves = None
+    if variables.any_order:
+        halves = in_halves(body, "kd_tx", low, high, pure, variables.own_arrays)
+    if halves is not None:
+        test, loops = halves
+        return [ast.If(test, loops, [thread_loop("kd_tx", low, high, body)])]
     guard_free = without_guards(body, "kd_tx", pure)
     if guard_free is None:
         return [thread_loop("kd_tx", low, high, body)]
@@ -433,8 +447,8 @@ def _row(body: list[ast.stmt], low: ast.expr, high: ast.expr, pure: PureValues) 
     # Elements at clamped indices would be gathered, which takes longer than to load each.
     mark = "kd_keep_scalar" if guard_free.drops_clamps else None
     careful = [thread_loop("kd_tx", copy_tree(low), copy_tree(high), body, mark)]
-    test = _all_of(tests)
-    return fast if test is None else [ast.If(test, fast, careful)]
+    every = _all_of(tests)
+    return fast if every is None else [ast.If(every, fast, careful)]
 
 
 def _block_index(space: BlockSpace) -> ast.expr:

@@ -196,7 +196,10 @@ class _Generator:
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
         by_lane = frozenset(name for name in slots if self.slot_dims(name, of_strips) == (STRIP,))
-        origins = Variables(pure, liveness, slots, fetched, frozenset(once), by_lane)
+        origins = Variables(
+            *(pure, liveness, slots, fetched, frozenset(once), by_lane),
+            *(self.binder.takes_any_order, self.private_arrays),
+        )
         space = self.space
         emitter = (
             ElementEmitter(origins, space)
@@ -355,7 +358,10 @@ class _Generator:
         parameters: tuple[str, ...],
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Give each private variable that outlives an item a slot for each type it then has."""
-        writer = ProbeWriter(Variables(pure, liveness, {}, {}, frozenset(), False), self.names)
+        writer = ProbeWriter(
+            Variables(pure, liveness, {}, {}, frozenset(), frozenset(), True, frozenset()),
+            self.names,
+        )
         rendered, probes = writer.items(items), writer.probes
         if not probes:
             return {}, {}

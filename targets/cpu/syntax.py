@@ -28,7 +28,7 @@ def thread_loop(
     """
     start = [] if isinstance(low, ast.Constant) and low.value == 0 else [low]
     is_short = isinstance(high, ast.Constant) and not start
-    if name in ("kd_tx", "kd_x", "kd_lane"):
+    if name in ("kd_tx", "kd_x", "kd_lane", "kd_member"):
         keep = "kd_keep_lanes" if name == "kd_lane" else "kd_keep_loop"
         mark = mark or (keep if is_short else "kd_end_of_threads")
         body = [*body, ast.Expr(call(mark))]
