@@ -194,6 +194,8 @@ class Interchange:
     def _unclamped(self, index: ast.expr) -> ast.expr:
         """Return what an expanded index is within the limits that ``min`` and ``max`` set it."""
         match index:
+            case ast.Call(func=ast.Name(id="kd_unsigned"), args=[argument]):
+                return self._unclamped(argument)
             case ast.Call(args=[_, _]) if self.pure.called(index.func) in ("min", "max"):
                 varying = [a for a in index.args if self.thread_name in loaded_names(a)]
                 return self._unclamped(varying[0]) if len(varying) == 1 else index

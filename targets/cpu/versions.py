@@ -143,6 +143,10 @@ class _GuardProof(ast.NodeTransformer):
     def within_limits(self, node: ast.expr) -> ast.expr:
         """Return the one argument of ``min`` and ``max`` that depends on the thread."""
         match node:
+            case ast.Name():
+                value = self.pure.expanded(node, self.known)
+                inner = value if isinstance(value, ast.Name) else self.within_limits(value)
+                return node if inner is value else inner
             case ast.Call(args=[_, _], keywords=[]):
                 relation = _RELATIONS.get(self.pure.called(node.func) or "")
             case _:
