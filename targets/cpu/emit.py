@@ -13,55 +13,21 @@ from __future__ import annotations
 import ast
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import does_nothing, loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.trees import copy_tree
-from targets.cpu.butterflies import in_halves
 from targets.cpu.ids import BlockSpace, ElementSpace
 from targets.cpu.interchange import STRIP, peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
-from targets.cpu.liveness import Liveness
 from targets.cpu.narrowing import Bounds, narrow
-from targets.cpu.purity import PureValues
-from targets.cpu.syntax import extreme, thread_loop
-from targets.cpu.versions import without_guards
+from targets.cpu.row_loops import all_of, constant_length, guarded, limited, row_loops, within
+from targets.cpu.syntax import thread_loop
+from targets.cpu.variables import Variables
 
-__all__ = ["BlockEmitter", "ElementEmitter", "ItemWriter", "Slot", "Variables"]
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Storage of a private variable, for each type it has at the items that fetch it."""
-
-    #: Variables of the generated code, one for each type.
-    names: tuple[str, ...]
-    #: Operations that make them.
-    makers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Variables:
-    """Origin of each private variable where an item needs it."""
-
-    #: Variables that are computed anew.
-    pure: PureValues
-    #: Of the items, those along rows included.
-    liveness: Liveness
-    #: Variable to slot.
-    slots: Mapping[str, Slot]
-    #: For each item, the type index of each variable it fetches.
-    fetched: Mapping[Item, Mapping[str, int]]
-    #: Pure variables that are computed before the items, once for a unit of work.
-    once: frozenset[str]
-    #: Variables whose slots have a value for each lane of a strip; else for each thread of a block.
-    by_lane: frozenset[str]
-    #: Whether threads may run an item in any order.
-    any_order: bool
-    #: Variables that always hold one array of the block's own storage.
-    own_arrays: frozenset[str]
+__all__ = ["BlockEmitter", "ElementEmitter", "ItemWriter"]
 
 
 @dataclass(frozen=True)
@@ -169,7 +135,7 @@ class _Emitter(ItemWriter):
         """Write loops over threads with bounds, and without where assumptions may not hold."""
         pure = self.variables.pure
         bounds = narrow(conditions, self.loop_names, pure)
-        test = _all_of(bounds.assumptions)
+        test = all_of(bounds.assumptions)
         statements = write(bounds)
         if test is None:
             return statements
@@ -192,7 +158,7 @@ class _Emitter(ItemWriter):
             is_outside = self.is_outside_loops(condition, expanded)
             (outside if is_outside else inside).append(expanded)
         bounds.rest = outside
-        return [*fetches, *_guarded(inside, inner)]
+        return [*fetches, *guarded(inside, inner)]
 
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
         """Return whether a condition can be tested once for all threads."""
@@ -238,7 +204,7 @@ class _OuterEmitter(_Emitter):
         """
         assert item.rows is not None
         name = self.loop_names[0]
-        length = _constant_length(low, high)
+        length = constant_length(low, high)
         full = _StripEmitter(self.variables, name, ast.Constant(lanes), self).items(item.rows)
         if length == lanes:
             return [assign("kd_strip", low), *full]
@@ -264,7 +230,7 @@ class _OuterEmitter(_Emitter):
     def limits(self, name: str, bounds: Bounds) -> tuple[ast.expr, ast.expr]:
         """Return start and end of the loop over one variable."""
         low, high = self.range_of(name)
-        return _limited(low, high, bounds.low.get(name, ()), bounds.high.get(name, ()))
+        return limited(low, high, bounds.low.get(name, ()), bounds.high.get(name, ()))
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         conditions, body = peel(item, self.variables.pure)
@@ -306,11 +272,11 @@ class BlockEmitter(_OuterEmitter):
             if name not in skip:
                 low, high = self.limits(name, bounds)
                 if name == "kd_tx":
-                    body = _row(body, low, high, self.variables)
+                    body = row_loops(body, low, high, self.variables)
                 else:
                     body = [thread_loop(name, low, high, body)]
         outside, bounds.rest = bounds.rest, []
-        return _guarded(outside, body)
+        return guarded(outside, body)
 
     def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
         """Write the loops over z and y, with the items of one row inside."""
@@ -320,13 +286,13 @@ class BlockEmitter(_OuterEmitter):
         if item.lanes is not None:
             lanes = min(item.lanes, self.space.block_dim[0])
             inner = self.strips(item, lanes, low, high)
-            return self.loops(_guarded(rest, inner), bounds, frozenset({"kd_tx"}))
+            return self.loops(guarded(rest, inner), bounds, frozenset({"kd_tx"}))
         setup: list[ast.stmt] = []
         if not isinstance(low, ast.Constant) or not isinstance(high, ast.Constant):
             setup = [assign("kd_low", low), assign("kd_high", high)]
             low, high = load("kd_low"), load("kd_high")
         inner = _BlockRowEmitter(self.variables, self.space, low, high).items(item.rows)
-        return self.loops(_guarded(rest, [*setup, *inner]), bounds, frozenset({"kd_tx"}))
+        return self.loops(guarded(rest, [*setup, *inner]), bounds, frozenset({"kd_tx"}))
 
 
 @dataclass(frozen=True)
@@ -346,7 +312,7 @@ class _BlockRowEmitter(_Emitter):
         return False
 
     def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
-        return _row(body, self.low, self.high, self.variables)
+        return row_loops(body, self.low, self.high, self.variables)
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         """Write one item; where the whole row meets its guards, without them."""
@@ -360,11 +326,11 @@ class _BlockRowEmitter(_Emitter):
         lows, highs = bounds.low.get("kd_tx", ()), bounds.high.get("kd_tx", ())
         inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
         whole = self.loops(inner, bounds)
-        test = _all_of(_within(self.low, self.high, lows, highs))
+        test = all_of(within(self.low, self.high, lows, highs))
         if test is None:
             return whole
-        low, high = _limited(self.low, self.high, lows, highs)
-        return [ast.If(test, whole, _row(copy_tree(inner), low, high, self.variables))]
+        low, high = limited(self.low, self.high, lows, highs)
+        return [ast.If(test, whole, row_loops(copy_tree(inner), low, high, self.variables))]
 
 
 @dataclass(frozen=True)
@@ -388,12 +354,12 @@ class ElementEmitter(_OuterEmitter):
         for name in self.loop_names:
             body = [thread_loop(name, *self.limits(name, bounds), body)]
         outside, bounds.rest = bounds.rest, []
-        return _guarded(outside, body)
+        return guarded(outside, body)
 
     def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
         rest, bounds.rest = [self.variables.pure.expanded(c) for c in bounds.rest], []
         low, high = self.limits("kd_x", bounds)
-        return _guarded(rest, self.strips(item, item.lanes or STRIP, low, high))
+        return guarded(rest, self.strips(item, item.lanes or STRIP, low, high))
 
 
 @dataclass(frozen=True)
@@ -427,81 +393,9 @@ class _StripEmitter(_Emitter):
         )
 
 
-def _row(
-    body: list[ast.stmt], low: ast.expr, high: ast.expr, variables: Variables
-) -> list[ast.stmt]:
-    """Write the loop along x of a block; again where guards hold or halves differ."""
-    pure = variables.pure
-    halves = None
-    if variables.any_order:
-        halves = in_halves(body, "kd_tx", low, high, pure, variables.own_arrays)
-    if halves is not None:
-        test, loops = halves
-        return [ast.If(test, loops, [thread_loop("kd_tx", low, high, body)])]
-    guard_free = without_guards(body, "kd_tx", pure)
-    if guard_free is None:
-        return [thread_loop("kd_tx", low, high, body)]
-    tests: list[ast.expr] = list(guard_free.conditions)
-    tests += _within(low, high, guard_free.low, guard_free.high)
-    fast = [thread_loop("kd_tx", low, high, guard_free.body)]
-    # Elements at clamped indices would be gathered, which takes longer than to load each.
-    mark = "kd_keep_scalar" if guard_free.drops_clamps else None
-    careful = [thread_loop("kd_tx", copy_tree(low), copy_tree(high), body, mark)]
-    every = _all_of(tests)
-    return fast if every is None else [ast.If(every, fast, careful)]
-
-
 def _block_index(space: BlockSpace) -> ast.expr:
     return ast.Tuple([load(n) for n in reversed(space.thread_names)], ast.Load())
 
 
 def _lane_index() -> ast.expr:
     return ast.Tuple([load("kd_lane")], ast.Load())
-
-
-def _constant_length(low: ast.expr, high: ast.expr) -> int | None:
-    """Return the length of a range that is the same wherever it begins, and not empty."""
-    match low, high:
-        case ast.Constant(value=int(first)), ast.Constant(value=int(last)) if first < last:
-            return last - first
-    return None
-
-
-def _limited(
-    low: ast.expr, high: ast.expr, lows: Sequence[ast.expr], highs: Sequence[ast.expr]
-) -> tuple[ast.expr, ast.expr]:
-    """Return a range without what is below or above further limits.
-
-    Its end is never below `low`, since a loop's length is a difference that must not wrap where a
-    limit is near the least int64.
-    """
-    start, end = low, high
-    for limit in lows:
-        start = extreme("kd_max", start, limit)
-    for limit in highs:
-        end = extreme("kd_min", end, limit)
-    begins_at_zero = not lows and isinstance(low, ast.Constant) and low.value == 0
-    return start, extreme("kd_max", end, low) if highs and not begins_at_zero else end
-
-
-def _within(
-    low: ast.expr, high: ast.expr, lows: Sequence[ast.expr], highs: Sequence[ast.expr]
-) -> list[ast.expr]:
-    """Return the tests that a range lies within further limits."""
-    return [
-        *(ast.Compare(limit, [ast.LtE()], [low]) for limit in lows),
-        *(ast.Compare(high, [ast.LtE()], [limit]) for limit in highs),
-    ]
-
-
-def _all_of(conditions: Sequence[ast.expr]) -> ast.expr | None:
-    """Return one test for several, or ``None`` where there is nothing to test."""
-    if len(conditions) > 1:
-        return ast.BoolOp(ast.And(), list(conditions))
-    return conditions[0] if conditions else None
-
-
-def _guarded(conditions: list[ast.expr], body: list[ast.stmt]) -> list[ast.stmt]:
-    """Wrap statements into one ``if``."""
-    test = _all_of(conditions)
-    return body if test is None else [ast.If(test, body, [])]

@@ -36,7 +36,7 @@ from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
-from targets.cpu.emit import BlockEmitter, ElementEmitter, Slot, Variables
+from targets.cpu.emit import BlockEmitter, ElementEmitter
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
 from targets.cpu.grid_loops import write_grid_loops
@@ -55,6 +55,8 @@ from targets.cpu.strides import Strides
 from targets.cpu.structure import Structure
 from targets.cpu.tiles import TileWriter, tile_operations
 from targets.cpu.typing_probes import ProbeWriter
+from targets.cpu.units import units_loop
+from targets.cpu.variables import Slot, Variables
 from targets.cpu.votes import isolate_barriers
 from targets.cpu.warp_loops import mask_divergent_loops
 
@@ -209,10 +211,10 @@ class _Generator:
         made, definitions = slot_statements(slots), [pure.definition(n) for n in once]
         if self.waits:
             blocks = [*made, *definitions, *resumable(items, emitter.items)]
-            body = [*self.axes_of_one(), self.units_loop(blocks)]
+            body = [*self.axes_of_one(), units_loop(self.space, blocks)]
         else:
             blocks = [*definitions, *emitter.items(items)]
-            body = [*made, *self.axes_of_one(), self.units_loop(blocks)]
+            body = [*made, *self.axes_of_one(), units_loop(self.space, blocks)]
         words = (*_RANGE, *self.space_words())
         function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
         self.storage.check(self.unit)
@@ -398,17 +400,6 @@ class _Generator:
             idle = [n for n in idle if n not in self.space.loop_names]
         return [assign(n, ast.Constant(0)) for n in idle]
 
-    def units_loop(self, body: list[ast.stmt]) -> ast.stmt:
-        """Return the loop over this call's units of work: row segments or blocks."""
-        text = _ELEMENT_UNITS if isinstance(self.space, ElementSpace) else _BLOCK_UNITS
-        loop = ast.parse(text).body[0]
-        for node in ast.walk(loop):
-            for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-                node.__dict__.pop(attribute, None)
-        unit = [node for node in ast.walk(loop) if isinstance(node, ast.For)][-1]
-        unit.body = [*(node for node in unit.body if not isinstance(node, ast.Pass)), *body]
-        return loop
-
     def definition(
         self,
         body: list[ast.stmt],
@@ -452,39 +443,3 @@ class _Generator:
     def build(self, tree: ast.FunctionDef) -> types.FunctionType:
         """Make a generated function from its tree."""
         return build_function(tree, tree.name, self.namespace, self.unit.filename)
-
-
-#: Rows of one piece each run in a loop of their own, outside of which their ends are computed.
-_ELEMENT_UNITS = """
-while kd_first < kd_last:
-    kd_segments = (kd_nx + kd_segment - 1) // kd_segment
-    kd_row = kd_first // kd_segments
-    kd_z = kd_row // kd_ny
-    kd_first_y = kd_row - kd_z * kd_ny
-    kd_piece = kd_first - kd_row * kd_segments
-    kd_last_piece = kd_min(kd_piece + kd_last - kd_first, kd_segments)
-    kd_last_y = kd_first_y + 1
-    if kd_segments == 1:
-        kd_last_y = kd_min(kd_first_y + kd_last - kd_first, kd_ny)
-    kd_first += (kd_last_piece - kd_piece) * (kd_last_y - kd_first_y)
-    for kd_unit in kd_range(kd_piece, kd_last_piece):
-        kd_first_x = kd_unit * kd_segment
-        kd_last_x = kd_min(kd_first_x + kd_segment, kd_nx)
-        for kd_y in kd_range(kd_first_y, kd_last_y):
-            pass
-"""
-#: Blocks are visited down short columns, not along whole rows of the grid: neighbours along either
-#: axis then meet in the cache, as the tiles of a matrix product want it.
-_BLOCK_UNITS = """
-for kd_block in kd_range(kd_first, kd_last):
-    kd_bx = kd_block
-    kd_by = 0
-    kd_bz = 0
-    if kd_gy > 1 or kd_gz > 1:
-        kd_bz = kd_block // (kd_gx * kd_gy)
-        kd_plane = kd_block - kd_bz * (kd_gx * kd_gy)
-        kd_top = kd_plane // (4 * kd_gx) * 4
-        kd_rows = kd_min(4, kd_gy - kd_top)
-        kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
-        kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
-"""

@@ -10,10 +10,10 @@ from typing import Any
 
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
-from targets.cpu.emit import Slot
 from targets.cpu.items import Item
 from targets.cpu.storage import SCRATCH, Storage
 from targets.cpu.typing_probes import Probe
+from targets.cpu.variables import Slot
 
 __all__ = ["SlotPlacer", "slot_statements"]
 
