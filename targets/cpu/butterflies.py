@@ -58,6 +58,12 @@ def in_halves(
     stage = _find_stage(body, variable, pure, own_arrays)
     if stage is None:
         return None
+    match stage.step:
+        case ast.Constant(value=int(step)):
+            if step <= 0 or step & (step - 1):
+                return None
+            loop = stage.loops(body, low, high, step)
+            return stage.test(low, high), [loop]
     statements = [stage.loops(body, low, high)]
     for step in reversed(_SHORT_STEPS):
         is_step = ast.Compare(copy_tree(stage.step), [ast.Eq()], [ast.Constant(step)])
