@@ -21,6 +21,7 @@ from llvmlite.ir import instructions
 __all__ = [
     "FULLY_UNROLLED",
     "NOT_UNROLLED",
+    "NOT_VECTORIZED",
     "PARALLEL",
     "UNROLLED_AS_VECTORS",
     "mark_loop",
@@ -29,6 +30,7 @@ __all__ = [
 
 FULLY_UNROLLED = "llvm.loop.unroll.full"
 NOT_UNROLLED = "llvm.loop.unroll.disable"
+NOT_VECTORIZED = "llvm.loop.vectorize.enable"
 #: What the vectorizer makes of the loop is unrolled.
 UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
 #: Iterations may run in any order, and in turns.
@@ -73,6 +75,8 @@ def _metadata(number: str, wishes: list[str], accesses: str | None) -> str:
     for wish in wishes:
         if wish == UNROLLED_AS_VECTORS:
             parts.append(f'!{{!"{wish}", !{{!"{FULLY_UNROLLED}"}}}}')
+        elif wish == NOT_VECTORIZED:
+            parts.append(f'!{{!"{wish}", i1 false}}')
         elif wish != PARALLEL:
             parts.append(f'!{{!"{wish}"}}')
         elif accesses is not None:

@@ -13,53 +13,21 @@ from __future__ import annotations
 import ast
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import does_nothing, loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import BlockSpace, ElementSpace
-from targets.cpu.interchange import peel
+from targets.cpu.interchange import STRIP, peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
-from targets.cpu.liveness import Liveness
 from targets.cpu.narrowing import Bounds, narrow
-from targets.cpu.purity import PureValues
-from targets.cpu.syntax import extreme, thread_loop
-from targets.cpu.versions import without_guards
+from targets.cpu.row_loops import all_of, constant_length, guarded, limited, row_loops, within
+from targets.cpu.syntax import thread_loop
+from targets.cpu.variables import Variables
 
-__all__ = ["STRIP", "BlockEmitter", "ElementEmitter", "ItemWriter", "Slot", "Variables"]
-
-#: Threads of an element kernel that run one step of an interchanged loop together.
-STRIP = 64
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Storage of a private variable, for each type it has at the items that fetch it."""
-
-    #: Variables of the generated code, one for each type.
-    names: tuple[str, ...]
-    #: Operations that make them.
-    makers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Variables:
-    """Origin of each private variable where an item needs it."""
-
-    #: Variables that are computed anew.
-    pure: PureValues
-    #: Of the items, those along rows included.
-    liveness: Liveness
-    #: Variable to slot.
-    slots: Mapping[str, Slot]
-    #: For each item, the type index of each variable it fetches.
-    fetched: Mapping[Item, Mapping[str, int]]
-    #: Pure variables that are computed before the items, once for a unit of work.
-    once: frozenset[str]
-    #: Whether a slot has a value for each lane of a strip; else for each thread of a block.
-    by_lane: bool
+__all__ = ["BlockEmitter", "ElementEmitter", "ItemWriter"]
 
 
 @dataclass(frozen=True)
@@ -126,8 +94,8 @@ class _Emitter(ItemWriter):
         """Wrap a thread's statements into the loops over threads."""
 
     @abstractmethod
-    def slot_index(self) -> ast.expr:
-        """Return this thread's index in a slot."""
+    def slot_index(self, name: str) -> ast.expr:
+        """Return this thread's index in the slot of a variable."""
 
     def vote(self, item: Vote) -> list[ast.stmt]:
         """Count threads over the block, and make the vote's result of the count."""
@@ -167,7 +135,7 @@ class _Emitter(ItemWriter):
         """Write loops over threads with bounds, and without where assumptions may not hold."""
         pure = self.variables.pure
         bounds = narrow(conditions, self.loop_names, pure)
-        test = _all_of(bounds.assumptions)
+        test = all_of(bounds.assumptions)
         statements = write(bounds)
         if test is None:
             return statements
@@ -190,7 +158,7 @@ class _Emitter(ItemWriter):
             is_outside = self.is_outside_loops(condition, expanded)
             (outside if is_outside else inside).append(expanded)
         bounds.rest = outside
-        return [*fetches, *_guarded(inside, inner)]
+        return [*fetches, *guarded(inside, inner)]
 
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
         """Return whether a condition can be tested once for all threads."""
@@ -208,14 +176,14 @@ class _Emitter(ItemWriter):
             slot = self.variables.slots.get(name)
             if slot is not None:
                 which = slot.names[self.variables.fetched[item][name]]
-                out.append(assign(name, call("kd_load", load(which), self.slot_index())))
+                out.append(assign(name, call("kd_load", load(which), self.slot_index(name))))
         return [*self.definitions(self.variables.pure.needed(names)), *out]
 
     def saves(self, item: Threads) -> list[ast.stmt]:
         """Store what later items fetch."""
         slots = self.variables.slots
         return [
-            ast.Expr(call("kd_store", load(which), self.slot_index(), load(name)))
+            ast.Expr(call("kd_store", load(which), self.slot_index(name), load(name)))
             for name in sorted(self.variables.liveness.saves(item))
             if name in slots
             for which in slots[name].names
@@ -236,7 +204,16 @@ class _OuterEmitter(_Emitter):
         """
         assert item.rows is not None
         name = self.loop_names[0]
+        length = constant_length(low, high)
         full = _StripEmitter(self.variables, name, ast.Constant(lanes), self).items(item.rows)
+        if length == lanes:
+            return [assign("kd_strip", low), *full]
+        if length is not None and length % lanes == 0:
+            return [
+                ast.For(
+                    store("kd_strip"), call("kd_range", low, high, ast.Constant(lanes)), full, []
+                )
+            ]
         part = _StripEmitter(self.variables, name, load("kd_width"), self).items(item.rows)
         left = ast.BinOp(load("kd_high"), ast.Sub(), load("kd_strip"))
         width = call("kd_min", ast.Constant(lanes), left)
@@ -253,7 +230,7 @@ class _OuterEmitter(_Emitter):
     def limits(self, name: str, bounds: Bounds) -> tuple[ast.expr, ast.expr]:
         """Return start and end of the loop over one variable."""
         low, high = self.range_of(name)
-        return _limited(low, high, bounds.low.get(name, ()), bounds.high.get(name, ()))
+        return limited(low, high, bounds.low.get(name, ()), bounds.high.get(name, ()))
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         conditions, body = peel(item, self.variables.pure)
@@ -281,7 +258,7 @@ class BlockEmitter(_OuterEmitter):
     def loop_names(self) -> tuple[str, ...]:
         return self.space.loop_names
 
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, name: str) -> ast.expr:
         return _block_index(self.space)
 
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
@@ -295,23 +272,11 @@ class BlockEmitter(_OuterEmitter):
             if name not in skip:
                 low, high = self.limits(name, bounds)
                 if name == "kd_tx":
-                    body = self.versions(body, low, high)
+                    body = row_loops(body, low, high, self.variables)
                 else:
                     body = [thread_loop(name, low, high, body)]
         outside, bounds.rest = bounds.rest, []
-        return _guarded(outside, body)
-
-    def versions(self, body: list[ast.stmt], low: ast.expr, high: ast.expr) -> list[ast.stmt]:
-        """Write the loop along x of a block; twice where guards hold for whole rows."""
-        guard_free = without_guards(body, "kd_tx", self.variables.pure)
-        if guard_free is None:
-            return [thread_loop("kd_tx", low, high, body)]
-        tests: list[ast.expr] = list(guard_free.conditions)
-        tests += _within(low, high, guard_free.low, guard_free.high)
-        fast = [thread_loop("kd_tx", low, high, guard_free.body)]
-        careful = [thread_loop("kd_tx", copy_tree(low), copy_tree(high), body)]
-        test = _all_of(tests)
-        return fast if test is None else [ast.If(test, fast, careful)]
+        return guarded(outside, body)
 
     def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
         """Write the loops over z and y, with the items of one row inside."""
@@ -319,14 +284,15 @@ class BlockEmitter(_OuterEmitter):
         rest, bounds.rest = [self.variables.pure.expanded(c) for c in bounds.rest], []
         low, high = self.limits("kd_tx", bounds)
         if item.lanes is not None:
-            inner = self.strips(item, item.lanes, low, high)
-            return self.loops(_guarded(rest, inner), bounds, frozenset({"kd_tx"}))
+            lanes = min(item.lanes, self.space.block_dim[0])
+            inner = self.strips(item, lanes, low, high)
+            return self.loops(guarded(rest, inner), bounds, frozenset({"kd_tx"}))
         setup: list[ast.stmt] = []
         if not isinstance(low, ast.Constant) or not isinstance(high, ast.Constant):
             setup = [assign("kd_low", low), assign("kd_high", high)]
             low, high = load("kd_low"), load("kd_high")
         inner = _BlockRowEmitter(self.variables, self.space, low, high).items(item.rows)
-        return self.loops(_guarded(rest, [*setup, *inner]), bounds, frozenset({"kd_tx"}))
+        return self.loops(guarded(rest, [*setup, *inner]), bounds, frozenset({"kd_tx"}))
 
 
 @dataclass(frozen=True)
@@ -339,14 +305,14 @@ class _BlockRowEmitter(_Emitter):
     low: ast.expr
     high: ast.expr
 
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, name: str) -> ast.expr:
         return _block_index(self.space)
 
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
         return False
 
     def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
-        return [thread_loop("kd_tx", self.low, self.high, body)]
+        return row_loops(body, self.low, self.high, self.variables)
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         """Write one item; where the whole row meets its guards, without them."""
@@ -360,11 +326,11 @@ class _BlockRowEmitter(_Emitter):
         lows, highs = bounds.low.get("kd_tx", ()), bounds.high.get("kd_tx", ())
         inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
         whole = self.loops(inner, bounds)
-        test = _all_of(_within(self.low, self.high, lows, highs))
+        test = all_of(within(self.low, self.high, lows, highs))
         if test is None:
             return whole
-        low, high = _limited(self.low, self.high, lows, highs)
-        return [ast.If(test, whole, [thread_loop("kd_tx", low, high, copy_tree(inner))])]
+        low, high = limited(self.low, self.high, lows, highs)
+        return [ast.If(test, whole, row_loops(copy_tree(inner), low, high, self.variables))]
 
 
 @dataclass(frozen=True)
@@ -378,7 +344,7 @@ class ElementEmitter(_OuterEmitter):
     def loop_names(self) -> tuple[str, ...]:
         return self.space.loop_names
 
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, name: str) -> ast.expr:
         return _lane_index()
 
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
@@ -388,12 +354,12 @@ class ElementEmitter(_OuterEmitter):
         for name in self.loop_names:
             body = [thread_loop(name, *self.limits(name, bounds), body)]
         outside, bounds.rest = bounds.rest, []
-        return _guarded(outside, body)
+        return guarded(outside, body)
 
     def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
         rest, bounds.rest = [self.variables.pure.expanded(c) for c in bounds.rest], []
         low, high = self.limits("kd_x", bounds)
-        return _guarded(rest, self.strips(item, item.lanes or STRIP, low, high))
+        return guarded(rest, self.strips(item, item.lanes or STRIP, low, high))
 
 
 @dataclass(frozen=True)
@@ -407,8 +373,8 @@ class _StripEmitter(_Emitter):
     #: Writes what is outside of the strip.
     outer: _OuterEmitter
 
-    def slot_index(self) -> ast.expr:
-        return _lane_index() if self.variables.by_lane else self.outer.slot_index()
+    def slot_index(self, name: str) -> ast.expr:
+        return _lane_index() if name in self.variables.by_lane else self.outer.slot_index(name)
 
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
         return False
@@ -435,43 +401,3 @@ def _block_index(space: BlockSpace) -> ast.expr:
 
 def _lane_index() -> ast.expr:
     return ast.Tuple([load("kd_lane")], ast.Load())
-
-
-def _limited(
-    low: ast.expr, high: ast.expr, lows: Sequence[ast.expr], highs: Sequence[ast.expr]
-) -> tuple[ast.expr, ast.expr]:
-    """Return a range without what is below or above further limits.
-
-    Its end is never below `low`, since a loop's length is a difference that must not wrap where a
-    limit is near the least int64.
-    """
-    start, end = low, high
-    for limit in lows:
-        start = extreme("kd_max", start, limit)
-    for limit in highs:
-        end = extreme("kd_min", end, limit)
-    begins_at_zero = not lows and isinstance(low, ast.Constant) and low.value == 0
-    return start, extreme("kd_max", end, low) if highs and not begins_at_zero else end
-
-
-def _within(
-    low: ast.expr, high: ast.expr, lows: Sequence[ast.expr], highs: Sequence[ast.expr]
-) -> list[ast.expr]:
-    """Return the tests that a range lies within further limits."""
-    return [
-        *(ast.Compare(limit, [ast.LtE()], [low]) for limit in lows),
-        *(ast.Compare(high, [ast.LtE()], [limit]) for limit in highs),
-    ]
-
-
-def _all_of(conditions: Sequence[ast.expr]) -> ast.expr | None:
-    """Return one test for several, or ``None`` where there is nothing to test."""
-    if len(conditions) > 1:
-        return ast.BoolOp(ast.And(), list(conditions))
-    return conditions[0] if conditions else None
-
-
-def _guarded(conditions: list[ast.expr], body: list[ast.stmt]) -> list[ast.stmt]:
-    """Wrap statements into one ``if``."""
-    test = _all_of(conditions)
-    return body if test is None else [ast.If(test, body, [])]

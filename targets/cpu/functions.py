@@ -26,7 +26,12 @@ from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
-from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL, UNROLLED_AS_VECTORS
+from kerneldsl.lowering.loop_marks import (
+    NOT_UNROLLED,
+    NOT_VECTORIZED,
+    PARALLEL,
+    UNROLLED_AS_VECTORS,
+)
 from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
@@ -127,6 +132,7 @@ class Binder:
             kd_keep_loop=end_of_loop(NOT_UNROLLED, *order),
             kd_keep_preheader=keep_preheader,
             kd_keep_lanes=end_of_loop(NOT_UNROLLED, UNROLLED_AS_VECTORS, *order),
+            kd_keep_scalar=end_of_loop(NOT_UNROLLED, NOT_VECTORIZED, *order),
             kd_end_of_threads=end_of_loop(*order),
             kd_saturating_add=bounds.saturating_add,
             kd_saturating_sub=bounds.saturating_sub,

@@ -36,14 +36,14 @@ from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
-from targets.cpu.emit import STRIP, BlockEmitter, ElementEmitter, Slot, Variables
+from targets.cpu.emit import BlockEmitter, ElementEmitter
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
 from targets.cpu.grid_loops import write_grid_loops
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
-from targets.cpu.interchange import Interchange
+from targets.cpu.interchange import STRIP, Interchange
 from targets.cpu.intrinsics.table import Exchange, lowering_of
-from targets.cpu.items import Item, Threads, statements_of
+from targets.cpu.items import Item, statements_of
 from targets.cpu.lanes import Lanes
 from targets.cpu.liveness import Liveness
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
@@ -55,6 +55,8 @@ from targets.cpu.strides import Strides
 from targets.cpu.structure import Structure
 from targets.cpu.tiles import TileWriter, tile_operations
 from targets.cpu.typing_probes import ProbeWriter
+from targets.cpu.units import units_loop
+from targets.cpu.variables import Slot, Variables
 from targets.cpu.votes import isolate_barriers
 from targets.cpu.warp_loops import mask_divergent_loops
 
@@ -191,11 +193,15 @@ class _Generator:
         liveness = Liveness(frozenset(private))
         liveness.run(items)
         self.private_arrays = array_variables(tree, self.arrays)
+        of_strips = liveness.of_strips(items)
         slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters)
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
-        by_lane = self.slot_dims(items) == (STRIP,)
-        origins = Variables(pure, liveness, slots, fetched, frozenset(once), by_lane)
+        by_lane = frozenset(name for name in slots if self.slot_dims(name, of_strips) == (STRIP,))
+        origins = Variables(
+            *(pure, liveness, slots, fetched, frozenset(once), by_lane),
+            *(self.binder.takes_any_order, self.private_arrays),
+        )
         space = self.space
         emitter = (
             ElementEmitter(origins, space)
@@ -205,10 +211,10 @@ class _Generator:
         made, definitions = slot_statements(slots), [pure.definition(n) for n in once]
         if self.waits:
             blocks = [*made, *definitions, *resumable(items, emitter.items)]
-            body = [*self.axes_of_one(), self.units_loop(blocks)]
+            body = [*self.axes_of_one(), units_loop(self.space, blocks)]
         else:
             blocks = [*definitions, *emitter.items(items)]
-            body = [*made, *self.axes_of_one(), self.units_loop(blocks)]
+            body = [*made, *self.axes_of_one(), units_loop(self.space, blocks)]
         words = (*_RANGE, *self.space_words())
         function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
         self.storage.check(self.unit)
@@ -354,7 +360,10 @@ class _Generator:
         parameters: tuple[str, ...],
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Give each private variable that outlives an item a slot for each type it then has."""
-        writer = ProbeWriter(Variables(pure, liveness, {}, {}, frozenset(), False), self.names)
+        writer = ProbeWriter(
+            Variables(pure, liveness, {}, {}, frozenset(), frozenset(), True, frozenset()),
+            self.names,
+        )
         rendered, probes = writer.items(items), writer.probes
         if not probes:
             return {}, {}
@@ -367,19 +376,13 @@ class _Generator:
         ]
         function = self.build(self.definition([*starts, trip], words, parameters))
         found = self.infer(function, len(words))
-        dims = self.slot_dims(items)
-        placer = SlotPlacer(dims, self.names, self.storage, self.namespace)
+        dims_of = partial(self.slot_dims, of_strips=liveness.of_strips(items))
+        placer = SlotPlacer(dims_of, self.names, self.storage, self.namespace)
         return placer.place(probes, found)
 
-    def slot_dims(self, items: list[Item]) -> tuple[int, ...]:
-        """Return what a slot has a value for: each thread of a block, or of a strip.
-
-        What is kept within an item that runs in strips alone is not kept for the next strip.
-        """
-        match items:
-            case [Threads(lanes=lanes)] if lanes is not None:
-                return (STRIP,)
-        if isinstance(self.space, ElementSpace):
+    def slot_dims(self, name: str, of_strips: frozenset[str]) -> tuple[int, ...]:
+        """Return what a variable's slot has a value for: each thread of a block, or of a strip."""
+        if isinstance(self.space, ElementSpace) or name in of_strips:
             return (STRIP,)
         return tuple(reversed(self.space.block_dim))
 
@@ -396,17 +399,6 @@ class _Generator:
         if not self.spec.options.debug:
             idle = [n for n in idle if n not in self.space.loop_names]
         return [assign(n, ast.Constant(0)) for n in idle]
-
-    def units_loop(self, body: list[ast.stmt]) -> ast.stmt:
-        """Return the loop over this call's units of work: row segments or blocks."""
-        text = _ELEMENT_UNITS if isinstance(self.space, ElementSpace) else _BLOCK_UNITS
-        loop = ast.parse(text).body[0]
-        assert isinstance(loop, ast.For)
-        for node in ast.walk(loop):
-            for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-                node.__dict__.pop(attribute, None)
-        loop.body += body
-        return loop
 
     def definition(
         self,
@@ -451,29 +443,3 @@ class _Generator:
     def build(self, tree: ast.FunctionDef) -> types.FunctionType:
         """Make a generated function from its tree."""
         return build_function(tree, tree.name, self.namespace, self.unit.filename)
-
-
-_ELEMENT_UNITS = """
-for kd_unit in kd_range(kd_first, kd_last):
-    kd_segments = (kd_nx + kd_segment - 1) // kd_segment
-    kd_row = kd_unit // kd_segments
-    kd_first_x = (kd_unit - kd_row * kd_segments) * kd_segment
-    kd_last_x = kd_min(kd_first_x + kd_segment, kd_nx)
-    kd_z = kd_row // kd_ny
-    kd_y = kd_row - kd_z * kd_ny
-"""
-#: Blocks are visited down short columns, not along whole rows of the grid: neighbours along either
-#: axis then meet in the cache, as the tiles of a matrix product want it.
-_BLOCK_UNITS = """
-for kd_block in kd_range(kd_first, kd_last):
-    kd_bx = kd_block
-    kd_by = 0
-    kd_bz = 0
-    if kd_gy > 1 or kd_gz > 1:
-        kd_bz = kd_block // (kd_gx * kd_gy)
-        kd_plane = kd_block - kd_bz * (kd_gx * kd_gy)
-        kd_top = kd_plane // (4 * kd_gx) * 4
-        kd_rows = kd_min(4, kd_gy - kd_top)
-        kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
-        kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
-"""

@@ -18,6 +18,7 @@ from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
+from targets.cpu.counted_loops import is_range
 from targets.cpu.items import Branch, ForLoop, Item, Threads, WhileLoop
 from targets.cpu.lanes import LANES, Lanes
 from targets.cpu.liveness import flow_of
@@ -25,7 +26,10 @@ from targets.cpu.narrowing import narrow
 from targets.cpu.purity import PureValues, negate
 from targets.cpu.strides import Strides
 
-__all__ = ["Interchange", "peel"]
+__all__ = ["STRIP", "Interchange", "peel"]
+
+#: Threads that run one step of an interchanged loop together, where each adds up values of its own.
+STRIP = 64
 
 
 def peel(item: Threads, pure: PureValues) -> tuple[list[ast.expr], list[ast.stmt]]:
@@ -83,7 +87,9 @@ class Interchange:
                     if not self._bounds_rows(conditions):
                         continue
                     item.rows = self.rows(body)
-                    if item.rows is None and not self._uses_local_arrays(body):
+                    if item.rows is not None:
+                        item.lanes = STRIP if self._folds(body) else None
+                    elif not self._uses_local_arrays(body):
                         item.rows = self.lanes.rows(body)
                         item.lanes = LANES if item.rows is not None else None
                 case Branch():
@@ -91,6 +97,16 @@ class Interchange:
                     self.apply(item.orelse)
                 case ForLoop() | WhileLoop():
                     self.apply(item.body)
+
+    def _folds(self, body: list[ast.stmt]) -> bool:
+        """Return whether the loops of rows fold values, which registers hold for a strip at most.
+
+        Threads that take turns run along whole rows, whose neighbours are the next turn's.
+        """
+        loops = [node for node in body if isinstance(node, ast.For)]
+        if any(self.strides.of(node) is not None for node in loops):
+            return False
+        return any(self._accumulates(node) for node in loops if self.profits(node))
 
     def _bounds_rows(self, conditions: list[ast.expr]) -> bool:
         """Return whether the conditions around a body bound its loops or leave out rows."""
@@ -131,7 +147,7 @@ class Interchange:
         """Return whether the loop over threads should run inside this loop."""
         if not isinstance(loop.target, ast.Name) or self.pure.assignments[loop.target.id] != 1:
             return False
-        if not self.uniformity.is_uniform(loop.iter) or not self.evaluable(loop.iter):
+        if not self._is_of_row(loop.iter):
             return False
         if any(isinstance(n, ast.Return | ast.Break | ast.Continue) for n in ast.walk(loop)):
             return False
@@ -149,6 +165,18 @@ class Interchange:
                 contiguous += verdict
         return contiguous > 0 or self._accumulates(loop)
 
+    def _is_of_row(self, iterable: ast.expr) -> bool:
+        """Return whether neighbouring threads go through the same values."""
+        if self.uniformity.is_uniform(iterable) and self.evaluable(iterable):
+            return True
+        if not is_range(iterable, self.unit):
+            return False
+        assert isinstance(iterable, ast.Call)
+        bounds = [self.pure.expanded(bound) for bound in iterable.args]
+        if any(self.thread_name in loaded_names(bound) for bound in bounds):
+            return False
+        return all(map(self.pure.is_steady, iterable.args))
+
     def _judge(self, node: ast.Subscript, counter: str) -> int | None:
         """Return 1 for an access contiguous in the thread, 0 for a neutral, None for a bad one."""
         indices = index_parts(node)
@@ -158,10 +186,20 @@ class Interchange:
         if not any(by_thread):
             return 0
         if by_thread[-1] and not any(by_thread[:-1]):
-            form = self.pure.affine(expanded[-1], self.thread_name)
+            form = self.pure.affine(self._unclamped(expanded[-1]), self.thread_name)
             return 1 if form is not None and form.coefficient == 1 else None
         # The thread steps over rows: harmless if the row stays the same while the loop runs.
         return None if any(by_counter) else 0
+
+    def _unclamped(self, index: ast.expr) -> ast.expr:
+        """Return what an expanded index is within the limits that ``min`` and ``max`` set it."""
+        match index:
+            case ast.Call(func=ast.Name(id="kd_unsigned"), args=[argument]):
+                return self._unclamped(argument)
+            case ast.Call(args=[_, _]) if self.pure.called(index.func) in ("min", "max"):
+                varying = [a for a in index.args if self.thread_name in loaded_names(a)]
+                return self._unclamped(varying[0]) if len(varying) == 1 else index
+        return index
 
     def _accumulates(self, loop: ast.For) -> bool:
         """Return whether threads fold values that all of them read, each into its own variables."""

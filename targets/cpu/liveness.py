@@ -110,6 +110,34 @@ class Liveness:
         """Return the variables whose values a thread stores when it ends the item."""
         return self.flow(item).maybe & self.after[item]
 
+    def of_strips(self, items: Sequence[Item]) -> Names:
+        """Return the variables that only items of strips fetch: none outlives its strip."""
+        within, outside = self._fetched(items, in_strip=False)
+        return within - outside
+
+    def _fetched(self, items: Sequence[Item], *, in_strip: bool) -> tuple[Names, Names]:
+        """Return the variables that items of strips fetch or save, and those that others do."""
+        within, outside = _NONE, _NONE
+        for item in items:
+            inner: Sequence[Item] = ()
+            match item:
+                case Threads() | Vote():
+                    saves = self.saves(item) if isinstance(item, Threads) else _NONE
+                    own = self.loads(item) | saves
+                    within, outside = (
+                        (within | own, outside) if in_strip else (within, outside | own)
+                    )
+                    if isinstance(item, Threads) and item.rows is not None:
+                        inner = item.rows
+                case Branch():
+                    inner = [*item.body, *item.orelse]
+                case ForLoop() | WhileLoop():
+                    inner = item.body
+            is_strip = isinstance(item, Threads) and item.lanes is not None
+            more, others = self._fetched(inner, in_strip=in_strip or is_strip)
+            within, outside = within | more, outside | others
+        return within, outside
+
     def _keep(self, names: Iterable[str]) -> Names:
         return self.private.intersection(names)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,9 +178,25 @@ class PureValues:
 
     # -- substitution ---------------------------------------------------------------------------
 
-    def expanded(self, node: ast.expr) -> ast.expr:
-        """Return a copy with every pure variable replaced by its expression."""
-        return _Expansion(self.definitions).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
+    def expanded(self, node: ast.expr, known: Mapping[str, ast.expr] | None = None) -> ast.expr:
+        """Return a copy with every pure or `known` variable replaced by its expression."""
+        definitions = {**self.definitions, **known} if known else self.definitions
+        return _Expansion(definitions).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
+
+    def steady_values(self, body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
+        """Return the expanded values of a body's own variables that are steady where it runs.
+
+        Each is assigned once in the kernel, before what reads it.
+        """
+        known: dict[str, ast.expr] = {}
+        for node in body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    expanded = self.expanded(value, known)
+                    is_short = sum(1 for _ in ast.walk(expanded)) <= _MAX_NODES
+                    if self.assignments[name] == 1 and is_short and self.is_steady(expanded):
+                        known[name] = expanded
+        return known
 
     def independent_of(self, variables: Collection[str]) -> list[str]:
         """Return the pure variables into which none of `variables` enters, in order."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
-from targets.cpu.emit import Slot
 from targets.cpu.items import Item
 from targets.cpu.storage import SCRATCH, Storage
 from targets.cpu.typing_probes import Probe
+from targets.cpu.variables import Slot
 
 __all__ = ["SlotPlacer", "slot_statements"]
 
@@ -22,8 +22,8 @@ __all__ = ["SlotPlacer", "slot_statements"]
 class SlotPlacer:
     """Places slots in the storage of a block."""
 
-    #: What a slot has a value for: threads along z, y and x, or lanes of a strip.
-    dims: tuple[int, ...]
+    #: What the slot of a variable has a value for: threads along z, y and x, or lanes of a strip.
+    dims_of: Callable[[str], tuple[int, ...]]
     names: FreshNames
     storage: Storage
     #: Of the generated code, which is given the operations that make slots.
@@ -62,7 +62,7 @@ class SlotPlacer:
         from kerneldsl.lowering.numba_internals.host_code import size_of
         from targets.cpu.intrinsics.memory import slot_maker
 
-        dims = self.dims
+        dims = self.dims_of(name)
         slot_names, makers = [], []
         for element in elements:
             variable = self.names.make(f"slot_{name}")

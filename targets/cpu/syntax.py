@@ -19,13 +19,19 @@ BUILTINS: Mapping[str, Any] = {
 }
 
 
-def thread_loop(name: str, low: ast.expr, high: ast.expr, body: list[ast.stmt]) -> ast.stmt:
-    """Return a loop over threads; a short one of constant length is kept for the vectorizer."""
+def thread_loop(
+    name: str, low: ast.expr, high: ast.expr, body: list[ast.stmt], mark: str | None = None
+) -> ast.stmt:
+    """Return a loop over threads; a short one of constant length is kept for the vectorizer.
+
+    A mark says what else becomes of it.
+    """
     start = [] if isinstance(low, ast.Constant) and low.value == 0 else [low]
     is_short = isinstance(high, ast.Constant) and not start
-    if name in ("kd_tx", "kd_x", "kd_lane"):
+    if name in ("kd_tx", "kd_x", "kd_lane", "kd_member"):
         keep = "kd_keep_lanes" if name == "kd_lane" else "kd_keep_loop"
-        body = [*body, ast.Expr(call(keep if is_short else "kd_end_of_threads"))]
+        mark = mark or (keep if is_short else "kd_end_of_threads")
+        body = [*body, ast.Expr(call(mark))]
     return ast.For(store(name), call("kd_range", *start, high), body, [])
 
 

@@ -158,7 +158,7 @@ def test_rows_that_pass_every_guard_run_without_them():
 def test_a_loop_over_a_tile_moves_outside_the_threads():
     matrices = ", ".join(["float32[:, ::1]"] * 3)
     source = tile_product.cpu_source(matrices, block=(16, 16))
-    assert re.search(r"for k in range\(16\):\n +for kd_tx in kd_range\(16\):", source)
+    assert re.search(r"for k in range\(16\):\n +for kd_lane in kd_range\(16\):", source)
 
 
 def test_a_loop_along_rows_stays_inside():

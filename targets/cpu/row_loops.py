@@ -1,0 +1,86 @@
+"""Loops over the threads of a row: their ends, and the versions of their bodies."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from kerneldsl.lowering.trees import copy_tree
+from targets.cpu.butterflies import in_halves
+from targets.cpu.syntax import extreme, thread_loop
+from targets.cpu.variables import Variables
+from targets.cpu.versions import without_guards
+
+__all__ = ["all_of", "constant_length", "guarded", "limited", "row_loops", "within"]
+
+
+def row_loops(
+    body: list[ast.stmt], low: ast.expr, high: ast.expr, variables: Variables
+) -> list[ast.stmt]:
+    """Write the loop along x of a block; again where guards hold or halves differ."""
+    pure = variables.pure
+    halves = None
+    if variables.any_order:
+        halves = in_halves(body, "kd_tx", low, high, pure, variables.own_arrays)
+    if halves is not None:
+        test, loops = halves
+        return [ast.If(test, loops, [thread_loop("kd_tx", low, high, body)])]
+    guard_free = without_guards(body, "kd_tx", pure)
+    if guard_free is None:
+        return [thread_loop("kd_tx", low, high, body)]
+    tests: list[ast.expr] = list(guard_free.conditions)
+    tests += within(low, high, guard_free.low, guard_free.high)
+    fast = [thread_loop("kd_tx", low, high, guard_free.body)]
+    # Elements at clamped indices would be gathered, which takes longer than to load each.
+    mark = "kd_keep_scalar" if guard_free.drops_clamps else None
+    careful = [thread_loop("kd_tx", copy_tree(low), copy_tree(high), body, mark)]
+    every = all_of(tests)
+    return fast if every is None else [ast.If(every, fast, careful)]
+
+
+def constant_length(low: ast.expr, high: ast.expr) -> int | None:
+    """Return the length of a range that is the same wherever it begins, and not empty."""
+    match low, high:
+        case ast.Constant(value=int(first)), ast.Constant(value=int(last)) if first < last:
+            return last - first
+    return None
+
+
+def limited(
+    low: ast.expr, high: ast.expr, lows: Sequence[ast.expr], highs: Sequence[ast.expr]
+) -> tuple[ast.expr, ast.expr]:
+    """Return a range without what is below or above further limits.
+
+    Its end is never below `low`, since a loop's length is a difference that must not wrap where a
+    limit is near the least int64.
+    """
+    start, end = low, high
+    for limit in lows:
+        start = extreme("kd_max", start, limit)
+    for limit in highs:
+        end = extreme("kd_min", end, limit)
+    begins_at_zero = not lows and isinstance(low, ast.Constant) and low.value == 0
+    return start, extreme("kd_max", end, low) if highs and not begins_at_zero else end
+
+
+def within(
+    low: ast.expr, high: ast.expr, lows: Sequence[ast.expr], highs: Sequence[ast.expr]
+) -> list[ast.expr]:
+    """Return the tests that a range lies within further limits."""
+    return [
+        *(ast.Compare(limit, [ast.LtE()], [low]) for limit in lows),
+        *(ast.Compare(high, [ast.LtE()], [limit]) for limit in highs),
+    ]
+
+
+def all_of(conditions: Sequence[ast.expr]) -> ast.expr | None:
+    """Return one test for several, or ``None`` where there is nothing to test."""
+    if len(conditions) > 1:
+        return ast.BoolOp(ast.And(), list(conditions))
+    return conditions[0] if conditions else None
+
+
+def guarded(conditions: list[ast.expr], body: list[ast.stmt]) -> list[ast.stmt]:
+    """Wrap statements into one ``if``."""
+    test = all_of(conditions)
+    return body if test is None else [ast.If(test, body, [])]
