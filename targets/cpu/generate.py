@@ -43,9 +43,10 @@ from targets.cpu.grid_loops import write_grid_loops
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import Interchange
 from targets.cpu.intrinsics.table import Exchange, lowering_of
-from targets.cpu.items import Item, Threads, statements_of
+from targets.cpu.items import Item, Threads, has_rows, statements_of
 from targets.cpu.lanes import Lanes
 from targets.cpu.liveness import Liveness
+from targets.cpu.loop_functions import functions_with_loops
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
@@ -100,8 +101,18 @@ def generate(
     There is a block, unless the kernel uses ``grid`` alone. Given a function and the number of
     int64 parameters before scratch memory and the kernel's own, `infer` returns Numba's types of
     its variables; `infer_unit` returns the types of a unit, and is asked for kernels with tiles.
+
+    Device functions whose loops can then be run for many threads at once are inlined.
     """
-    return _Generator(spec, infer, infer_unit).run()
+    flat = inline_block_functions(spec.unit)
+    if not spec.options.debug and (also := functions_with_loops(flat)):
+        inlined = inline_block_functions(flat, also)
+        generated = _Generator(spec, infer, infer_unit, inlined).run(only_with_rows=True)
+        if generated is not None:
+            return generated
+    generated = _Generator(spec, infer, infer_unit, flat).run()
+    assert generated is not None
+    return generated
 
 
 class _BlockArray(NamedTuple):
@@ -123,11 +134,12 @@ class _Generator:
         spec: Specialization,
         infer: Callable[[types.FunctionType, int], dict[str, Any]],
         infer_unit: Callable[[FunctionUnit], TypedUnit],
+        unit: FunctionUnit,
     ) -> None:
         self.spec = spec
         self.infer = infer
         self.infer_unit = infer_unit
-        self.unit = inline_block_functions(spec.unit)
+        self.unit = unit
         self.names = FreshNames.for_unit(self.unit)
         self.waits = spec.traits.syncs_grid
         self.storage = Storage(most_stack_bytes=0 if self.waits else STACK_BYTES)
@@ -151,7 +163,8 @@ class _Generator:
     def block_dim(self) -> tuple[int, int, int]:
         return self.space.block_dim if isinstance(self.space, BlockSpace) else (1, 1, 1)
 
-    def run(self) -> Generated:
+    def run(self, *, only_with_rows: bool = False) -> Generated | None:
+        """Write the function; if wished, only where loops were moved outside those over threads."""
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
         tree = isolate_barriers(prepared.tree, self.unit, self.names)
         if self.waits:
@@ -184,6 +197,8 @@ class _Generator:
         )
         if not self.spec.options.debug:
             interchange.apply(items)
+        if only_with_rows and not has_rows(items):
+            return None
         known = variables.block_names | variables.loop_names | space_names
         known |= interchange.counters | strides.counters
         private = structure.thread_variables | {structure.left} | lanes.made
