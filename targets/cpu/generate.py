@@ -39,6 +39,7 @@ from targets.cpu.array_variables import CallReplacement, array_variables, take_o
 from targets.cpu.emit import STRIP, BlockEmitter, ElementEmitter, Slot, Variables
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
+from targets.cpu.gathered_atomics import GatheredAtomics
 from targets.cpu.grid_loops import write_grid_loops
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import Interchange
@@ -56,6 +57,7 @@ from targets.cpu.strides import Strides
 from targets.cpu.structure import Structure
 from targets.cpu.tiles import TileWriter, tile_operations
 from targets.cpu.typing_probes import ProbeWriter
+from targets.cpu.units import units_loop
 from targets.cpu.votes import isolate_barriers
 from targets.cpu.warp_loops import mask_divergent_loops
 
@@ -163,6 +165,10 @@ class _Generator:
     def block_dim(self) -> tuple[int, int, int]:
         return self.space.block_dim if isinstance(self.space, BlockSpace) else (1, 1, 1)
 
+    @property
+    def is_element_space(self) -> bool:
+        return isinstance(self.space, ElementSpace)
+
     def run(self, *, only_with_rows: bool = False) -> Generated | None:
         """Write the function; if wished, only where loops were moved outside those over threads."""
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
@@ -206,6 +212,8 @@ class _Generator:
         liveness = Liveness(frozenset(private))
         liveness.run(items)
         self.private_arrays = array_variables(tree, self.arrays)
+        atomics = GatheredAtomics(unit, self.names, self.call_threads())
+        self.private_arrays |= atomics.place(self.spec, self.storage, self.namespace)
         slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters)
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
@@ -220,17 +228,21 @@ class _Generator:
         made, definitions = slot_statements(slots), [pure.definition(n) for n in once]
         if self.waits:
             blocks = [*made, *definitions, *resumable(items, emitter.items)]
-            body = [*self.axes_of_one(), self.units_loop(blocks)]
+            body = [
+                *self.axes_of_one(),
+                *units_loop(blocks, is_element_space=self.is_element_space),
+            ]
         else:
             blocks = [*definitions, *emitter.items(items)]
-            body = [*made, *self.axes_of_one(), self.units_loop(blocks)]
+            units = units_loop(blocks, is_element_space=self.is_element_space)
+            body = atomics.around([*made, *self.axes_of_one(), *units])
         words = (*_RANGE, *self.space_words())
         function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
         self.storage.check(self.unit)
         return Generated(
             self.build(function_tree),
             ast.unparse(ast.fix_missing_locations(function_tree)),
-            isinstance(self.space, ElementSpace),
+            self.is_element_space,
             self.storage.scratch_bytes,
             self.storage.scratch_bytes > 0 or self.spec.traits.uses_dynamic_shared,
             self.waits,
@@ -386,6 +398,14 @@ class _Generator:
         placer = SlotPlacer(dims, self.names, self.storage, self.namespace)
         return placer.place(probes, found)
 
+    def call_threads(self) -> ast.expr:
+        """Return how many threads a call runs."""
+        each = (
+            load("kd_segment") if self.is_element_space else ast.Constant(math.prod(self.block_dim))
+        )
+        units = ast.BinOp(load("kd_last"), ast.Sub(), load("kd_first"))
+        return ast.BinOp(units, ast.Mult(), each)
+
     def slot_dims(self, items: list[Item]) -> tuple[int, ...]:
         """Return what a slot has a value for: each thread of a block, or of a strip.
 
@@ -411,17 +431,6 @@ class _Generator:
         if not self.spec.options.debug:
             idle = [n for n in idle if n not in self.space.loop_names]
         return [assign(n, ast.Constant(0)) for n in idle]
-
-    def units_loop(self, body: list[ast.stmt]) -> ast.stmt:
-        """Return the loop over this call's units of work: row segments or blocks."""
-        text = _ELEMENT_UNITS if isinstance(self.space, ElementSpace) else _BLOCK_UNITS
-        loop = ast.parse(text).body[0]
-        assert isinstance(loop, ast.For)
-        for node in ast.walk(loop):
-            for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-                node.__dict__.pop(attribute, None)
-        loop.body += body
-        return loop
 
     def definition(
         self,
@@ -466,29 +475,3 @@ class _Generator:
     def build(self, tree: ast.FunctionDef) -> types.FunctionType:
         """Make a generated function from its tree."""
         return build_function(tree, tree.name, self.namespace, self.unit.filename)
-
-
-_ELEMENT_UNITS = """
-for kd_unit in kd_range(kd_first, kd_last):
-    kd_segments = (kd_nx + kd_segment - 1) // kd_segment
-    kd_row = kd_unit // kd_segments
-    kd_first_x = (kd_unit - kd_row * kd_segments) * kd_segment
-    kd_last_x = kd_min(kd_first_x + kd_segment, kd_nx)
-    kd_z = kd_row // kd_ny
-    kd_y = kd_row - kd_z * kd_ny
-"""
-#: Blocks are visited down short columns, not along whole rows of the grid: neighbours along either
-#: axis then meet in the cache, as the tiles of a matrix product want it.
-_BLOCK_UNITS = """
-for kd_block in kd_range(kd_first, kd_last):
-    kd_bx = kd_block
-    kd_by = 0
-    kd_bz = 0
-    if kd_gy > 1 or kd_gz > 1:
-        kd_bz = kd_block // (kd_gx * kd_gy)
-        kd_plane = kd_block - kd_bz * (kd_gx * kd_gy)
-        kd_top = kd_plane // (4 * kd_gx) * 4
-        kd_rows = kd_min(4, kd_gy - kd_top)
-        kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
-        kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
-"""

@@ -27,6 +27,7 @@ __all__ = [
     "array_view",
     "load_slot",
     "part_maker",
+    "reserve_or_place",
     "slot_maker",
     "store_slot",
 ]
@@ -46,6 +47,13 @@ def _reserve(builder: Any, storage: Any) -> Any:
         memory = builder.alloca(storage)
     memory.align = _ALIGNMENT
     return memory
+
+
+def reserve_or_place(builder: Any, scratch: Any, storage: Any, offset: int | None) -> Any:
+    """Return the address of memory of a type: on the stack, or at an offset into scratch memory."""
+    if offset is None:
+        return _reserve(builder, storage)
+    return _in_scratch(builder, scratch, offset)
 
 
 def _in_scratch(builder: Any, scratch: Any, offset: int) -> Any:
