@@ -48,6 +48,7 @@ from targets.cpu.items import Item, Threads, has_rows, statements_of
 from targets.cpu.lanes import Lanes
 from targets.cpu.liveness import Liveness
 from targets.cpu.loop_functions import functions_with_loops
+from targets.cpu.magnitudes import small_integers
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
@@ -214,7 +215,9 @@ class _Generator:
         self.private_arrays = array_variables(tree, self.arrays)
         atomics = GatheredAtomics(unit, self.names, self.call_threads())
         self.private_arrays |= atomics.place(self.spec, self.storage, self.namespace)
-        slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters)
+        slots, fetched = self.place_slots(
+            items, pure, liveness, prepared.parameters, small_integers(tree, pure)
+        )
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
         by_lane = self.slot_dims(items) == (STRIP,)
@@ -379,6 +382,7 @@ class _Generator:
         pure: PureValues,
         liveness: Liveness,
         parameters: tuple[str, ...],
+        small: frozenset[str],
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Give each private variable that outlives an item a slot for each type it then has."""
         writer = ProbeWriter(Variables(pure, liveness, {}, {}, frozenset(), False), self.names)
@@ -395,7 +399,7 @@ class _Generator:
         function = self.build(self.definition([*starts, trip], words, parameters))
         found = self.infer(function, len(words))
         dims = self.slot_dims(items)
-        placer = SlotPlacer(dims, self.names, self.storage, self.namespace)
+        placer = SlotPlacer(dims, self.names, self.storage, self.namespace, small)
         return placer.place(probes, found)
 
     def call_threads(self) -> ast.expr:
