@@ -58,7 +58,7 @@ from targets.cpu.strides import Strides
 from targets.cpu.structure import Structure
 from targets.cpu.tiles import TileWriter, tile_operations
 from targets.cpu.typing_probes import ProbeWriter
-from targets.cpu.units import units_loop
+from targets.cpu.units import threads_of_call, units_loop
 from targets.cpu.votes import isolate_barriers
 from targets.cpu.warp_loops import mask_divergent_loops
 
@@ -166,10 +166,6 @@ class _Generator:
     def block_dim(self) -> tuple[int, int, int]:
         return self.space.block_dim if isinstance(self.space, BlockSpace) else (1, 1, 1)
 
-    @property
-    def is_element_space(self) -> bool:
-        return isinstance(self.space, ElementSpace)
-
     def run(self, *, only_with_rows: bool = False) -> Generated | None:
         """Write the function; if wished, only where loops were moved outside those over threads."""
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
@@ -213,7 +209,7 @@ class _Generator:
         liveness = Liveness(frozenset(private))
         liveness.run(items)
         self.private_arrays = array_variables(tree, self.arrays)
-        atomics = GatheredAtomics(unit, self.names, self.call_threads())
+        atomics = GatheredAtomics(unit, self.names, threads_of_call(self.space))
         self.private_arrays |= atomics.place(self.spec, self.storage, self.namespace)
         slots, fetched = self.place_slots(
             items, pure, liveness, prepared.parameters, small_integers(tree, pure)
@@ -231,13 +227,10 @@ class _Generator:
         made, definitions = slot_statements(slots), [pure.definition(n) for n in once]
         if self.waits:
             blocks = [*made, *definitions, *resumable(items, emitter.items)]
-            body = [
-                *self.axes_of_one(),
-                *units_loop(blocks, is_element_space=self.is_element_space),
-            ]
+            body = [*self.axes_of_one(), *units_loop(blocks, space)]
         else:
             blocks = [*definitions, *emitter.items(items)]
-            units = units_loop(blocks, is_element_space=self.is_element_space)
+            units = units_loop(blocks, space)
             body = atomics.around([*made, *self.axes_of_one(), *units])
         words = (*_RANGE, *self.space_words())
         function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
@@ -245,7 +238,7 @@ class _Generator:
         return Generated(
             self.build(function_tree),
             ast.unparse(ast.fix_missing_locations(function_tree)),
-            self.is_element_space,
+            isinstance(self.space, ElementSpace),
             self.storage.scratch_bytes,
             self.storage.scratch_bytes > 0 or self.spec.traits.uses_dynamic_shared,
             self.waits,
@@ -401,14 +394,6 @@ class _Generator:
         dims = self.slot_dims(items)
         placer = SlotPlacer(dims, self.names, self.storage, self.namespace, small)
         return placer.place(probes, found)
-
-    def call_threads(self) -> ast.expr:
-        """Return how many threads a call runs."""
-        each = (
-            load("kd_segment") if self.is_element_space else ast.Constant(math.prod(self.block_dim))
-        )
-        units = ast.BinOp(load("kd_last"), ast.Sub(), load("kd_first"))
-        return ast.BinOp(units, ast.Mult(), each)
 
     def slot_dims(self, items: list[Item]) -> tuple[int, ...]:
         """Return what a slot has a value for: each thread of a block, or of a strip.

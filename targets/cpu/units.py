@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import math
 
-__all__ = ["units_loop"]
+from kerneldsl.frontend.syntax import load
+from targets.cpu.ids import BlockSpace, ElementSpace, Space
+
+__all__ = ["threads_of_call", "units_loop"]
 
 #: Pieces of rows are counted on, since a division takes as long as a vector loop over a short row.
 _ELEMENTS = """
@@ -41,9 +45,9 @@ for kd_block in kd_range(kd_first, kd_last):
 """
 
 
-def units_loop(body: list[ast.stmt], *, is_element_space: bool) -> list[ast.stmt]:
+def units_loop(body: list[ast.stmt], space: Space) -> list[ast.stmt]:
     """Return the statements that run a body for each unit of work of a call."""
-    statements = ast.parse(_ELEMENTS if is_element_space else _BLOCKS).body
+    statements = ast.parse(_ELEMENTS if isinstance(space, ElementSpace) else _BLOCKS).body
     for statement in statements:
         for node in ast.walk(statement):
             for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
@@ -52,3 +56,12 @@ def units_loop(body: list[ast.stmt], *, is_element_space: bool) -> list[ast.stmt
     assert isinstance(loop, ast.For)
     loop.body += body
     return statements
+
+
+def threads_of_call(space: Space) -> ast.expr:
+    """Return how many threads a call runs, at most."""
+    each: ast.expr = load("kd_segment")
+    if isinstance(space, BlockSpace):
+        each = ast.Constant(math.prod(space.block_dim))
+    units = ast.BinOp(load("kd_last"), ast.Sub(), load("kd_first"))
+    return ast.BinOp(units, ast.Mult(), each)
