@@ -19,7 +19,7 @@ from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
 from kerneldsl.frontend.unit import FunctionUnit
 
-__all__ = ["CallHoister", "place_at"]
+__all__ = ["CallHoister", "place_at", "sometimes_evaluated"]
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -144,18 +144,8 @@ class CallHoister(ABC):
 
     def refuse_conditional(self, node: ast.expr) -> None:
         """Raise where a wanted call stands behind ``and``, ``or``, or in a conditional."""
-        always: ast.expr
-        match node:
-            case ast.BoolOp():
-                always = node.values[0]
-            case ast.IfExp():
-                always = node.test
-            case ast.Compare(ops=[_, _, *_]):
-                always = node.left
-            case _:
-                return
-        for child in ast.iter_child_nodes(node):
-            if child is not always and self.contains(child):
+        for child in sometimes_evaluated(node):
+            if self.contains(child):
                 raise UnsupportedConstructError(
                     "a barrier, an exchange between threads, or a device function with one or "
                     "with a shared array, is in an expression that is evaluated conditionally",
@@ -168,6 +158,19 @@ class CallHoister(ABC):
         name = self.names.make("saved")
         before.append(place_at(assign(name, value), value))
         return place_at(load(name), value)
+
+
+def sometimes_evaluated(node: ast.AST) -> list[ast.expr]:
+    """Return the parts of an expression that its other parts decide whether to evaluate."""
+    match node:
+        case ast.BoolOp():
+            return node.values[1:]
+        case ast.IfExp():
+            return [node.body, node.orelse]
+        case ast.Compare():
+            return node.comparators[1:]
+        case _:
+            return []
 
 
 def _expressions(node: ast.expr) -> Iterator[tuple[str, int | None, ast.expr]]:

@@ -39,13 +39,16 @@ from targets.cpu.array_variables import CallReplacement, array_variables, take_o
 from targets.cpu.emit import BlockEmitter, ElementEmitter
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
+from targets.cpu.gathered_atomics import GatheredAtomics
 from targets.cpu.grid_loops import write_grid_loops
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
 from targets.cpu.interchange import STRIP, Interchange
 from targets.cpu.intrinsics.table import Exchange, lowering_of
-from targets.cpu.items import Item, statements_of
+from targets.cpu.items import Item, has_rows, statements_of
 from targets.cpu.lanes import Lanes
 from targets.cpu.liveness import Liveness
+from targets.cpu.loop_functions import functions_with_loops
+from targets.cpu.magnitudes import small_integers
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
@@ -55,7 +58,7 @@ from targets.cpu.strides import Strides
 from targets.cpu.structure import Structure
 from targets.cpu.tiles import TileWriter, tile_operations
 from targets.cpu.typing_probes import ProbeWriter
-from targets.cpu.units import units_loop
+from targets.cpu.units import threads_of_call, units_loop
 from targets.cpu.variables import Slot, Variables
 from targets.cpu.votes import isolate_barriers
 from targets.cpu.warp_loops import mask_divergent_loops
@@ -102,8 +105,18 @@ def generate(
     There is a block, unless the kernel uses ``grid`` alone. Given a function and the number of
     int64 parameters before scratch memory and the kernel's own, `infer` returns Numba's types of
     its variables; `infer_unit` returns the types of a unit, and is asked for kernels with tiles.
+
+    Device functions whose loops can then be run for many threads at once are inlined.
     """
-    return _Generator(spec, infer, infer_unit).run()
+    flat = inline_block_functions(spec.unit)
+    if not spec.options.debug and (also := functions_with_loops(flat)):
+        inlined = inline_block_functions(flat, also)
+        generated = _Generator(spec, infer, infer_unit, inlined).run(only_with_rows=True)
+        if generated is not None:
+            return generated
+    generated = _Generator(spec, infer, infer_unit, flat).run()
+    assert generated is not None
+    return generated
 
 
 class _BlockArray(NamedTuple):
@@ -125,11 +138,12 @@ class _Generator:
         spec: Specialization,
         infer: Callable[[types.FunctionType, int], dict[str, Any]],
         infer_unit: Callable[[FunctionUnit], TypedUnit],
+        unit: FunctionUnit,
     ) -> None:
         self.spec = spec
         self.infer = infer
         self.infer_unit = infer_unit
-        self.unit = inline_block_functions(spec.unit)
+        self.unit = unit
         self.names = FreshNames.for_unit(self.unit)
         self.waits = spec.traits.syncs_grid
         self.storage = Storage(most_stack_bytes=0 if self.waits else STACK_BYTES)
@@ -153,7 +167,8 @@ class _Generator:
     def block_dim(self) -> tuple[int, int, int]:
         return self.space.block_dim if isinstance(self.space, BlockSpace) else (1, 1, 1)
 
-    def run(self) -> Generated:
+    def run(self, *, only_with_rows: bool = False) -> Generated | None:
+        """Write the function; if wished, only where loops were moved outside those over threads."""
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
         tree = isolate_barriers(prepared.tree, self.unit, self.names)
         if self.waits:
@@ -186,6 +201,8 @@ class _Generator:
         )
         if not self.spec.options.debug:
             interchange.apply(items)
+        if only_with_rows and not has_rows(items):
+            return None
         known = variables.block_names | variables.loop_names | space_names
         known |= interchange.counters | strides.counters
         private = structure.thread_variables | {structure.left} | lanes.made
@@ -194,7 +211,11 @@ class _Generator:
         liveness.run(items)
         self.private_arrays = array_variables(tree, self.arrays)
         of_strips = liveness.of_strips(items)
-        slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters)
+        atomics = GatheredAtomics(unit, self.names, threads_of_call(self.space))
+        self.private_arrays |= atomics.place(self.spec, self.storage, self.namespace)
+        slots, fetched = self.place_slots(
+            items, pure, liveness, prepared.parameters, small_integers(tree, pure)
+        )
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
         by_lane = frozenset(name for name in slots if self.slot_dims(name, of_strips) == (STRIP,))
@@ -214,7 +235,8 @@ class _Generator:
             body = [*self.axes_of_one(), units_loop(self.space, blocks)]
         else:
             blocks = [*definitions, *emitter.items(items)]
-            body = [*made, *self.axes_of_one(), units_loop(self.space, blocks)]
+            units = units_loop(self.space, blocks)
+            body = atomics.around([*made, *self.axes_of_one(), units])
         words = (*_RANGE, *self.space_words())
         function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
         self.storage.check(self.unit)
@@ -358,6 +380,7 @@ class _Generator:
         pure: PureValues,
         liveness: Liveness,
         parameters: tuple[str, ...],
+        small: frozenset[str],
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Give each private variable that outlives an item a slot for each type it then has."""
         writer = ProbeWriter(
@@ -377,7 +400,7 @@ class _Generator:
         function = self.build(self.definition([*starts, trip], words, parameters))
         found = self.infer(function, len(words))
         dims_of = partial(self.slot_dims, of_strips=liveness.of_strips(items))
-        placer = SlotPlacer(dims_of, self.names, self.storage, self.namespace)
+        placer = SlotPlacer(dims_of, self.names, self.storage, self.namespace, small)
         return placer.place(probes, found)
 
     def slot_dims(self, name: str, of_strips: frozenset[str]) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ __all__ = [
     "Threads",
     "Vote",
     "WhileLoop",
+    "has_rows",
     "statements_of",
 ]
 
@@ -103,6 +104,23 @@ class GridBarrier:
 
 
 Item: TypeAlias = Threads | Once | Vote | Branch | ForLoop | WhileLoop | Leave | GridBarrier
+
+
+def has_rows(items: Sequence[Item]) -> bool:
+    """Return whether loops of any item were moved outside the loop over threads."""
+    for item in items:
+        match item:
+            case Threads():
+                found = item.rows is not None
+            case Branch():
+                found = has_rows(item.body) or has_rows(item.orelse)
+            case ForLoop() | WhileLoop():
+                found = has_rows(item.body)
+            case _:
+                found = False
+        if found:
+            return True
+    return False
 
 
 def statements_of(items: Sequence[Item]) -> list[ast.AST]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from kerneldsl.analysis.bindings import bindings, unpack_targets
 from kerneldsl.language.kinds import ScalarKind
 from targets.cpu.purity import PureValues
 
-__all__ = ["magnitude"]
+__all__ = ["magnitude", "small_integers"]
 
 #: A block has at most 1024 threads along an axis, a grid fewer than 2**31 blocks.
 _THREAD, _BLOCK = 2**10, 2**31
 #: Any other coordinate: an index, or an extent of a launch.
 _INDEX = _THREAD * _BLOCK
-_INT64 = 2**63
+_INT32, _INT64 = 2**31, 2**63
 
 
 def magnitude(node: ast.expr, pure: PureValues) -> int | None:
@@ -23,53 +26,111 @@ def magnitude(node: ast.expr, pure: PureValues) -> int | None:
     known, or that int64 arithmetic may wrap. Of an array's extent nothing is known: with strides of
     0 it may be any.
     """
-    match node:
-        case ast.Constant(value=int(value)):
-            return abs(value)
-        case ast.Name(id=name):
-            return _magnitude_of_name(name, pure)
-        case ast.Attribute(attr="ndim"):
-            return 64
-        case ast.UnaryOp(operand=operand):
-            return magnitude(operand, pure)
-        case ast.BinOp():
-            return _magnitude_of_operation(node, pure)
-        case ast.Call(func=ast.Name(id="kd_unsigned" | "kd_int64"), args=[argument]):
-            return magnitude(argument, pure)
-        case ast.Call() if pure.called(node.func) in ("min", "max", "abs"):
-            found = [magnitude(argument, pure) for argument in node.args]
-            known = [each for each in found if each is not None]
-            return max(known) if known and len(known) == len(found) else None
-        case _:
-            return None
+    return _Magnitudes(pure, {}).of(node)
 
 
-def _magnitude_of_name(name: str, pure: PureValues) -> int | None:
-    if name in pure.space_names:
-        return {"kd_t": _THREAD, "kd_b": _BLOCK, "kd_g": _BLOCK}.get(name[:-1], _INDEX)
-    if name in pure.unit.constants:
-        value = pure.unit.constants[name].value
-        return abs(value) if isinstance(value, int) else None
-    kind = pure.kinds.get(name)
-    if isinstance(kind, ScalarKind) and pure.assignments[name] == 0:
-        element = kind.element
-        return 2 ** (8 * element.nbytes) if element.is_integer and element.nbytes < 8 else None
-    return None
+def small_integers(tree: ast.FunctionDef, pure: PureValues) -> frozenset[str]:
+    """Return the variables of a kernel that only ever hold integers of 32 bits.
+
+    What follows from values alone is found first. Variables that are given each other's values are
+    then taken to hold such, until a value is found that may be another one.
+    """
+    values: dict[str, list[ast.expr]] = {}
+    unknown: set[str] = set()
+    for binding in bindings(tree):
+        pairs = (
+            ((binding.target, binding.value),)
+            if binding.is_item
+            else unpack_targets(binding.target, binding.value)
+        )
+        for target, value in pairs:
+            if not isinstance(target, ast.Name):
+                unknown |= {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+                continue
+            held = values.setdefault(target.id, [])
+            if not binding.is_item:
+                held.append(pure.expanded(value))
+            elif isinstance(value, ast.Call) and pure.called(value.func) == "range":
+                held += map(pure.expanded, value.args)  # what lies between them
+            else:
+                unknown.add(target.id)
+    found = set(values) - unknown
+    known: dict[str, int] = {}
+    while more := {
+        name: largest
+        for name in found - known.keys()
+        if (largest := _Magnitudes(pure, known).largest(values[name])) is not None
+    }:
+        known |= more
+    while True:
+        magnitudes = _Magnitudes(pure, dict.fromkeys(found, _INT32 - 1) | known)
+        largest_of = {name: magnitudes.largest(values[name]) for name in found}
+        beyond = {name for name, most in largest_of.items() if most is None or most >= _INT32}
+        if not beyond:
+            return frozenset(found)
+        found -= beyond
 
 
-def _magnitude_of_operation(node: ast.BinOp, pure: PureValues) -> int | None:
-    left, right = magnitude(node.left, pure), magnitude(node.right, pure)
-    if left is None or right is None:
+@dataclass(frozen=True)
+class _Magnitudes:
+    pure: PureValues
+    #: Variables of which it is known, or assumed, that they are integers, to their magnitudes.
+    assumed: Mapping[str, int]
+
+    def of(self, node: ast.expr) -> int | None:
+        match node:
+            case ast.Constant(value=int(value)):
+                return abs(value)
+            case ast.Name(id=name):
+                return self._of_name(name)
+            case ast.Attribute(attr="ndim"):
+                return 64
+            case ast.UnaryOp(op=ast.UAdd() | ast.USub(), operand=operand):
+                return self.of(operand)
+            case ast.BinOp():
+                return self._of_operation(node)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.largest([body, orelse])
+            case ast.Call(func=ast.Name(id="kd_unsigned" | "kd_int64"), args=[argument]):
+                return self.of(argument)
+            case ast.Call() if self.pure.called(node.func) in ("min", "max", "abs"):
+                return self.largest(node.args)
+            case _:
+                return None
+
+    def largest(self, nodes: Sequence[ast.expr]) -> int | None:
+        found = [self.of(node) for node in nodes]
+        known = [each for each in found if each is not None]
+        return max(known) if known and len(known) == len(found) else None
+
+    def _of_name(self, name: str) -> int | None:
+        pure = self.pure
+        if name in self.assumed:
+            return self.assumed[name]
+        if name in pure.space_names:
+            return {"kd_t": _THREAD, "kd_b": _BLOCK, "kd_g": _BLOCK}.get(name[:-1], _INDEX)
+        if name in pure.unit.constants:
+            value = pure.unit.constants[name].value
+            return abs(value) if isinstance(value, int) else None
+        kind = pure.kinds.get(name)
+        if isinstance(kind, ScalarKind) and pure.assignments[name] == 0:
+            element = kind.element
+            return 2 ** (8 * element.nbytes) if element.is_integer and element.nbytes < 8 else None
         return None
-    match node.op:
-        case ast.Add() | ast.Sub():
-            found = left + right
-        case ast.Mult():
-            found = left * right
-        case ast.FloorDiv():
-            found = left + 1  # rounds towards minus infinity
-        case ast.Mod():
-            found = right
-        case _:
+
+    def _of_operation(self, node: ast.BinOp) -> int | None:
+        left, right = self.of(node.left), self.of(node.right)
+        if left is None or right is None:
             return None
-    return found if found < _INT64 else None
+        match node.op:
+            case ast.Add() | ast.Sub():
+                found = left + right
+            case ast.Mult():
+                found = left * right
+            case ast.FloorDiv():
+                found = left + 1  # rounds towards minus infinity
+            case ast.Mod():
+                found = right
+            case _:
+                return None
+        return found if found < _INT64 else None

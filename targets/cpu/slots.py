@@ -28,6 +28,8 @@ class SlotPlacer:
     storage: Storage
     #: Of the generated code, which is given the operations that make slots.
     namespace: dict[str, Any]
+    #: Variables that hold integers of 32 bits alone, whatever their type.
+    small: frozenset[str]
 
     def place(
         self, probes: Mapping[Item, Probe], found: Mapping[str, Any]
@@ -59,6 +61,8 @@ class SlotPlacer:
         return {name: self._slot(name, each) for name, each in kinds.items() if each}, fetched
 
     def _slot(self, name: str, elements: list[Any]) -> Slot:
+        from numba import types as numba_types
+
         from kerneldsl.lowering.numba_internals.host_code import size_of
         from targets.cpu.intrinsics.memory import slot_maker
 
@@ -66,9 +70,11 @@ class SlotPlacer:
         slot_names, makers = [], []
         for element in elements:
             variable = self.names.make(f"slot_{name}")
-            offset = self.storage.place(size_of(element) * math.prod(dims))
+            is_narrow = name in self.small and element == numba_types.int64
+            nbytes = 4 if is_narrow else size_of(element)
+            offset = self.storage.place(nbytes * math.prod(dims))
             maker = self.names.make(f"make_slot_{name}")
-            self.namespace[maker] = slot_maker(element, dims, offset)
+            self.namespace[maker] = slot_maker(element, dims, offset, is_narrow=is_narrow)
             slot_names.append(variable)
             makers.append(maker)
         return Slot(tuple(slot_names), tuple(makers))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import math
 
-from targets.cpu.ids import ElementSpace, Space
+from kerneldsl.frontend.syntax import load
+from targets.cpu.ids import BlockSpace, ElementSpace, Space
 
-__all__ = ["units_loop"]
+__all__ = ["threads_of_call", "units_loop"]
 
 #: Rows of one piece each run in a loop of their own, outside of which their ends are computed.
 _ELEMENT_UNITS = """
@@ -53,3 +55,12 @@ def units_loop(space: Space, body: list[ast.stmt]) -> ast.stmt:
     unit = [node for node in ast.walk(loop) if isinstance(node, ast.For)][-1]
     unit.body = [*(node for node in unit.body if not isinstance(node, ast.Pass)), *body]
     return loop
+
+
+def threads_of_call(space: Space) -> ast.expr:
+    """Return how many threads a call runs, at most."""
+    each: ast.expr = load("kd_segment")
+    if isinstance(space, BlockSpace):
+        each = ast.Constant(math.prod(space.block_dim))
+    units = ast.BinOp(load("kd_last"), ast.Sub(), load("kd_first"))
+    return ast.BinOp(units, ast.Mult(), each)

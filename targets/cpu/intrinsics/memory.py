@@ -27,11 +27,12 @@ __all__ = [
     "array_view",
     "load_slot",
     "part_maker",
+    "reserve_or_place",
     "slot_maker",
     "store_slot",
 ]
 
-_I64 = ir.IntType(64)
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 #: Vector loads of any width the host has may start at this alignment.
 _ALIGNMENT = 64
 
@@ -46,6 +47,13 @@ def _reserve(builder: Any, storage: Any) -> Any:
         memory = builder.alloca(storage)
     memory.align = _ALIGNMENT
     return memory
+
+
+def reserve_or_place(builder: Any, scratch: Any, storage: Any, offset: int | None) -> Any:
+    """Return the address of memory of a type: on the stack, or at an offset into scratch memory."""
+    if offset is None:
+        return _reserve(builder, storage)
+    return _in_scratch(builder, scratch, offset)
 
 
 def _in_scratch(builder: Any, scratch: Any, offset: int) -> Any:
@@ -131,34 +139,46 @@ def array_view(typingctx: Any, array: Any, index: Any) -> Any:
 
 
 class SlotType(types.Type):
-    """One value of a Numba type for each thread along the last 1, 2 or 3 axes of a block."""
+    """One value of a Numba type for each thread along the last 1, 2 or 3 axes of a block.
 
-    def __init__(self, element: Any, dims: tuple[int, ...]) -> None:
+    What `is_narrow` is an int64 that 32 bits hold, and is kept in as many: as many lanes then serve
+    it as serve a float32.
+    """
+
+    def __init__(self, element: Any, dims: tuple[int, ...], *, is_narrow: bool = False) -> None:
         self.element = element
         self.dims = dims
-        super().__init__(name=f"Slot({element}, {dims})")
+        self.is_narrow = is_narrow
+        super().__init__(name=f"Slot({element}, {dims}, {is_narrow})")
+
+    def storage(self, context: Any) -> Any:
+        """Return LLVM's type of all values."""
+        storage: Any = _I32 if self.is_narrow else context.get_data_type(self.element)
+        for n in reversed(self.dims):
+            storage = ir.ArrayType(storage, n)
+        return storage
 
 
 register_model(SlotType)(models.OpaqueModel)
 
 
 @cache
-def slot_maker(element: Any, dims: tuple[int, ...], offset: int | None) -> Callable[..., Any]:
+def slot_maker(
+    element: Any, dims: tuple[int, ...], offset: int | None, *, is_narrow: bool = False
+) -> Callable[..., Any]:
     """Make the intrinsic ``make(scratch) -> slot`` that reserves one value a thread.
 
     `dims` counts threads along z, y, x, or along x alone; without an offset into scratch memory the
     slot is on the stack.
     """
-    slot = SlotType(element, dims)
+    slot = SlotType(element, dims, is_narrow=is_narrow)
 
     @intrinsic
     def make(typingctx: Any, scratch: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             if offset is None:
-                storage: Any = context.get_data_type(element)
-                for n in reversed(dims):
-                    storage = ir.ArrayType(storage, n)
-                return builder.bitcast(_reserve(builder, storage), cgutils.voidptr_t)
+                memory = _reserve(builder, slot.storage(context))
+                return builder.bitcast(memory, cgutils.voidptr_t)
             return _in_scratch(builder, args[0], offset)
 
         return slot(types.voidptr), generate
@@ -167,10 +187,7 @@ def slot_maker(element: Any, dims: tuple[int, ...], offset: int | None) -> Calla
 
 
 def _slot_place(context: Any, builder: Any, slot: SlotType, pointer: Any, indices: Any) -> Any:
-    storage: Any = context.get_data_type(slot.element)
-    for n in reversed(slot.dims):
-        storage = ir.ArrayType(storage, n)
-    typed = builder.bitcast(pointer, storage.as_pointer())
+    typed = builder.bitcast(pointer, slot.storage(context).as_pointer())
     return builder.gep(typed, [_I64(0), *indices], inbounds=True)
 
 
@@ -181,8 +198,10 @@ def load_slot(typingctx: Any, slot: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         indices = cgutils.unpack_tuple(builder, args[1], len(index))
         place = _slot_place(context, builder, slot, args[0], indices)
-        model = context.data_model_manager[slot.element]
-        return model.from_data(builder, builder.load(place))
+        stored = builder.load(place)
+        if slot.is_narrow:
+            return builder.sext(stored, _I64)
+        return context.data_model_manager[slot.element].from_data(builder, stored)
 
     return slot.element(slot, index), generate
 
@@ -201,8 +220,12 @@ def store_slot(typingctx: Any, slot: Any, index: Any, value: Any) -> Any:
             indices = cgutils.unpack_tuple(builder, args[1], len(index))
             place = _slot_place(context, builder, slot, args[0], indices)
             converted = context.cast(builder, args[2], value, slot.element)
-            model = context.data_model_manager[slot.element]
-            builder.store(model.as_data(builder, converted), place)
+            if slot.is_narrow:
+                stored = builder.trunc(converted, _I32)
+            else:
+                model = context.data_model_manager[slot.element]
+                stored = model.as_data(builder, converted)
+            builder.store(stored, place)
         return context.get_dummy_value()
 
     return types.none(slot, index, value), generate

@@ -296,3 +296,25 @@ def _counts(x, bins):
 
 
 _list.add("histogram", histogram, _histogram, grid=(3,), block=(64,), expected=_counts)
+
+
+@kd.kernel
+def one_operation_each(x, sums, extremes, bits):
+    # All blocks update the same elements, whose old values nobody asks for.
+    i, t = kd.grid(1), kd.threadIdx.x
+    kd.atomic.add(sums, (t % 2, -1 - t % 3), x[i])
+    if x[i] > 0:
+        kd.atomic.max(extremes, t % extremes.size, x[i])
+    kd.atomic.xor(bits, 0, kd.blockIdx.x << t % 8)
+
+
+def _one_operation_each(rng):
+    return (
+        rng.integers(-500, 500, 36 * 23).astype(np.float32),
+        np.full((2, 3), -0.0, np.float32),
+        np.full(9, -np.inf, np.float32)[::2],
+        np.zeros(1, np.int64),
+    )
+
+
+_list.add("one_operation_each", one_operation_each, _one_operation_each, grid=(36,), block=(23,))

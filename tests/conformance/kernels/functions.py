@@ -257,6 +257,38 @@ def negate(x):
 _list.add("closure_negate", _closure(7, negate), _ints, extent=(101,))
 
 
+@kd.func
+def steps_to_one(n, most):
+    """Return out of a loop that each thread leaves after rounds of its own."""
+    for step in range(most):
+        if n <= 1:
+            return step
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+    return most
+
+
+@kd.func
+def place_of_nearest(value, values):
+    """Go through what all threads go through."""
+    best, least = -1, math.inf
+    for k in range(values.size):
+        apart = abs(values[k] - value)
+        if apart < least:
+            best, least = k, apart
+    return best
+
+
+@kd.kernel
+def loops_in_functions(x, out):
+    i = kd.grid(1)
+    n = abs(x[i]) + 1
+    near = place_of_nearest(steps_to_one(n, 60), x)
+    out[i] = near * 1000 + steps_to_one(near + i, n)
+
+
+_list.add("loops_in_functions", loops_in_functions, _ints, extent=(101,))
+
+
 @kd.kernel("int64[::1], int64[::1]")
 def explicit_signature(x, out):
     i = kd.grid(1)
