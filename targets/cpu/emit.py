@@ -45,6 +45,10 @@ class ItemWriter(ABC):
     def vote(self, item: Vote) -> list[ast.stmt]:
         """Write a barrier that combines a predicate of all threads."""
 
+    def head(self) -> list[ast.stmt]:
+        """Return what a loop that threads leave one by one begins with."""
+        return []
+
     def items(self, items: Sequence[Item]) -> list[ast.stmt]:
         """Write a list of items; there is always a statement."""
         pure = self.variables.pure
@@ -69,7 +73,7 @@ class ItemWriter(ABC):
                     out.append(ast.For(item.target, item.iterable, self.items(item.body), []))
                 case WhileLoop():
                     test = pure.expanded(item.test)
-                    out.append(ast.While(test, self.items(item.body), []))
+                    out.append(ast.While(test, [*self.head(), *self.items(item.body)], []))
                 case Leave():
                     out.append(item.statement)
         return out or [ast.Pass()]
@@ -381,9 +385,10 @@ class _StripEmitter(_Emitter):
 
     def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
         place = assign(self.name, ast.BinOp(load("kd_strip"), ast.Add(), load("kd_lane")))
-        loop = thread_loop("kd_lane", ast.Constant(0), self.width, [place, *body])
-        is_full = isinstance(self.width, ast.Constant)
-        return [ast.Expr(call("kd_keep_preheader")), loop] if is_full else [loop]
+        return [thread_loop("kd_lane", ast.Constant(0), self.width, [place, *body])]
+
+    def head(self) -> list[ast.stmt]:
+        return [ast.Expr(call("kd_keep_preheader"))] if isinstance(self.width, ast.Constant) else []
 
     def threads(self, item: Threads) -> list[ast.stmt]:
         conditions, body = peel(item, self.variables.pure)
