@@ -14,19 +14,19 @@ import ast
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerneldsl.analysis.expressions import does_nothing, loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.trees import copy_tree
-from targets.cpu.ids import BlockSpace, ElementSpace
+from targets.cpu.ids import BlockSpace, ElementSpace, WarpSpace
 from targets.cpu.interchange import peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.liveness import Liveness
 from targets.cpu.narrowing import Bounds, narrow
 from targets.cpu.purity import PureValues
 from targets.cpu.syntax import extreme, thread_loop
-from targets.cpu.versions import without_guards
+from targets.cpu.versions import GuardFree, without_guards
 
 __all__ = ["STRIP", "BlockEmitter", "ElementEmitter", "ItemWriter", "Slot", "Variables"]
 
@@ -42,6 +42,8 @@ class Slot:
     names: tuple[str, ...]
     #: Operations that make them.
     makers: tuple[str, ...]
+    #: Whether it has a value for each lane of a strip; else for each thread of a block.
+    by_lane: bool
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,6 @@ class Variables:
     fetched: Mapping[Item, Mapping[str, int]]
     #: Pure variables that are computed before the items, once for a unit of work.
     once: frozenset[str]
-    #: Whether a slot has a value for each lane of a strip; else for each thread of a block.
-    by_lane: bool
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class _Emitter(ItemWriter):
         """Wrap a thread's statements into the loops over threads."""
 
     @abstractmethod
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, slot: Slot) -> ast.expr:
         """Return this thread's index in a slot."""
 
     def vote(self, item: Vote) -> list[ast.stmt]:
@@ -208,14 +208,14 @@ class _Emitter(ItemWriter):
             slot = self.variables.slots.get(name)
             if slot is not None:
                 which = slot.names[self.variables.fetched[item][name]]
-                out.append(assign(name, call("kd_load", load(which), self.slot_index())))
+                out.append(assign(name, call("kd_load", load(which), self.slot_index(slot))))
         return [*self.definitions(self.variables.pure.needed(names)), *out]
 
     def saves(self, item: Threads) -> list[ast.stmt]:
         """Store what later items fetch."""
         slots = self.variables.slots
         return [
-            ast.Expr(call("kd_store", load(which), self.slot_index(), load(name)))
+            ast.Expr(call("kd_store", load(which), self.slot_index(slots[name]), load(name)))
             for name in sorted(self.variables.liveness.saves(item))
             if name in slots
             for which in slots[name].names
@@ -236,8 +236,17 @@ class _OuterEmitter(_Emitter):
         """
         assert item.rows is not None
         name = self.loop_names[0]
-        full = _StripEmitter(self.variables, name, ast.Constant(lanes), self).items(item.rows)
-        part = _StripEmitter(self.variables, name, load("kd_width"), self).items(item.rows)
+        strip = _StripEmitter(self.variables, name, ast.Constant(lanes), self)
+        if isinstance(low, ast.Constant) and isinstance(high, ast.Constant):
+            first, end = int(low.value), int(high.value)  # type: ignore[arg-type]
+            if (end - first) % lanes == 0:
+                bounds = (first, end, lanes)
+                if item.is_descending:
+                    bounds = (end - lanes, first - lanes, -lanes)
+                strips = call("kd_range", *map(ast.Constant, bounds))
+                return [ast.For(store("kd_strip"), strips, strip.versions(item.rows), [])]
+        full = strip.items(item.rows)
+        part = replace(strip, width=load("kd_width")).items(item.rows)
         left = ast.BinOp(load("kd_high"), ast.Sub(), load("kd_strip"))
         width = call("kd_min", ast.Constant(lanes), left)
         is_full = ast.Compare(load("kd_width"), [ast.Eq()], [ast.Constant(lanes)])
@@ -281,12 +290,12 @@ class BlockEmitter(_OuterEmitter):
     def loop_names(self) -> tuple[str, ...]:
         return self.space.loop_names
 
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, slot: Slot) -> ast.expr:
         return _block_index(self.space)
 
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
         position = self.space.thread_names.index(name)
-        return ast.Constant(0), ast.Constant(self.space.block_dim[position])
+        return ast.Constant(0), ast.Constant(self.space.extents[position])
 
     def loops(
         self, body: list[ast.stmt], bounds: Bounds, skip: frozenset[str] = frozenset()
@@ -339,7 +348,7 @@ class _BlockRowEmitter(_Emitter):
     low: ast.expr
     high: ast.expr
 
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, slot: Slot) -> ast.expr:
         return _block_index(self.space)
 
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
@@ -358,13 +367,40 @@ class _BlockRowEmitter(_Emitter):
         if bounds.assumptions:
             bounds = narrow(conditions, (), pure)
         lows, highs = bounds.low.get("kd_tx", ()), bounds.high.get("kd_tx", ())
-        inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
-        whole = self.loops(inner, bounds)
-        test = _all_of(_within(self.low, self.high, lows, highs))
-        if test is None:
-            return whole
-        low, high = _limited(self.low, self.high, lows, highs)
-        return [ast.If(test, whole, [thread_loop("kd_tx", low, high, copy_tree(inner))])]
+        rest = bounds.rest
+
+        def inner(body: list[ast.stmt]) -> list[ast.stmt]:
+            bounds.rest = list(rest)
+            return self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
+
+        def part(body: list[ast.stmt]) -> list[ast.stmt]:
+            if self.selects(item):
+                guarded = _guarded(list(conditions), copy_tree(body))
+                return self.loops([*self.fetches(item), *guarded, *self.saves(item)], bounds)
+            low, high = _limited(self.low, self.high, lows, highs)
+            return [thread_loop("kd_tx", low, high, copy_tree(inner(body)))]
+
+        def whole_or_part(body: list[ast.stmt]) -> list[ast.stmt]:
+            whole = self.loops(inner(body), bounds)
+            test = _all_of(_within(self.low, self.high, lows, highs))
+            return whole if test is None else [ast.If(test, whole, part(body))]
+
+        if item.alternative is None:
+            return whole_or_part(body)
+        condition, replacement = item.alternative
+        return [ast.If(condition, whole_or_part(replacement), part(body))]
+
+    def selects(self, item: Threads) -> bool:
+        """Return whether a part of the row is run as the whole, under a mask.
+
+        A warp is a vector or two; what it saves is stored in whole vectors.
+        """
+        saved = self.variables.liveness.saves(item) & self.variables.slots.keys()
+        return (
+            isinstance(self.space, WarpSpace)
+            and item.is_masked
+            and all(len(self.variables.slots[name].names) == 1 for name in saved)
+        )
 
 
 @dataclass(frozen=True)
@@ -378,7 +414,7 @@ class ElementEmitter(_OuterEmitter):
     def loop_names(self) -> tuple[str, ...]:
         return self.space.loop_names
 
-    def slot_index(self) -> ast.expr:
+    def slot_index(self, slot: Slot) -> ast.expr:
         return _lane_index()
 
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
@@ -406,9 +442,11 @@ class _StripEmitter(_Emitter):
     width: ast.expr
     #: Writes what is outside of the strip.
     outer: _OuterEmitter
+    #: Whether all guards hold of which the ends of the strip can tell.
+    is_guard_free: bool = False
 
-    def slot_index(self) -> ast.expr:
-        return _lane_index() if self.variables.by_lane else self.outer.slot_index()
+    def slot_index(self, slot: Slot) -> ast.expr:
+        return _lane_index() if slot.by_lane else self.outer.slot_index(slot)
 
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
         return False
@@ -421,10 +459,34 @@ class _StripEmitter(_Emitter):
         conditions, body = peel(item, self.variables.pure)
         if does_nothing(body):
             return []
+        guard_free = self.guard_free(item) if self.is_guard_free else None
+        if guard_free is not None:
+            body = guard_free.body
         bounds = narrow(conditions, (), self.variables.pure)
         return self.loops(
             self.under(bounds, self.fetches(item), [*body, *self.saves(item)]), bounds
         )
+
+    def guard_free(self, item: Item) -> GuardFree | None:
+        """Return what threads run where their guards hold, if there are any."""
+        if not isinstance(item, Threads):
+            return None
+        _, body = peel(item, self.variables.pure)
+        return without_guards(body, self.name, self.variables.pure)
+
+    def versions(self, items: Sequence[Item]) -> list[ast.stmt]:
+        """Write the items of a full strip; twice where guards hold for whole strips."""
+        found = [each for each in map(self.guard_free, items) if each is not None]
+        if not found or not all(isinstance(item, Threads) for item in items):
+            return self.items(items)
+        low = load("kd_strip")
+        high = ast.BinOp(low, ast.Add(), self.width)
+        tests = [test for each in found for test in each.conditions]
+        for each in found:
+            tests += _within(low, high, each.low, each.high)
+        fast = replace(self, is_guard_free=True).items(items)
+        test = _all_of(copy_tree(tests))
+        return fast if test is None else [ast.If(test, fast, self.items(items))]
 
 
 def _block_index(space: BlockSpace) -> ast.expr:

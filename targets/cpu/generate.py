@@ -28,7 +28,7 @@ from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
@@ -36,27 +36,35 @@ from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
+from targets.cpu.block_variables import BlockVariables
 from targets.cpu.emit import STRIP, BlockEmitter, ElementEmitter, Slot, Variables
 from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
 from targets.cpu.grid_loops import write_grid_loops
-from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
+from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, WarpSpace, replace_ids
 from targets.cpu.interchange import Interchange
 from targets.cpu.intrinsics.table import Exchange, lowering_of
+from targets.cpu.intrinsics.warp import WINDOW_WARPS
 from targets.cpu.items import Item, Threads, statements_of
 from targets.cpu.lanes import Lanes
-from targets.cpu.liveness import Liveness
+from targets.cpu.liveness import Liveness, liveness_of
+from targets.cpu.loaded_bounds import name_loaded_bounds
+from targets.cpu.merging import LANES, Merging
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
+from targets.cpu.single_threads import SingleThreads
 from targets.cpu.slots import SlotPlacer, slot_statements
 from targets.cpu.storage import SCRATCH, STACK_BYTES, StaticArray, Storage
+from targets.cpu.stored_widths import stored_widths
 from targets.cpu.strides import Strides
 from targets.cpu.structure import Structure
 from targets.cpu.tiles import TileWriter, tile_operations
 from targets.cpu.typing_probes import ProbeWriter
+from targets.cpu.units import units_loop
 from targets.cpu.votes import isolate_barriers
 from targets.cpu.warp_loops import mask_divergent_loops
+from targets.cpu.warps import divide_by_warps, runs_by_warps
 
 __all__ = ["Generated", "generate"]
 
@@ -140,16 +148,20 @@ class _Generator:
             self.space = ElementSpace(spec.mode)
         else:
             assert spec.block_dim is not None
-            self.space = BlockSpace(spec.block_dim, spec.mode)
+            kind = WarpSpace if runs_by_warps(self.unit, spec) else BlockSpace
+            self.space = kind(spec.block_dim, spec.mode)
         self.binder = Binder(spec, self.space, self.sites, self.storage)
         #: Variables that always hold one array of the block's own storage.
         self.private_arrays: frozenset[str] = frozenset()
+        #: Variables that strips of merged items alone use, to the lanes of those.
+        self.strip_lanes: dict[str, int] = {}
         #: Variables of the generated code that hold the arrays of a block.
         self.arrays: dict[str, _BlockArray] = {}
 
     @property
-    def block_dim(self) -> tuple[int, int, int]:
-        return self.space.block_dim if isinstance(self.space, BlockSpace) else (1, 1, 1)
+    def threads(self) -> int:
+        """How many threads run together between two barriers."""
+        return math.prod(self.space.extents) if isinstance(self.space, BlockSpace) else 1
 
     def run(self) -> Generated:
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
@@ -161,6 +173,8 @@ class _Generator:
         room = self.place_room()
         tree = replace_ids(tree, self.unit, self.space)
         space_names = frozenset((*self.space_names(), *self.arrays))
+        if not self.spec.options.debug:
+            self.find_shared_values(tree, space_names)
         self.unit, uniformity = mask_divergent_loops(
             tree, self.unit, self.names, partial(self.analyze, tree)
         )
@@ -183,19 +197,20 @@ class _Generator:
             *(self.local_arrays, lanes, strides),
         )
         if not self.spec.options.debug:
+            if isinstance(self.space, BlockSpace):
+                uses_local_arrays = interchange.uses_local_arrays
+                SingleThreads(pure, self.space.loop_names, uses_local_arrays).apply(items)
             interchange.apply(items)
         known = variables.block_names | variables.loop_names | space_names
         known |= interchange.counters | strides.counters
         private = structure.thread_variables | {structure.left} | lanes.made
         private |= set(pure.assignments) - known - set(pure.definitions)
-        liveness = Liveness(frozenset(private))
-        liveness.run(items)
+        liveness = self.merge(items, pure, variables, liveness_of(items, private))
         self.private_arrays = array_variables(tree, self.arrays)
         slots, fetched = self.place_slots(items, pure, liveness, prepared.parameters)
         inner = self.space.thread_names
         once = pure.independent_of(inner[:1] if isinstance(self.space, ElementSpace) else inner)
-        by_lane = self.slot_dims(items) == (STRIP,)
-        origins = Variables(pure, liveness, slots, fetched, frozenset(once), by_lane)
+        origins = Variables(pure, liveness, slots, fetched, frozenset(once))
         space = self.space
         emitter = (
             ElementEmitter(origins, space)
@@ -205,10 +220,10 @@ class _Generator:
         made, definitions = slot_statements(slots), [pure.definition(n) for n in once]
         if self.waits:
             blocks = [*made, *definitions, *resumable(items, emitter.items)]
-            body = [*self.axes_of_one(), self.units_loop(blocks)]
+            body = [*self.axes_of_one(), units_loop(self.space, blocks)]
         else:
             blocks = [*definitions, *emitter.items(items)]
-            body = [*made, *self.axes_of_one(), self.units_loop(blocks)]
+            body = [*made, *self.axes_of_one(), units_loop(self.space, blocks)]
         words = (*_RANGE, *self.space_words())
         function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
         self.storage.check(self.unit)
@@ -222,6 +237,27 @@ class _Generator:
             FaultTable(tuple(self.sites)) if self.spec.options.debug else None,
         )
 
+    def find_shared_values(self, tree: ast.FunctionDef, space_names: frozenset[str]) -> None:
+        """Let what threads that run together share stand in expressions of its own, in place."""
+        pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
+        if isinstance(self.space, WarpSpace):
+            divide_by_warps(tree, pure)
+            pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
+        name_loaded_bounds(tree, self.unit, pure, self.names, self.space.thread_names)
+
+    def merge(
+        self, items: list[Item], pure: PureValues, variables: BlockVariables, liveness: Liveness
+    ) -> Liveness:
+        """Merge items between which threads need not wait, in place; return what is live then."""
+        if self.spec.options.debug or self.waits or self.space.loop_names != ("kd_tx",):
+            return liveness
+        shared = {name: rank for name, (_, rank) in self.shared_arrays().items()}
+        merging = Merging(self.unit, pure, self.names, variables, self.threads, shared, liveness)
+        if not merging.apply(items):
+            return liveness
+        self.strip_lanes = dict.fromkeys(merging.made, LANES)
+        return liveness_of(items, liveness.private | merging.made)
+
     def analyze(self, tree: ast.FunctionDef, unit: FunctionUnit) -> UniformityResult:
         """Find what is uniform in a tree whose ids are replaced."""
         return analyze_uniformity(
@@ -229,6 +265,7 @@ class _Generator:
             tuples=tuple_parameters(unit, self.spec.kinds),
             varying_names=self.space.thread_names,
             declared=self.declared_arrays(),
+            scope=Scope.WARP if isinstance(self.space, WarpSpace) else Scope.BLOCK,
         )
 
     # -- names -----------------------------------------------------------------------------------
@@ -238,8 +275,8 @@ class _Generator:
 
     def space_names(self) -> tuple[str, ...]:
         """Return the coordinates and extents that the kernel's expressions may use."""
-        blocks = ("kd_bx", "kd_by", "kd_bz")
-        return (*self.space.thread_names, *blocks, *self.space_words())
+        units = self.space.unit_names if isinstance(self.space, BlockSpace) else ()
+        return (*self.space.thread_names, *units, *self.space_words())
 
     # -- storage ---------------------------------------------------------------------------------
 
@@ -252,7 +289,7 @@ class _Generator:
             if not effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
                 continue
             is_local = bool(effect & Effect.ALLOCATE_LOCAL)
-            copies = math.prod(self.block_dim) if is_local and cuts else 1
+            copies = self.threads if is_local and cuts else 1
             array = StaticArray(use, self.unit.locate_use(name), copies)
             offset = self.storage.place_array(array)
             variable = take_only_variable(tree, name) if not (is_local and cuts) else None
@@ -264,7 +301,7 @@ class _Generator:
             )
             if is_local and cuts:
                 assert isinstance(self.space, BlockSpace)
-                index = self.space.linear_thread()
+                index = self.space.position()
                 replaced[name] = call("kd_view", load(storage), index)
             elif variable is None:
                 replaced[name] = load(storage)
@@ -277,10 +314,14 @@ class _Generator:
         if not exchanging:
             return None
         assert isinstance(self.space, BlockSpace)
-        threads = math.prod(self.block_dim)
+        threads = self.threads
         where = self.unit.locate_use(next(iter(exchanging)))
         warps = -(-threads // WARP_SIZE)
-        values = warps * WARP_SIZE * max(exchange.words for exchange in exchanging.values())
+        is_warp = isinstance(self.space, WarpSpace)
+        most = max(exchange.words for exchange in exchanging.values())
+        if is_warp and any(exchange.has_window for exchange in exchanging.values()):
+            most = max(most, WINDOW_WARPS)
+        values = warps * WARP_SIZE * most
         variables = []
         for stem, words in (("values", values), ("lanes", warps)):
             static = {"shape": (words,), "dtype": "int64"}
@@ -291,17 +332,17 @@ class _Generator:
             self.arrays[name] = _BlockArray(name, maker, array, offset)
             variables.append(name)
         values_name, lanes_name = variables
-        return Room(values_name, lanes_name, self.space.linear_thread(), threads)
+        return Room(values_name, lanes_name, self.space.position(), threads, is_warp)
 
     def tile_writer(self) -> TileWriter | None:
         """Return what writes the kernel's operations on tiles, where it has any."""
         if not uses_tiles(self.unit):
             return None
         assert isinstance(self.space, BlockSpace)
-        plan = plan_tiles(self.infer_unit(self.unit), math.prod(self.block_dim))
+        plan = plan_tiles(self.infer_unit(self.unit), self.threads)
         accesses = TileAccesses(self.unit, self.spec.kinds, self.spec.promises)
         whole = accesses.stores_of_itself()
-        return TileWriter(self.unit, plan, self.names, self.space.linear_thread(), whole)
+        return TileWriter(self.unit, plan, self.names, self.space.position(), whole)
 
     def place_tiles(self, tiles: TileWriter) -> None:
         """Reserve the memory of tiles, and of what their operations need beside them."""
@@ -320,6 +361,15 @@ class _Generator:
         return {
             variable: root_of_array(each.declaration, each.array.use)
             for variable, each in self.arrays.items()
+        }
+
+    def shared_arrays(self) -> dict[str, tuple[str, int]]:
+        """Return the variables that hold shared arrays of constant shape, with dtype and rank."""
+        return {
+            name: (each.array.use.static["dtype"], len(each.array.use.static["shape"]))
+            for name, each in self.arrays.items()
+            if each.array.use.intrinsic.effect & Effect.ALLOCATE_SHARED
+            and each.array.use.static["shape"] != (0,)
         }
 
     def place_state(self) -> None:
@@ -354,7 +404,7 @@ class _Generator:
         parameters: tuple[str, ...],
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Give each private variable that outlives an item a slot for each type it then has."""
-        writer = ProbeWriter(Variables(pure, liveness, {}, {}, frozenset(), False), self.names)
+        writer = ProbeWriter(Variables(pure, liveness, {}, {}, frozenset()), self.names)
         rendered, probes = writer.items(items), writer.probes
         if not probes:
             return {}, {}
@@ -368,7 +418,12 @@ class _Generator:
         function = self.build(self.definition([*starts, trip], words, parameters))
         found = self.infer(function, len(words))
         dims = self.slot_dims(items)
-        placer = SlotPlacer(dims, self.names, self.storage, self.namespace)
+        placer = SlotPlacer(
+            *(dims, dims == (STRIP,), self.names, self.storage, self.namespace, self.strip_lanes),
+            {}
+            if self.spec.options.debug
+            else stored_widths(items, liveness, self.shared_arrays() | pure.arrays()),
+        )
         return placer.place(probes, found)
 
     def slot_dims(self, items: list[Item]) -> tuple[int, ...]:
@@ -381,7 +436,7 @@ class _Generator:
                 return (STRIP,)
         if isinstance(self.space, ElementSpace):
             return (STRIP,)
-        return tuple(reversed(self.space.block_dim))
+        return tuple(reversed(self.space.extents))
 
     # -- the function ----------------------------------------------------------------------------
 
@@ -396,17 +451,6 @@ class _Generator:
         if not self.spec.options.debug:
             idle = [n for n in idle if n not in self.space.loop_names]
         return [assign(n, ast.Constant(0)) for n in idle]
-
-    def units_loop(self, body: list[ast.stmt]) -> ast.stmt:
-        """Return the loop over this call's units of work: row segments or blocks."""
-        text = _ELEMENT_UNITS if isinstance(self.space, ElementSpace) else _BLOCK_UNITS
-        loop = ast.parse(text).body[0]
-        assert isinstance(loop, ast.For)
-        for node in ast.walk(loop):
-            for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-                node.__dict__.pop(attribute, None)
-        loop.body += body
-        return loop
 
     def definition(
         self,
@@ -451,29 +495,3 @@ class _Generator:
     def build(self, tree: ast.FunctionDef) -> types.FunctionType:
         """Make a generated function from its tree."""
         return build_function(tree, tree.name, self.namespace, self.unit.filename)
-
-
-_ELEMENT_UNITS = """
-for kd_unit in kd_range(kd_first, kd_last):
-    kd_segments = (kd_nx + kd_segment - 1) // kd_segment
-    kd_row = kd_unit // kd_segments
-    kd_first_x = (kd_unit - kd_row * kd_segments) * kd_segment
-    kd_last_x = kd_min(kd_first_x + kd_segment, kd_nx)
-    kd_z = kd_row // kd_ny
-    kd_y = kd_row - kd_z * kd_ny
-"""
-#: Blocks are visited down short columns, not along whole rows of the grid: neighbours along either
-#: axis then meet in the cache, as the tiles of a matrix product want it.
-_BLOCK_UNITS = """
-for kd_block in kd_range(kd_first, kd_last):
-    kd_bx = kd_block
-    kd_by = 0
-    kd_bz = 0
-    if kd_gy > 1 or kd_gz > 1:
-        kd_bz = kd_block // (kd_gx * kd_gy)
-        kd_plane = kd_block - kd_bz * (kd_gx * kd_gy)
-        kd_top = kd_plane // (4 * kd_gx) * 4
-        kd_rows = kd_min(4, kd_gy - kd_top)
-        kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
-        kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
-"""

@@ -46,7 +46,8 @@ def magnitude(node: ast.expr, pure: PureValues) -> int | None:
 
 def _magnitude_of_name(name: str, pure: PureValues) -> int | None:
     if name in pure.space_names:
-        return {"kd_t": _THREAD, "kd_b": _BLOCK, "kd_g": _BLOCK}.get(name[:-1], _INDEX)
+        known = {"kd_t": _THREAD, "kd_w": _THREAD, "kd_b": _BLOCK, "kd_g": _BLOCK}
+        return known.get(name[:-1], _INDEX)
     if name in pure.unit.constants:
         value = pure.unit.constants[name].value
         return abs(value) if isinstance(value, int) else None

@@ -24,10 +24,16 @@ class SlotPlacer:
 
     #: What a slot has a value for: threads along z, y and x, or lanes of a strip.
     dims: tuple[int, ...]
+    #: Whether that is lanes.
+    by_lane: bool
     names: FreshNames
     storage: Storage
     #: Of the generated code, which is given the operations that make slots.
     namespace: dict[str, Any]
+    #: Variables that strips alone use, to their lanes.
+    lanes: Mapping[str, int]
+    #: Variables of which what such an element holds is all that counts, to its dtype.
+    widths: Mapping[str, str]
 
     def place(
         self, probes: Mapping[Item, Probe], found: Mapping[str, Any]
@@ -56,13 +62,27 @@ class SlotPlacer:
                     known.append(plain)
                 fetched[item][name] = known.index(plain)
         # Without a type a variable never has a value where an item begins.
+        for name, known in kinds.items():
+            known[:] = [self._narrowed(name, each) for each in known]
         return {name: self._slot(name, each) for name, each in kinds.items() if each}, fetched
+
+    def _narrowed(self, name: str, element: Any) -> Any:
+        """Return the type in which a variable is kept."""
+        from numba import types as numba_types
+
+        from kerneldsl.lowering.types import element_type
+
+        if name not in self.widths or not isinstance(element, numba_types.Integer):
+            return element
+        stored = element_type(self.widths[name])
+        return stored if stored.bitwidth < element.bitwidth else element
 
     def _slot(self, name: str, elements: list[Any]) -> Slot:
         from kerneldsl.lowering.numba_internals.host_code import size_of
         from targets.cpu.intrinsics.memory import slot_maker
 
-        dims = self.dims
+        by_lane = self.by_lane or name in self.lanes
+        dims = (self.lanes[name],) if name in self.lanes else self.dims
         slot_names, makers = [], []
         for element in elements:
             variable = self.names.make(f"slot_{name}")
@@ -71,7 +91,7 @@ class SlotPlacer:
             self.namespace[maker] = slot_maker(element, dims, offset)
             slot_names.append(variable)
             makers.append(maker)
-        return Slot(tuple(slot_names), tuple(makers))
+        return Slot(tuple(slot_names), tuple(makers), by_lane)
 
 
 def slot_statements(slots: Mapping[str, Slot]) -> list[ast.stmt]:

@@ -71,13 +71,19 @@ class _GuardProof(ast.NodeTransformer):
         self.proven: list[ast.expr] = []
 
     def provable(self, test: ast.expr) -> bool:
-        """Return whether the ends of a row, or the row as a whole, can prove a test."""
+        """Return whether the ends of a row, or the row as a whole, can prove a test.
+
+        That its threads all have one index they cannot.
+        """
         for part in conjuncts(test):
             bounds: Bounds = narrow([part], (self.variable,), self.pure)
             for rest in bounds.rest:
                 depends = self.variable in loaded_names(self.pure.expanded(rest))
                 if depends or not self.pure.is_steady(rest):
                     return False
+            is_equality = isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Eq)
+            if is_equality and self.variable in bounds.low:
+                return False
         return True
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
