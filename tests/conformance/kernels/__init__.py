@@ -53,6 +53,7 @@ from tests.conformance.kernels import (
     vector_atomics,
     vectors,
     warp_loops,
+    warp_rows,
     warps,
     widened,
 )
@@ -114,6 +115,7 @@ CASES: list[Case] = [
     *vectors.CASES,
     *hinted.CASES,
     *vector_atomics.CASES,
+    *warp_rows.CASES,
 ]
 
 
