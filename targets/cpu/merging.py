@@ -108,7 +108,8 @@ class Merging:
         if order is None:
             return None
         # Of its own in each version: a value that only the strips use never goes to memory.
-        new = {name: self.names.make(name) for name in kept - self.liveness.after[second]}
+        outside = self.liveness.loads(first) | self.liveness.after[second]
+        new = {name: self.names.make(name) for name in sorted(kept - outside)}
         self.made |= set(new.values())
         rename = _Renaming(new)
         rows: list[Item] = [

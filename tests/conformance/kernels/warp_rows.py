@@ -158,6 +158,33 @@ def neighbours(x, out, n):
     out[t] = cells[t]
 
 
+@kd.kernel
+def adds_what_others_had(x, out):
+    # A value from before is read, changed and read again on the other side.
+    t = kd.threadIdx.x
+    cells = kd.shared.array(128, np.int64)
+    cells[t] = x[t]
+    value = x[t] * 10
+    kd.syncthreads()
+    value = value + cells[(t + 123) % 128]
+    kd.syncthreads()
+    other = value
+    kd.syncthreads()
+    if t > 5:
+        value += cells[t - 5]
+    kd.syncthreads()
+    cells[t] = value
+    kd.syncthreads()
+    out[t] = cells[127 - t] * 1000 + other
+
+
+_list.add(
+    "adds_what_others_had",
+    adds_what_others_had,
+    lambda rng: (rng.integers(0, 9, 128), poisoned(128, np.int64)),
+    block=(128,),
+)
+
 for _threads in (64, 128, 256):
     for _dtype in ("int32", "uint8", "float32"):
         _list.add(
