@@ -125,8 +125,7 @@ class Structure:
                 flush()
                 items += after
                 if not self._gives_block_value(node):
-                    assert self.room is not None
-                    pending.append(self._with_value(node, self.room.take(exchange)))
+                    pending.append(self.take_exchange(node, exchange, is_guarded=bool(marked)))
                     takes = True
             elif self.variables.cuts(node, leaves_loop=self.loop_depth > 0):
                 flush()
@@ -181,14 +180,24 @@ class Structure:
         assert room is not None
         assert isinstance(lowering, Exchange)
         posted = self.names.make("posted") if lowering.combine is not None else None
-        begin = room.begin(is_guarded=is_guarded, posted=posted)
+        is_window = room.is_window(lowering, is_guarded=is_guarded)
+        begin = room.begin(is_guarded=is_guarded, posted=posted, is_window=is_window)
         before: list[Item] = [Once(place_at(statement, node)) for statement in begin]
         after: list[Item] = []
         if posted is not None:
             after.append(Once(room.combine(call, posted)))
             if self._gives_block_value(node):
                 after.append(Once(self._with_value(node, room.take_common(call, posted))))
-        return before, room.post(call, is_guarded=is_guarded, posted=posted), after
+        posts = room.post(call, is_guarded=is_guarded, posted=posted, is_window=is_window)
+        return before, posts, after
+
+    def take_exchange(self, node: ast.stmt, call: ast.Call, *, is_guarded: bool) -> ast.stmt:
+        """Return what each thread does when all have posted."""
+        room, lowering = self.room, lowering_of(self._use(call).intrinsic)
+        assert room is not None
+        assert isinstance(lowering, Exchange)
+        is_window = room.is_window(lowering, is_guarded=is_guarded)
+        return self._with_value(node, room.take(call, is_window=is_window))
 
     def _use(self, call: ast.Call) -> IntrinsicUse:
         use = self.unit.use_of(call)
