@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import assign, load
-from targets.cpu.intrinsics.warp import Exchange
+from kerneldsl.frontend.unit import FunctionUnit
+from targets.cpu.intrinsics.table import Exchange, lowering_of
 
-__all__ = ["Room", "combine_name", "post_name"]
+__all__ = ["Room", "combine_name", "exchange_of", "post_name", "with_value"]
 
 
 def combine_name(take: str) -> str:
@@ -21,6 +22,23 @@ def combine_name(take: str) -> str:
 def post_name(take: str) -> str:
     """Return the name of the first half of an exchange whose second half is `take`."""
     return f"{take}_post"
+
+
+def exchange_of(node: ast.stmt, unit: FunctionUnit) -> ast.Call | None:
+    """Return the call of a statement in which threads exchange values."""
+    if isinstance(node, ast.Assign | ast.Expr) and isinstance(node.value, ast.Call):
+        use = unit.use_of(node.value)
+        if use is not None and isinstance(lowering_of(use.intrinsic), Exchange):
+            return node.value
+    return None
+
+
+def with_value(node: ast.stmt, value: ast.expr) -> ast.stmt:
+    """Return a statement of :func:`exchange_of` with another value."""
+    new = copy.copy(node)
+    assert isinstance(new, ast.Assign | ast.Expr)
+    new.value = value
+    return new
 
 
 @dataclass(frozen=True)
