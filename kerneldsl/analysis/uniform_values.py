@@ -300,7 +300,9 @@ class ExpressionRules(ABC):
         if intrinsic.uniform_in is None:
             return Value(self._contents_of_all(node, values), form=form)
         if intrinsic.uniform_in >= self.scope:
-            return Value(form=form)
+            # Lanes of one warp that name different masks have different results.
+            has_mask = intrinsic.scope is Scope.WARP and intrinsic.parameters[:1] == ("mask",)
+            return Value(values[0].worst if has_mask else None, form=form)
         group = intrinsic.uniform_in.name.lower()
         if intrinsic.is_index:
             level, meaning = Uniformity.VARYING, f"is the {group}'s own index"

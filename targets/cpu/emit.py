@@ -14,18 +14,19 @@ import ast
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerneldsl.analysis.expressions import does_nothing, loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.trees import copy_tree
-from targets.cpu.ids import BlockSpace, ElementSpace
+from targets.cpu.ids import BlockSpace, ElementSpace, WarpSpace
 from targets.cpu.interchange import STRIP, peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.narrowing import Bounds, narrow
 from targets.cpu.row_loops import all_of, constant_length, guarded, limited, row_loops, within
 from targets.cpu.syntax import thread_loop
 from targets.cpu.variables import Variables
+from targets.cpu.versions import GuardFree, without_guards
 
 __all__ = ["BlockEmitter", "ElementEmitter", "ItemWriter"]
 
@@ -209,16 +210,18 @@ class _OuterEmitter(_Emitter):
         assert item.rows is not None
         name = self.loop_names[0]
         length = constant_length(low, high)
-        full = _StripEmitter(self.variables, name, ast.Constant(lanes), self).items(item.rows)
+        strip = _StripEmitter(self.variables, name, ast.Constant(lanes), self)
         if length == lanes:
-            return [assign("kd_strip", low), *full]
+            return [assign("kd_strip", low), *strip.versions(item.rows)]
         if length is not None and length % lanes == 0:
-            return [
-                ast.For(
-                    store("kd_strip"), call("kd_range", low, high, ast.Constant(lanes)), full, []
-                )
-            ]
-        part = _StripEmitter(self.variables, name, load("kd_width"), self).items(item.rows)
+            bounds = [low, high, ast.Constant(lanes)]
+            if item.is_descending:
+                bounds = [_less(high, lanes), _less(low, lanes), ast.Constant(-lanes)]
+            strips = call("kd_range", *bounds)
+            return [ast.For(store("kd_strip"), strips, strip.versions(item.rows), [])]
+        assert not item.is_descending
+        full = strip.items(item.rows)
+        part = replace(strip, width=load("kd_width")).items(item.rows)
         left = ast.BinOp(load("kd_high"), ast.Sub(), load("kd_strip"))
         width = call("kd_min", ast.Constant(lanes), left)
         is_full = ast.Compare(load("kd_width"), [ast.Eq()], [ast.Constant(lanes)])
@@ -267,7 +270,7 @@ class BlockEmitter(_OuterEmitter):
 
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
         position = self.space.thread_names.index(name)
-        return ast.Constant(0), ast.Constant(self.space.block_dim[position])
+        return ast.Constant(0), ast.Constant(self.space.extents[position])
 
     def loops(
         self, body: list[ast.stmt], bounds: Bounds, skip: frozenset[str] = frozenset()
@@ -288,7 +291,7 @@ class BlockEmitter(_OuterEmitter):
         rest, bounds.rest = [self.variables.pure.expanded(c) for c in bounds.rest], []
         low, high = self.limits("kd_tx", bounds)
         if item.lanes is not None:
-            lanes = min(item.lanes, self.space.block_dim[0])
+            lanes = min(item.lanes, self.space.extents[0])
             inner = self.strips(item, lanes, low, high)
             return self.loops(guarded(rest, inner), bounds, frozenset({"kd_tx"}))
         setup: list[ast.stmt] = []
@@ -328,13 +331,41 @@ class _BlockRowEmitter(_Emitter):
         if bounds.assumptions:
             bounds = narrow(conditions, (), pure)
         lows, highs = bounds.low.get("kd_tx", ()), bounds.high.get("kd_tx", ())
-        inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
-        whole = self.loops(inner, bounds)
-        test = all_of(within(self.low, self.high, lows, highs))
-        if test is None:
-            return whole
-        low, high = limited(self.low, self.high, lows, highs)
-        return [ast.If(test, whole, row_loops(copy_tree(inner), low, high, self.variables))]
+        rest = bounds.rest
+
+        def inner(body: list[ast.stmt]) -> list[ast.stmt]:
+            bounds.rest = list(rest)
+            return self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
+
+        def part(body: list[ast.stmt]) -> list[ast.stmt]:
+            if self.selects(item):
+                under_mask = guarded(list(conditions), copy_tree(body))
+                statements = [*self.fetches(item), *under_mask, *self.saves(item)]
+                return [thread_loop("kd_tx", self.low, self.high, statements)]
+            low, high = limited(self.low, self.high, lows, highs)
+            return row_loops(copy_tree(inner(body)), low, high, self.variables)
+
+        def whole_or_part(body: list[ast.stmt]) -> list[ast.stmt]:
+            whole = self.loops(inner(body), bounds)
+            test = all_of(within(self.low, self.high, lows, highs))
+            return whole if test is None else [ast.If(test, whole, part(body))]
+
+        if item.alternative is None:
+            return whole_or_part(body)
+        condition, replacement = item.alternative
+        return [ast.If(condition, whole_or_part(replacement), part(body))]
+
+    def selects(self, item: Threads) -> bool:
+        """Return whether a part of the row is run as the whole, under a mask.
+
+        A warp is a vector or two; what it saves is stored in whole vectors.
+        """
+        saved = self.variables.liveness.saves(item) & self.variables.slots.keys()
+        return (
+            isinstance(self.space, WarpSpace)
+            and item.is_masked
+            and all(len(self.variables.slots[name].names) == 1 for name in saved)
+        )
 
 
 @dataclass(frozen=True)
@@ -376,6 +407,8 @@ class _StripEmitter(_Emitter):
     width: ast.expr
     #: Writes what is outside of the strip.
     outer: _OuterEmitter
+    #: Whether all guards hold of which the ends of the strip can tell.
+    is_guard_free: bool = False
 
     def slot_index(self, name: str) -> ast.expr:
         return _lane_index() if name in self.variables.by_lane else self.outer.slot_index(name)
@@ -394,10 +427,34 @@ class _StripEmitter(_Emitter):
         conditions, body = peel(item, self.variables.pure)
         if does_nothing(body):
             return []
+        guard_free = self.guard_free(item) if self.is_guard_free else None
+        if guard_free is not None:
+            body = guard_free.body
         bounds = narrow(conditions, (), self.variables.pure)
         return self.loops(
             self.under(bounds, self.fetches(item), [*body, *self.saves(item)]), bounds
         )
+
+    def guard_free(self, item: Item) -> GuardFree | None:
+        """Return what threads run where their guards hold, if there are any."""
+        if not isinstance(item, Threads):
+            return None
+        _, body = peel(item, self.variables.pure)
+        return without_guards(body, self.name, self.variables.pure)
+
+    def versions(self, items: Sequence[Item]) -> list[ast.stmt]:
+        """Write the items of a full strip; twice where guards hold for whole strips."""
+        found = [each for each in map(self.guard_free, items) if each is not None]
+        if not found or not all(isinstance(item, Threads) for item in items):
+            return self.items(items)
+        low = load("kd_strip")
+        high = ast.BinOp(low, ast.Add(), self.width)
+        tests = [test for each in found for test in each.conditions]
+        for each in found:
+            tests += within(low, high, each.low, each.high)
+        fast = replace(self, is_guard_free=True).items(items)
+        test = all_of(copy_tree(tests))
+        return fast if test is None else [ast.If(test, fast, self.items(items))]
 
 
 def _block_index(space: BlockSpace) -> ast.expr:
@@ -406,3 +463,10 @@ def _block_index(space: BlockSpace) -> ast.expr:
 
 def _lane_index() -> ast.expr:
     return ast.Tuple([load("kd_lane")], ast.Load())
+
+
+def _less(end: ast.expr, lanes: int) -> ast.expr:
+    """Return a constant end of a row that is less by so many threads."""
+    assert isinstance(end, ast.Constant)
+    assert isinstance(end.value, int)
+    return ast.Constant(end.value - lanes)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.unit import FunctionUnit
+from targets.cpu.intrinsics.table import Exchange, lowering_of
 
-__all__ = ["Room", "combine_name", "post_name"]
+__all__ = ["Room", "combine_name", "exchange_of", "post_name", "with_value"]
 
 
 def combine_name(take: str) -> str:
@@ -20,6 +22,23 @@ def combine_name(take: str) -> str:
 def post_name(take: str) -> str:
     """Return the name of the first half of an exchange whose second half is `take`."""
     return f"{take}_post"
+
+
+def exchange_of(node: ast.stmt, unit: FunctionUnit) -> ast.Call | None:
+    """Return the call of a statement in which threads exchange values."""
+    if isinstance(node, ast.Assign | ast.Expr) and isinstance(node.value, ast.Call):
+        use = unit.use_of(node.value)
+        if use is not None and isinstance(lowering_of(use.intrinsic), Exchange):
+            return node.value
+    return None
+
+
+def with_value(node: ast.stmt, value: ast.expr) -> ast.stmt:
+    """Return a statement of :func:`exchange_of` with another value."""
+    new = copy.copy(node)
+    assert isinstance(new, ast.Assign | ast.Expr)
+    new.value = value
+    return new
 
 
 @dataclass(frozen=True)
@@ -34,12 +53,22 @@ class Room:
     thread: ast.expr
     #: Threads of the block.
     threads: int
+    #: Whether they are a warp that runs alone.
+    is_warp: bool = False
 
-    def begin(self, *, is_guarded: bool, posted: str | None) -> list[ast.stmt]:
+    def is_window(self, exchange: Exchange, *, is_guarded: bool) -> bool:
+        """Return whether an exchange is one of a whole warp, which needs no words of warps."""
+        return self.is_warp and exchange.has_window and not is_guarded
+
+    def begin(
+        self, *, is_guarded: bool, posted: str | None, is_window: bool = False
+    ) -> list[ast.stmt]:
         """Write the block's first steps: say who takes part. Behind a guard, no thread does yet.
 
         `posted` is the variable of :meth:`post`; it has a value where no thread takes part, too.
         """
+        if is_window:
+            return []
         count = ast.Constant(0 if is_guarded else self.threads)
         statements: list[ast.stmt] = [
             ast.Expr(ast.Call(load("kd_expect"), [load(self.lanes), count], []))
@@ -48,7 +77,9 @@ class Room:
             statements.append(assign(posted, ast.Call(load("kd_nothing_posted"), [], [])))
         return statements
 
-    def post(self, call: ast.Call, *, is_guarded: bool, posted: str | None) -> list[ast.stmt]:
+    def post(
+        self, call: ast.Call, *, is_guarded: bool, posted: str | None, is_window: bool = False
+    ) -> list[ast.stmt]:
         """Return what each thread does that takes part, before any of them takes its result.
 
         The variable `posted` gets the types of what is exchanged, where it is to be combined.
@@ -58,7 +89,7 @@ class Room:
         if is_guarded:
             here: list[ast.expr] = [load(self.lanes), copy.deepcopy(self.thread)]
             statements.append(ast.Expr(ast.Call(load("kd_arrive"), here, [])))
-        half = self._half(post_name(call.func.id), call)
+        half = self._half(post_name(call.func.id), call, is_window=is_window)
         statements.append(ast.Expr(half) if posted is None else assign(posted, half))
         return [place_at(statement, call) for statement in statements]
 
@@ -69,10 +100,10 @@ class Room:
         combined = ast.Call(load(combine_name(call.func.id)), [*room, load(posted)], [])
         return place_at(ast.Expr(combined), call)
 
-    def take(self, call: ast.Call) -> ast.Call:
+    def take(self, call: ast.Call, *, is_window: bool = False) -> ast.Call:
         """Return what gives a thread its result."""
         assert isinstance(call.func, ast.Name)
-        return place_at(self._half(call.func.id, call), call)
+        return place_at(self._half(call.func.id, call, is_window=is_window), call)
 
     def take_common(self, call: ast.Call, posted: str) -> ast.Call:
         """Return what gives the block the result that all its threads share."""
@@ -80,6 +111,7 @@ class Room:
         room: list[ast.expr] = [load(self.values), load(self.lanes), ast.Constant(0)]
         return place_at(ast.Call(load(call.func.id), [*room, load(posted)], []), call)
 
-    def _half(self, name: str, call: ast.Call) -> ast.Call:
-        room: list[ast.expr] = [load(self.values), load(self.lanes), copy.deepcopy(self.thread)]
+    def _half(self, name: str, call: ast.Call, *, is_window: bool) -> ast.Call:
+        lanes = ast.Constant(None) if is_window else load(self.lanes)
+        room: list[ast.expr] = [load(self.values), lanes, copy.deepcopy(self.thread)]
         return ast.Call(load(name), [*room, *copy.deepcopy(call.args)], [])

@@ -310,7 +310,7 @@ def free_coordinates(tree: ast.FunctionDef) -> set[str]:
 
 
 _COORDINATES = frozenset(
-    f"kd_{prefix}{axis}" for prefix in ("t", "b", "g", "n", "") for axis in "xyz"
+    f"kd_{prefix}{axis}" for prefix in ("t", "w", "b", "g", "n", "") for axis in "xyz"
 ) | frozenset(f"kd_extent_{i}" for i in range(3))
 
 

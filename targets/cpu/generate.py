@@ -8,15 +8,13 @@ is an ordinary function of numbers and arrays that Numba compiles; it can be pri
 from __future__ import annotations
 
 import ast
-import math
 import types
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from kerneldsl.analysis.aliases import Root, root_of_array
 from kerneldsl.analysis.analyze import tuple_parameters
 from kerneldsl.analysis.expressions import names_read
 from kerneldsl.analysis.hoisting import place_at
@@ -27,41 +25,45 @@ from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.typed_unit import TypedUnit
-from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Effect
-from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.lowering.trees import copy_tree
-from targets.cpu.array_variables import CallReplacement, array_variables, take_only_variable
+from targets.cpu.array_variables import array_variables
+from targets.cpu.block_arrays import BlockArrays
+from targets.cpu.block_variables import BlockVariables
 from targets.cpu.emit import BlockEmitter, ElementEmitter
-from targets.cpu.exchanges import Room
 from targets.cpu.functions import Binder
 from targets.cpu.gathered_atomics import GatheredAtomics
 from targets.cpu.grid_loops import write_grid_loops
-from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, replace_ids
+from targets.cpu.ids import BlockSpace, ElementSpace, Space, WarpSpace, replace_ids
 from targets.cpu.interchange import STRIP, Interchange
-from targets.cpu.intrinsics.table import Exchange, lowering_of
 from targets.cpu.items import Item, has_rows, statements_of
 from targets.cpu.lanes import Lanes
-from targets.cpu.liveness import Liveness
+from targets.cpu.liveness import Liveness, liveness_of
+from targets.cpu.loaded_bounds import name_loaded_bounds
 from targets.cpu.loop_functions import functions_with_loops
 from targets.cpu.magnitudes import small_integers
+from targets.cpu.merging import Merging
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
+from targets.cpu.single_threads import SingleThreads
 from targets.cpu.slots import SlotPlacer, slot_statements
-from targets.cpu.storage import SCRATCH, STACK_BYTES, StaticArray, Storage
+from targets.cpu.storage import DYNAMIC, SCRATCH, STACK_BYTES, Storage
+from targets.cpu.stored_widths import stored_widths
 from targets.cpu.strides import Strides
 from targets.cpu.structure import Structure
-from targets.cpu.tiles import TileWriter, tile_operations
+from targets.cpu.tiles import TileWriter
 from targets.cpu.typing_probes import ProbeWriter
 from targets.cpu.units import threads_of_call, units_loop
 from targets.cpu.variables import Slot, Variables
 from targets.cpu.votes import isolate_barriers
 from targets.cpu.warp_loops import mask_divergent_loops
+from targets.cpu.warps import divide_by_warps, runs_by_warps
 
 __all__ = ["Generated", "generate"]
 
@@ -69,8 +71,8 @@ __all__ = ["Generated", "generate"]
 _RANGE = ("kd_first", "kd_last")
 _ELEMENT_SPACE = ("kd_segment", "kd_nx", "kd_ny", "kd_nz", "kd_unused_0", "kd_unused_1")
 _BLOCK_SPACE = ("kd_gx", "kd_gy", "kd_gz", "kd_extent_0", "kd_extent_1", "kd_extent_2")
-#: The scratch memory of all blocks, each of which has a part; and bytes of dynamic shared memory.
-_PARTS, _DYNAMIC = "kd_parts", "kd_dynamic"
+#: The scratch memory of all blocks, each of which has a part.
+_PARTS = "kd_parts"
 _MAKE_STATE = "kd_make_state"
 
 
@@ -119,19 +121,6 @@ def generate(
     return generated
 
 
-class _BlockArray(NamedTuple):
-    """A shared array, or every thread's own local array, in the storage of a block."""
-
-    #: Reserved name of the call that declares it.
-    declaration: str
-    #: Name of the operation that makes it.
-    maker: str
-    #: What is made.
-    array: StaticArray
-    #: Bytes from the start of scratch memory; ``None`` on the stack.
-    offset: int | None
-
-
 class _Generator:
     def __init__(
         self,
@@ -149,23 +138,17 @@ class _Generator:
         self.storage = Storage(most_stack_bytes=0 if self.waits else STACK_BYTES)
         self.namespace: dict[str, Any] = {}
         self.sites: list[FaultSite] = []
-        #: Variables that hold a thread's own array.
-        self.local_arrays: set[str] = set()
         self.space: Space
         if spec.traits.uses_grid_only:
             self.space = ElementSpace(spec.mode)
         else:
             assert spec.block_dim is not None
-            self.space = BlockSpace(spec.block_dim, spec.mode)
+            kind = WarpSpace if runs_by_warps(self.unit, spec) else BlockSpace
+            self.space = kind(spec.block_dim, spec.mode)
         self.binder = Binder(spec, self.space, self.sites, self.storage)
         #: Variables that always hold one array of the block's own storage.
         self.private_arrays: frozenset[str] = frozenset()
-        #: Variables of the generated code that hold the arrays of a block.
-        self.arrays: dict[str, _BlockArray] = {}
-
-    @property
-    def block_dim(self) -> tuple[int, int, int]:
-        return self.space.block_dim if isinstance(self.space, BlockSpace) else (1, 1, 1)
+        self.arrays = BlockArrays(self.unit, self.space, self.names, self.storage, self.namespace)
 
     def run(self, *, only_with_rows: bool = False) -> Generated | None:
         """Write the function; if wished, only where loops were moved outside those over threads."""
@@ -174,10 +157,12 @@ class _Generator:
         if self.waits:
             write_grid_loops(tree, self.unit, self.names)
             self.place_state()
-        self.place_arrays(tree)
-        room = self.place_room()
+        self.arrays.place_declared(tree)
+        room = self.arrays.place_room()
         tree = replace_ids(tree, self.unit, self.space)
-        space_names = frozenset((*self.space_names(), *self.arrays))
+        space_names = frozenset((*self.space_names(), *self.arrays.placed))
+        if not self.spec.options.debug:
+            self.find_shared_values(tree, space_names)
         self.unit, uniformity = mask_divergent_loops(
             tree, self.unit, self.names, partial(self.analyze, tree)
         )
@@ -186,7 +171,7 @@ class _Generator:
         tiles = self.tile_writer()
         structure = Structure(unit, tree, uniformity, pure, self.names, room, tiles)
         if tiles is not None:
-            self.place_tiles(tiles)
+            self.arrays.place_tiles(tiles)
         items, variables = structure.items, structure.variables
         pure.set_invariant(frozenset(variables.block_names | variables.loop_names), tree)
         reads = Counter(names_read(statements_of(items)))
@@ -197,9 +182,12 @@ class _Generator:
         )
         interchange = Interchange(
             *(unit, uniformity, pure, self.space.loop_names, variables.evaluable),
-            *(self.local_arrays, lanes, strides),
+            *(self.arrays.of_threads, lanes, strides),
         )
         if not self.spec.options.debug:
+            if isinstance(self.space, BlockSpace):
+                uses_local_arrays = interchange.uses_local_arrays
+                SingleThreads(pure, self.space.loop_names, uses_local_arrays).apply(items)
             interchange.apply(items)
         if only_with_rows and not has_rows(items):
             return None
@@ -207,9 +195,8 @@ class _Generator:
         known |= interchange.counters | strides.counters
         private = structure.thread_variables | {structure.left} | lanes.made
         private |= set(pure.assignments) - known - set(pure.definitions)
-        liveness = Liveness(frozenset(private))
-        liveness.run(items)
-        self.private_arrays = array_variables(tree, self.arrays)
+        liveness = self.merge(items, pure, variables, liveness_of(items, private))
+        self.private_arrays = array_variables(tree, self.arrays.placed)
         of_strips = liveness.of_strips(items)
         atomics = GatheredAtomics(unit, self.names, threads_of_call(self.space))
         self.private_arrays |= atomics.place(self.spec, self.storage, self.namespace)
@@ -250,13 +237,36 @@ class _Generator:
             FaultTable(tuple(self.sites)) if self.spec.options.debug else None,
         )
 
+    def find_shared_values(self, tree: ast.FunctionDef, space_names: frozenset[str]) -> None:
+        """Let what threads that run together share stand in expressions of its own, in place."""
+        pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
+        if isinstance(self.space, WarpSpace):
+            divide_by_warps(tree, pure)
+            pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
+        name_loaded_bounds(tree, self.unit, pure, self.names, self.space.thread_names)
+
+    def merge(
+        self, items: list[Item], pure: PureValues, variables: BlockVariables, liveness: Liveness
+    ) -> Liveness:
+        """Merge items between which threads need not wait, in place; return what is live then."""
+        if self.spec.options.debug or self.waits or self.space.loop_names != ("kd_tx",):
+            return liveness
+        shared = {name: rank for name, (_, rank) in self.arrays.shared().items()}
+        merging = Merging(
+            self.unit, pure, self.names, variables, self.space.threads, shared, liveness
+        )
+        if not merging.apply(items):
+            return liveness
+        return liveness_of(items, liveness.private | merging.made)
+
     def analyze(self, tree: ast.FunctionDef, unit: FunctionUnit) -> UniformityResult:
         """Find what is uniform in a tree whose ids are replaced."""
         return analyze_uniformity(
             unit.with_tree(tree),
             tuples=tuple_parameters(unit, self.spec.kinds),
             varying_names=self.space.thread_names,
-            declared=self.declared_arrays(),
+            declared=self.arrays.roots(),
+            scope=Scope.WARP if isinstance(self.space, WarpSpace) else Scope.BLOCK,
         )
 
     # -- names -----------------------------------------------------------------------------------
@@ -266,89 +276,20 @@ class _Generator:
 
     def space_names(self) -> tuple[str, ...]:
         """Return the coordinates and extents that the kernel's expressions may use."""
-        blocks = ("kd_bx", "kd_by", "kd_bz")
-        return (*self.space.thread_names, *blocks, *self.space_words())
+        units = self.space.unit_names if isinstance(self.space, BlockSpace) else ()
+        return (*self.space.thread_names, *units, *self.space_words())
 
     # -- storage ---------------------------------------------------------------------------------
-
-    def place_arrays(self, tree: ast.FunctionDef) -> None:
-        """Decide where shared and local arrays live; rewrite their calls in place."""
-        cuts = any(use.intrinsic.is_barrier for use in self.unit.uses.values())
-        replaced: dict[str, ast.expr] = {}
-        for name, use in self.unit.uses.items():
-            effect = use.intrinsic.effect
-            if not effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
-                continue
-            is_local = bool(effect & Effect.ALLOCATE_LOCAL)
-            copies = math.prod(self.block_dim) if is_local and cuts else 1
-            array = StaticArray(use, self.unit.locate_use(name), copies)
-            offset = self.storage.place_array(array)
-            variable = take_only_variable(tree, name) if not (is_local and cuts) else None
-            if is_local and variable:
-                self.local_arrays.add(variable)
-            storage = variable or self.names.make("storage")
-            self.arrays[storage] = _BlockArray(
-                name, self.names.make(f"make_{storage}"), array, offset
-            )
-            if is_local and cuts:
-                assert isinstance(self.space, BlockSpace)
-                index = self.space.linear_thread()
-                replaced[name] = call("kd_view", load(storage), index)
-            elif variable is None:
-                replaced[name] = load(storage)
-        CallReplacement(replaced).visit(tree)
-
-    def place_room(self) -> Room | None:
-        """Reserve what threads exchange values through, where they do."""
-        lowerings = {name: lowering_of(use.intrinsic) for name, use in self.unit.uses.items()}
-        exchanging = {name: way for name, way in lowerings.items() if isinstance(way, Exchange)}
-        if not exchanging:
-            return None
-        assert isinstance(self.space, BlockSpace)
-        threads = math.prod(self.block_dim)
-        where = self.unit.locate_use(next(iter(exchanging)))
-        warps = -(-threads // WARP_SIZE)
-        values = warps * WARP_SIZE * max(exchange.words for exchange in exchanging.values())
-        variables = []
-        for stem, words in (("values", values), ("lanes", warps)):
-            static = {"shape": (words,), "dtype": "int64"}
-            array = StaticArray(IntrinsicUse(INTRINSICS["shared.array"], static), where)
-            name = self.names.make(stem)
-            maker = self.names.make(f"make_{stem}")
-            offset = self.storage.place_array(array)
-            self.arrays[name] = _BlockArray(name, maker, array, offset)
-            variables.append(name)
-        values_name, lanes_name = variables
-        return Room(values_name, lanes_name, self.space.linear_thread(), threads)
 
     def tile_writer(self) -> TileWriter | None:
         """Return what writes the kernel's operations on tiles, where it has any."""
         if not uses_tiles(self.unit):
             return None
         assert isinstance(self.space, BlockSpace)
-        plan = plan_tiles(self.infer_unit(self.unit), math.prod(self.block_dim))
+        plan = plan_tiles(self.infer_unit(self.unit), self.space.threads)
         accesses = TileAccesses(self.unit, self.spec.kinds, self.spec.promises)
         whole = accesses.stores_of_itself()
-        return TileWriter(self.unit, plan, self.names, self.space.linear_thread(), whole)
-
-    def place_tiles(self, tiles: TileWriter) -> None:
-        """Reserve the memory of tiles, and of what their operations need beside them."""
-        wanted = {name: (math.prod(t.shape), t.dtype) for name, t in tiles.plan.variables.items()}
-        where = self.unit.locate(self.unit.tree)
-        for name, (count, dtype) in (wanted | tiles.buffers).items():
-            static = {"shape": (count,), "dtype": dtype}
-            array = StaticArray(IntrinsicUse(INTRINSICS["shared.array"], static), where)
-            offset = self.storage.place_array(array)
-            maker = self.names.make(f"make_{name}")
-            self.arrays[name] = _BlockArray(name, maker, array, offset)
-        self.namespace.update(tile_operations(tiles.plan))
-
-    def declared_arrays(self) -> dict[str, Root]:
-        """Return variables that hold arrays, to the memory that the kernel declares for them."""
-        return {
-            variable: root_of_array(each.declaration, each.array.use)
-            for variable, each in self.arrays.items()
-        }
+        return TileWriter(self.unit, plan, self.names, self.space.position(), whole)
 
     def place_state(self) -> None:
         """Reserve what says where a block goes on, at the beginning of its storage."""
@@ -358,21 +299,6 @@ class _Generator:
 
         offset = self.storage.place(STATE_BYTES)
         self.namespace[_MAKE_STATE] = slot_maker(numba_types.int64, (1,), offset)
-
-    def storage_statements(self) -> list[ast.stmt]:
-        """Return the statements that make the arrays of the block's storage."""
-        from targets.cpu.intrinsics.memory import array_maker
-
-        statements: list[ast.stmt] = []
-        for storage, (_, maker, array, placed) in self.arrays.items():
-            static = array.use.static
-            # What the launch adds lies behind everything that has been placed by now.
-            offset = self.storage.scratch_bytes if static["shape"] == (0,) else placed
-            self.namespace[maker] = array_maker(
-                static["dtype"], static["shape"], array.copies, offset
-            )
-            statements.append(assign(storage, call(maker, load(SCRATCH), load(_DYNAMIC))))
-        return statements
 
     def place_slots(
         self,
@@ -400,14 +326,17 @@ class _Generator:
         function = self.build(self.definition([*starts, trip], words, parameters))
         found = self.infer(function, len(words))
         dims_of = partial(self.slot_dims, of_strips=liveness.of_strips(items))
-        placer = SlotPlacer(dims_of, self.names, self.storage, self.namespace, small)
+        widths: dict[str, str] = {}
+        if not self.spec.options.debug:
+            widths = stored_widths(items, liveness, self.arrays.shared() | pure.arrays())
+        placer = SlotPlacer(dims_of, self.names, self.storage, self.namespace, small, widths)
         return placer.place(probes, found)
 
     def slot_dims(self, name: str, of_strips: frozenset[str]) -> tuple[int, ...]:
         """Return what a variable's slot has a value for: each thread of a block, or of a strip."""
         if isinstance(self.space, ElementSpace) or name in of_strips:
             return (STRIP,)
-        return tuple(reversed(self.space.block_dim))
+        return tuple(reversed(self.space.extents))
 
     # -- the function ----------------------------------------------------------------------------
 
@@ -437,7 +366,7 @@ class _Generator:
         once, and in other functions too. The arrays of the block are made first; `in_parts` says
         that each block has a part of the memory that is given, and they are made for each.
         """
-        names = [*words, _PARTS if in_parts else SCRATCH, _DYNAMIC, *parameters]
+        names = [*words, _PARTS if in_parts else SCRATCH, DYNAMIC, *parameters]
         if self.spec.options.debug:
             names.append(FAULT)
         arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
@@ -451,7 +380,7 @@ class _Generator:
             (loop,) = (each for each in tree.body if isinstance(each, ast.For))
             loop.body[:0] = self.part_statements()
         else:
-            tree.body[:0] = self.storage_statements()
+            tree.body[:0] = self.arrays.statements()
         return place_at(tree, self.unit.tree)
 
     def part_statements(self) -> list[ast.stmt]:
@@ -459,9 +388,9 @@ class _Generator:
         from targets.cpu.intrinsics.memory import part_maker
 
         self.namespace["kd_part"] = part_maker(self.storage.scratch_bytes)
-        part = call("kd_part", load(_PARTS), load("kd_block"), load(_DYNAMIC))
+        part = call("kd_part", load(_PARTS), load("kd_block"), load(DYNAMIC))
         state = assign(AT_SLOT, call(_MAKE_STATE, load(SCRATCH)))
-        return [assign(SCRATCH, part), state, *self.storage_statements()]
+        return [assign(SCRATCH, part), state, *self.arrays.statements()]
 
     def build(self, tree: ast.FunctionDef) -> types.FunctionType:
         """Make a generated function from its tree."""

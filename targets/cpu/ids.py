@@ -3,12 +3,14 @@
 Two spaces are known. An *element space* has one coordinate an axis, ``kd_x kd_y kd_z``, with
 extents ``kd_nx kd_ny kd_nz``: blocks have been merged away. A *block space* has the thread's
 ``kd_tx kd_ty kd_tz``, the block's ``kd_bx kd_by kd_bz``, the grid's ``kd_gx kd_gy kd_gz``, and a
-block shape that is constant.
+block shape that is constant. A *warp space* is a block space whose threads run one warp at a time:
+``kd_tx`` is the lane, and the warp begins at ``kd_wx kd_wy kd_wz`` of its block.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,7 +21,15 @@ from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.frontend.syntax import call, load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 
-__all__ = ["EXPRESSIONS", "WARP_SIZE", "BlockSpace", "ElementSpace", "Space", "replace_ids"]
+__all__ = [
+    "EXPRESSIONS",
+    "WARP_SIZE",
+    "BlockSpace",
+    "ElementSpace",
+    "Space",
+    "WarpSpace",
+    "replace_ids",
+]
 
 #: Threads of a warp, on every machine.
 WARP_SIZE = 32
@@ -42,6 +52,11 @@ class ElementSpace:
     def loop_names(self) -> tuple[str, ...]:
         """Variables of the loops over threads: x alone, rows are units of work."""
         return ("kd_x",)
+
+    @property
+    def threads(self) -> int:
+        """How many threads run together between two barriers: without any, each for itself."""
+        return 1
 
     def axes(self, ndim: int) -> list[str]:
         """Return the axis letters in the order in which ``grid`` gives them."""
@@ -76,8 +91,23 @@ class BlockSpace:
     @property
     def loop_names(self) -> tuple[str, ...]:
         """Variables of the loops over threads, innermost first; axes of one thread have none."""
-        names = zip(self.thread_names, self.block_dim, strict=True)
+        names = zip(self.thread_names, self.extents, strict=True)
         return tuple(name for name, extent in names if extent > 1 or name == "kd_tx")
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Threads that run together, along the axes of :attr:`thread_names`."""
+        return self.block_dim
+
+    @property
+    def threads(self) -> int:
+        """How many threads run together between two barriers."""
+        return math.prod(self.extents)
+
+    @property
+    def unit_names(self) -> tuple[str, ...]:
+        """Variables that tell those threads from others of the grid."""
+        return ("kd_bx", "kd_by", "kd_bz")
 
     def axes(self, ndim: int) -> list[str]:
         """Return the axis letters in the order in which ``grid`` gives them."""
@@ -100,8 +130,8 @@ class BlockSpace:
             return load(f"kd_extent_{position}")
         return ast.BinOp(load(f"kd_g{axis}"), ast.Mult(), ast.Constant(self.block_dim[position]))
 
-    def linear_thread(self) -> ast.expr:
-        """Return this thread's index in its block, counted through x, then y, then z."""
+    def position(self) -> ast.expr:
+        """Return this thread's index among those that run together, through x, then y, then z."""
         width, height, depth = self.block_dim
         linear: ast.expr = self.thread("x")
         if depth > 1 or height > 1:
@@ -114,7 +144,37 @@ class BlockSpace:
 
     def lane(self) -> ast.expr:
         """Return this thread's index in its warp."""
-        return ast.BinOp(self.linear_thread(), ast.Mod(), ast.Constant(WARP_SIZE))
+        return ast.BinOp(self.position(), ast.Mod(), ast.Constant(WARP_SIZE))
+
+
+@dataclass(frozen=True)
+class WarpSpace(BlockSpace):
+    """Threads of blocks that hold whole warps along x, one warp at a time."""
+
+    @property
+    def thread_names(self) -> tuple[str, ...]:
+        """The loop variable that differs between the lanes of a warp."""
+        return ("kd_tx",)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return (WARP_SIZE,)
+
+    @property
+    def unit_names(self) -> tuple[str, ...]:
+        return (*super().unit_names, *(f"kd_w{axis}" for axis in _AXES))
+
+    def thread(self, axis: str) -> ast.expr:
+        if self.block_dim[_AXES.index(axis)] == 1:
+            return ast.Constant(0)
+        start = load(f"kd_w{axis}")
+        return ast.BinOp(start, ast.Add(), self.lane()) if axis == "x" else start
+
+    def position(self) -> ast.expr:
+        return load("kd_tx")
+
+    def lane(self) -> ast.expr:
+        return load("kd_tx")
 
 
 Space = ElementSpace | BlockSpace

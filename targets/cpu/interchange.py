@@ -89,7 +89,7 @@ class Interchange:
                     item.rows = self.rows(body)
                     if item.rows is not None:
                         item.lanes = STRIP if self._folds(body) else None
-                    elif not self._uses_local_arrays(body):
+                    elif not self.uses_local_arrays(body):
                         item.rows = self.lanes.rows(body)
                         item.lanes = LANES if item.rows is not None else None
                 case Branch():
@@ -121,7 +121,7 @@ class Interchange:
         loops = [node for node in body if isinstance(node, ast.For)]
         chosen = [node for node in loops if self.profits(node)]
         strided = {node: stride for node in loops if (stride := self.strides.of(node)) is not None}
-        if not (chosen or strided) or self._uses_local_arrays(body):
+        if not (chosen or strided) or self.uses_local_arrays(body):
             return None
         items: list[Item] = []
         pending: list[ast.stmt] = []
@@ -210,7 +210,8 @@ class Interchange:
         }
         return bool(own & flow_of(loop.body).exposed)
 
-    def _uses_local_arrays(self, body: list[ast.stmt]) -> bool:
+    def uses_local_arrays(self, body: list[ast.stmt]) -> bool:
+        """Return whether statements use a thread's own array."""
         for node in body:
             for inner in ast.walk(node):
                 use = self.unit.use_of(inner)

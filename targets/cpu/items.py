@@ -41,6 +41,10 @@ class Threads:
     #: Neighbouring threads that run those items together; ``None`` for all of a block's row, or as
     #: many as an element kernel has storage for.
     lanes: int | None = None
+    #: Whether they go from the last threads to the first; else it is the other way round.
+    is_descending: bool = False
+    #: A condition of the block, and what may stand in place of the body where it holds.
+    alternative: tuple[ast.expr, list[ast.stmt]] | None = None
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from kerneldsl.analysis.dataflow import Branching, Dataflow, Loop
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 
-__all__ = ["Flow", "Liveness", "flow_of"]
+__all__ = ["Flow", "Liveness", "flow_of", "liveness_of"]
 
 Names = frozenset[str]
 _NONE: Names = frozenset()
@@ -167,3 +167,10 @@ class Liveness:
                 case Leave():
                     live = at_break if isinstance(item.statement, ast.Break) else at_next
         return live
+
+
+def liveness_of(items: list[Item], private: Iterable[str]) -> Liveness:
+    """Return what is live around items, of variables of which each thread has its own."""
+    liveness = Liveness(frozenset(private))
+    liveness.run(items)
+    return liveness

@@ -16,6 +16,7 @@ __all__ = ["magnitude", "small_integers"]
 _THREAD, _BLOCK = 2**10, 2**31
 #: Any other coordinate: an index, or an extent of a launch.
 _INDEX = _THREAD * _BLOCK
+_COORDINATES = {"kd_t": _THREAD, "kd_w": _THREAD, "kd_b": _BLOCK, "kd_g": _BLOCK}
 _INT32, _INT64 = 2**31, 2**63
 
 
@@ -108,7 +109,7 @@ class _Magnitudes:
         if name in self.assumed:
             return self.assumed[name]
         if name in pure.space_names:
-            return {"kd_t": _THREAD, "kd_b": _BLOCK, "kd_g": _BLOCK}.get(name[:-1], _INDEX)
+            return _COORDINATES.get(name[:-1], _INDEX)
         if name in pure.unit.constants:
             value = pure.unit.constants[name].value
             return abs(value) if isinstance(value, int) else None

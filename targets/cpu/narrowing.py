@@ -22,7 +22,7 @@ from kerneldsl.frontend.syntax import call
 from targets.cpu.magnitudes import magnitude
 from targets.cpu.purity import PureValues
 
-__all__ = ["Bounds", "conjuncts", "narrow"]
+__all__ = ["Bounds", "conjuncts", "narrow", "simplified"]
 
 #: What two of are added, or a loop variable and one, without leaving int64.
 _SMALL = 2**62
@@ -94,7 +94,7 @@ def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds:
         if abs(coefficient) != 1:
             return False
         operator: ast.cmpop = part.ops[0]
-        minuend, subtrahend = _simplified(b.rest), _simplified(a.rest)
+        minuend, subtrahend = simplified(b.rest), simplified(a.rest)
         if coefficient == -1:
             minuend, subtrahend = subtrahend, minuend
             operator = _MIRROR.get(type(operator), type(operator))()
@@ -150,12 +150,12 @@ def _sum(terms: list[ast.expr]) -> ast.expr:
     total: ast.expr = ast.Constant(0)
     for term in terms:
         total = ast.BinOp(total, ast.Add(), copy.deepcopy(term))
-    return _simplified(total)
+    return simplified(total)
 
 
 def _difference(left: ast.expr, right: ast.expr, pure: PureValues) -> ast.expr:
     """Return ``left - right``, or the end of int64 that lies nearest to it."""
-    found = _simplified(ast.BinOp(left, ast.Sub(), right))
+    found = simplified(ast.BinOp(left, ast.Sub(), right))
     if found is left or _is_surely_small(found, pure, _SMALL):
         return found
     return call("kd_saturating_sub", left, right)
@@ -196,16 +196,16 @@ def _record(operator: ast.cmpop, variable: str, limit: ast.expr, bounds: Bounds)
     return True
 
 
-def _simplified(node: ast.expr) -> ast.expr:
+def simplified(node: ast.expr) -> ast.expr:
     """Fold the zeros and constants that affine forms leave behind."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        operand = _simplified(node.operand)
+        operand = simplified(node.operand)
         if isinstance(operand, ast.Constant):
             return ast.Constant(-operand.value)  # type: ignore[operator]
         return ast.UnaryOp(node.op, operand)
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
         return node
-    left, right = _simplified(node.left), _simplified(node.right)
+    left, right = simplified(node.left), simplified(node.right)
     is_sum = isinstance(node.op, ast.Add)
     if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
         a, b = left.value, right.value

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kerneldsl.analysis.bindings import bindings
-from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.analysis.expressions import index_parts, loaded_names
 from kerneldsl.analysis.library_names import library_name, outside_value
 from kerneldsl.frontend.syntax import assign, call
 from kerneldsl.frontend.unit import FunctionUnit
@@ -163,6 +163,14 @@ class PureValues:
         kind = self.kinds.get(name)
         return isinstance(kind, ScalarKind) and self.assignments[name] == 0
 
+    def arrays(self) -> dict[str, tuple[str, int]]:
+        """Return the parameters that always hold one array, with its dtype and rank."""
+        return {
+            name: (kind.dtype, kind.ndim)
+            for name, kind in self.kinds.items()
+            if isinstance(kind, ArrayKind) and self.assignments[name] == 0
+        }
+
     def called(self, node: ast.expr) -> str | None:
         """Return the name of the builtin or library function that is called, if it is one."""
         return library_name(node, self.unit.namespace)
@@ -260,6 +268,15 @@ class PureValues:
                 return isinstance(kind, ScalarKind) and kind.element.is_signed
             case ast.Attribute():
                 return node.attr in ("size", "ndim")
+            case ast.Subscript(value=ast.Name(id=array)):
+                kind = self.kinds.get(array)
+                return (
+                    isinstance(kind, ArrayKind)
+                    and kind.element.is_signed
+                    and self.assignments[array] == 0
+                    and len(index_parts(node)) == kind.ndim
+                    and not any(isinstance(part, ast.Slice) for part in index_parts(node))
+                )
             case ast.Subscript():
                 return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
             case ast.BinOp():

@@ -30,6 +30,8 @@ class SlotPlacer:
     namespace: dict[str, Any]
     #: Variables that hold integers of 32 bits alone, whatever their type.
     small: frozenset[str]
+    #: Variables of which what such an element holds is all that counts, to its dtype.
+    widths: Mapping[str, str]
 
     def place(
         self, probes: Mapping[Item, Probe], found: Mapping[str, Any]
@@ -58,7 +60,20 @@ class SlotPlacer:
                     known.append(plain)
                 fetched[item][name] = known.index(plain)
         # Without a type a variable never has a value where an item begins.
+        for name, known in kinds.items():
+            known[:] = [self._narrowed(name, each) for each in known]
         return {name: self._slot(name, each) for name, each in kinds.items() if each}, fetched
+
+    def _narrowed(self, name: str, element: Any) -> Any:
+        """Return the type in which a variable is kept."""
+        from numba import types as numba_types
+
+        from kerneldsl.lowering.types import element_type
+
+        if name not in self.widths or not isinstance(element, numba_types.Integer):
+            return element
+        stored = element_type(self.widths[name])
+        return stored if stored.bitwidth < element.bitwidth else element
 
     def _slot(self, name: str, elements: list[Any]) -> Slot:
         from numba import types as numba_types

@@ -9,7 +9,8 @@ thread by thread it walks memory with that stride; written as ::
             j = base + x
 
 neighbouring threads have neighbouring elements, and what each of them adds up has a place of its
-own. Each thread goes through the same elements in the same order.
+own. Each thread goes through the same elements in the same order. Where ``base`` is not negative,
+no ``j`` is, and indices need no test of whether they count from the end of an array.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import ast
 import copy
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import loaded_names, names_read
@@ -27,12 +28,16 @@ from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
+from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from targets.cpu.counted_loops import is_range
 from targets.cpu.items import ForLoop, Item, Once, Threads
 from targets.cpu.purity import PureValues
 
 __all__ = ["Stride", "Strides"]
 
+#: Stands for a counter that is not negative.
+_COUNTER = "kd_counter"
 #: Extents of the grid and of what an element kernel runs over: no thread runs where one is 0.
 _EXTENTS = frozenset({"kd_gx", "kd_gy", "kd_gz", "kd_nx", "kd_ny", "kd_nz"})
 
@@ -122,7 +127,10 @@ class Strides:
         bounds = [copy.deepcopy(part) for part in stride]
         left = call("kd_saturating_sub", copy.deepcopy(stride.stop), load(base))
         place = ast.BinOp(load(base), ast.Add(), load(self.thread_name))
-        body = [place_at(assign(node.target.id, place), node), *node.body]
+        first = place_at(assign(node.target.id, place), node)
+        marked = self._marked(node)
+        above = ast.Compare(load(base), [ast.GtE()], [ast.Constant(0)])
+        alternative = (place_at(above, node), [first, *marked]) if marked is not None else None
         guard = ast.Compare(load(self.thread_name), [ast.Lt()], [load(room)])
         return [
             ForLoop(
@@ -130,7 +138,37 @@ class Strides:
                 place_at(call("kd_range", *bounds), node),
                 [
                     Once(place_at(assign(room, left), node)),
-                    Threads(body, (place_at(guard, node),), is_masked=True),
+                    Threads(
+                        [first, *node.body],
+                        (place_at(guard, node),),
+                        is_masked=True,
+                        alternative=alternative,
+                    ),
                 ],
             )
         ]
+
+    def _marked(self, node: ast.For) -> list[ast.stmt] | None:
+        """Return a loop's body with what is no negative index where its counter is not negative.
+
+        ``None`` says that nothing more is known of them then.
+        """
+        assert isinstance(node.target, ast.Name)
+        kinds = tuple(self.pure.kinds.values())
+        tuples = tuple_arguments(self.unit, kinds)[self.unit]
+        mark = MarkNonnegativeIndices.for_unit(self.unit, wraparound=True, tuples=tuples)
+        mark = replace(mark, nonnegative_calls=_is_counter)
+        counter = place_at(assign(node.target.id, call(_COUNTER)), node)
+        tree = copy.copy(self.unit.tree)
+        tree.body = [counter, *node.body]
+        marked = mark(tree).body[1:]
+        is_new = any(map(_differ, marked, node.body))
+        return marked if is_new else None
+
+
+def _is_counter(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == _COUNTER
+
+
+def _differ(one: ast.stmt, other: ast.stmt) -> bool:
+    return ast.dump(one) != ast.dump(other)

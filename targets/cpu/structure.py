@@ -26,7 +26,7 @@ from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from targets.cpu.block_variables import BlockVariables, assigned_value
-from targets.cpu.exchanges import Room
+from targets.cpu.exchanges import Room, exchange_of, with_value
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.purity import PureValues, negate
@@ -115,7 +115,7 @@ class Structure:
 
         for index, node in enumerate(body):
             is_last = index == len(body) - 1
-            exchange = self._exchange(node)
+            exchange = exchange_of(node, self.unit)
             if exchange is not None:
                 if takes:
                     flush()
@@ -125,8 +125,7 @@ class Structure:
                 flush()
                 items += after
                 if not self._gives_block_value(node):
-                    assert self.room is not None
-                    pending.append(self._with_value(node, self.room.take(exchange)))
+                    pending.append(self.take_exchange(node, exchange, is_guarded=bool(marked)))
                     takes = True
             elif self.variables.cuts(node, leaves_loop=self.loop_depth > 0):
                 flush()
@@ -162,14 +161,6 @@ class Structure:
         flush()
         return items
 
-    def _exchange(self, node: ast.stmt) -> ast.Call | None:
-        """Return the call of a statement in which threads exchange values."""
-        if isinstance(node, ast.Assign | ast.Expr) and isinstance(node.value, ast.Call):
-            use = self.unit.use_of(node.value)
-            if use is not None and isinstance(lowering_of(use.intrinsic), Exchange):
-                return node.value
-        return None
-
     def cut_exchange(
         self, node: ast.stmt, call: ast.Call, *, is_guarded: bool
     ) -> tuple[list[Item], list[ast.stmt], list[Item]]:
@@ -181,14 +172,24 @@ class Structure:
         assert room is not None
         assert isinstance(lowering, Exchange)
         posted = self.names.make("posted") if lowering.combine is not None else None
-        begin = room.begin(is_guarded=is_guarded, posted=posted)
+        is_window = room.is_window(lowering, is_guarded=is_guarded)
+        begin = room.begin(is_guarded=is_guarded, posted=posted, is_window=is_window)
         before: list[Item] = [Once(place_at(statement, node)) for statement in begin]
         after: list[Item] = []
         if posted is not None:
             after.append(Once(room.combine(call, posted)))
             if self._gives_block_value(node):
-                after.append(Once(self._with_value(node, room.take_common(call, posted))))
-        return before, room.post(call, is_guarded=is_guarded, posted=posted), after
+                after.append(Once(with_value(node, room.take_common(call, posted))))
+        posts = room.post(call, is_guarded=is_guarded, posted=posted, is_window=is_window)
+        return before, posts, after
+
+    def take_exchange(self, node: ast.stmt, call: ast.Call, *, is_guarded: bool) -> ast.stmt:
+        """Return what each thread does when all have posted."""
+        room, lowering = self.room, lowering_of(self._use(call).intrinsic)
+        assert room is not None
+        assert isinstance(lowering, Exchange)
+        is_window = room.is_window(lowering, is_guarded=is_guarded)
+        return with_value(node, room.take(call, is_window=is_window))
 
     def _use(self, call: ast.Call) -> IntrinsicUse:
         use = self.unit.use_of(call)
@@ -196,20 +197,12 @@ class Structure:
         return use
 
     def _gives_block_value(self, node: ast.stmt) -> bool:
-        """Return whether a statement of :meth:`_exchange` gives the block a variable."""
+        """Return whether a statement with an exchange gives the block a variable."""
         return (
             isinstance(node, ast.Assign)
             and isinstance(node.targets[0], ast.Name)
             and node.targets[0].id in self.variables.block_names
         )
-
-    @staticmethod
-    def _with_value(node: ast.stmt, value: ast.expr) -> ast.stmt:
-        """Return a statement of :meth:`_exchange` with another value."""
-        new = copy.copy(node)
-        assert isinstance(new, ast.Assign | ast.Expr)
-        new.value = value
-        return new
 
     def _with_mark(self, guards: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
         if not self.has_marks or any(self.left in loaded_names(g) for g in guards):

@@ -1,12 +1,12 @@
-"""The loop over a call's units of work: blocks, or pieces of rows of elements."""
+"""The loops over a call's units of work: blocks and their warps, or pieces of rows of elements."""
 
 from __future__ import annotations
 
 import ast
 import math
 
-from kerneldsl.frontend.syntax import load
-from targets.cpu.ids import BlockSpace, ElementSpace, Space
+from kerneldsl.frontend.syntax import assign, call, load, store
+from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, WarpSpace
 
 __all__ = ["threads_of_call", "units_loop"]
 
@@ -53,8 +53,22 @@ def units_loop(space: Space, body: list[ast.stmt]) -> ast.stmt:
         for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
             node.__dict__.pop(attribute, None)
     unit = [node for node in ast.walk(loop) if isinstance(node, ast.For)][-1]
-    unit.body = [*(node for node in unit.body if not isinstance(node, ast.Pass)), *body]
+    inner = _loops_over_warps(space, body) if isinstance(space, WarpSpace) else body
+    unit.body = [*(node for node in unit.body if not isinstance(node, ast.Pass)), *inner]
     return loop
+
+
+def _loops_over_warps(space: WarpSpace, body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the loops over the warps of a block; ``continue`` in the body leaves its warp."""
+    steps = (WARP_SIZE, 1, 1)
+    for axis, extent, step in zip("xyz", space.block_dim, steps, strict=True):
+        name = f"kd_w{axis}"
+        if extent == step:
+            body = [assign(name, ast.Constant(0)), *body]
+        else:
+            starts = call("kd_range", ast.Constant(0), ast.Constant(extent), ast.Constant(step))
+            body = [ast.For(store(name), starts, body, [])]
+    return body
 
 
 def threads_of_call(space: Space) -> ast.expr:

@@ -88,12 +88,16 @@ class _GuardProof(ast.NodeTransformer):
         return is_provable
 
     def is_provable(self, test: ast.expr) -> bool:
+        """Return whether they can; that all threads of a row have one index they cannot prove."""
         for part in conjuncts(test):
             bounds: Bounds = narrow([part], (self.variable,), self.pure)
             for rest in bounds.rest:
                 depends = self.variable in loaded_names(self.pure.expanded(rest))
                 if depends or not self.pure.is_steady(rest):
                     return False
+            is_equality = isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Eq)
+            if is_equality and self.variable in bounds.low:
+                return False
         return True
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:

@@ -10,6 +10,7 @@ from tests.fuzz.block_kernels import block_program, choose_levels
 from tests.fuzz.divergent_kernels import divergent_program
 from tests.fuzz.element_kernels import element_program
 from tests.fuzz.program import Program
+from tests.fuzz.warp_kernels import warp_program
 
 __all__ = ["generate"]
 
@@ -25,6 +26,8 @@ def generate(seed: int) -> Program:
     if kind < 0.03:
         return divergent_program(seed)
     make = element_program if kind < 0.45 else partial(block_program, levels=choose_levels(seed))
+    if kind > 0.97:
+        make = warp_program
     drawn = [make(seed)]
     while drawn[-1].text.count("\n") > _LINES and len(drawn) < _DRAWS:
         drawn.append(replace(make(seed + (len(drawn) << 40)), seed=seed))

@@ -73,6 +73,7 @@ _PER_THOUSAND = {
     "vectors of a block": 20,
     "view near a barrier": 8,
     "warp exchange": 60,
+    "warp kernel": 15,
     "warp loop": 5,
     "warp reduction": 30,
 }

@@ -4,6 +4,10 @@ An exchange is performed by two loops over threads. In the first, each thread th
 *posts*: it writes what the others need. In the second it *takes* its result. Two arrays of int64
 belong to the block: a word a thread for values, and a word a warp whose lower half has a bit for
 each lane that takes part, and whose upper half one for each of them whose predicate is true.
+
+Where all lanes of a warp take part, which runs alone, shuffles need no words of warps
+(:class:`Window`): both halves are copies of 32 values, which LLVM vectorizes. Generated code gives
+them ``None`` for those words.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from targets.cpu.ids import WARP_SIZE
 
 __all__ = [
     "EXCHANGES",
+    "WINDOW_WARPS",
     "Exchange",
     "Half",
     "Room",
@@ -55,6 +60,8 @@ class Exchange:
     words: int = 1
     #: Gives the same for a function that the intrinsic is given, and that calls then leave out.
     calling: Callable[[Any], Exchange] | None = None
+    #: Whether its halves need no words of warps where a warp runs alone, and all of it takes part.
+    has_window: bool = False
 
 
 class Room:
@@ -84,11 +91,35 @@ class Room:
         return self.builder.and_(self.builder.load(self.lanes), self.builder.zext(mask, _I64))
 
 
+class Window:
+    """The memory of a shuffle as one lane uses it, where all lanes of a warp that runs alone do.
+
+    Values stand in the middle of three times as many places, so that a lane may look up to 31
+    places up or down, and then take what it finds or not.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, values: Any, lane: ir.Value) -> None:
+        self.builder = builder
+        self.values = values
+        self.lane = lane
+
+    def place_of(self, lane: ir.Value, bits: ir.Type) -> ir.Value:
+        """Return the address of a lane's value, of a lane from -32 to 63."""
+        first = self.builder.bitcast(self.values, bits.as_pointer())
+        return self.builder.gep(first, [self.builder.add(lane, _I64(WARP_SIZE))], inbounds=True)
+
+
+#: Times the values of a warp that a window takes.
+WINDOW_WARPS = 3
 #: Writes one half of an exchange.
 Half = Callable[[Room, Call], ir.Value]
+#: The same for a whole warp that runs alone.
+WindowHalf = Callable[[Window, Call], ir.Value]
 
 
-def _operation(name: str, half: Half, *, has_result: bool) -> Callable[..., Any]:
+def _operation(
+    name: str, half: Half, window_half: WindowHalf | None, *, has_result: bool
+) -> Callable[..., Any]:
     rule = typing_rule(INTRINSICS[name])
 
     @intrinsic
@@ -96,13 +127,13 @@ def _operation(name: str, half: Half, *, has_result: bool) -> Callable[..., Any]
         typed = rule(args, {})
 
         def generate(context: Any, builder: Any, packed: Any, given: Any) -> Any:
-            value_words, lane_words = (
-                make_array(kind)(context, builder, array).data
-                for kind, array in zip((values, lanes), given, strict=False)
-            )
-            room = Room(builder, value_words, lane_words, given[2])
             members = tuple(cgutils.unpack_tuple(builder, given[3], len(typed.args)))
-            return half(room, Call(context, builder, typed, members, {}))
+            use = Call(context, builder, typed, members, {})
+            value_words = make_array(values)(context, builder, given[0]).data
+            if window_half is not None and isinstance(lanes, types.NoneType):
+                return window_half(Window(builder, value_words, given[2]), use)
+            lane_words = make_array(lanes)(context, builder, given[1]).data
+            return half(Room(builder, value_words, lane_words, given[2]), use)
 
         result = typed.return_type if has_result else types.none
         arguments = (values, lanes, types.int64, types.StarArgTuple(typed.args))
@@ -111,10 +142,15 @@ def _operation(name: str, half: Half, *, has_result: bool) -> Callable[..., Any]
     return call  # type: ignore[no-any-return]
 
 
-def exchange(name: str, post: Half, take: Half) -> Exchange:
-    """Return the exchange that an intrinsic is, of its two halves."""
+def exchange(
+    name: str, post: Half, take: Half, window: tuple[WindowHalf, WindowHalf] | None = None
+) -> Exchange:
+    """Return the exchange that an intrinsic is, of its two halves; with a window of two more."""
+    post_in_window, take_in_window = window or (None, None)
     return Exchange(
-        _operation(name, post, has_result=False), _operation(name, take, has_result=True)
+        _operation(name, post, post_in_window, has_result=False),
+        _operation(name, take, take_in_window, has_result=True),
+        has_window=window is not None,
     )
 
 
@@ -168,20 +204,46 @@ def post_value(room: Room, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
+def _post_in_window(window: Window, call: Call) -> ir.Value:
+    bits = ir.IntType(call.signature.args[1].bitwidth)
+    value = call.builder.bitcast(call.args[1], bits)
+    call.builder.store(value, window.place_of(window.lane, bits))
+    return call.context.get_dummy_value()
+
+
+def _source(mode: str, builder: ir.IRBuilder, lane: ir.Value, given: ir.Value) -> ir.Value:
+    """Return the lane that another one takes its value of, if there is such a lane."""
+    distance = builder.and_(builder.zext(given, _I64), _I64(WARP_SIZE - 1))
+    match mode:
+        case "up":
+            return builder.sub(lane, distance)
+        case "down":
+            return builder.add(lane, distance)
+        case "xor":
+            return builder.xor(lane, distance)
+        case _:
+            return distance
+
+
+def _take_in_window(mode: str, window: Window, call: Call) -> ir.Value:
+    """Return the value of another lane, which may lie outside of the warp and is left there."""
+    builder = call.builder
+    mask, value, given = call.args
+    bits = ir.IntType(call.signature.return_type.bitwidth)
+    source = _source(mode, builder, window.lane, given)
+    found = builder.bitcast(builder.load(window.place_of(source, bits)), value.type)
+    # Of a mask of all lanes every bit is the same, however it is shifted: LLVM drops the test.
+    number = builder.and_(builder.trunc(source, mask.type), mask.type(WARP_SIZE - 1))
+    is_named = builder.trunc(builder.ashr(mask, number), ir.IntType(1))
+    is_lane = builder.icmp_unsigned("<", source, _I64(WARP_SIZE))
+    return builder.select(builder.and_(is_lane, is_named), found, value)
+
+
 def _take_value(mode: str, room: Room, call: Call) -> ir.Value:
     """Return the value of another lane, or the thread's own (PTX ISA, "shfl.sync")."""
     builder = call.builder
     mask, value, given = call.args
-    distance = builder.and_(builder.zext(given, _I64), _I64(WARP_SIZE - 1))
-    match mode:
-        case "up":
-            source = builder.sub(room.lane, distance)
-        case "down":
-            source = builder.add(room.lane, distance)
-        case "xor":
-            source = builder.xor(room.lane, distance)
-        case _:
-            source = distance
+    source = _source(mode, builder, room.lane, given)
     # A lane out of range has a number that is out of range without a sign, too.
     is_lane = builder.icmp_unsigned("<", source, _I64(WARP_SIZE))
     lane = builder.select(is_lane, source, room.lane)
@@ -238,16 +300,26 @@ def _take_lanes(room: Room, call: Call) -> ir.Value:
 
 
 EXCHANGES: dict[str, Exchange] = {
-    name: exchange(name, post, take)
-    for name, post, take in (
-        ("shfl_sync", post_value, partial(_take_value, "idx")),
-        ("shfl_up_sync", post_value, partial(_take_value, "up")),
-        ("shfl_down_sync", post_value, partial(_take_value, "down")),
-        ("shfl_xor_sync", post_value, partial(_take_value, "xor")),
-        ("ballot_sync", _post_predicate, _take_ballot),
-        ("all_sync", _post_predicate, _take_all),
-        ("any_sync", _post_predicate, _take_any),
-        ("eq_sync", _post_predicate, _take_equal),
-        ("activemask", post_nothing, _take_lanes),
-    )
+    **{
+        name: exchange(
+            *(name, post_value, partial(_take_value, mode)),
+            (_post_in_window, partial(_take_in_window, mode)),
+        )
+        for name, mode in (
+            ("shfl_sync", "idx"),
+            ("shfl_up_sync", "up"),
+            ("shfl_down_sync", "down"),
+            ("shfl_xor_sync", "xor"),
+        )
+    },
+    **{
+        name: exchange(name, post, take)
+        for name, post, take in (
+            ("ballot_sync", _post_predicate, _take_ballot),
+            ("all_sync", _post_predicate, _take_all),
+            ("any_sync", _post_predicate, _take_any),
+            ("eq_sync", _post_predicate, _take_equal),
+            ("activemask", post_nothing, _take_lanes),
+        )
+    },
 }

@@ -54,6 +54,7 @@ from tests.conformance.kernels import (
     vector_atomics,
     vectors,
     warp_loops,
+    warp_rows,
     warps,
     widened,
 )
@@ -116,6 +117,7 @@ CASES: list[Case] = [
     *vectors.CASES,
     *hinted.CASES,
     *vector_atomics.CASES,
+    *warp_rows.CASES,
 ]
 
 
