@@ -55,7 +55,7 @@ class ElementSpace:
 
     @property
     def threads(self) -> int:
-        """How many threads run together between two barriers: without any, each for itself."""
+        """Return the number of threads that run together between two barriers: one without any."""
         return 1
 
     def axes(self, ndim: int) -> list[str]:
@@ -101,7 +101,7 @@ class BlockSpace:
 
     @property
     def threads(self) -> int:
-        """How many threads run together between two barriers."""
+        """Return the number of threads that run together between two barriers."""
         return math.prod(self.extents)
 
     @property

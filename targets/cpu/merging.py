@@ -54,7 +54,7 @@ class _Access(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """How strips may follow one another."""
+    """Order in which strips may follow one another."""
 
     is_descending: bool
     #: Must hold for that; the block can tell.

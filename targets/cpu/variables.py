@@ -1,4 +1,4 @@
-"""Where items find the private variables that they need."""
+"""Places of the private variables that items need."""
 
 from __future__ import annotations
 
