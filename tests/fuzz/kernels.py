@@ -26,7 +26,7 @@ def generate(seed: int) -> Program:
     if kind < 0.03:
         return divergent_program(seed)
     make = element_program if kind < 0.45 else partial(block_program, levels=choose_levels(seed))
-    if kind > 0.97:
+    if kind < 0.06:
         make = warp_program
     drawn = [make(seed)]
     while drawn[-1].text.count("\n") > _LINES and len(drawn) < _DRAWS:
