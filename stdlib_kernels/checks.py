@@ -8,6 +8,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
+from kerneldsl.errors.values import a_type
 from stdlib_kernels.parameters import names_of
 
 __all__ = [
@@ -47,7 +48,7 @@ def check_array(
     is_array = isinstance(value, (np.ndarray, kd.DeviceArray))
     if not is_array or isinstance(value, np.ma.MaskedArray):
         raise ArgumentTypeError(
-            f"{name} is a {type(value).__qualname__}",
+            f"{name} is {a_type(value)}",
             value=value,
             limit="Library functions take NumPy arrays and device arrays",
             remedy="Make one with np.asarray(…), or take another library's array over with "
@@ -82,7 +83,7 @@ def check_same_kind(name: str, value: Array, other_name: str, other: Array) -> N
     """Refuse a NumPy array and a device array together."""
     if isinstance(value, kd.DeviceArray) != isinstance(other, kd.DeviceArray):
         raise ArgumentTypeError(
-            f"{name} is a {type(value).__name__}, and {other_name} a {type(other).__name__}",
+            f"{name} is {a_type(value)}, and {other_name} {a_type(other)}",
             value=(value, other),
             limit="Either all arrays of a library function are NumPy's, or all are device arrays",
             remedy="Use kd.to_device(…) or .copy_to_host()",

@@ -26,29 +26,9 @@ from kerneldsl.language.promotion import (
     result_of_range,
     result_of_unary,
 )
+from kerneldsl.utilities.operators import BINARY_SYMBOLS, UNARY_SYMBOLS
 
 __all__ = ["ExpressionTypes"]
-
-_BINARY: dict[type[ast.operator], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.Pow: "**",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-}
-_UNARY: dict[type[ast.unaryop], str] = {
-    ast.USub: "-",
-    ast.UAdd: "+",
-    ast.Invert: "~",
-    ast.Not: "not",
-}
 
 
 class ExpressionTypes(ABC):
@@ -105,7 +85,11 @@ class ExpressionTypes(ABC):
                     return "bool"
                 if isinstance(operand, ast.Constant) and (literal := folded(node)):
                     return value_of_constant(literal.value)
-                return result_of_unary(_UNARY[type(op)], found) if isinstance(found, str) else None
+                return (
+                    result_of_unary(UNARY_SYMBOLS[type(op)], found)
+                    if isinstance(found, str)
+                    else None
+                )
             case ast.BinOp(left=left, op=op, right=right):
                 return self._operation(node, op, self.value(left, state), self.value(right, state))
             case ast.Compare(left=left, comparators=others):
@@ -184,13 +168,13 @@ class ExpressionTypes(ABC):
         return items_of(owner) if is_index else None
 
     def _operation(self, node: ast.BinOp, op: ast.operator, left: Value, right: Value) -> Value:
-        if not (isinstance(left, str) and isinstance(right, str)) or type(op) not in _BINARY:
+        if not (isinstance(left, str) and isinstance(right, str)) or type(op) not in BINARY_SYMBOLS:
             return None
         if self._is_literal(node.left) and self._is_literal(node.right):
             constant = folded(node)
             if constant is not None:
                 return value_of_constant(constant.value)
-        return result_of_operator(_BINARY[type(op)], left, right)
+        return result_of_operator(BINARY_SYMBOLS[type(op)], left, right)
 
     @staticmethod
     def _is_literal(node: ast.expr) -> bool:

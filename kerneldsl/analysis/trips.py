@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from kerneldsl.analysis.index_forms import IndexForm
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.utilities.operators import BINARY_OPERATORS
 
 __all__ = [
     "constant_trips",
@@ -21,12 +21,9 @@ __all__ = [
     "range_trips",
 ]
 
+
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+    node: BINARY_OPERATORS[node] for node in (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 }
 
 #: Gives the integer that an expression is, or ``None``.

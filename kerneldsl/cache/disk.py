@@ -6,7 +6,6 @@ with a disk, a folder or an entry: the worst answer is that there is none.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ from kerneldsl.errors import CacheError, CacheWarning
 from kerneldsl.utilities.environment import cache_folder, logger
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.once import OnceTable
+from kerneldsl.utilities.user_warnings import warn_user
 
 if TYPE_CHECKING:  # few programs ask for the values
     from kerneldsl.cache.statistics import CacheStatistics
@@ -184,7 +184,7 @@ class DiskCache:
         logger.debug("cache: %s", text)
         if not self._has_warned:
             self._has_warned = True
-            warnings.warn(text, CacheWarning, stacklevel=2)
+            warn_user(text, CacheWarning)
 
 
 def user_folder(settings: Settings) -> Folder:

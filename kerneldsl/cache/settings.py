@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kerneldsl.errors import CacheError
-from kerneldsl.utilities.environment import OFF_WORDS
+from kerneldsl.utilities.environment import OFF_WORDS, ON_WORDS
 from kerneldsl.utilities.untrusted import read_plain_file
 
 __all__ = [
@@ -66,7 +66,7 @@ def read_settings() -> Settings:
         site=site,
         size=size,
         key_file=key_file,
-        is_shared=shared.lower() not in {"", *OFF_WORDS} and bool(key_file),
+        is_shared=shared.lower() in ON_WORDS and bool(key_file),
     )
 
 

@@ -16,6 +16,7 @@ from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.cache.toolchain import toolchain_identity
 from kerneldsl.contract import Specialization
+from kerneldsl.errors.values import a_type
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.language.kinds import format_signature
 
@@ -87,4 +88,4 @@ def describe(value: Any) -> str:
     if is_dataclass(value) and not isinstance(value, type):
         inner = ", ".join(f"{f.name}={describe(getattr(value, f.name))}" for f in fields(value))
         return f"{type(value).__qualname__}({inner})"
-    raise UncacheableError(f"nothing says what of a {type(value).__qualname__} the code depends on")
+    raise UncacheableError(f"nothing says what of {a_type(value)} the code depends on")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-__all__ = ["as_int", "safe_repr"]
+__all__ = ["a_type", "as_int", "safe_repr"]
 
 #: Longer ones are cut: a message is read.
 _MAX_LENGTH = 200
@@ -29,8 +29,21 @@ def safe_repr(value: Any) -> str:
             return f"{type(value).__name__}(shape={value.shape}, dtype={value.dtype})"
         text = " ".join(repr(value).split())
     except Exception:  # noqa: BLE001 -- a foreign object may raise anything
-        return f"<a {type(value).__qualname__}, whose repr fails>"
+        return f"<{a_type(value)}, whose repr fails>"
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
+
+
+def a_type(value: Any) -> str:
+    """Return the name of a value's type with its article.
+
+    Examples
+    --------
+    >>> a_type(1), a_type("x"), a_type(None)
+    ('an int', 'a str', 'a NoneType')
+    """
+    name = type(value).__qualname__
+    is_spoken_with_vowel = name[0].lower() in "aeio" or name.startswith("nd")  # an ndarray
+    return f"{'an' if is_spoken_with_vowel else 'a'} {name}"
 
 
 def as_int(value: Any) -> int | None:

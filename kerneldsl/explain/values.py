@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kerneldsl.language.kinds import ScalarKind
 from kerneldsl.language.types import Type
+from kerneldsl.utilities.operators import COMPARISONS
 
 __all__ = [
     "UNKNOWN",
@@ -129,6 +130,7 @@ class View:
     is_unknown: bool = False
 
 
+#: NumPy's functions, for a division by zero in one lane is no error here.
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -142,14 +144,6 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitAnd: np.bitwise_and,
     ast.BitOr: np.bitwise_or,
     ast.BitXor: np.bitwise_xor,
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
 }
 _FUNCTIONS: dict[str, str] = {
     "abs": "abs",
@@ -217,7 +211,7 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
     """Return the result of a comparison."""
     if isinstance(op, ast.Is | ast.IsNot):
         return (left is right) == isinstance(op, ast.Is)
-    return _computed(_COMPARISONS.get(type(op)), left, right) if _numbers(left, right) else UNKNOWN
+    return _computed(COMPARISONS.get(type(op)), left, right) if _numbers(left, right) else UNKNOWN
 
 
 def unary(op: ast.unaryop, operand: Value) -> Value:

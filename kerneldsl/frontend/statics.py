@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,37 +14,10 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
+from kerneldsl.utilities.operators import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 
 __all__ = ["StaticEvaluator", "dtype_name"]
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-}
-_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Invert: operator.invert,
-    ast.Not: operator.not_,
-}
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
 _FUNCTIONS = (int, float, bool, len, min, max, abs, round, sum, tuple)
 _NUMBA_ALIASES = {"boolean": "bool", "intp": "int64", "uintp": "uint64"}
 
@@ -212,12 +184,12 @@ class StaticEvaluator:
             finally:
                 self._open.discard(name)
         try:
-            if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-                return _BINARY[type(node.op)](evaluate(node.left), evaluate(node.right))
+            if isinstance(node, ast.BinOp) and type(node.op) in BINARY_OPERATORS:
+                return BINARY_OPERATORS[type(node.op)](evaluate(node.left), evaluate(node.right))
             if isinstance(node, ast.UnaryOp):
-                return _UNARY[type(node.op)](evaluate(node.operand))
+                return UNARY_OPERATORS[type(node.op)](evaluate(node.operand))
             if isinstance(node, ast.Compare) and len(node.ops) == 1:
-                compare = _COMPARE.get(type(node.ops[0]))
+                compare = COMPARISONS.get(type(node.ops[0]))
                 if compare is not None:
                     return compare(evaluate(node.left), evaluate(node.comparators[0]))
             if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):

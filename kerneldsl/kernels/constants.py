@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.kernels.launches import BoundLaunch, Launch, make_launch
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
@@ -227,7 +227,7 @@ def _key_of(value: Any, name: str) -> Hashable:
     if isinstance(value, np.generic):
         return kind, value.tobytes()
     if isinstance(value, list | dict | set | bytearray | np.ndarray):
-        what = "an array" if isinstance(value, np.ndarray) else f"a {kind.__name__}"
+        what = "an array" if isinstance(value, np.ndarray) else a_type(value)
         raise ArgumentTypeError(
             f"the compile-time parameter {name!r} was given {what}",
             value=value,

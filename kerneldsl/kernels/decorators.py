@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeAlias, TypeVar, 
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
 from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
@@ -63,7 +63,7 @@ def _plain(function: Any, decorator: str) -> Any:
     if isinstance(function, (staticmethod, classmethod)):
         remedy = f"Swap the decorators: @{type(function).__name__} above @kd.{decorator}"
     raise UnsupportedConstructError(
-        f"@kd.{decorator} was given a {type(function).__name__}", value=function, remedy=remedy
+        f"@kd.{decorator} was given {a_type(function)}", value=function, remedy=remedy
     )
 
 
@@ -240,7 +240,7 @@ def _check_space(space: Any, block: Any) -> None:
 
     if not isinstance(space, Space):
         raise ArgumentTypeError(
-            f"space is a {type(space).__name__}",
+            f"space is {a_type(space)}",
             value=space,
             limit="It must be a kerneldsl.Space",
             remedy="Write space=kd.Space(block=[64, 128, 256])",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import KernelError, LaunchConfigError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.inspection import InspectionMixin
 from kerneldsl.kernels.launches import make_launch
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
@@ -273,7 +273,7 @@ def _check_plan(plan: Any, block: Any) -> None:
 
     if not isinstance(plan, LaunchPlan):
         raise LaunchConfigError(
-            f"plan is a {type(plan).__name__}",
+            f"plan is {a_type(plan)}",
             value=plan,
             limit="It must be a LaunchPlan, as kernel.forall(…).plan(…) gives it",
         )

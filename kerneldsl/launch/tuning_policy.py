@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.utilities.scoped import Scope
 
 if TYPE_CHECKING:
@@ -90,9 +90,7 @@ def read_budget(budget: object) -> Budget:
     """
     limit = 'It is a number of seconds, "5s", "2min", "full", "cached" or "never"'
     if isinstance(budget, bool) or not isinstance(budget, int | float | str):
-        raise ArgumentTypeError(
-            f"budget is a {type(budget).__qualname__}", value=budget, limit=limit
-        )
+        raise ArgumentTypeError(f"budget is {a_type(budget)}", value=budget, limit=limit)
     seconds = math.nan
     if isinstance(budget, str):
         named = _NAMED.get(budget)

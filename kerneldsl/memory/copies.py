@@ -12,6 +12,7 @@ import numpy as np
 
 from kerneldsl.contract import Device, DeviceLike
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, DeviceMismatchError
+from kerneldsl.errors.values import a_type
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.strided import byte_bounds
@@ -60,7 +61,7 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
     for name, array in (("destination", destination), ("source", source)):
         if not isinstance(array, ArrayGeometry | np.ndarray):
             raise ArgumentTypeError(
-                f"the {name} is a {type(array).__qualname__}",
+                f"the {name} is {a_type(array)}",
                 value=array,
                 limit="copy() takes NumPy and device arrays",
                 remedy="Wrap arrays of other libraries with kd.as_array(array)",

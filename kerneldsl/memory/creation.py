@@ -8,6 +8,7 @@ import numpy as np
 
 from kerneldsl.contract import DeviceLike
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors.values import a_type
 from kerneldsl.memory.arrays import DeviceArray, make_array, new_array
 from kerneldsl.memory.pools import PooledBuffer, checked_size
 from kerneldsl.memory.shared_memory import SharedMemory
@@ -309,7 +310,7 @@ def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
     """
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError(
-            f"a {type(array).__qualname__} has no mapped view", limit="It must be a NumPy array"
+            f"{a_type(array)} has no mapped view", limit="It must be a NumPy array"
         )
     base: Any = array
     while isinstance(base, np.ndarray):

@@ -16,7 +16,7 @@ import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
 from kerneldsl.errors import ArgumentTypeError, KernelError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import contiguous_strides
@@ -234,7 +234,7 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
         method = obj.__dlpack__
     except AttributeError:
         raise ArgumentTypeError(
-            f"a {type(obj).__qualname__} does not share its memory by DLPack",
+            f"{a_type(obj)} does not share its memory by DLPack",
             value=obj,
             limit="It has no __dlpack__ and __dlpack_device__",
         ) from None
@@ -244,7 +244,7 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
         raise protocol_error(obj, "__dlpack_device__", error) from error
     if device_type not in _MEMORY:
         raise ArgumentTypeError(
-            f"a {type(obj).__qualname__} is in memory of DLPack device type {int(device_type)}",
+            f"{a_type(obj)} is in memory of DLPack device type {int(device_type)}",
             value=obj,
             limit="Kernels run on host memory (1, 3) and CUDA memory (2, 13)",
         )
@@ -267,7 +267,7 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
 def protocol_error(obj: Any, name: str, error: Exception) -> ArgumentTypeError:
     """Return the error for an object of another library whose protocol fails."""
     return ArgumentTypeError(
-        f"{name} of a {type(obj).__qualname__} fails: {type(error).__name__}: {error}",
+        f"{name} of {a_type(obj)} fails: {type(error).__name__}: {error}",
         value=obj,
         limit="kerneldsl takes over the memory of other libraries' arrays by it",
         remedy="Copy the array into a NumPy array, or report it to the library that made it",

@@ -12,6 +12,7 @@ from typing import Any
 
 from kerneldsl.contract.locations import BufferOffset, Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors.values import a_type
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY
 from kerneldsl.memory.pools import allocate
@@ -74,7 +75,7 @@ class ArrayForm:
         for each in (array, base):
             if not isinstance(each, DeviceArray):
                 raise ArgumentTypeError(
-                    f"a form was asked for of a {type(each).__qualname__}",
+                    f"a form was asked for of {a_type(each)}",
                     value=each,
                     limit="Device arrays have forms",
                     remedy="Make one with kd.to_device(…) or kd.as_array(…)",

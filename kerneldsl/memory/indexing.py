@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors.values import a_type
 
 __all__ = ["BasicIndex", "byte_offset", "checked_index", "phantom"]
 
@@ -34,7 +35,7 @@ def checked_index(index: Any) -> tuple[Any, ...]:
             or isinstance(item, np.integer)
         ):
             raise ArgumentTypeError(
-                f"a device array cannot be indexed with a {type(item).__name__}",
+                f"a device array cannot be indexed with {a_type(item)}",
                 value=index,
                 limit="Views are taken with ints, slices, ... and None",
                 remedy="Write a kernel that gathers, or index a copy: array.copy_to_host()",

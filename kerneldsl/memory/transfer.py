@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, GraphError, ReadOnlyArrayError
+from kerneldsl.errors.values import a_type
 from kerneldsl.memory.device_memory import PooledBuffer
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.shared_memory import SharedMemory
@@ -196,9 +197,7 @@ def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
 
 def _check_partner(array: ArrayGeometry, host: Any, name: str) -> None:
     if not isinstance(host, np.ndarray):
-        raise ArgumentTypeError(
-            f"{name} is a {type(host).__qualname__}", limit="It must be a NumPy array"
-        )
+        raise ArgumentTypeError(f"{name} is {a_type(host)}", limit="It must be a NumPy array")
     if host.shape != array.shape or host.dtype != array.dtype:
         raise ArgumentValueError(
             f"{name} has shape {host.shape} and dtype {host.dtype}; the device array has "

@@ -12,9 +12,6 @@ reasons are in ``docs/adr/0007``:
 from __future__ import annotations
 
 import os
-import sys
-import warnings
-from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from kerneldsl.errors import (
@@ -36,6 +33,7 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.scoped import Choice, Scope
+from kerneldsl.utilities.user_warnings import warn_user
 
 __all__ = [
     "PERMANENT",
@@ -53,7 +51,6 @@ __all__ = [
 Policy: TypeAlias = Literal["warn", "silent", "never"]
 
 _POLICIES = ("warn", "silent", "never")
-_PACKAGE = str(Path(__file__).parents[1])
 _SILENCE = (
     "kd.fallback('silent') or KERNELDSL_FALLBACK=silent silences this warning, 'never' makes it an "
     "error"
@@ -232,12 +229,9 @@ def _warn_once(
         if item in known:
             return
         known.add(item)
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
     why = error.args[0].partition("\n")[0]  # without excerpts of source and logs
     try:
-        warnings.warn(f"{what}: {why} {_SILENCE}.", FallbackWarning, stacklevel=level)
+        warn_user(f"{what}: {why} {_SILENCE}.", FallbackWarning)
     except FallbackWarning:  # turned into an error, which stops this launch and the next one too
         with _lock:
             known.discard(item)

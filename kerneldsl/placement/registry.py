@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract.entry import MemoryType
 from kerneldsl.errors import KernelError, UnknownTargetError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.own_packages import import_own
@@ -128,7 +128,7 @@ def _make_target(name: str) -> Target:
     target = make()
     if not isinstance(target, Target):
         raise KernelError(
-            f"the target {safe_repr(name)} is a {type(target).__name__}",
+            f"the target {safe_repr(name)} is {a_type(target)}",
             value=target,
             limit="built-in targets and entry points of kerneldsl.targets return a "
             "kerneldsl.contract.Target",

@@ -21,7 +21,7 @@ from kerneldsl.errors import (
     DeviceMismatchError,
     KernelError,
 )
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.placement.devices import StandIn, chosen_device, context_device
 from kerneldsl.streams.order import is_recorded, owners_of, refuse_recording
 from kerneldsl.streams.stream_handles import adopt, device_of_foreign, find
@@ -146,7 +146,7 @@ class BaseStream(ProcessOwned):
         device = device_of_foreign(stream, chosen) if device is None else chosen
         if device.is_synchronous:
             raise ArgumentTypeError(
-                f"a {type(stream).__qualname__} is not a stream of {device}",
+                f"{a_type(stream)} is not a stream of {device}",
                 value=stream,
                 limit="Launches there finish before they return, in no other library's stream",
                 remedy="Name the device: kd.Stream.from_foreign(stream, device=…)",

@@ -13,6 +13,7 @@ from kerneldsl.errors import (
     GraphError,
     KernelError,
 )
+from kerneldsl.errors.values import a_type
 from kerneldsl.placement.devices import current_device
 from kerneldsl.streams.current import BaseStream, as_stream
 from kerneldsl.streams.order import refuse_recording
@@ -202,7 +203,7 @@ class Event(ProcessOwned):
         """
         if not isinstance(later, Event):
             raise ArgumentTypeError(
-                f"elapsed_ms was given a {type(later).__qualname__}",
+                f"elapsed_ms was given {a_type(later)}",
                 value=later,
                 limit="It takes the event up to which to measure",
                 remedy="Record one: later = stream.record()",
@@ -284,7 +285,7 @@ def as_event(event: Any) -> Event:
     """
     if not isinstance(event, Event):
         raise ArgumentTypeError(
-            f"record was given a {type(event).__qualname__}",
+            f"record was given {a_type(event)}",
             value=event,
             limit="A stream records events of kerneldsl: stream.record(event), or "
             "event.record(stream)",

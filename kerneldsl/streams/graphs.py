@@ -18,6 +18,7 @@ from kerneldsl.errors import (
     GraphError,
     KernelError,
 )
+from kerneldsl.errors.values import a_type
 from kerneldsl.streams.current import BaseStream, as_stream, note_uses
 from kerneldsl.streams.order import note_recording, refuse_recording
 from kerneldsl.streams.stream_handles import forget_recorded, register
@@ -209,7 +210,7 @@ class Graph(ProcessOwned):
         self._ready("update")
         if not isinstance(newer, Graph):
             raise ArgumentTypeError(
-                f"update was given a {type(newer).__qualname__}",
+                f"update was given {a_type(newer)}",
                 value=newer,
                 limit="A graph is updated from another graph",
                 remedy="Record one: with stream.capture() as newer",

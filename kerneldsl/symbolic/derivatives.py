@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.kernels.decorators import func
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
@@ -104,7 +104,7 @@ def _derivative(function: Any, wrt: str) -> Any:
     plain = function.function if isinstance(function, Kernel | DeviceFunction) else function
     if not isinstance(plain, FunctionType):
         raise ArgumentTypeError(
-            f"a {type(function).__name__} was to be differentiated",
+            f"{a_type(function)} was to be differentiated",
             value=function,
             limit="It is a kernel, or a function that kernels can call",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, NoReturn, Self, SupportsIndex
 
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors.values import a_type
 from kerneldsl.utilities.public_names import public_names
 
 __all__ = ["CopiedAsItself", "ProcessOwned"]
@@ -40,7 +41,7 @@ class ProcessOwned(CopiedAsItself):
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise ArgumentTypeError(
-            f"a {type(self).__qualname__} cannot be pickled",
+            f"{a_type(self)} cannot be pickled",
             value=self,
             limit="It belongs to this process",
             remedy=self._send_instead,

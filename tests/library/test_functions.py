@@ -136,7 +136,7 @@ def test_out_of_another_library_is_itself(tensor):
 
 
 def test_arrays_of_two_kinds_are_refused(tensor):
-    with kd.use("cpu"), pytest.raises(ArgumentTypeError, match="out is a ndarray"):
+    with kd.use("cpu"), pytest.raises(ArgumentTypeError, match="out is an ndarray"):
         reduce.sum(tensor(np.ones((2, 3))), 0, out=np.zeros(3))
 
 

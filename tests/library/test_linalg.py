@@ -196,5 +196,5 @@ def test_refusals(target):
     for a, b in ((np.ones(3), np.ones(2)), (np.ones((2, 3, 4)), np.ones((3, 4, 5))), (1.0, 1.0)):
         with pytest.raises(ArgumentError):
             matmul(np.asarray(a), np.asarray(b))
-    with pytest.raises(ArgumentTypeError, match="a is a ndarray, and b a DeviceArray"):
+    with pytest.raises(ArgumentTypeError, match="a is an ndarray, and b a DeviceArray"):
         matmul(np.ones((2, 2)), kd.to_device(np.ones((2, 2))))

@@ -145,7 +145,7 @@ def test_refusals(target):
         reduce.sum(np.ones(3), out=np.zeros((), np.float32))
     with pytest.raises(ArgumentValueError, match=r"out has the shape \(1,\)"):
         reduce.sum(np.ones(3), out=np.zeros(1))
-    with pytest.raises(ArgumentTypeError, match="out is a ndarray, and the input a DeviceArray"):
+    with pytest.raises(ArgumentTypeError, match="out is an ndarray, and the input a DeviceArray"):
         reduce.sum(kd.to_device(np.ones(3)), out=np.zeros(()))
     locked = np.zeros(())
     locked.flags.writeable = False

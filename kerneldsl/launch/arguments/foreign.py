@@ -9,6 +9,7 @@ import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import a_type
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, ElementType, numpy_dtype
 from kerneldsl.launch.arguments.array_readers import read_device_array, read_ndarray
 from kerneldsl.launch.arguments.binding import Binding, Reader, Refused
@@ -169,7 +170,7 @@ def _read_cuda_array_interface(value: Any, binding: Binding) -> int:
     except AttributeError:  # a type that offers it for CUDA memory alone, and this is not
         if has_protocol(value, "__dlpack__"):
             return _read_dlpack(value, binding)
-        raise Refused(f"a {type(value).__qualname__} cannot be passed to a kernel") from None
+        raise Refused(f"{a_type(value)} cannot be passed to a kernel") from None
     try:
         array, stream = from_cuda_array_interface(value, interface)
     except ArgumentTypeError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,6 +30,7 @@ from kerneldsl.placement.devices import context_device
 from kerneldsl.streams import current
 from kerneldsl.utilities.environment import launcher_is_off, logger
 from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.user_warnings import warn_user
 
 __all__ = [
     "begin_generation",
@@ -104,12 +104,11 @@ def install() -> bool:
             return False
         except (UnknownLayout, OSError, RuntimeError, ImportError, AttributeError) as error:
             _refusal = str(error)
-            warnings.warn(
+            warn_user(
                 "kernels are launched through Python, which costs some microseconds more: the "
                 f"native launcher does not know this interpreter ({error}). "
                 "KERNELDSL_LAUNCHER=off says that this is known",
                 KernelWarning,
-                stacklevel=5,  # whoever launches
             )
             return False
         _is_installed = True

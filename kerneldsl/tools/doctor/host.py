@@ -43,7 +43,7 @@ _WORDS: dict[str, tuple[tuple[str, ...], CheckStatus, str]] = {
     "KERNELDSL_POOL": (_SWITCH, "problem", "no memory of a GPU can be allocated"),
     "KERNELDSL_LAUNCHER": (_SWITCH, "warning", "is taken as on"),
     "KERNELDSL_CACHE": (_SWITCH, "warning", "is taken as on"),
-    "KERNELDSL_CACHE_SHARED": (_SWITCH, "warning", "is taken as on"),
+    "KERNELDSL_CACHE_SHARED": (_SWITCH, "warning", "is taken as off"),
     "KERNELDSL_TRACEBACK": (("full",), "problem", "no function can be decorated"),
     "KERNELDSL_LOG": (
         tuple(name.lower() for name in logging.getLevelNamesMapping()),

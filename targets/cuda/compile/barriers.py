@@ -5,11 +5,11 @@ It is asked of a kernel that is compiled and of one that comes from the cache.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import BarrierDivergenceError, BarrierDivergenceWarning
+from kerneldsl.utilities.user_warnings import warn_user
 
 __all__ = ["check_barriers"]
 
@@ -42,4 +42,4 @@ def check_barriers(specialization: Specialization) -> None:
             remedy="If you know that it does, wrap the value in kd.uniform(…)",
             chain=problem.chain,
         )
-        warnings.warn(str(error), BarrierDivergenceWarning, stacklevel=2)
+        warn_user(str(error), BarrierDivergenceWarning)

@@ -82,7 +82,7 @@ def test_what_is_not_like_the_base_is_refused():
                 form.over(other)
         with pytest.raises(ArgumentValueError, match="no memory of its own"):
             form.empty()
-        with pytest.raises(ArgumentTypeError, match="a form was asked for of a ndarray"):
+        with pytest.raises(ArgumentTypeError, match="a form was asked for of an ndarray"):
             kd.ArrayForm(np.zeros(3))
         y = kd.empty((4, 4), np.float32)
         y.close()

@@ -32,3 +32,9 @@ def test_each_variable_knows_the_words_for_off(monkeypatch: pytest.MonkeyPatch, 
     assert launcher_is_off()
     assert not read_settings().is_on
     assert not read_settings().is_shared
+
+
+def test_an_unknown_word_shares_no_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELDSL_CACHE_SHARED", "maybe")
+    monkeypatch.setenv("KERNELDSL_CACHE_KEY_FILE", "key")
+    assert not read_settings().is_shared
