@@ -150,7 +150,9 @@ class _KernelText:
             return e.func(*map(walk, e.args))
 
         values = [walk(each.value) for each in self._system.outputs]
-        return values, [(symbol, value) for value, symbol in found.items()]
+        # What they have in common once: a division costs a GPU's thread more than the rest of them.
+        shared, rest = sympy.cse(list(found), symbols=symbols)
+        return values, [*shared, *zip(found.values(), rest, strict=True)]
 
     def _body(self, values: list[Any], names: dict[Any, str], *, is_short: bool) -> Iterator[str]:
         """Yield the statements of one element."""

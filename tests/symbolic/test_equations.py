@@ -126,6 +126,19 @@ def test_edges_cost_no_second_loop_over_the_elements():
     assert heat().source.count("** 2") == 1
 
 
+def test_numbers_divide_once_by_what_they_have_in_common() -> None:
+    u, v, step, first, second = sympy.symbols("u v step first second")
+    out, other = sympy.symbols("out other")
+    equations = [sympy.Eq(out, u * first / step**2), sympy.Eq(other, v * second / step**2)]
+    made = kd.from_expression(equations)
+    assert made.source.count(" / ") == 1
+    values = np.array([1.0, -3.5, 0.0])
+    with kd.use("cpu"):
+        found = made(u=values, v=values + 1, step=0.5, first=3.0, second=-2.0)
+    np.testing.assert_allclose(found[0], values * 12.0, rtol=1e-15)
+    np.testing.assert_allclose(found[1], (values + 1) * -8.0, rtol=1e-15)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_guard_is_a_bound_of_the_loop_over_a_row(dtype):
     array, number = f"{dtype}[:, ::1]", dtype
