@@ -8,6 +8,7 @@ once, so that a function of several kernels does not copy at each launch.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -17,13 +18,14 @@ from stdlib_kernels.checks import Array, Out, check_out
 from stdlib_kernels.copying import copy_array, copy_elements
 from stdlib_kernels.overlap import may_overlap
 from stdlib_kernels.parameters import NARROW
-from stdlib_kernels.repeating import note_made, note_scalar
+from stdlib_kernels.repeating import note_constant, note_made, note_scalar
 
 __all__ = [
     "accumulator_dtype",
     "allocate",
     "around_axis",
     "computing_dtype",
+    "constant_beside",
     "contiguous",
     "contiguous_1d",
     "destination",
@@ -35,6 +37,9 @@ __all__ = [
     "to_host",
     "to_like",
 ]
+
+#: Bytes of constants up to which a device keeps them.
+MAX_KEPT_BYTES = 1 << 16
 
 
 def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -139,6 +144,30 @@ def source_and_result(
 def to_like(like: Array, array: np.ndarray[Any, Any]) -> Array:
     """Return a NumPy array's elements as an array of the kind of `like`, on its device."""
     return array if isinstance(like, np.ndarray) else kd.to_device(array, device=like.device)
+
+
+def constant_beside(like: Array, numbers: np.ndarray[Any, Any]) -> Array:
+    """Return numbers that follow from a call's options beside an array; nothing writes them.
+
+    A device that was given them lately has them still: a copy to a GPU would have the host wait for
+    what the GPU has to do before.
+    """
+    if isinstance(like, np.ndarray):
+        found: Array = np.ascontiguousarray(numbers)
+    elif numbers.nbytes > MAX_KEPT_BYTES:
+        return kd.to_device(numbers, device=like.device)
+    else:
+        found = _uploaded(like.device, numbers.dtype, numbers.tobytes())
+        if found.is_closed:
+            _uploaded.cache_clear()
+            found = _uploaded(like.device, numbers.dtype, numbers.tobytes())
+    note_constant(found)
+    return found
+
+
+@lru_cache(64)
+def _uploaded(device: kd.Device, dtype: np.dtype[Any], numbers: bytes) -> kd.DeviceArray:
+    return kd.to_device(np.frombuffer(numbers, dtype), device=device)
 
 
 def finish(result: Array, *, like: Array, out: Array | None = None) -> Any:

@@ -54,11 +54,18 @@ class Recorded(NamedTuple):
     #: The number of an array, and the form of its view.
     views: tuple[tuple[int, Any], ...]
     constants: tuple[Any, ...]
+    #: Arrays among the constants that a device holds.
+    kept: tuple[kd.DeviceArray, ...]
     #: Launches, and what picks their arguments from the values.
     launches: tuple[tuple[Any, Callable[[list[Any]], tuple[Any, ...]]], ...]
     #: Number of what is returned, or numbers.
     result: int | tuple[int, ...]
     is_scalar: bool
+
+    @property
+    def is_usable(self) -> bool:
+        """True while its constants are there: a device that is reset takes them away."""
+        return not any(each.is_closed for each in self.kept)
 
     def repeat(self, arrays: list[Any]) -> Any:
         """Make the launches with arrays of the same forms, each once, and return the result."""
@@ -87,22 +94,26 @@ def number_values(
     launches: list[tuple[Any, tuple[Any, ...]]],
     result: Any,
     *,
+    constants: list[Any],
     is_scalar: bool,
 ) -> Recorded:
     """Return a call as its launches.
 
     `given` are the call's arrays, each once and apart from the others in memory; `made` those that
-    it made, and whether they began as zeros. `result` is an array, a tuple of arrays, or what the
-    scalar that was returned is the only element of. `NotKnown` is raised where an array lies in
-    none of these, or another value is no number.
+    it made, and whether they began as zeros; `constants` those that no launch writes. `result` is
+    an array, a tuple of arrays, or what the scalar that was returned is the only element of.
+    `NotKnown` is raised where an array lies in none of these, or another value is no number.
     """
-    return _Numbering(given, made).recorded(launches, result, is_scalar=is_scalar)
+    return _Numbering(given, made, constants).recorded(launches, result, is_scalar=is_scalar)
 
 
 class _Numbering:
     """Numbers for the values of a recorded call, while it is looked through."""
 
-    def __init__(self, given: list[Any], made: list[tuple[Any, bool]]) -> None:
+    def __init__(
+        self, given: list[Any], made: list[tuple[Any, bool]], constants: list[Any]
+    ) -> None:
+        self._kept = {id(each): each for each in constants}
         self._given_count = len(given)
         self._roots = [(each, False) for each in given] + made
         self._bounds = [bounds_of(each) for each, _ in self._roots]
@@ -138,15 +149,16 @@ class _Numbering:
             tuple(self._forms.values()),
             tuple([(numbers["root", root], form) for root, form in self._views]),
             tuple(self._constants),
+            tuple([each for each in self._constants if isinstance(each, kd.DeviceArray)]),
             tuple([(start, _picker([numbers[each] for each in args])) for start, args in launches]),
             found if is_tuple else found[0],
             is_scalar,
         )
 
     def _name_of(self, value: Any) -> tuple[str, int]:
-        if _is_array(value):
+        if _is_array(value) and id(value) not in self._kept:
             return self._name_of_array(value)
-        if not isinstance(value, bool | int | float | complex | np.generic):
+        if not (id(value) in self._kept or _is_number(value)):
             raise NotKnown
         self._constants.append(value)
         return "constant", len(self._constants) - 1
@@ -183,6 +195,13 @@ class _Numbering:
                 ):
                     return at
         raise NotKnown
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a number, or a tuple of numbers."""
+    if isinstance(value, tuple):
+        return all(map(_is_number, value))
+    return isinstance(value, bool | int | float | complex | np.generic)
 
 
 def _is_array(value: Any) -> bool:

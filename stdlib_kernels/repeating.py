@@ -26,7 +26,15 @@ from kerneldsl.utilities.tracebacks import passes_on
 from stdlib_kernels.overlap import may_overlap
 from stdlib_kernels.recorded import NotKnown, Recorded, number_values
 
-__all__ = ["Repeated", "launch", "launch_over", "note_made", "note_scalar", "refuse_to_repeat"]
+__all__ = [
+    "Repeated",
+    "launch",
+    "launch_over",
+    "note_constant",
+    "note_made",
+    "note_scalar",
+    "refuse_to_repeat",
+]
 
 #: Recorded calls of one function.
 _MAX_CALLS = 256
@@ -65,6 +73,15 @@ def note_made(array: Any, *, is_zero: bool) -> None:
     """Note an array that a function has made for its launches or as its result."""
     if _current.recording is not None:
         _current.recording.made.append((array, is_zero))
+
+
+def note_constant(array: Any) -> None:
+    """Note an array that follows from the call's options, and that nothing writes.
+
+    What an array says that was given to the call is none: calls are alike whatever is in those.
+    """
+    if _current.recording is not None:
+        _current.recording.constants.append(array)
 
 
 def note_scalar(array: Any) -> None:
@@ -116,7 +133,7 @@ class Repeated:
         """Repeat a call, or make and record it."""
         calls = self._calls
         found = calls.get(key, _unknown)
-        if found is not _unknown:
+        if found is None or (found is not _unknown and found.is_usable):
             return self._function(*args, **named) if found is None else found.repeat(arrays)
         recording = _current.recording = _Recording(arrays)
         try:
@@ -195,6 +212,8 @@ class _Recording:
         #: they began as zeros.
         self.made: list[tuple[Any, bool]] = []
         self.launches: list[tuple[Any, tuple[Any, ...]]] = []
+        #: Arrays that later calls have in common with this one.
+        self.constants: list[Any] = []
         #: What a scalar that is returned is the only element of.
         self.scalar: Any = None
         self.is_repeatable = all(each.size for each in arrays)
@@ -214,6 +233,9 @@ class _Recording:
         is_scalar = isinstance(result, np.generic)
         found = self.scalar if is_scalar else result
         try:
-            return number_values(self._arrays, self.made, self.launches, found, is_scalar=is_scalar)
+            return number_values(
+                self._arrays, self.made, self.launches, found,
+                constants=self.constants, is_scalar=is_scalar,
+            )  # fmt: skip
         except NotKnown:
             return None

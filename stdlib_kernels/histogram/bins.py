@@ -11,7 +11,9 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import as_int
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
+    allocate,
     computing_dtype,
+    constant_beside,
     contiguous_1d,
     finish,
     on_device,
@@ -19,6 +21,7 @@ from stdlib_kernels.arrays import (
     to_like,
 )
 from stdlib_kernels.checks import Array, check_alike, check_array
+from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.histogram.counting import between, count_bins, edges_array, evenly
 from stdlib_kernels.histogram.integers import checked_weights
@@ -90,7 +93,7 @@ def histogram(
     found = finish(counts, like=x)
     if is_density:
         found = to_like(x, _density(counts, np.diff(edges.values)))
-    return found, to_like(x, edges.values)
+    return found, _given(edges, x)
 
 
 @library_function
@@ -149,7 +152,16 @@ def histogram2d(
     if is_density:
         areas = np.diff(edges[0].values)[:, None] * np.diff(edges[1].values)
         host = _density(host, areas)
-    return tuple(to_like(x, each) for each in (host, edges[0].values, edges[1].values))
+    return to_like(x, host), *(_given(each, x) for each in edges)
+
+
+def _given(edges: _Edges, x: Array) -> Array:
+    """Return edges as an array of the caller's own, of the kind of `x`."""
+    if isinstance(x, np.ndarray):
+        return edges.values
+    found = allocate(x, edges.values.shape, edges.values.dtype)
+    copy_array(constant_beside(x, edges.values), found)
+    return found
 
 
 def _density(counts: Array, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -180,7 +192,7 @@ def _prepared(
         each.are_even and each.bins < 1 << 30 and e[-1] < 1
         for each, e in zip(edges, given, strict=True)
     )
-    on_its_device = [to_like(sources[0], each) for each in given]
+    on_its_device = [constant_beside(sources[0], each) for each in given]
     return number, evenly if are_even else between, on_its_device
 
 

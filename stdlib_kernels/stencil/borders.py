@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +11,12 @@ from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array
 from stdlib_kernels.parameters import choice_of, number_of
+from stdlib_kernels.repeating import launch_over
 
-__all__ = ["Border", "border_of", "offset_of", "padded", "per_axis", "place", "weights_on"]
+__all__ = ["Border", "border_of", "offset_of", "padded", "per_axis", "place"]
 
 #: Largest extent of a box along an axis.
 MAX_SIZE = (1 << 31) - 1
-#: Bytes of weights up to which a device keeps them.
-MAX_KEPT_BYTES = 1 << 16
 
 #: Numbers of the modes in `place`.
 _MODES = {
@@ -101,7 +99,7 @@ def padded(
     result = allocate(x, extents, dtype)
     offsets = tuple(int(n) for n in before)
     fill = dtype.type(border.fill)
-    pad_box.forall(*extents)(x, result, offsets, border.mode, fill, number=dtype.type)
+    launch_over(pad_box, extents, x, result, offsets, border.mode, fill, number=dtype.type)
     return result
 
 
@@ -112,24 +110,3 @@ def per_axis(name: str, value: Any, ndim: int) -> tuple[Any, ...]:
         limit = f"There is one for all axes, or for each of the {ndim}"
         raise ArgumentValueError(f"{name} has {len(found)} values", value=value, limit=limit)
     return found
-
-
-def weights_on(x: Array, weights: np.ndarray[Any, Any]) -> Array:
-    """Return weights beside an array: what a device was given lately is still there.
-
-    A copy to a GPU would have the host wait for what the GPU has to do before.
-    """
-    if isinstance(x, np.ndarray):
-        return np.ascontiguousarray(weights)
-    if weights.nbytes > MAX_KEPT_BYTES:
-        return kd.to_device(weights, device=x.device)
-    found = _uploaded(x.device, weights.dtype, weights.tobytes())
-    if found.is_closed:
-        _uploaded.cache_clear()
-        found = _uploaded(x.device, weights.dtype, weights.tobytes())
-    return found
-
-
-@lru_cache(64)
-def _uploaded(device: kd.Device, dtype: np.dtype[Any], numbers: bytes) -> kd.DeviceArray:
-    return kd.to_device(np.frombuffer(numbers, dtype), device=device)

@@ -13,10 +13,11 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import finish, is_on_host, source_and_result, to_host
+from stdlib_kernels.arrays import constant_beside, finish, is_on_host, source_and_result, to_host
 from stdlib_kernels.checks import Array, Ints, Out, check_array
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import count_of, integer_of
+from stdlib_kernels.repeating import launch, launch_over
 from stdlib_kernels.stencil.borders import (
     MAX_SIZE,
     Border,
@@ -25,12 +26,11 @@ from stdlib_kernels.stencil.borders import (
     padded,
     per_axis,
     place,
-    weights_on,
 )
 from stdlib_kernels.stencil.lines import MAX_SHARED_BYTES, computing, read_weights, shift, stored
 from stdlib_kernels.vectors import vector_of
 
-__all__ = ["convolve", "correlate", "median_filter"]
+__all__ = ["box_of", "convolve", "correlate", "median_filter", "weigh"]
 
 #: Elements of a column that a thread computes, on a GPU; on the host one, and lanes do the rest.
 ITEMS = 4
@@ -139,8 +139,8 @@ def correlate(
     >>> correlate(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 10.0])).tolist()
     [21.0, 42.0, 44.0]
     """
-    box = _weights(weights, x)
-    return _apply(x, box, mode, cval, _origins(origin, x), out)
+    box = box_of(weights, x)
+    return weigh(x, box, mode, cval, _origins(origin, x), out)
 
 
 @library_function
@@ -158,13 +158,13 @@ def convolve(
     {parameters of weights}
     {see: scipy.ndimage.convolve}
     """
-    box = _weights(weights, x)
+    box = box_of(weights, x)
     pairs = zip(_origins(origin, x), box.shape, strict=True)
     moved = tuple(-by - (n % 2 == 0) for by, n in pairs)
-    return _apply(x, np.flip(box), mode, cval, moved, out)
+    return weigh(x, np.flip(box), mode, cval, moved, out)
 
 
-def _weights(weights: Any, x: Array) -> np.ndarray[Any, Any]:
+def box_of(weights: Any, x: Array) -> np.ndarray[Any, Any]:
     """Check the weights, and bring them to the host."""
     check_array("x", x, kinds="iuf", halves=True)
     found = to_host(weights)
@@ -182,7 +182,8 @@ def _origins(origin: Any, x: Array) -> tuple[int, ...]:
     return tuple(integer_of("origin", each) for each in per_axis("origin", origin, x.ndim))
 
 
-def _apply(x: Array, box: np.ndarray[Any, Any], mode: Any, cval: Any, origin: Any, out: Out) -> Any:
+def weigh(x: Array, box: np.ndarray[Any, Any], mode: Any, cval: Any, origin: Any, out: Out) -> Any:
+    """Correlate with weights of `x`'s number of axes."""
     border = border_of(mode, cval)
     first = [offset_of(n, by) for n, by in zip(box.shape, origin, strict=True)]
     source, result = source_and_result(x, out, tuple(x.shape), x.dtype)
@@ -214,8 +215,8 @@ def _weigh_padded(
     extents = tuple(n + m - 1 for n, m in zip(out.shape, constants["box"], strict=True))
     number = computing(x.dtype)
     wide = padded(x, number, border, before, extents)
-    weights = weights_on(x, box.reshape(-1).astype(number))
-    weigh_box.forall(*out.shape)(wide, weights, out, **constants)
+    weights = constant_beside(x, box.reshape(-1).astype(number))
+    launch_over(weigh_box, out.shape, wide, weights, out, **constants)
 
 
 def _weigh_tiles(
@@ -236,9 +237,9 @@ def _weigh_tiles(
     weights = np.pad(box, ((0, 0), (0, 0), (0, spare))).reshape(-1)
     constants |= {"lines": -(-high // WARPS), "strips": -(-wide // 32)}
     constants |= {"items": ITEMS, "mode": border.mode}
-    arrays = x, weights_on(x, weights.astype(number)), out
+    arrays = x, constant_beside(x, weights.astype(number)), out
     numbers = number.type(border.fill), tuple(before)
-    weigh_tiles[grid, 32 * WARPS](*arrays, *numbers, **constants)
+    launch(weigh_tiles, grid, 32 * WARPS, *arrays, *numbers, **constants)
 
 
 @kd.kernel(wraparound=False)
@@ -258,7 +259,7 @@ def median_box(x, out, *, box, count, number):
     out[i, j, k] = v[count // 2]
 
 
-@library_function
+@repeated_function
 def median_filter(
     x: Array, size: Ints = 3, mode: str = "reflect", cval: float = 0.0, *, out: Out = None
 ) -> Any:
@@ -295,5 +296,5 @@ def median_filter(
         before = [-(n // 2) for n in box]
         wide = padded(source[(None,) * missing], x.dtype, border, before, extents)
         how = {"box": box, "count": math.prod(box), "number": x.dtype.type}
-        median_box.forall(*shape)(wide, result.reshape(shape), **how)
+        launch_over(median_box, shape, wide, result.reshape(shape), **how)
     return finish(result, like=x, out=out)

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import allocate, finish, source_and_result, to_host
+from stdlib_kernels.arrays import allocate, finish, is_on_host, source_and_result, to_host
 from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.copying import copy_array
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import axis_of, count_of, integer_of, number_of
 from stdlib_kernels.stencil.borders import MAX_SIZE, Border, border_of, offset_of, per_axis
-from stdlib_kernels.stencil.boxes import correlate
+from stdlib_kernels.stencil.boxes import box_of, weigh
 from stdlib_kernels.stencil.lines import filter_line
+from stdlib_kernels.stencil.planes import filter_plane, fits_plane
 
 __all__ = [
     "convolve1d",
@@ -50,14 +51,35 @@ def filter_lines(
     source, result = source_and_result(x, out, tuple(x.shape), x.dtype if dtype is None else dtype)
     for weights, _, origin, _ in steps:
         offset_of(len(weights), origin)
-    for number, (weights, axis, origin, divisor) in enumerate(steps):
-        is_last = number == len(steps) - 1
+    passes = _passes(steps, source, result)
+    for number, (step, *others) in enumerate(passes):
+        is_last = number == len(passes) - 1
         into = result if is_last else allocate(source, tuple(x.shape), result.dtype)
-        filter_line(source, weights, axis, border, into, origin=origin, divisor=divisor)
+        weights, axis, origin, divisor = step
+        if others:
+            both = (weights, others[0].weights), (origin, others[0].origin)
+            filter_plane(source, *both, border, into)
+        else:
+            filter_line(source, weights, axis, border, into, origin=origin, divisor=divisor)
         source = into
     if not steps and x.size:
         copy_array(source, result)
     return finish(result, like=x, out=out)
+
+
+def _passes(steps: Sequence[Step], source: Array, result: Array) -> list[tuple[Step, ...]]:
+    """Return the steps, the two along the last axes together where one kernel does both."""
+    passes: list[tuple[Step, ...]] = [(step,) for step in steps]
+    axes = [step.axis for step in steps[-2:]]
+    if (
+        axes == [source.ndim - 2, source.ndim - 1]
+        and not is_on_host(source)
+        and source.dtype == result.dtype
+        and fits_plane(result.dtype, len(steps[-1].weights))
+        and all(step.divisor == 1 for step in steps[-2:])
+    ):
+        return [*passes[:-2], (steps[-2], steps[-1])]
+    return passes
 
 
 @library_function
@@ -102,7 +124,7 @@ def convolve1d(
     return filter_lines(x, [Step(found[::-1], _axis(x, axis), moved)], border_of(mode, cval), out)
 
 
-@library_function
+@repeated_function
 def gaussian_filter(
     x: Array,
     sigma: float | tuple[float, ...],
@@ -140,7 +162,7 @@ def gaussian_filter(
     return filter_lines(x, steps, border_of(mode, cval), out)
 
 
-@library_function
+@repeated_function
 def uniform_filter(
     x: Array,
     size: Ints = 3,
@@ -171,7 +193,7 @@ def uniform_filter(
     return filter_lines(x, steps, border_of(mode, cval), out)
 
 
-@library_function
+@repeated_function
 def sobel(
     x: Array, axis: int = -1, mode: str = "reflect", cval: float = 0.0, *, out: Out = None
 ) -> Any:
@@ -183,7 +205,7 @@ def sobel(
     return _derived(x, axis, (1.0, 2.0, 1.0), border_of(mode, cval), out)
 
 
-@library_function
+@repeated_function
 def prewitt(
     x: Array, axis: int = -1, mode: str = "reflect", cval: float = 0.0, *, out: Out = None
 ) -> Any:
@@ -195,7 +217,7 @@ def prewitt(
     return _derived(x, axis, (1.0, 1.0, 1.0), border_of(mode, cval), out)
 
 
-@library_function
+@repeated_function
 def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = None) -> Any:
     """Add up the second differences along each axis.
 
@@ -211,7 +233,7 @@ def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = No
         for place in (0, 2):
             star[tuple(place if a == axis else 1 for a in range(x.ndim))] = 1.0
     star[(1,) * x.ndim] = -2.0 * x.ndim
-    return correlate(x, star, mode, cval, out=out)
+    return weigh(x, box_of(star, x), mode, cval, (0,) * x.ndim, out)
 
 
 def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[np.float64]]:

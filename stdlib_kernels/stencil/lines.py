@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import around_axis, is_on_host
+from stdlib_kernels.arrays import around_axis, constant_beside, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.copying import itself
-from stdlib_kernels.stencil.borders import Border, offset_of, place, weights_on
+from stdlib_kernels.repeating import launch, launch_over
+from stdlib_kernels.stencil.borders import Border, offset_of, place
 from stdlib_kernels.vectors import vector_of
 
 __all__ = ["computing", "filter_line", "read_weights", "shift", "stored"]
@@ -187,18 +188,16 @@ def filter_line(
     }
     taken = np.pad(np.asarray(weights, number), (0, -count % constants["width"]))
     numbers = (border.mode, number.type(border.fill), first, number.type(divisor))
-    source, held = around_axis(x, axis), weights_on(x, taken)
+    source, held = around_axis(x, axis), constant_beside(x, taken)
     items = 1 if on_host else ROW_ITEMS
     reach = -(-count // REACH) * REACH
     if after == 1 and (BLOCK * items + reach) * number.itemsize <= MAX_SHARED_BYTES:
         rows = out.reshape((x.size // n, n))
         grid = rows.shape[0] * -(-n // (BLOCK * items))
-        along_rows[grid, BLOCK](
-            source[:, :, 0], held, rows, *numbers, reach=reach, items=items, **constants
-        )
+        arrays = source[:, :, 0], held, rows
+        launch(along_rows, grid, BLOCK, *arrays, *numbers, reach=reach, items=items, **constants)
         return
     result = out.reshape((x.size // (n * after), n, after))
     items = HOST_COLUMN_ITEMS if on_host else COLUMN_ITEMS
-    along_columns.forall(result.shape[0], -(-n // items), after)(
-        source, held, result, *numbers, items=items, **constants
-    )
+    extent = result.shape[0], -(-n // items), after
+    launch_over(along_columns, extent, source, held, result, *numbers, items=items, **constants)

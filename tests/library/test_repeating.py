@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ClosedResourceError, ReadOnlyArrayError
-from stdlib_kernels import elementwise, linalg, reduce, repeating, rows, scan
+from stdlib_kernels import arrays, elementwise, linalg, reduce, repeating, rows, scan, stencil
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.copying import copy_1d
 from stdlib_kernels.functions import repeated_function
@@ -41,6 +41,10 @@ CASES = {
     "cumsum": Case(scan.cumsum, options=({}, {"axis": 0}, {"axis": -1, "reverse": True})),
     "softmax": Case(rows.softmax, options=({}, {"axis": 0})),
     "transpose": Case(linalg.transpose, ndim=2),
+    "gaussian": Case(
+        stencil.gaussian_filter, options=({"sigma": 1.0}, {"sigma": (2.0, 0.5)}), ndim=2
+    ),
+    "uniform": Case(stencil.uniform_filter, options=({}, {"size": 4, "mode": "constant"})),
     "where": Case(elementwise.where, 3),
     "clip": Case(elementwise.clip, options=({"min": 0.0}, {"min": -0.0}, {"min": 0})),
 }
@@ -310,3 +314,23 @@ def test_results_are_made_as_launches_take_them(cpu):
     for _ in range(2):
         clipped = elementwise.clip(x, 1.0)
     assert clipped.code >= 0
+
+
+def test_constants_that_are_gone_are_made_again(target, monkeypatch) -> None:
+    upload, uploaded = arrays._uploaded, []
+
+    def noted(*given: Any) -> kd.DeviceArray:
+        uploaded.append(upload(*given))
+        return uploaded[-1]
+
+    noted.cache_clear = upload.cache_clear  # type: ignore[attr-defined]
+    monkeypatch.setattr(arrays, "_uploaded", noted)
+    x = kd.to_device(np.arange(12.0, dtype=np.float32).reshape(3, 4))
+    expected = bits(stencil.gaussian_filter(x, 1.25))
+    assert uploaded
+    before = len(uploaded)
+    assert bits(stencil.gaussian_filter(x, 1.25)) == expected
+    assert len(uploaded) == before  # it was repeated
+    for each in uploaded:
+        each.close()
+    assert bits(stencil.gaussian_filter(x, 1.25)) == expected

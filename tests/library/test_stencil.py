@@ -12,7 +12,8 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import stencil
 from stdlib_kernels.stencil import boxes as box_kernels
-from stdlib_kernels.stencil import lines
+from stdlib_kernels.stencil import filters, lines, planes
+from stdlib_kernels.stencil.borders import border_of
 from tests.support.arrays import poisoned, random_array, strided
 from tests.support.extent import examples
 
@@ -132,6 +133,35 @@ def test_parts_of_long_rows_and_columns(target, rng, monkeypatch, items):
     for array, axis in ((x, 1), (x.T, 0)):
         got = stencil.correlate1d(array, weights, axis, "mirror", origin=2)
         assert_like(got, ndimage.correlate1d(array, weights, axis, mode="mirror", origin=2), 30)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES[:5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "taps"),
+    [((1, 1), (1, 1)), ((40, 250), (3, 5)), ((2, 33, 500), (17, 17)), ((17, 225), (40, 2))],
+)
+def test_both_axes_at_once_have_the_bits_of_two_passes(target, rng, dtype, shape, taps, mode):
+    x, border = array_of(rng, shape, dtype), border_of(mode, 0.75)
+    x[..., -1] = np.nan
+    down, across = (rng.standard_normal(n) for n in taps)
+    source = kd.to_device(x)
+    between, twice, once = (kd.to_device(poisoned(shape, dtype)) for _ in range(3))
+    lines.filter_line(source, down, len(shape) - 2, border, between)
+    lines.filter_line(between, across, len(shape) - 1, border, twice)
+    planes.filter_plane(source, (down, across), (0, 0), border, once)
+    np.testing.assert_array_equal(once.copy_to_host(), twice.copy_to_host())
+
+
+def test_the_last_two_axes_are_filtered_at_once(target, monkeypatch):
+    monkeypatch.setattr(filters, "is_on_host", lambda array: False)
+    x = kd.to_device(np.ones((2, 20, 30), np.float32))
+    steps = [filters.Step(np.ones(3), axis) for axis in range(3)]
+    assert [len(each) for each in filters._passes(steps, x, x)] == [1, 2]
+    assert [len(each) for each in filters._passes(steps[::-1], x, x)] == [1, 1, 1]
+    divided = [*steps[:2], steps[2]._replace(divisor=3.0)]
+    assert [len(each) for each in filters._passes(divided, x, x)] == [1, 1, 1]
 
 
 @pytest.mark.full
