@@ -23,7 +23,7 @@ from stdlib_kernels.repeating import launch
 __all__ = ["begins_run", "choose", "is_not_zero", "is_zero"]
 
 #: Threads of a block, and elements of a thread, on a GPU, and on a host.
-BLOCK, ITEMS = 256, 16
+BLOCK, ITEMS = 256, 20
 HOST_BLOCK, HOST_ITEMS = 1, 4096
 #: Elements that int32 counts; blocks hand on what they have counted in fewer words then.
 MAX_NARROW = 1 << 31

@@ -75,7 +75,7 @@ def _passes(steps: Sequence[Step], source: Array, result: Array) -> list[tuple[S
         axes == [source.ndim - 2, source.ndim - 1]
         and not is_on_host(source)
         and source.dtype == result.dtype
-        and fits_plane(result.dtype, len(steps[-1].weights))
+        and fits_plane(result.dtype, *(len(step.weights) for step in steps[-2:]))
         and all(step.divisor == 1 for step in steps[-2:])
     ):
         return [*passes[:-2], (steps[-2], steps[-1])]

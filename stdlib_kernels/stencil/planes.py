@@ -36,6 +36,8 @@ __all__ = ["filter_plane", "fits_plane"]
 #: Rows of a block, which a thread filters down a column; columns of a block, `ROW_ITEMS` by each
 #: thread of a warp.
 ROWS, COLUMNS = 16, 32 * ROW_ITEMS
+#: Weights up to which a compiler keeps a thread's sums in registers.
+MAX_TAPS = 48
 
 
 @kd.kernel(wraparound=False)
@@ -105,10 +107,11 @@ def along_planes(
                 out[plane, top + r, left + k] = tile[r, k]
 
 
-def fits_plane(dtype: np.dtype[Any], taps_across: int) -> bool:
-    """Return whether a block's part has room in shared memory, and needs no other dtype."""
-    nbytes = ROWS * (COLUMNS + _reach(taps_across)) * dtype.itemsize
-    return dtype in (np.float32, np.float64) and nbytes <= MAX_SHARED_BYTES
+def fits_plane(dtype: np.dtype[Any], *taps: int) -> bool:
+    """Return whether a block's part has room on chip, and its sums are in the dtype."""
+    nbytes = ROWS * (COLUMNS + _reach(max(taps))) * dtype.itemsize
+    is_small = max(taps) <= MAX_TAPS and nbytes <= MAX_SHARED_BYTES
+    return is_small and dtype in (np.float32, np.float64)
 
 
 def filter_plane(
