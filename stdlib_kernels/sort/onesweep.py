@@ -26,7 +26,7 @@ RADIX = 256
 #: Threads of a block, and bytes that it holds in shared memory beside its counters.
 BLOCK, HELD_BYTES = 384, 30720
 #: Elements of a thread at most: two blocks have their registers on a multiprocessor.
-MAX_ITEMS = 15
+MAX_ITEMS = 20
 #: Threads of a block that counts, and elements that it counts.
 COUNTING, CHUNK = 256, 1 << 14
 #: Elements that what blocks tell each other is counted in 32 bits for.
