@@ -341,9 +341,15 @@ class InspectionMixin:
             unknown = set(options) - {"forall", "block", "arch", "target"}
             if isinstance(error, ArgumentTypeError) or not unknown:
                 raise
+            name = sorted(unknown)[0]
+            parameter = inspect.signature(self.function).parameters.get(name)
+            is_constant = parameter is not None and parameter.kind is parameter.KEYWORD_ONLY
             raise ArgumentTypeError(
-                f"unknown option {sorted(unknown)[0]!r}",
+                f"unknown option {name!r}",
                 limit="Options are forall, block, arch and target",
+                remedy=f"Give compile-time parameters beforehand: .member({name}=…).{form}(…)"
+                if is_constant
+                else None,
             ) from None
         try:
             return artifact.text(form)

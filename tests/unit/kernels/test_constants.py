@@ -101,6 +101,8 @@ def test_a_member_is_a_kernel():
     assert "mul" in member.ptx("float64[::1]", arch="sm_90")
     with pytest.raises(ArgumentTypeError, match="that it does not have"):
         run(member, factor=4)
+    with pytest.raises(ArgumentTypeError, match=r"beforehand: \.member\(factor=…\)\.ptx\(…\)"):
+        scale.ptx("float64[::1]", factor=3, arch="sm_90")
 
 
 def test_a_launch_is_prepared_planned_and_timed():
