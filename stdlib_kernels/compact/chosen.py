@@ -72,7 +72,10 @@ def move_chosen(
     for k in range(items):
         if k * block + t < chosen:
             i = first + held[k * block + t]
-            moved[k] = i if gives_places else x[i]
+            if gives_places:  # a statement, of which one branch is compiled: types differ
+                moved[k] = i
+            else:
+                moved[k] = element(x[i])
     before = kd.chain.before(state, part, number(chosen))
     for k in range(items):
         if k * block + t < chosen:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -166,3 +168,11 @@ def test_refusals(target):
         partition(np.ones(2), x)
     with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
         unique(np.ones(3, complex))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float64", "complex64"])
+def test_places_of_any_dtype_warn_of_nothing(call, rng, dtype):
+    x = (rng.random(100) > 0.5).astype(dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(call(flatnonzero, x), np.flatnonzero(x))
