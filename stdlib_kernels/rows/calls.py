@@ -29,10 +29,12 @@ from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.repeating import launch
 
 __all__ = [
+    "GRADIENT_BLOCK",
     "Kernels",
     "apply",
     "checked_axis",
     "factor_of",
+    "gradient",
     "launch_rows",
     "result_dtype",
     "tile_of",
@@ -44,8 +46,8 @@ MAX_TILE_BYTES = 1 << 17
 LONG_TILE = 8192
 #: Threads of a block by the largest tile that they take, the best that were found on an H200.
 BLOCKS = {2048: 32, 4096: 64, 16384: 512, 32768: 1024}
-#: Threads of a block of columns.
-COLUMN_BLOCK = 256
+#: Threads of a block of columns, and of one that takes a row of a gradient.
+COLUMN_BLOCK, GRADIENT_BLOCK = 256, 256
 
 
 class Kernels(NamedTuple):
@@ -113,6 +115,22 @@ def launch_rows(kernels: Kernels, x: Array, out: Array, *others: Any, **constant
         return
     rows = [each[:, :, 0] if getattr(each, "ndim", 0) == 3 else each for each in (x, out, *others)]
     _by_rows(kernels, *rows, **constants)
+
+
+def gradient(
+    kernel: Any, before: tuple[Array, ...], x: Array, axis: int, *after: Any, **how: Any
+) -> Any:
+    """Launch ``(*before, x, out, *after)`` with a block for each row, and return a gradient by `x`.
+
+    Arrays in three axes are made of `x` and the result; `before` has those of the other arrays.
+    """
+    source = on_device(x)
+    result = allocate(source, tuple(x.shape), x.dtype)
+    if x.size:
+        taken, given = around_axis(source, axis), around_axis(result, axis)
+        grid, how["number"] = taken.shape[0] * taken.shape[2], computing_dtype(x.dtype).type
+        kernel[grid, GRADIENT_BLOCK](*before, taken, given, *after, **how)
+    return finish(result, like=x)
 
 
 def tile_of(n: int) -> int:

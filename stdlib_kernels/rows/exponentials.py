@@ -18,7 +18,7 @@ from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.rows.calls import Kernels, apply, checked_axis
 
-__all__ = ["added", "larger", "log_softmax", "softmax"]
+__all__ = ["added", "larger", "log_softmax", "softmax", "summed_down"]
 
 
 def added(total: Any, e: Any, v: Any, top: Any, one: Any) -> Any:
@@ -34,6 +34,16 @@ def added(total: Any, e: Any, v: Any, top: Any, one: Any) -> Any:
 def larger(top: Any, v: Any) -> Any:
     """Return the larger of two, the first where the second is NaN."""
     return v if v > top else top
+
+
+def summed_down(x: Any, a: Any, b: Any, number: Any) -> tuple[Any, Any]:
+    """Return the largest element of a column, and the sum of exponentials with that taken off."""
+    top, total = number(-math.inf), number(0)
+    for k in range(x.shape[1]):
+        v = number(x[a, k, b])
+        total = number(added(total, math.exp(-abs(v - top)), v, top, number(1)))
+        top = number(larger(top, v))
+    return top, total * math.exp(top - top)  # NaN, where the largest is infinite
 
 
 @kd.kernel
@@ -75,12 +85,7 @@ def softmax_columns(x, out, *, number, is_log):
     a = kd.blockIdx.x // strips
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
     if b < x.shape[2]:
-        top, total = number(-math.inf), number(0)
-        for k in range(x.shape[1]):
-            v = number(x[a, k, b])
-            total = number(added(total, math.exp(-abs(v - top)), v, top, number(1)))
-            top = number(larger(top, v))
-        total *= math.exp(top - top)  # NaN, where the largest is infinite
+        top, total = summed_down(x, a, b, number)
         for k in range(x.shape[1]):
             d = number(x[a, k, b]) - top
             out[a, k, b] = d - math.log(total) if is_log else math.exp(d) / total
