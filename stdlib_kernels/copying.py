@@ -8,8 +8,8 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.repeating.calls import launch_over, refuse_to_repeat
 from kerneldsl.utilities.tracebacks import shorten_errors
-from stdlib_kernels.repeating import launch_over, refuse_to_repeat
 
 __all__ = ["check_conversion", "convert", "copy_array", "copy_elements", "itself"]
 

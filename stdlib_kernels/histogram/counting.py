@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.repeating import launch, launch_over
 
 __all__ = ["between", "count_bins", "edges_array", "evenly", "itself"]
 

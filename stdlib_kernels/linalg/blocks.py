@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.checks import Array
-from stdlib_kernels.repeating import launch
 from stdlib_kernels.vectors import read_vectors, vectors_of
 
 __all__ = ["MIN_SIDE", "multiply_blocks"]

@@ -19,13 +19,13 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import contiguous, finish, is_on_host, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.linalg.batches import multiply_batches, multiply_vector
 from stdlib_kernels.linalg.blocks import MIN_SIDE, multiply_blocks
 from stdlib_kernels.movement.permuting import permuted
-from stdlib_kernels.repeating import launch
 
 __all__ = ["matmul", "transpose"]
 

@@ -11,10 +11,10 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.repeating.overlap import may_overlap
 from stdlib_kernels.arrays import allocate, around_axis, contiguous, finish, on_device
 from stdlib_kernels.checks import Array, Ints, check_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.overlap import may_overlap
 from stdlib_kernels.parameters import (
     axes_of,
     axis_of,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import (
     allocate,
     around_axis,
@@ -26,7 +27,6 @@ from stdlib_kernels.arrays import (
 )
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.parameters import axis_of
-from stdlib_kernels.repeating import launch
 
 __all__ = [
     "GRADIENT_BLOCK",

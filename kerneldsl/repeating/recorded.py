@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import kerneldsl as kd
-from stdlib_kernels.overlap import bounds_of, start_of
+from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.forms import ArrayForm
+from kerneldsl.repeating.overlap import bounds_of, start_of
 
 __all__ = ["NotKnown", "Recorded", "number_values"]
 
@@ -17,7 +18,7 @@ __all__ = ["NotKnown", "Recorded", "number_values"]
 class _HostForm:
     """The place of a NumPy array in another one's memory, its shape, strides and dtype.
 
-    It has the methods of `kd.ArrayForm`.
+    It has the methods of `ArrayForm`.
     """
 
     def __init__(self, array: np.ndarray[Any, Any], offset: int, *, is_zero: bool = False) -> None:
@@ -33,12 +34,12 @@ class _HostForm:
         return np.ndarray(self._shape, self._dtype, array, self._offset, self._strides)
 
 
-class _ZeroForm(kd.ArrayForm):
+class _ZeroForm(ArrayForm):
     """The form of a device array that begins as zeros."""
 
     __slots__ = ()
 
-    def empty(self) -> kd.DeviceArray:
+    def empty(self) -> DeviceArray:
         made = super().empty()
         made.fill(0)
         return made
@@ -158,7 +159,7 @@ class _Numbering:
         root, is_zero = self._roots[at]
         if at >= self._given_count and at not in self._forms:
             # Device memory is made in the first form that it is used in, if that is all of it.
-            is_other = isinstance(array, kd.DeviceArray) and array.nbytes == root.nbytes
+            is_other = isinstance(array, DeviceArray) and array.nbytes == root.nbytes
             if is_other and array.layout != "A" and not is_zero:
                 root = array
                 self._roots[at] = root, is_zero
@@ -178,15 +179,15 @@ class _Numbering:
             low, high = bounds_of(array)
             for at, (first, end) in enumerate(self._bounds):
                 is_within = not low < first and not end < high
-                if is_within and isinstance(array, kd.DeviceArray) is isinstance(
-                    self._roots[at][0], kd.DeviceArray
+                if is_within and isinstance(array, DeviceArray) is isinstance(
+                    self._roots[at][0], DeviceArray
                 ):
                     return at
         raise NotKnown
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray | kd.DeviceArray)
+    return isinstance(value, np.ndarray | DeviceArray)
 
 
 def _placed(array: Any) -> tuple[Any, ...]:
@@ -202,7 +203,7 @@ def _form_of(array: Any, root: Any, *, is_zero: bool = False) -> Any:
     """Return the form of an array in the memory of another one."""
     if isinstance(array, np.ndarray):
         return _HostForm(array, start_of(array) - start_of(root), is_zero=is_zero)
-    return (_ZeroForm if is_zero else kd.ArrayForm)(array, root)
+    return (_ZeroForm if is_zero else ArrayForm)(array, root)
 
 
 def _picker(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
