@@ -100,24 +100,22 @@ def take_elements(x, places, out, *, place):
     out[j] = x[place(places[j], x.size)]
 
 
+def _of_slices(places: Any, i: Any, j: Any, k: Any) -> Any:
+    return places[j]
+
+
+def _of_elements(places: Any, i: Any, j: Any, k: Any) -> Any:
+    return places[i, j, k]
+
+
 @kd.kernel(wraparound=False)
-def take_slices(x, places, out, *, place, is_last):
-    """Take slices: ``x[a, n, b], places[m], out[a, m, b]``."""
+def take_along(x, places, out, *, place, index, is_last):
+    """Take slices or elements: ``x[a, n, b], places[m]`` or ``[a, m, b], out[a, m, b]``."""
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
     if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        out[i, j, k] = x[i, place(places[j], x.shape[1]), k]
-
-
-@kd.kernel(wraparound=False)
-def take_each(x, places, out, *, place, is_last):
-    """Take elements: ``x[a, n, b], places[a, m, b], out[a, m, b]``."""
-    i, j, k = kd.grid(3)
-    if is_last:
-        j, k = k, j
-    if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        out[i, j, k] = x[i, place(places[i, j, k], x.shape[1]), k]
+        out[i, j, k] = x[i, place(index(places, i, j, k), x.shape[1]), k]
 
 
 @kd.kernel(wraparound=False)
@@ -184,7 +182,7 @@ def take_places(source: Array, places: Array, axis: int, place: Any = _given) ->
             flat = taken[0, :, 0], places, given[0, :, 0]
             take_elements.forall(places.size)(*flat, place=place)
         else:
-            over(take_slices, given.shape, taken, places, given, place=place)
+            over(take_along, given.shape, taken, places, given, place=place, index=_of_slices)
     return found
 
 
@@ -216,7 +214,8 @@ def take_along_axis(
     _check_range(places, x.shape[at], mode)
     if found.size:
         given = around_axis(found, at)
-        over(take_each, given.shape, around_axis(source, at), places, given, place=place)
+        arrays = around_axis(source, at), places, given
+        over(take_along, given.shape, *arrays, place=place, index=_of_elements)
     return finish(found, like=x, out=out)
 
 
