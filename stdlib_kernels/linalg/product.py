@@ -24,16 +24,13 @@ from stdlib_kernels.arrays import contiguous, finish, is_on_host, on_device, sou
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.linalg.batches import multiply_batches, multiply_vector
-from stdlib_kernels.linalg.blocks import MIN_SIDE, multiply_blocks
+from stdlib_kernels.linalg.blocks import MAX_GRID_Y, MIN_SIDE, multiply_blocks
 from stdlib_kernels.movement.permuting import permuted
 
 __all__ = ["matmul", "transpose"]
 
-#: Rows and columns of a tile, and of a block.
+#: Rows and columns of a tile, and of a block; of more rows than a grid has, tiles are in turn.
 TILE = 16
-#: Most blocks of a grid along y on every device (CUDA C++ Programming Guide, "Technical
-#: Specifications per Compute Capability"); more rows of tiles are taken in turn.
-MAX_GRID_Y = 65535
 
 
 @kd.kernel(wraparound=False)

@@ -92,8 +92,7 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
     {parameters: array}
     axis : int or tuple of int, optional
         Along which; all axes by default.
-    {returns: array}
-        Of `x`'s kind, dtype and shape.
+    {like x: , and its shape}
     {raises and see: numpy.flip : gives a view instead.}
     {examples}
     >>> flip(np.array([[1, 2], [3, 4]]), 1).tolist()
@@ -116,8 +115,7 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
         By how many places, towards higher indices; one for each axis, or for all.
     axis : int or tuple of int, optional
         Along which; by default along the flattened array, whose shape stays.
-    {returns: array}
-        Of `x`'s kind, dtype and shape.
+    {like x: , and its shape}
     {raises and see: numpy.roll}
     {examples}
     >>> roll(np.array([1, 2, 3, 4]), 1).tolist()
@@ -149,8 +147,7 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     repeats : int
         How often each is in the result.
     {along or flattened}
-    {returns: array}
-        Of `x`'s kind and dtype.
+    {like x}
     {raises and see: numpy.repeat}
     {examples}
     >>> repeat(np.array([1, 2]), 2).tolist()
@@ -175,8 +172,7 @@ def tile(x: Array, reps: Ints) -> Any:
     reps : int or tuple of int
         How often along each axis, the last one of them along the last axis; those that are missing
         are 1, and so are extents that `x` lacks.
-    {returns: array}
-        Of `x`'s kind and dtype.
+    {like x}
     {raises and see: numpy.tile}
     {examples}
     >>> tile(np.array([1, 2]), 2).tolist()
@@ -236,8 +232,7 @@ def pad(x: Array, pad_width: Any, mode: str = "constant", *, constant_values: An
         other end.
     constant_values : number
         The constant.
-    {returns: array}
-        Of `x`'s kind and dtype.
+    {like x}
     {raises and see: numpy.pad}
     {examples}
     >>> pad(np.array([1, 2, 3]), (2, 1), "reflect").tolist()

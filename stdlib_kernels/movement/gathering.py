@@ -192,9 +192,7 @@ def take_along_axis(
 ) -> Any:
     """Take for each place along an axis the element that an index names.
 
-    {parameters: array}
-    indices : array
-        Integers of `x`'s kind, not uint64, and of its shape but for the axis.
+    {places along}
     {along}
     {mode}
     {out}
@@ -231,9 +229,7 @@ def put_along_axis(
 ) -> Any:
     """Put elements to places along an axis of an array, which is changed.
 
-    {parameters: array}
-    indices : array
-        Integers of `x`'s kind, not uint64, and of its shape but for the axis.
+    {places along}
     values : array
         Of the shape of `indices`, and of `x`'s kind and dtype.
     {along}

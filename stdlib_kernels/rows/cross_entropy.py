@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import (
     around_axis,
     computing_dtype,
@@ -20,7 +19,7 @@ from stdlib_kernels.arrays import (
     on_device,
     source_and_result,
 )
-from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
+from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_same_kind, check_shape
 from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import integer_of, wrong_value
 from stdlib_kernels.rows.calls import (
@@ -157,8 +156,7 @@ def cross_entropy_backward(
     check_array("x", x, kinds="f", halves=True)
     along, ignored = _checked(x, labels, axis, ignore_index)
     check_array("grad", grad, dtypes=(x.dtype.name,))
-    check_same_kind("grad", grad, "x", x)
-    _check_shape("grad", grad, labels.shape)
+    check_alike("grad", grad, "labels", labels)
     before = tuple(_flat(on_device(each), x, along) for each in (grad, labels))
     return gradient(of_loss, before, x, along, ignored)
 
@@ -168,20 +166,12 @@ def _checked(x: Any, labels: Any, axis: Any, ignore_index: Any) -> tuple[int, in
     along = checked_axis(x, axis)
     check_array("labels", labels, kinds="iu")
     check_same_kind("labels", labels, "x", x)
-    _check_shape("labels", labels, (*x.shape[:along], *x.shape[along + 1 :]))
+    shape = (*x.shape[:along], *x.shape[along + 1 :])
+    check_shape("labels", labels, shape, f"There is one for each row of x: {shape}")
     ignored = integer_of("ignore_index", ignore_index)
     if not -(2**63) <= ignored < 2**63:
         raise wrong_value("ignore_index", ignore_index, "It is an int of 64 bits")
     return along, ignored
-
-
-def _check_shape(name: str, array: Array, shape: Any) -> None:
-    if tuple(array.shape) != tuple(shape):
-        raise ArgumentValueError(
-            f"{name} has the shape {tuple(array.shape)}",
-            value=tuple(array.shape),
-            limit=f"There is one for each row of x: {tuple(shape)}",
-        )
 
 
 def _flat(array: Array, x: Array, axis: int) -> Array:

@@ -95,9 +95,10 @@ def pad_box(x, out, before, mode, fill, *, number):
 
 
 def padded(
-    x: Array, dtype: np.dtype[Any], border: Border, before: Any, extents: tuple[int, ...]
+    x: Array, dtype: np.dtype[Any], border: Border, before: Any, box: tuple[int, ...]
 ) -> Array:
-    """Return a copy of three axes that begins at negative offsets, of any extents."""
+    """Return a copy of three axes with what a box reaches, whose first element is at `before`."""
+    extents = tuple(n + m - 1 for n, m in zip(x.shape, box, strict=True))
     result = allocate(x, extents, dtype)
     offsets = tuple(int(n) for n in before)
     fill = dtype.type(border.fill)

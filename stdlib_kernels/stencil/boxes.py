@@ -211,9 +211,8 @@ def _weigh_padded(
 ) -> None:
     """Weigh the elements of a copy with its border, so that the kernel knows no edges."""
     constants = _constants(box, x.dtype)
-    extents = tuple(n + m - 1 for n, m in zip(out.shape, constants["box"], strict=True))
     number = computing(x.dtype)
-    wide = padded(x, number, border, before, extents)
+    wide = padded(x, number, border, before, constants["box"])
     weights = weights_on(x, box.reshape(-1).astype(number))
     weigh_box.forall(*out.shape)(wide, weights, out, **constants)
 
@@ -291,9 +290,8 @@ def median_filter(
     if x.size:
         missing = 3 - x.ndim
         shape, box = (1,) * missing + tuple(x.shape), (1,) * missing + sizes
-        extents = tuple(n + m - 1 for n, m in zip(shape, box, strict=True))
         before = [-(n // 2) for n in box]
-        wide = padded(source[(None,) * missing], x.dtype, border, before, extents)
+        wide = padded(source[(None,) * missing], x.dtype, border, before, box)
         how = {"box": box, "count": math.prod(box), "number": x.dtype.type}
         median_box.forall(*shape)(wide, result.reshape(shape), **how)
     return finish(result, like=x, out=out)
