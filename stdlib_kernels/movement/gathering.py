@@ -32,7 +32,7 @@ from stdlib_kernels.functions import library_function
 from stdlib_kernels.movement.along import over
 from stdlib_kernels.parameters import axis_of, choice_of, names_of
 
-__all__ = ["put_along_axis", "take", "take_along_axis", "take_places"]
+__all__ = ["put_along_axis", "take", "take_along_axis", "take_each", "take_places"]
 
 
 @kd.kernel(wraparound=False)
@@ -205,16 +205,19 @@ def take_along_axis(
     """
     at = _checked(x, indices, axis)
     place = _PLACES[choice_of("mode", mode, _PLACES)]
-    shape = tuple(indices.shape)
-    check_out(out, like=x, shape=shape, dtype=x.dtype)
-    source, places = on_device(x), around_axis(on_device(indices), at)
-    found = allocate(source, shape, x.dtype)
+    check_out(out, like=x, shape=tuple(indices.shape), dtype=x.dtype)
+    places = on_device(indices)
     _check_range(places, x.shape[at], mode)
+    return finish(take_each(on_device(x), places, at, place), like=x, out=out)
+
+
+def take_each(source: Array, places: Array, axis: int, place: Any = _given) -> Array:
+    """Return what lies at a place of its own for each; kernels reach both arrays."""
+    found = allocate(source, tuple(places.shape), source.dtype)
     if found.size:
-        given = around_axis(found, at)
-        arrays = around_axis(source, at), places, given
-        over(take_along, given.shape, *arrays, place=place, index=_of_elements)
-    return finish(found, like=x, out=out)
+        taken, given, where = (around_axis(each, axis) for each in (source, found, places))
+        over(take_along, given.shape, taken, where, given, place=place, index=_of_elements)
+    return found
 
 
 @library_function
