@@ -12,7 +12,7 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels import reduce, scan
 from stdlib_kernels.arrays import allocate, finish, on_device, to_host
-from stdlib_kernels.checks import Array, check_array, check_same_kind
+from stdlib_kernels.checks import Array, check_array, check_same_kind, check_shape
 from stdlib_kernels.movement.gathering import take_places
 from stdlib_kernels.parameters import axis_of, integer_of
 from stdlib_kernels.random.draws import Draw, State, drawn, integer_draw, weighted_draw
@@ -75,12 +75,7 @@ def _cumulative(p: Array, n: int, like: Any) -> Array:
     """Return the cumulative weights where the kernel that draws can reach them."""
     check_array("p", p, dtypes=("float32", "float64"), ndim=1)
     check_same_kind("p", p, "a", like)
-    if p.shape[0] != n:
-        raise ArgumentValueError(
-            f"p has {p.shape[0]} elements, and there are {n} to be drawn of",
-            value=p.shape[0],
-            limit="There is a weight for each",
-        )
+    check_shape("p", p, (n,), f"There is a weight for each of the {n} to be drawn of")
     weights = on_device(p)
     sums: Array = scan.cumsum(weights, dtype=np.float64)
     least, total = (float(to_host(e)) for e in (reduce.min(weights), sums[-1:].reshape(())))

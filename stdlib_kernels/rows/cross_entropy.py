@@ -24,6 +24,7 @@ from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import integer_of, wrong_value
 from stdlib_kernels.rows.calls import (
     GRADIENT_BLOCK,
+    SPACE,
     Kernels,
     checked_axis,
     gradient,
@@ -45,7 +46,7 @@ def _loss(row: Any, label: Any, top: Any, total: Any, ignored: Any, number: Any)
     return number(math.log(total) + (top - number(row[label])))
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(space=SPACE, wraparound=False)
 def loss_short(x, out, labels, ignored, *, width, number):
     """Take a row as one tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
     row = kd.blockIdx.x
@@ -56,7 +57,7 @@ def loss_short(x, out, labels, ignored, *, width, number):
         out[row, 0] = _loss(x[row], labels[row, 0], top, total, ignored, number)
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(space=SPACE, wraparound=False)
 def loss_long(x, out, labels, ignored, *, width, number):
     """Take a row tile by tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
     row = kd.blockIdx.x

@@ -16,7 +16,7 @@ from typing import Any
 import kerneldsl as kd
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.rows.calls import Kernels, apply, checked_axis
+from stdlib_kernels.rows.calls import SPACE, Kernels, apply, checked_axis
 
 __all__ = ["added", "larger", "log_softmax", "softmax", "summed_down"]
 
@@ -46,7 +46,7 @@ def summed_down(x: Any, a: Any, b: Any, number: Any) -> tuple[Any, Any]:
     return top, total * math.exp(top - top)  # NaN, where the largest is infinite
 
 
-@kd.kernel
+@kd.kernel(space=SPACE)
 def softmax_short(x, out, *, width, number, is_log):
     """Take a row as one tile: ``x[rows, n], out[rows, n]``."""
     row = kd.blockIdx.x
@@ -59,7 +59,7 @@ def softmax_short(x, out, *, width, number, is_log):
         kd.tile.store(out[row], 0, e * (number(1) / e.sum()))
 
 
-@kd.kernel
+@kd.kernel(space=SPACE)
 def softmax_long(x, out, *, width, number, is_log):
     """Take a row tile by tile, twice, the second time from a cache: ``x[rows, n], …``."""
     row = kd.blockIdx.x
