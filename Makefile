@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 export KERNELDSL_CHECK
 # Hundreds of processes import what the first of them compiled to bytecode.
 unexport PYTHONDONTWRITEBYTECODE
-PACKAGES := kerneldsl targets stdlib_kernels
+PACKAGES := kerneldsl targets stdlib_kernels kerneldsl_demo
 WORKERS ?= 2
 BENCH ?= benchmarks/results/cpu.json
 # What meets the bindings, or runs where a GPU would: with each CUDA release that is supported.

@@ -14,11 +14,11 @@ from typing import Any, cast
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import note_constant, note_made, note_scalar
+from kerneldsl.repeating.overlap import may_overlap
 from stdlib_kernels.checks import Array, Out, check_out
 from stdlib_kernels.copying import copy_array, copy_elements
-from stdlib_kernels.overlap import may_overlap
 from stdlib_kernels.parameters import NARROW
-from stdlib_kernels.repeating import note_constant, note_made, note_scalar
 
 __all__ = [
     "accumulator_dtype",

@@ -20,6 +20,7 @@ __all__ = [
     "check_but_for",
     "check_out",
     "check_same_kind",
+    "check_shape",
     "check_writable",
 ]
 
@@ -93,25 +94,28 @@ def check_same_kind(name: str, value: Array, other_name: str, other: Array) -> N
 def check_alike(name: str, value: Array, other_name: str, other: Array) -> None:
     """Refuse arrays of two kinds, or of two shapes."""
     check_same_kind(name, value, other_name, other)
-    if tuple(value.shape) != tuple(other.shape):
+    shape = tuple(other.shape)
+    check_shape(name, value, shape, f"It must be that of {other_name}, {shape}")
+
+
+def check_shape(
+    name: str, value: Array, shape: tuple[int, ...], limit: str, remedy: str = ""
+) -> None:
+    """Refuse an array of another shape."""
+    found = tuple(value.shape)
+    if found != shape:
         raise ArgumentValueError(
-            f"{name} has the shape {tuple(value.shape)}",
-            value=tuple(value.shape),
-            limit=f"It must be that of {other_name}, {tuple(other.shape)}",
+            f"{name} has the shape {found}", value=found, limit=limit, remedy=remedy
         )
 
 
 def check_but_for(name: str, value: Array, axis: int, other_name: str, other: Array) -> None:
     """Refuse an array whose shape is another one's along other axes than one."""
-    found, wanted = list(value.shape), list(other.shape)
+    wanted = tuple(other.shape)
+    limit = f"But for axis {axis} it is that of {other_name}, {wanted}"
     if value.ndim == other.ndim:
-        wanted[axis] = found[axis]
-    if found != wanted:
-        raise ArgumentValueError(
-            f"{name} has the shape {tuple(found)}",
-            value=tuple(found),
-            limit=f"But for axis {axis} it is that of {other_name}, {tuple(other.shape)}",
-        )
+        wanted = (*wanted[:axis], value.shape[axis], *wanted[axis + 1 :])
+    check_shape(name, value, wanted, limit)
 
 
 def check_writable(name: str, array: Array) -> None:
@@ -132,11 +136,6 @@ def check_out(out: Any, *, like: Array, shape: tuple[int, ...], dtype: np.dtype[
         return
     check_array("out", out, dtypes=(dtype.name,))
     check_same_kind("out", out, "the input", like)
-    if tuple(out.shape) != shape:
-        raise ArgumentValueError(
-            f"out has the shape {tuple(out.shape)}",
-            value=tuple(out.shape),
-            limit=f"The result has the shape {shape}",
-            remedy="Leave out away, or make one of that shape",
-        )
+    remedy = "Leave out away, or make one of that shape"
+    check_shape("out", out, shape, f"The result has the shape {shape}", remedy)
     check_writable("out", out)

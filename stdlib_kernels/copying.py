@@ -8,8 +8,8 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.repeating.calls import launch_over, refuse_to_repeat
 from kerneldsl.utilities.tracebacks import shorten_errors
-from stdlib_kernels.repeating import launch_over, refuse_to_repeat
 
 __all__ = ["check_conversion", "convert", "copy_array", "copy_elements", "itself"]
 
@@ -80,27 +80,7 @@ def check_conversion(source: np.dtype[Any], wanted: np.dtype[Any]) -> None:
 def convert(array: kd.DeviceArray, dtype: Any) -> kd.DeviceArray:
     """Return a new array of another dtype, whose elements a kernel converts on the array's device.
 
-    Parameters
-    ----------
-    array : device array
-        Of any rank and layout.
-    dtype : dtype
-        The new one.
-
-    Returns
-    -------
-    device array
-        Of the same shape, contiguous in C order. Conversions are those of ``numpy.ndarray.astype``;
-        a float that the new dtype does not hold becomes what the device makes of it.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentTypeError
-        Where device arrays have no such dtype, or complex numbers would lose their imaginary parts.
-
-    See Also
-    --------
-    numpy.ndarray.astype
+    This is `kerneldsl.DeviceArray.astype`.
     """
     made = kd.empty(array.shape, dtype, device=array.device)
     check_conversion(array.dtype, made.dtype)

@@ -16,21 +16,16 @@ T = TypeVar("T")
 
 #: What stands in docstrings for a parameter, or a sentence, that many functions share.
 _WORDS = {
-    "array": """x : array
+    "array": "{array of: bool, integer, float or complex.}",
+    "real array": "{array of: bool, integer or float.}",
+    "array of": """x : array
     NumPy's, a device array, or one of another library, such as torch or CuPy, that shares its
-    memory by DLPack or ``__cuda_array_interface__``; of any rank and layout. bool, integer, float
-    or complex.""",
-    "real array": """x : array
-    NumPy's, a device array, or one of another library, such as torch or CuPy, that shares its
-    memory by DLPack or ``__cuda_array_interface__``; of any rank and layout. bool, integer or
-    float.""",
+    memory by DLPack or ``__cuda_array_interface__``; of any rank and layout.
+    {}""",
     "axes": """axis : int or tuple of int, optional
     What is reduced; all axes by default.""",
     "axis": """axis : int, optional
     What is reduced; by default the array is taken as flattened in C order.""",
-    "scanned axis": """axis : int, optional
-    Along which elements follow each other; by default the array is taken as flattened in C
-    order.""",
     "sorted axis": """axis : int, optional
     Along which; ``None`` takes the array as flattened in C order.""",
     "descending": """descending : bool
@@ -67,8 +62,7 @@ dtype : dtype, optional
     others. The result has it, too, or its real part's.""",
     "size": """size : int or tuple of int, optional
     The shape of the array; one number by default, or as many as `out` has elements.""",
-    "drawn parameters": """size : int or tuple of int, optional
-    The shape of the array; one number by default, or as many as `out` has elements.
+    "drawn parameters": """{size}
 dtype : dtype, optional
     float64 (by default), float32, float16 or bfloat16, in which numbers are drawn; the last two are
     computed as float32 and rounded.
@@ -172,7 +166,7 @@ kerneldsl.errors.{}""",
     "reduced": """{returns: NumPy scalar or array, or device array}
     Of `x`'s kind; `out`, where it is given.""",
     "parameters of a scan": """{parameters: real array}
-{scanned axis}
+{along or flattened}
 {out}
 {exclusive}
 {reverse}""",
@@ -209,6 +203,21 @@ axis : int
     Along which the scores of a row follow each other.
 ignore_index : int
     The label of rows that are left out: their loss is 0.""",
+    "like x": """{returns: array}
+    Of `x`'s kind and dtype{}.""",
+    "grey image": """image : array of shape (h, w)
+    Of any layout; uint8, float32 or float64.""",
+    "grey out": """out : array of shape (h, w), optional
+    Where the result goes, of the result's dtype and of `image`'s kind.""",
+    "grey raises": """{raises of: ArgumentError}
+    Where `image` is no grey image, or `out` does not fit.""",
+    "seed and device": """seed : int{}, optional
+    The key, of 64 bits; other seeds give independent numbers. One that nobody knows by default.
+device : device, optional
+    Where arrays are made; by default the current one, at each call.""",
+    "places along": """{parameters: array}
+indices : array
+    Integers of `x`'s kind, not uint64, and of its shape but for the axis.""",
     "gradient raises": """{raises of: ArgumentError}
     Where the arrays do not fit, or there is no such axis.""",
 }

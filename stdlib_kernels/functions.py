@@ -12,9 +12,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import Repeated, refuse_to_repeat
 from kerneldsl.utilities.tracebacks import OWN_FOLDERS, passes_on, shorten_errors
 from stdlib_kernels.documentation import documented
-from stdlib_kernels.repeating import Repeated, refuse_to_repeat
 
 __all__ = ["library_function", "repeated_function", "warn"]
 

@@ -27,6 +27,7 @@ __all__ = [
     "dtype_of",
     "function_of",
     "integer_of",
+    "integers_of",
     "names_of",
     "number_of",
     "scalar_of",
@@ -151,6 +152,15 @@ def integer_of(name: str, value: Any) -> int:
         raise wrong_type(name, value, "It is an int") from error
 
 
+def integers_of(name: str, value: Any) -> tuple[int, ...]:
+    """Return integers that are given as one, or as a tuple of them."""
+    values = value if isinstance(value, tuple | list) else (value,)
+    try:
+        return tuple(operator.index(each) for each in values)
+    except Exception as error:  # what a foreign object raises
+        raise wrong_type(name, value, "It is an int, or a tuple of them") from error
+
+
 def count_of(name: str, value: Any, low: int, high: int) -> int:
     """Return an integer of an interval."""
     found = as_int(value)
@@ -165,9 +175,7 @@ def shape_of(name: str, value: Any) -> tuple[int, ...]:
     """Return a shape that is given as an int, a tuple of ints, or ``None`` for one element."""
     if value is None:
         return ()
-    extents = tuple(
-        integer_of(name, n) for n in (value if isinstance(value, tuple | list) else (value,))
-    )
+    extents = integers_of(name, value)
     if any(n < 0 for n in extents):
         raise wrong_value(name, value, "Extents are 0 or more")
     return extents

@@ -54,8 +54,8 @@ _KINDS = {
     "Profiling": "kerneldsl.profiling",
     "The machine": "kerneldsl.tools kerneldsl",
 }
-#: Packages whose public names are the concern of the project alone, or of the command line.
-_INTERNAL = {"kerneldsl.analysis", "kerneldsl.cards", "stdlib_kernels.demo"}
+#: Packages whose public names are the concern of the project alone.
+_INTERNAL = {"kerneldsl.analysis", "kerneldsl.cards"}
 _TARGETS = ("cpu", "cuda", "null")
 
 

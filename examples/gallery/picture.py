@@ -27,7 +27,7 @@ def photograph(size: int) -> np.ndarray:
     """Return scikit-image's photograph of Eileen Collins, which is NASA's, as a square."""
     from PIL import Image
 
-    from stdlib_kernels.demo.pictures import default_image
+    from kerneldsl_demo.pictures import default_image
 
     with Image.open(default_image()) as image:
         return np.array(image.convert("RGB").resize((size, size)))

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from kerneldsl.launch.timing import Timing
     from kerneldsl.planner.plan import LaunchPlan
 
-__all__ = ["ParameterizedKernel", "keyword_only_names"]
+__all__ = ["MAX_KERNELS", "ParameterizedKernel", "keyword_only_names"]
 
 #: Combinations of values that are remembered, of a kernel and of each launch.
-_MAX_KERNELS = 256
+MAX_KERNELS = 256
 _LIMIT = (
     "A compile-time parameter takes numbers, bools, strings, dtypes, functions, and tuples of these"
 )
@@ -130,11 +130,14 @@ class ParameterizedKernel(Kernel[Any, Any]):
     def _kernel_of(self, key: Hashable, constants: dict[str, Any]) -> Kernel[Any, Any]:
         known = self._kernels.get(key)
         if known is None:
-            if len(self._kernels) >= _MAX_KERNELS:
+            if len(self._kernels) >= MAX_KERNELS:
                 self._kernels.clear()
             _check_values(constants)
-            known = self._kernels.setdefault(key, Kernel(self.function, self.options, constants))
+            known = self._kernels.setdefault(key, self._make(constants))
         return known
+
+    def _make(self, constants: dict[str, Any]) -> Kernel[Any, Any]:
+        return Kernel(self.function, self.options, constants)
 
     @property
     def _dispatcher(self) -> Dispatcher:
@@ -182,7 +185,7 @@ class _ParameterizedLaunch(Launch[Any]):
         key, constants = self.kernel._take(named, args)
         found = self._launches.get(key)
         if found is None:
-            if len(self._launches) >= _MAX_KERNELS:
+            if len(self._launches) >= MAX_KERNELS:
                 self._launches.clear()
             made = make_launch(self.kernel._kernel_of(key, constants), self._shape)
             found = self._launches.setdefault(key, made)

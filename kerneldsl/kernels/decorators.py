@@ -19,7 +19,7 @@ from kerneldsl.utilities.modules import is_of_numba
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
-    from kerneldsl.kernels.spaces import SpacedKernel
+    from kerneldsl.kernels.spaces import OpenSpacedKernel, SpacedKernel
     from kerneldsl.language.kinds import Kind
     from kerneldsl.planner.space import Space
 
@@ -153,7 +153,7 @@ def kernel(
         The block of ``forall``, x first.
     space : Space, optional
         The blocks, and the values of the kernel's keyword-only parameters, that ``forall`` chooses
-        from; see :class:`kerneldsl.Space`.
+        from; see :class:`kerneldsl.Space`. Parameters that it does not have are given by launches.
     cluster : int or tuple of int, optional
         Blocks of a cluster, which run at once on neighbouring multiprocessors, on devices of
         compute capability 9.0 and newer.
@@ -206,7 +206,7 @@ def kernel(
         _check_space(space, block)
 
     @shorten_errors
-    def decorate(function: Callable[P, R]) -> Kernel[P, R] | SpacedKernel:
+    def decorate(function: Callable[P, R]) -> Kernel[P, R] | SpacedKernel | OpenSpacedKernel:
         plain = _plain(function, "kernel")
         if space is None and not plain.__code__.co_kwonlyargcount:
             return Kernel(plain, options)
@@ -214,9 +214,9 @@ def kernel(
             from kerneldsl.kernels.constants import ParameterizedKernel
 
             return ParameterizedKernel(plain, options)
-        from kerneldsl.kernels.spaces import SpacedKernel
+        from kerneldsl.kernels.spaces import make_spaced
 
-        return SpacedKernel(plain, options, space)
+        return make_spaced(plain, options, space)
 
     return decorate if function is None else decorate(function)
 

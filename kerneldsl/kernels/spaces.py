@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.kernels.constants import keyword_only_names
+from kerneldsl.kernels.constants import MAX_KERNELS, ParameterizedKernel, keyword_only_names
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.kernels.members import MemberKernel, shape_in_space
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.planner.space import Member, Space
 
-__all__ = ["SpacedKernel"]
+__all__ = ["OpenSpacedKernel", "SpacedKernel", "make_spaced"]
 
 
 class SpacedKernel(Kernel[Any, Any]):
@@ -37,13 +38,19 @@ class SpacedKernel(Kernel[Any, Any]):
         The members.
     """
 
-    def __init__(self, function: Callable[..., Any], options: KernelOptions, space: Space) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: KernelOptions,
+        space: Space,
+        given: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         names = keyword_only_names(function)
-        _check_names(function, names, space)
-        first = dict(space.members[0].values)
+        first = {**given, **dict(space.members[0].values)}
         super().__init__(function, options, {name: first[name] for name in names})
         self.space = space
-        self._names = names
+        self._given = given
+        self._names = tuple(name for name in names if name not in given)
         self._kernels: dict[tuple[Member, ...], MemberKernel] = {}
 
     @shorten_errors
@@ -81,7 +88,7 @@ class SpacedKernel(Kernel[Any, Any]):
         known = self._kernels.get(found)
         if known is None:
             (code,) = codes
-            constants = dict(zip(self._names, code, strict=True))
+            constants = {**self._given, **dict(zip(self._names, code, strict=True))}
             space = self.space.subset(found)
             made = MemberKernel(self.function, self.options, constants, space)
             made._made_dispatcher = self._dispatcher.of_member(found[0])
@@ -100,34 +107,124 @@ class SpacedKernel(Kernel[Any, Any]):
         plan: LaunchPlan | None = None,
         launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
     ) -> LaunchShape:
-        if block is not None or read_shared_bytes(shared_bytes):
-            raise LaunchConfigError(
-                f"{self.__qualname__} has a space, and forall was given a block or shared_bytes",
-                value=block if block is not None else shared_bytes,
-                limit="The space determines them",
-                remedy="Leave them out, or name a member: kernel.member(block=…).forall(…)",
-            )
+        _refuse_block(self, block, shared_bytes)
         return shape_in_space(self, extent, stream, plan, launch_attributes)
 
     @shorten_errors
     def __getitem__(self, config: Any) -> Launch[Any]:
         """Refuse: an explicit launch has to say which member it is of."""
-        raise LaunchConfigError(
-            f"{self.__qualname__}[{safe_repr(config)}] is not a member of the kernel's space",
-            value=config,
-            limit=f"The space is {self.space!r}",
-            remedy=f"Write {self.__qualname__}.member(…)[grid, block], or "
-            f"{self.__qualname__}.forall(n)",
-        )
+        raise _no_member(self, config)
 
     def __reduce__(self) -> Any:
-        found = super().__reduce__()
-        if isinstance(found, str):  # it can be imported where it arrives
-            return found
-        raise pickle.PicklingError(
-            f"the kernel {self.__qualname__} has a space, whose functions do not travel as source; "
-            "put the kernel into a module that the other process can import"
+        return _reduced(self, super().__reduce__())
+
+
+class OpenSpacedKernel(ParameterizedKernel):
+    """A kernel of whose compile-time parameters a space has some; launches give the others.
+
+    Made by ``@kd.kernel(space=kd.Space(…))`` of a function with more keyword-only parameters than
+    the space has. For each combination of their values it is a `SpacedKernel`.
+
+    Attributes
+    ----------
+    space : Space
+        The members.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: KernelOptions, space: Space) -> None:
+        super().__init__(function, options)
+        self.space = space
+        self._names = tuple(name for name in self._names if name not in space.parameters)
+        self._members: dict[Hashable, MemberKernel] = {}
+
+    @shorten_errors
+    def member(self, **values: Any) -> Any:
+        """Return the kernel with the values of these compile-time parameters.
+
+        Parameters
+        ----------
+        **values
+            Of all parameters that the space does not have, and of those of the space that the
+            planner shall not choose.
+
+        Returns
+        -------
+        SpacedKernel or MemberKernel
+        """
+        key, constants = self._take(values)
+        if not values:
+            return self._kernel_of(key, constants)
+        whole = key, tuple(values.items())
+        known = self._members.get(whole)
+        if known is None:
+            spaced: Any = self._kernel_of(key, constants)
+            if len(self._members) >= MAX_KERNELS:
+                self._members.clear()
+            known = self._members.setdefault(whole, spaced.member(**values))
+        return known
+
+    def _make(self, constants: dict[str, Any]) -> SpacedKernel:
+        return SpacedKernel(self.function, self.options, self.space, constants)
+
+    def _read_shape(
+        self,
+        extent: tuple[Any, ...],
+        block: Any,
+        stream: Any = None,
+        shared_bytes: int = 0,
+        plan: LaunchPlan | None = None,
+        launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
+    ) -> LaunchShape:
+        _refuse_block(self, block, shared_bytes)
+        return shape_in_space(self, extent, stream, plan, launch_attributes)
+
+    @shorten_errors
+    def __getitem__(self, config: Any) -> Launch[Any]:
+        """Refuse: an explicit launch has to say which member it is of."""
+        raise _no_member(self, config)
+
+    def __reduce__(self) -> Any:
+        return _reduced(self, super().__reduce__())
+
+
+def make_spaced(
+    function: Callable[..., Any], options: KernelOptions, space: Space
+) -> SpacedKernel | OpenSpacedKernel:
+    """Make the kernel of a function with a space, which has all its parameters or some of them."""
+    names = keyword_only_names(function)
+    _check_names(function, names, space)
+    is_open = any(name not in space.parameters for name in names)
+    return (OpenSpacedKernel if is_open else SpacedKernel)(function, options, space)
+
+
+def _refuse_block(kernel: SpacedKernel | OpenSpacedKernel, block: Any, shared_bytes: int) -> None:
+    if block is not None or read_shared_bytes(shared_bytes):
+        raise LaunchConfigError(
+            f"{kernel.__qualname__} has a space, and forall was given a block or shared_bytes",
+            value=block if block is not None else shared_bytes,
+            limit="The space determines them",
+            remedy="Leave them out, or name a member: kernel.member(block=…).forall(…)",
         )
+
+
+def _no_member(kernel: SpacedKernel | OpenSpacedKernel, config: Any) -> LaunchConfigError:
+    return LaunchConfigError(
+        f"{kernel.__qualname__}[{safe_repr(config)}] is not a member of the kernel's space",
+        value=config,
+        limit=f"The space is {kernel.space!r}",
+        remedy=f"Write {kernel.__qualname__}.member(…)[grid, block], or "
+        f"{kernel.__qualname__}.forall(n)",
+    )
+
+
+def _reduced(kernel: SpacedKernel | OpenSpacedKernel, found: Any) -> Any:
+    """Return what ``__reduce__`` has found of a kernel that can be imported where it arrives."""
+    if isinstance(found, str):
+        return found
+    raise pickle.PicklingError(
+        f"the kernel {kernel.__qualname__} has a space, whose functions do not travel as source; "
+        "put the kernel into a module that the other process can import"
+    )
 
 
 def _check_names(function: Callable[..., Any], names: tuple[str, ...], space: Space) -> None:
@@ -139,12 +236,4 @@ def _check_names(function: Callable[..., Any], names: tuple[str, ...], space: Sp
             limit="The kernel's keyword-only parameters are "
             + (", ".join(names) if names else "none"),
             remedy=f"Add it to the kernel: def {function.__name__}(…, *, {unused[0]})",
-        )
-    missing = [name for name in names if name not in space.parameters]
-    if missing:
-        raise ArgumentValueError(
-            f"{function.__qualname__} has the keyword-only parameter {missing[0]!r}",
-            value=missing[0],
-            limit=f"Its space has {', '.join(space.parameters)}",
-            remedy=f"Give it values: kd.Space(…, {missing[0]}=[…])",
         )

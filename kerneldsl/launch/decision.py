@@ -119,12 +119,21 @@ def decide(
         found = Choice(_given_candidate(state, shape.plan, shape.extent), {})
     else:
         _check_grid(request)
-        problems = make_problems(request, request.extents)
+        problems = make_problems(_untuned(request), request.extents)
         if problems is None:
             return None
         found = choose(problems, resources_of)
     settle(request, found)
     return found
+
+
+def _untuned(request: Request) -> Request:
+    """Leave out the members of a space that are taken once they were measured alone."""
+    space = request.shape.space
+    first = None if space is None else space.first()
+    if first is None or first is space:
+        return request
+    return request._replace(shape=request.shape.within(first))
 
 
 def settle(request: Request, choice: Choice) -> None:
@@ -302,17 +311,17 @@ def _check_grid(request: Request) -> None:
 def host_members(request: Request) -> list[Member]:
     """Return the members for a CPU, best first: the largest block whose storage stays in a cache.
 
-    Threads of a block are loops there, which are better long; but each of the machine's threads
-    should have some blocks.
+    Those that launches take before they are tuned come before the others. Threads of a block are
+    loops there, which are better long; but each of the machine's threads should have some blocks.
     """
     space, threads = request.shape.space, request.device.limits.multiprocessor_count
     assert space is not None
 
-    def rank(member: Member) -> tuple[bool, bool, int]:
+    def rank(member: Member) -> tuple[bool, bool, bool, int]:
         tile = space.tile(member)
         blocks = math.prod(-(-n // width) for n, width in zip(request.extents, tile, strict=False))
         fits = space.shared_bytes(member) <= _HOST_SHARED_BYTES
-        return fits, blocks >= _HOST_BLOCKS * threads, member.block_threads
+        return space.is_first(member), fits, blocks >= _HOST_BLOCKS * threads, member.block_threads
 
     return sorted(space.members, key=rank, reverse=True)
 

@@ -228,7 +228,7 @@ class KernelStates:
     def of_member(self, member: Member) -> KernelStates:
         """Find the states for a member of the kernel's space; those with equal constants share."""
         given, values = self.definition.constants or {}, dict(member.values)
-        constants = {name: values[name] for name in given}
+        constants = {name: values.get(name, value) for name, value in given.items()}
         code = tuple(constants.values())
         self._members.setdefault(tuple(given.values()), self)
         known = self._members.get(code)

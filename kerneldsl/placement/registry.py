@@ -18,7 +18,7 @@ from kerneldsl.errors import KernelError, UnknownTargetError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
-from kerneldsl.utilities.own_packages import import_own
+from kerneldsl.utilities.own_packages import import_own, require_own_packages
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -42,7 +42,7 @@ __all__ = [
 #: Name to ``module:function``, and what the list of commands says of it.
 _BUILT_IN_COMMANDS = {
     "demo": (
-        "stdlib_kernels.demo:command",
+        "kerneldsl_demo:command",
         "Run a photograph through a pipeline of kernels, and compare with NumPy and SciPy.",
     )
 }
@@ -169,11 +169,12 @@ def get_command(name: str) -> Callable[..., Any]:
     KeyError
         If there is no such command.
     ShadowedPackageError
-        If a foreign module hides the package that holds it.
+        If a foreign module hides a package of kerneldsl's, which commands may use.
     """
     if name not in _BUILT_IN_COMMANDS:
         loaded: Callable[..., Any] = _entries("kerneldsl.commands")[name].load()
         return loaded
+    require_own_packages()
     return load_own(_BUILT_IN_COMMANDS[name][0])
 
 

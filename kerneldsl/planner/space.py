@@ -79,6 +79,9 @@ class Space(Shown):
     covers : callable, optional
         Takes a member and gives the indices of ``forall``'s extent that a block serves, along x, y
         and z; by default one for each of its threads.
+    first : callable, optional
+        Takes a member and says whether launches may take it before they are tuned:
+        ``lambda c: c.block == 16 * c.tile``. By default all, of which the planner takes the best.
     **parameters
         Values of the kernel's keyword-only parameters, a sequence each: numbers, bools or strings.
         The kernel sees them as constants. A parameter named ``block`` is given the block.
@@ -105,6 +108,7 @@ class Space(Shown):
         where: Callable[[Member], bool] | None = None,
         shared: Callable[[Member], int] | None = None,
         covers: Callable[[Member], int | tuple[int, ...]] | None = None,
+        first: Callable[[Member], bool] | None = None,
         **parameters: Sequence[Any],
     ) -> None:
         if block is None:
@@ -123,7 +127,8 @@ class Space(Shown):
                 + ", ".join(name for name in sorted(_MEMBER_NAMES) if not name.startswith("_")),
                 remedy="Give it another name, here and in the kernel",
             )
-        for name, function in (("where", where), ("shared", shared), ("covers", covers)):
+        given = {"where": where, "shared": shared, "covers": covers, "first": first}
+        for name, function in given.items():
             if function is not None and not callable(function):
                 raise ArgumentTypeError(
                     f"{name} is {safe_repr(function)}",
@@ -133,6 +138,7 @@ class Space(Shown):
                 )
         self._shared = shared
         self._covers = covers
+        self._first = first
         self.parameters: Mapping[str, tuple[Any, ...]] = {
             "block": tuple(_read_values("block", block)),
             **{name: tuple(_read_values(name, values)) for name, values in parameters.items()},
@@ -212,10 +218,19 @@ class Space(Shown):
             )
         return dim3
 
+    def is_first(self, member: Member) -> bool:
+        """Return whether launches may take a member before they are tuned."""
+        return self._first is None or bool(self._first(member))
+
+    def first(self) -> Space:
+        """Return the space of these members, all where none is one of them."""
+        members = [member for member in self.members if self.is_first(member)]
+        return self if len(members) in (0, len(self)) else self.subset(members)
+
     def subset(self, members: Iterable[Member]) -> Space:
         """Return the space of some of the members."""
         made = object.__new__(Space)
-        made._shared, made._covers = self._shared, self._covers
+        made._shared, made._covers, made._first = self._shared, self._covers, self._first
         made.members = tuple(members)
         made.parameters = {
             name: tuple(dict.fromkeys(getattr(member, name) for member in made.members))
@@ -229,6 +244,7 @@ class Space(Shown):
             **self.__dict__,
             "_shared": {each: self.shared_bytes(each) for each in self.members}.__getitem__,
             "_covers": {each: self.tile(each) for each in self.members}.__getitem__,
+            "_first": {each: self.is_first(each) for each in self.members}.__getitem__,
         }
 
     def matching(self, **wanted: Any) -> tuple[Member, ...]:

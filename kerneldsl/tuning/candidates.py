@@ -13,7 +13,7 @@ from kerneldsl.launch.decision import host_members, is_planned, make_problems, t
 from kerneldsl.launch.measured import PlanChoices
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.spine import prepare
-from kerneldsl.planner.choose import rank
+from kerneldsl.planner.choose import Scored, rank
 from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.tuning.search import Point
 
@@ -59,7 +59,7 @@ def find_candidates(request: Request) -> list[TuningCandidate]:
         return []
     problems = make_problems(_possible(request), request.shape.extent) or []
     found = []
-    for scored in rank(problems, {}):
+    for scored in _untuned_first(request, rank(problems, {})):
         candidate, member = scored.candidate, scored.candidate.member
         mapping = candidate.mapping
         parameters: dict[str, Hashable] = {"block": candidate.block_dim}
@@ -78,6 +78,15 @@ def find_candidates(request: Request) -> list[TuningCandidate]:
         plan = PlanChoices(candidate.block_dim, mapping, () if member is None else member.values)
         found.append(TuningCandidate(plan, time, Point(time, parameters), ModelInputs.of(scored)))
     return found
+
+
+def _untuned_first(request: Request, ranked: list[Scored]) -> list[Scored]:
+    """Bring the members that launches take before they are tuned before the others."""
+    space = request.shape.space
+    if space is None:
+        return ranked
+    first = set(space.first())
+    return sorted(ranked, key=lambda each: each.candidate.member not in first)
 
 
 def _on_host(request: Request) -> list[TuningCandidate]:

@@ -32,7 +32,8 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 #: Folders of the packages of this distribution, each with the separator after it. Their frames are
 #: not the user's; a program may have modules of the same names elsewhere.
 OWN_FOLDERS = tuple(
-    os.path.join(_ROOT, name, "") for name in ("kerneldsl", "targets", "stdlib_kernels")
+    os.path.join(_ROOT, name, "")
+    for name in ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 )
 #: Libraries through which errors of ours come, and the folder of Python's own; programs may have
 #: modules with names of the latter.

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import allocate, is_on_host
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.repeating import launch
 
 __all__ = ["begins_run", "choose", "is_not_zero", "is_zero"]
 

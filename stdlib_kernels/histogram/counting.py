@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.repeating import launch, launch_over
 
 __all__ = ["between", "count_bins", "edges_array", "evenly", "itself"]
 
@@ -25,8 +25,8 @@ __all__ = ["between", "count_bins", "edges_array", "evenly", "itself"]
 OWN_BYTES = 1 << 15
 #: Counters of a block, of which the first that are enough are taken: code is compiled for each.
 WIDTHS = (256, 2048, 8192)
-#: Elements that a block counts at least, and blocks at most.
-MIN_CHUNK, MAX_BLOCKS = 1 << 14, 4096
+#: Elements that a block counts at least, and blocks at most, on a GPU and on a host.
+MIN_CHUNK, MAX_BLOCKS, HOST_BLOCKS = 1 << 14, 4096, 64
 #: Threads of a block on a GPU, and elements that each loads before it counts them; on a host one
 #: goes over its part at the speed of its memory.
 BLOCK, ITEMS = 512, 16
@@ -193,10 +193,10 @@ def count_bins(
         counter = counts.dtype.type
         launch_over(count_together, (x.size,), *arrays, *edges, counts, counter=counter, **how)
         return counts
-    chunk = max(MIN_CHUNK, 4 * width, -(-x.size // MAX_BLOCKS))
-    block, copies = BLOCK, min(32, OWN_BYTES // (width * own.itemsize))
+    blocks, block, copies = MAX_BLOCKS, BLOCK, min(32, OWN_BYTES // (width * own.itemsize))
     if is_on_host(x):
-        block, copies = 1, 1
+        blocks, block, copies = HOST_BLOCKS, 1, 1
+    chunk = max(MIN_CHUNK, 4 * width, -(-x.size // blocks))
     launch(
         count_apart, -(-x.size // chunk), block, *arrays, *edges, counts, chunk,
         width=width, copies=copies, block=block, items=ITEMS, counter=own.type, **how,

@@ -20,19 +20,16 @@ def gaussian_blur(image: Array, sigma: float, *, truncate: float = 4.0, out: Out
     """Blur a grey image with a Gaussian filter.
 
     {parameters}
-    image : array of shape (h, w)
-        Of any layout; uint8, float32 or float64.
+    {grey image}
     sigma : float
         Standard deviation of the Gaussian in pixels.
     truncate : float
         The filter ends this many standard deviations from its centre.
-    out : array of shape (h, w), optional
-        Where the result goes, of the result's dtype and of `image`'s kind.
+    {grey out}
     {returns: array of shape (h, w)}
         float64 for a float64 image, else float32; `out`, where it is given. The image is continued
         beyond its edges by its mirror image, edge pixels included.
-    {raises of: ArgumentError}
-        Where `image` is no grey image, or `out` does not fit.
+    {grey raises}
     kerneldsl.errors.ArgumentValueError
         Where sigma is not positive.
     {see: scipy.ndimage.gaussian_filter : the same with its default mode.}

@@ -13,10 +13,10 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.repeating.calls import launch_over
 from stdlib_kernels.arrays import finish, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.repeating import launch_over
 
 __all__ = ["grey"]
 

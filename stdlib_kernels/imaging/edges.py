@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch_over
 from stdlib_kernels.arrays import finish, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.repeating import launch_over
 
 __all__ = ["sobel"]
 
@@ -58,16 +58,13 @@ def sobel(image: Array, *, out: Out = None) -> Any:
     """Measure how steeply a grey image changes at each pixel.
 
     {parameters}
-    image : array of shape (h, w)
-        Of any layout; uint8, float32 or float64.
-    out : array of shape (h, w), optional
-        Where the result goes, of the result's dtype and of `image`'s kind.
+    {grey image}
+    {grey out}
     {returns: array of shape (h, w)}
         The length of the gradient, eight times the change from pixel to pixel: float64 for a
         float64 image, else float32; `out`, where it is given. The image is continued beyond its
         edges by its mirror image.
-    {raises of: ArgumentError}
-        Where `image` is no grey image, or `out` does not fit.
+    {grey raises}
     {see: scipy.ndimage.sobel : one component of the gradient, with the same scale.}
     {examples}
     >>> sobel(np.array([[0, 0, 9, 9]] * 3, np.uint8))[1].tolist()

@@ -1,11 +1,9 @@
 """Histogram and histogram equalization of a grey image.
 
-Each block counts into a histogram of its own in shared memory, where atomics are cheap, and adds
-it to the common one in global memory at the end.
+Levels are counted by :mod:`stdlib_kernels.histogram.counting`.
 
 References
 ----------
-Victor Podlozhnyuk, "Histogram calculation in CUDA", NVIDIA, 2007: one histogram a block.
 R. C. Gonzalez and R. E. Woods, "Digital Image Processing", 4th edition, 2018, section 3.3:
 histogram equalization.
 """
@@ -20,31 +18,12 @@ import kerneldsl as kd
 from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.functions import library_function
+from stdlib_kernels.histogram.counting import count_bins, itself
 
 __all__ = ["equalize", "histogram"]
 
-#: Grey values, and threads of a block: each thread looks after one counter.
+#: Grey values, and threads of the block that makes a table of them.
 LEVELS = 256
-#: Pixels that a block counts at least, so that it is worth its cost.
-MIN_CHUNK = 16 * LEVELS
-#: Largest number of blocks.
-MAX_BLOCKS = 1024
-
-
-@kd.kernel(wraparound=False)
-def count_levels(pixels, counts, chunk):
-    """Add the histogram of each block's chunk to `counts`: ``(uint8[n], int64[256], chunk)``."""
-    block_counts = kd.shared.array(LEVELS, kd.int32)
-    t = kd.threadIdx.x
-    block_counts[t] = 0
-    kd.syncthreads()
-    first = kd.blockIdx.x * chunk
-    last = min(first + chunk, pixels.size)
-    for row in range(first, last, LEVELS):
-        if row + t < last:
-            kd.atomic.add(block_counts, pixels[row + t], 1)
-    kd.syncthreads()
-    kd.atomic.add(counts, t, block_counts[t])
 
 
 @kd.kernel(wraparound=False)
@@ -54,29 +33,13 @@ def equalizing_table(counts, table):
     The cumulative histogram is stretched so that the darkest level that occurs becomes 0 and the
     brightest 255.
     """
-    below = kd.shared.array(LEVELS, kd.int64)
-    first = kd.shared.array(1, kd.int64)
     t = kd.threadIdx.x
-    below[t] = counts[t]
-    if t == 0:
-        first[0] = LEVELS
-    kd.syncthreads()
-    if counts[t] > 0:
-        kd.atomic.min(first, 0, t)
-    distance = 1
-    while distance < LEVELS:
-        added = kd.int64(0)
-        if t >= distance:
-            added = below[t - distance]
-        kd.syncthreads()
-        below[t] += added
-        kd.syncthreads()
-        distance *= 2
-    darkest = counts[first[0]]
-    rest = below[LEVELS - 1] - darkest
+    below = kd.block.inclusive_scan(counts[t])
+    darkest = counts[kd.block.min(t if counts[t] > 0 else LEVELS - 1)]
+    rest = kd.block.broadcast(below, LEVELS - 1) - darkest
     value = t
     if rest > 0:
-        value = (max(below[t] - darkest, 0) * (LEVELS - 1) + rest // 2) // rest
+        value = (max(below - darkest, 0) * (LEVELS - 1) + rest // 2) // rest
     table[t] = value
 
 
@@ -90,11 +53,7 @@ def look_up(image, table, out):
 
 def _histogram(pixels: Array) -> Any:
     """Count on the device where the pixels are."""
-    counts = allocate(pixels, (LEVELS,), np.dtype(np.int64), zero=True)
-    if pixels.size > 0:
-        chunk = max(MIN_CHUNK, -(-pixels.size // MAX_BLOCKS))
-        count_levels[-(-pixels.size // chunk), LEVELS](pixels, counts, chunk)
-    return counts
+    return count_bins(pixels, pixels, LEVELS, itself, np.dtype(np.int32))
 
 
 @library_function
@@ -117,8 +76,7 @@ def histogram(image: Array, *, out: Out = None) -> Any:
     """
     check_array("image", image, dtypes=("uint8",))
     check_out(out, like=image, shape=(LEVELS,), dtype=np.dtype(np.int64))
-    counts = _histogram(on_device(contiguous_1d(image)))
-    return finish(counts, like=image, out=out)
+    return finish(_histogram(on_device(contiguous_1d(image))), like=image, out=out)
 
 
 @library_function

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch, launch_over, refuse_to_repeat
 from stdlib_kernels.arrays import contiguous_1d, is_on_host, to_like
 from stdlib_kernels.checks import Array
-from stdlib_kernels.repeating import launch, launch_over, refuse_to_repeat
 from stdlib_kernels.vectors import read_vectors, vectors_of
 
-__all__ = ["multiply_batches", "multiply_vector"]
+__all__ = ["multiply_batches", "multiply_vector", "places_of"]
 
 #: Largest extent of a product that is a constant of the code.
 MAX_CONSTANT = 32
@@ -78,7 +78,7 @@ def multiply_batches(a: Array, b: Array, out: Array, batches: tuple[Any, Any, An
 
     `batches` are the shapes of the factors' other axes, and what they are broadcast to.
     """
-    places = [_places(shape, batches[2]) for shape in batches[:2]]
+    places = [places_of(shape, batches[2]) for shape in batches[:2]]
     taken = [out if each is None else to_like(out, each) for each in places]
     if any(each is not None for each in places):
         refuse_to_repeat()
@@ -98,7 +98,7 @@ def multiply_batches(a: Array, b: Array, out: Array, batches: tuple[Any, Any, An
     launch_over(matmul_small, (out.size // own,), *arrays, rows, **how)
 
 
-def _places(shape: tuple[int, ...], wanted: tuple[int, ...]) -> np.ndarray[Any, Any] | None:
+def places_of(shape: tuple[int, ...], wanted: tuple[int, ...]) -> np.ndarray[Any, Any] | None:
     """Return which matrix each product takes, or ``None`` where it is its own."""
     if shape == wanted:
         return None

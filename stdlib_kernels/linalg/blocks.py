@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.checks import Array
-from stdlib_kernels.repeating import launch
 from stdlib_kernels.vectors import read_vectors, vectors_of
 
-__all__ = ["MIN_SIDE", "multiply_blocks"]
+__all__ = ["MAX_GRID_Y", "MIN_SIDE", "multiply_blocks"]
 
 #: Rows and columns of a block's part of the product; steps of the inner dimension at a time.
 SIDE, DEPTH = 128, 8
@@ -35,7 +35,8 @@ ROW_SPAN, COLUMN_SPAN = 16, 32
 PAD = 4
 #: Fewest rows and columns of a product that fill a block well enough.
 MIN_SIDE = 96
-#: Most blocks of a grid along y on every device.
+#: Most blocks of a grid along y on every device (CUDA C++ Programming Guide, "Technical
+#: Specifications per Compute Capability").
 MAX_GRID_Y = 65535
 
 

@@ -19,21 +19,18 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import contiguous, finish, is_on_host, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.linalg.batches import multiply_batches, multiply_vector
-from stdlib_kernels.linalg.blocks import MIN_SIDE, multiply_blocks
+from stdlib_kernels.linalg.batches import multiply_batches, multiply_vector, places_of
+from stdlib_kernels.linalg.blocks import MAX_GRID_Y, MIN_SIDE, multiply_blocks
 from stdlib_kernels.movement.permuting import permuted
-from stdlib_kernels.repeating import launch
 
 __all__ = ["matmul", "transpose"]
 
-#: Rows and columns of a tile, and of a block.
+#: Rows and columns of a tile, and of a block; of more rows than a grid has, tiles are in turn.
 TILE = 16
-#: Most blocks of a grid along y on every device (CUDA C++ Programming Guide, "Technical
-#: Specifications per Compute Capability"); more rows of tiles are taken in turn.
-MAX_GRID_Y = 65535
 
 
 @kd.kernel(wraparound=False)
@@ -161,8 +158,9 @@ def _multiply(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> 
     if not is_large:
         multiply_batches(*stacks, batches)
         return
-    for number, place in enumerate(np.ndindex(*batches[2])):
-        one, two = (_of_stack(s, place) for s in batches[:2])
+    places = [places_of(each, batches[2]) for each in batches[:2]]
+    for number in range(stacks[2].shape[0]):
+        one, two = (number if each is None else int(each[number]) for each in places)
         multiply_blocks(stacks[0][one], stacks[1][two], stacks[2][number])
 
 
@@ -171,10 +169,3 @@ def _stack(array: Array) -> Array:
     if array.ndim == 3:
         return array
     return contiguous(array).reshape((math.prod(array.shape[:-2]), *array.shape[-2:]))
-
-
-def _of_stack(shape: tuple[int, ...], place: tuple[int, ...]) -> int:
-    """Return the number of the matrix of a stack that is broadcast to a place."""
-    own = place[len(place) - len(shape) :]
-    indices = tuple(0 if n == 1 else i for n, i in zip(shape, own, strict=True))
-    return int(np.ravel_multi_index(indices, shape)) if shape else 0

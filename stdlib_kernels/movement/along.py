@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,19 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.repeating.overlap import may_overlap
 from stdlib_kernels.arrays import allocate, around_axis, contiguous, finish, on_device
 from stdlib_kernels.checks import Array, Ints, check_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.overlap import may_overlap
 from stdlib_kernels.parameters import (
     axes_of,
     axis_of,
     choice_of,
+    integers_of,
     scalar_of,
-    wrong_type,
     wrong_value,
 )
+from stdlib_kernels.stencil.borders import border_of, place
 
 __all__ = ["flip", "over", "pad", "repeat", "roll", "tile"]
 
@@ -41,13 +41,13 @@ def over(kernel: Any, shape: tuple[int, ...], *args: Any, **constants: Any) -> N
 
 
 @kd.kernel(wraparound=False)
-def move_along(x, out, shift, fill, *, place, is_last):
+def move_along(x, out, shift, fill, *, origin, is_last):
     """Move along the middle one of three axes, by where each element is: -1 for `fill`."""
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
     if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        at = place(j, x.shape[1], shift)
+        at = origin(j, x.shape[1], shift)
         out[i, j, k] = x[i, at, k] if at >= 0 else fill
 
 
@@ -68,7 +68,7 @@ def _each_often(j: Any, n: Any, count: Any) -> Any:
     return j // count
 
 
-def _moved(x: Array, axis: int, extent: int, place: Any, shift: int, fill: Any = 0) -> Array:
+def _moved(x: Array, axis: int, extent: int, origin: Any, shift: int, fill: Any = 0) -> Array:
     """Return an array with another extent along an axis, whose elements come from places."""
     shape = (*x.shape[:axis], extent, *x.shape[axis + 1 :])
     if math.prod(shape) * x.dtype.itemsize > MAX_BYTES:
@@ -81,7 +81,7 @@ def _moved(x: Array, axis: int, extent: int, place: Any, shift: int, fill: Any =
     if found.size:
         given = around_axis(found, axis)
         source, fill = around_axis(x, axis), x.dtype.type(fill)
-        over(move_along, given.shape, source, given, shift, fill, place=place)
+        over(move_along, given.shape, source, given, shift, fill, origin=origin)
     return found
 
 
@@ -92,8 +92,7 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
     {parameters: array}
     axis : int or tuple of int, optional
         Along which; all axes by default.
-    {returns: array}
-        Of `x`'s kind, dtype and shape.
+    {like x: , and its shape}
     {raises and see: numpy.flip : gives a view instead.}
     {examples}
     >>> flip(np.array([[1, 2], [3, 4]]), 1).tolist()
@@ -116,15 +115,14 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
         By how many places, towards higher indices; one for each axis, or for all.
     axis : int or tuple of int, optional
         Along which; by default along the flattened array, whose shape stays.
-    {returns: array}
-        Of `x`'s kind, dtype and shape.
+    {like x: , and its shape}
     {raises and see: numpy.roll}
     {examples}
     >>> roll(np.array([1, 2, 3, 4]), 1).tolist()
     [4, 1, 2, 3]
     """
     check_array("x", x, halves=True)
-    shifts = _integers("shift", shift)
+    shifts = integers_of("shift", shift)
     if axis is None:
         if len(shifts) != 1:
             raise wrong_value("shift", shift, "Without an axis it is one int")
@@ -149,8 +147,7 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     repeats : int
         How often each is in the result.
     {along or flattened}
-    {returns: array}
-        Of `x`'s kind and dtype.
+    {like x}
     {raises and see: numpy.repeat}
     {examples}
     >>> repeat(np.array([1, 2]), 2).tolist()
@@ -175,8 +172,7 @@ def tile(x: Array, reps: Ints) -> Any:
     reps : int or tuple of int
         How often along each axis, the last one of them along the last axis; those that are missing
         are 1, and so are extents that `x` lacks.
-    {returns: array}
-        Of `x`'s kind and dtype.
+    {like x}
     {raises and see: numpy.tile}
     {examples}
     >>> tile(np.array([1, 2]), 2).tolist()
@@ -199,47 +195,26 @@ def _fresh(found: Array, x: Array) -> Array:
     return found
 
 
-def _integers(name: str, given: Any) -> tuple[int, ...]:
-    values = given if isinstance(given, tuple | list) else (given,)
-    try:
-        return tuple(operator.index(each) for each in values)
-    except Exception as error:  # what a foreign object raises
-        raise wrong_type(name, given, "It is an int, or a tuple of them") from error
-
-
 def _counts(name: str, given: Any, wanted: int | None = None) -> tuple[int, ...]:
-    counts = _integers(name, given)
+    counts = integers_of(name, given)
     if any(each < 0 for each in counts) or (wanted is not None and len(counts) != wanted):
         raise wrong_value(name, given, "It has ints, 0 or more")
     return counts
 
 
-def _within(j: Any, n: Any, shift: Any) -> Any:
-    return j - shift if j >= shift and j - shift < n else -1
+def _beyond(mode: str) -> Any:
+    """Return where what surrounds an array comes from, as a filter's border of a mode does."""
+    number = border_of(mode, 0).mode
+    return lambda j, n, shift: place(number, j - shift, n)
 
 
-def _nearest(j: Any, n: Any, shift: Any) -> Any:
-    return min(max(j - shift, 0), n - 1)
-
-
-def _mirrored(j: Any, n: Any, shift: Any) -> Any:
-    if n == 1:
-        return 0
-    k = (j - shift) % (2 * n - 2)
-    return k if k < n else 2 * n - 2 - k
-
-
-def _mirrored_with_edges(j: Any, n: Any, shift: Any) -> Any:
-    k = (j - shift) % (2 * n)
-    return k if k < n else 2 * n - 1 - k
-
-
+#: Modes by NumPy's names, which SciPy has for others.
 _MODES = {
-    "constant": _within,
-    "edge": _nearest,
-    "reflect": _mirrored,
-    "symmetric": _mirrored_with_edges,
-    "wrap": _around,
+    "constant": _beyond("constant"),
+    "edge": _beyond("nearest"),
+    "reflect": _beyond("mirror"),
+    "symmetric": _beyond("reflect"),
+    "wrap": _beyond("wrap"),
 }
 
 
@@ -257,15 +232,14 @@ def pad(x: Array, pad_width: Any, mode: str = "constant", *, constant_values: An
         other end.
     constant_values : number
         The constant.
-    {returns: array}
-        Of `x`'s kind and dtype.
+    {like x}
     {raises and see: numpy.pad}
     {examples}
     >>> pad(np.array([1, 2, 3]), (2, 1), "reflect").tolist()
     [3, 2, 1, 2, 3, 2]
     """
     check_array("x", x, halves=True)
-    place = _MODES[choice_of("mode", mode, _MODES)]
+    origin = _MODES[choice_of("mode", mode, _MODES)]
     fill = scalar_of("constant_values", constant_values, x.dtype)
     found = on_device(x)
     for axis, (before, behind) in enumerate(_widths(pad_width, x.ndim)):
@@ -275,7 +249,7 @@ def pad(x: Array, pad_width: Any, mode: str = "constant", *, constant_values: An
                 raise ArgumentValueError(
                     f"axis {axis} has no elements", value=mode, limit="Only a constant surrounds it"
                 )
-            found = _moved(found, axis, before + n + behind, place, before, fill)
+            found = _moved(found, axis, before + n + behind, origin, before, fill)
     return finish(_fresh(found, x), like=x)
 
 

@@ -32,7 +32,7 @@ from stdlib_kernels.functions import library_function
 from stdlib_kernels.movement.along import over
 from stdlib_kernels.parameters import axis_of, choice_of, names_of
 
-__all__ = ["put_along_axis", "take", "take_along_axis", "take_places"]
+__all__ = ["put_along_axis", "take", "take_along_axis", "take_each", "take_places"]
 
 
 @kd.kernel(wraparound=False)
@@ -100,24 +100,22 @@ def take_elements(x, places, out, *, place):
     out[j] = x[place(places[j], x.size)]
 
 
+def _of_slices(places: Any, i: Any, j: Any, k: Any) -> Any:
+    return places[j]
+
+
+def _of_elements(places: Any, i: Any, j: Any, k: Any) -> Any:
+    return places[i, j, k]
+
+
 @kd.kernel(wraparound=False)
-def take_slices(x, places, out, *, place, is_last):
-    """Take slices: ``x[a, n, b], places[m], out[a, m, b]``."""
+def take_along(x, places, out, *, place, index, is_last):
+    """Take slices or elements: ``x[a, n, b], places[m]`` or ``[a, m, b], out[a, m, b]``."""
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
     if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        out[i, j, k] = x[i, place(places[j], x.shape[1]), k]
-
-
-@kd.kernel(wraparound=False)
-def take_each(x, places, out, *, place, is_last):
-    """Take elements: ``x[a, n, b], places[a, m, b], out[a, m, b]``."""
-    i, j, k = kd.grid(3)
-    if is_last:
-        j, k = k, j
-    if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        out[i, j, k] = x[i, place(places[i, j, k], x.shape[1]), k]
+        out[i, j, k] = x[i, place(index(places, i, j, k), x.shape[1]), k]
 
 
 @kd.kernel(wraparound=False)
@@ -184,7 +182,7 @@ def take_places(source: Array, places: Array, axis: int, place: Any = _given) ->
             flat = taken[0, :, 0], places, given[0, :, 0]
             take_elements.forall(places.size)(*flat, place=place)
         else:
-            over(take_slices, given.shape, taken, places, given, place=place)
+            over(take_along, given.shape, taken, places, given, place=place, index=_of_slices)
     return found
 
 
@@ -194,9 +192,7 @@ def take_along_axis(
 ) -> Any:
     """Take for each place along an axis the element that an index names.
 
-    {parameters: array}
-    indices : array
-        Integers of `x`'s kind, not uint64, and of its shape but for the axis.
+    {places along}
     {along}
     {mode}
     {out}
@@ -209,15 +205,19 @@ def take_along_axis(
     """
     at = _checked(x, indices, axis)
     place = _PLACES[choice_of("mode", mode, _PLACES)]
-    shape = tuple(indices.shape)
-    check_out(out, like=x, shape=shape, dtype=x.dtype)
-    source, places = on_device(x), around_axis(on_device(indices), at)
-    found = allocate(source, shape, x.dtype)
+    check_out(out, like=x, shape=tuple(indices.shape), dtype=x.dtype)
+    places = on_device(indices)
     _check_range(places, x.shape[at], mode)
+    return finish(take_each(on_device(x), places, at, place), like=x, out=out)
+
+
+def take_each(source: Array, places: Array, axis: int, place: Any = _given) -> Array:
+    """Return what lies at a place of its own for each; kernels reach both arrays."""
+    found = allocate(source, tuple(places.shape), source.dtype)
     if found.size:
-        given = around_axis(found, at)
-        over(take_each, given.shape, around_axis(source, at), places, given, place=place)
-    return finish(found, like=x, out=out)
+        taken, given, where = (around_axis(each, axis) for each in (source, found, places))
+        over(take_along, given.shape, taken, where, given, place=place, index=_of_elements)
+    return found
 
 
 @library_function
@@ -232,9 +232,7 @@ def put_along_axis(
 ) -> Any:
     """Put elements to places along an axis of an array, which is changed.
 
-    {parameters: array}
-    indices : array
-        Integers of `x`'s kind, not uint64, and of its shape but for the axis.
+    {places along}
     values : array
         Of the shape of `indices`, and of `x`'s kind and dtype.
     {along}

@@ -17,12 +17,12 @@ from typing import Any
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import finish, is_contiguous, is_on_host, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import axis_of
-from stdlib_kernels.repeating import launch
 
 __all__ = ["permute", "permuted"]
 

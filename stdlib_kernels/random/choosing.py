@@ -12,10 +12,10 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels import reduce, scan
 from stdlib_kernels.arrays import allocate, finish, on_device, to_host
-from stdlib_kernels.checks import Array, check_array, check_same_kind
+from stdlib_kernels.checks import Array, check_array, check_same_kind, check_shape
 from stdlib_kernels.movement.gathering import take_places
 from stdlib_kernels.parameters import axis_of, integer_of
-from stdlib_kernels.random.draws import Draw, State, counters_of, fill, integer_draw, weighted_draw
+from stdlib_kernels.random.draws import Draw, State, drawn, integer_draw, weighted_draw
 from stdlib_kernels.sort import argsort
 
 __all__ = ["chosen"]
@@ -46,15 +46,21 @@ def chosen(
         )
     like = a if is_array else p
     source = None if like is None else on_device(like)
+
+    def draw_some(count: int, dtype: np.dtype[Any], draw: Draw, numbers: tuple[Any, ...]) -> Any:
+        """Draw beside an array, or on the generator's device."""
+        beside = None if source is None else allocate(source, (count,), dtype)
+        return drawn(take, device, draw, (count,), dtype, beside, *numbers)
+
     if replace:
         draw: tuple[Any, tuple[Any, ...]] = integer_draw(0, max(n, 1))
         if p is not None:
             draw = weighted_draw(), (_cumulative(p, n, like),)
-        places = _drawn(take, device, source, size, np.dtype(np.int64), *draw)
+        places = draw_some(size, np.dtype(np.int64), *draw)
     else:
         # Of two equal keys, which are among n with a probability below n * n / 2**65, the one that
         # was drawn first comes first.
-        keys = _drawn(take, device, source, n, np.dtype(np.uint64), *integer_draw(0, 1 << 64))
+        keys = draw_some(n, np.dtype(np.uint64), *integer_draw(0, 1 << 64))
         places = argsort(keys)[:size]
     if source is None or not is_array:
         found: Any = places.reshape(shape)
@@ -65,35 +71,11 @@ def chosen(
     return finish(result.reshape((*a.shape[:axis], *shape, *a.shape[axis + 1 :])), like=a)
 
 
-def _drawn(
-    take: Callable[[int], State],
-    device: Any,
-    like: Array | None,
-    size: int,
-    dtype: np.dtype[Any],
-    draw: Draw,
-    numbers: tuple[Any, ...],
-) -> Array:
-    """Fill an array of one axis beside another one, or on the generator's device."""
-    made: Array = (
-        kd.empty((size,), dtype, device=device) if like is None else allocate(like, (size,), dtype)
-    )
-    state = take(counters_of(size, draw))
-    if size:
-        fill(made, draw, state, *numbers)
-    return made
-
-
 def _cumulative(p: Array, n: int, like: Any) -> Array:
     """Return the cumulative weights where the kernel that draws can reach them."""
     check_array("p", p, dtypes=("float32", "float64"), ndim=1)
     check_same_kind("p", p, "a", like)
-    if p.shape[0] != n:
-        raise ArgumentValueError(
-            f"p has {p.shape[0]} elements, and there are {n} to be drawn of",
-            value=p.shape[0],
-            limit="There is a weight for each",
-        )
+    check_shape("p", p, (n,), f"There is a weight for each of the {n} to be drawn of")
     weights = on_device(p)
     sums: Array = scan.cumsum(weights, dtype=np.float64)
     least, total = (float(to_host(e)) for e in (reduce.min(weights), sums[-1:].reshape(())))

@@ -28,10 +28,8 @@ __all__ = [
     "Counter",
     "Draw",
     "State",
-    "counters_of",
     "draw_of",
     "drawn",
-    "fill",
     "integer_draw",
     "seeded",
     "weighted_draw",
@@ -112,14 +110,12 @@ def _unit_2(key: Any, index: Any, beyond: Any, a: Any, b: Any, c: Any) -> Any:
     return random.uniform2_float64(key, index, beyond)
 
 
-def _unit_11(key: Any, index: Any, beyond: Any, a: Any, b: Any, c: Any) -> Any:
-    w = random.philox(key, index, beyond)
-    return _upper(w[0], 11), _upper(w[1], 11), _upper(w[2], 11), _upper(w[3], 11)
+def _unit_of(bits: int) -> Any:
+    def unit(key: Any, index: Any, beyond: Any, a: Any, b: Any, c: Any) -> Any:
+        w = random.philox(key, index, beyond)
+        return _upper(w[0], bits), _upper(w[1], bits), _upper(w[2], bits), _upper(w[3], bits)
 
-
-def _unit_8(key: Any, index: Any, beyond: Any, a: Any, b: Any, c: Any) -> Any:
-    w = random.philox(key, index, beyond)
-    return _upper(w[0], 8), _upper(w[1], 8), _upper(w[2], 8), _upper(w[3], 8)
+    return unit
 
 
 def _upper(word: Any, bits: Any) -> Any:
@@ -216,7 +212,7 @@ _DRAWS = {
     "exponential": _scaled(random.exponential4_float32, random.exponential2_float64),
 }
 #: Of float16 and bfloat16 numbers that need not be rounded.
-_NARROW_UNITS = {"float16": Draw(_unit_11, 4), "bfloat16": Draw(_unit_8, 4)}
+_NARROW_UNITS = {"float16": Draw(_unit_of(11), 4), "bfloat16": Draw(_unit_of(8), 4)}
 
 
 def draw_of(name: str, dtype: np.dtype[Any], *, is_wide: bool) -> Draw:
@@ -288,12 +284,12 @@ def _store(out: Any, at: Any, value: Any) -> None:
         out[at] = value
 
 
-def counters_of(size: int, draw: Draw) -> int:
+def _counters_of(size: int, draw: Draw) -> int:
     """Return how many counters some numbers take."""
     return -(-size // draw.per_counter)
 
 
-def fill(out: Array, draw: Draw, state: State, a: Any, b: Any = 0, c: Any = 0) -> None:
+def _fill(out: Array, draw: Draw, state: State, a: Any, b: Any = 0, c: Any = 0) -> None:
     """Fill an array of one axis from a state on; `a`, `b` and `c` are what the draw takes."""
     low = (1 << 64) - 1
     words = (state.key, state.counter & low, state.counter >> 64)
@@ -303,7 +299,7 @@ def fill(out: Array, draw: Draw, state: State, a: Any, b: Any = 0, c: Any = 0) -
     if vector is not None:
         kernel = fill_fours if draw.per_counter == 4 else fill_pairs
         constants["vector"] = vector
-    kernel.forall(counters_of(out.size, draw))(
+    kernel.forall(_counters_of(out.size, draw))(
         out, *(np.uint64(word) for word in words), a, b, c, **constants
     )
 
@@ -327,9 +323,9 @@ def drawn(
     if out is None or not is_contiguous(out) or on_device(out) is not out:
         on = out.device if isinstance(out, kd.DeviceArray) else device
         result = kd.empty(shape, dtype, device=on)
-    state = take(counters_of(math.prod(shape), draw))
+    state = take(_counters_of(math.prod(shape), draw))
     if result.size:
-        fill(result.reshape((-1,)), draw, state, *numbers)
+        _fill(result.reshape((-1,)), draw, state, *numbers)
     if out is not None:
         return finish(result, like=out, out=out)
     return result.copy_to_host()[()] if size is None else result

@@ -40,10 +40,7 @@ class Generator(Counter):
     from the target, within 8 ulp. Threads may share a generator.
 
     {parameters}
-    seed : int, optional
-        The key, of 64 bits; other seeds give independent numbers. One that nobody knows by default.
-    device : device, optional
-        Where arrays are made; by default the current one, at each call.
+    {seed and device}
     {see: numpy.random.Generator : has methods of the same names, and other numbers.}
 
     References
@@ -298,10 +295,7 @@ def default_rng(seed: int | Generator | None = None, *, device: Any = None) -> G
     """Make a generator of a seed, or return the generator that is given.
 
     {parameters}
-    seed : int or Generator, optional
-        The key of the generator, of 64 bits; one that nobody knows by default.
-    device : device, optional
-        Where arrays are made; by default the current one, at each call.
+    {seed and device:  or Generator}
     {returns: Generator}
     {see: numpy.random.default_rng}
     """

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import allocate, contiguous
 from stdlib_kernels.checks import Array
-from stdlib_kernels.repeating import launch
 
 __all__ = ["MAX_PARTS", "Arrangement", "Kernels", "arrange"]
 

@@ -22,9 +22,16 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.utilities.flags import read_flag
-from stdlib_kernels.arrays import allocate, destination, finish, is_contiguous, on_device
+from stdlib_kernels.arrays import (
+    allocate,
+    computing_dtype,
+    destination,
+    finish,
+    is_contiguous,
+    on_device,
+)
 from stdlib_kernels.checks import Array, Ints, Out, check_out
-from stdlib_kernels.parameters import axes_of
+from stdlib_kernels.parameters import axes_of, function_of, scalar_of
 from stdlib_kernels.reduce.arrangement import MAX_PARTS, Arrangement, Kernels, arrange
 
 __all__ = [
@@ -39,6 +46,7 @@ __all__ = [
     "fold_call",
     "larger",
     "multiply",
+    "rule_of",
     "smaller",
     "unchanged",
 ]
@@ -131,6 +139,12 @@ class Rule:
     finish: Callable[[Any, Any], Any] = unchanged
     #: A number that both are given.
     parameter: float = 0.0
+
+
+def rule_of(op: Any, identity: Any, dtype: np.dtype[Any]) -> Rule:
+    """Return the rule of a function of the caller's, to a dtype."""
+    number = computing_dtype(dtype)
+    return Rule(function_of("op", op), scalar_of("identity", identity, number), number.type)
 
 
 def fold(rule: Rule, arrangement: Arrangement, result: Array) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import computing_dtype
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import itself
@@ -31,7 +32,6 @@ from stdlib_kernels.functions import repeated_function, warn
 from stdlib_kernels.parameters import dtype_of, number_of
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.folding import Axis, abs_squared, add, begin
-from stdlib_kernels.repeating import launch
 
 __all__ = ["std", "var"]
 

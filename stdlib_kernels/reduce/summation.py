@@ -19,9 +19,7 @@ from stdlib_kernels.parameters import (
     axes_of,
     common_dtype,
     dtype_of,
-    function_of,
     number_of,
-    scalar_of,
 )
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.folding import (
@@ -34,6 +32,7 @@ from stdlib_kernels.reduce.folding import (
     fold_call,
     larger,
     multiply,
+    rule_of,
     smaller,
     unchanged,
 )
@@ -63,11 +62,7 @@ def sum(
     >>> sum(np.arange(6).reshape(2, 3), axis=1).tolist()
     [3, 12]
     """
-    check_array("x", x, halves=True)
-    result = dtype_of(dtype, accumulator_dtype(x.dtype))
-    number = computing_dtype(result).type
-    rule = Rule(op=add, identity=number(0), number=number)
-    return fold_call(rule, x, axis, result, out, keepdims)
+    return _accumulated(add, 0, x, axis, dtype, out, keepdims)
 
 
 @repeated_function
@@ -86,11 +81,16 @@ def prod(
     >>> int(prod(np.arange(1, 6)))
     120
     """
+    return _accumulated(multiply, 1, x, axis, dtype, out, keepdims)
+
+
+def _accumulated(
+    op: Any, identity: int, x: Array, axis: Axis, dtype: Any, out: Out, keepdims: bool
+) -> Any:
     check_array("x", x, halves=True)
     result = dtype_of(dtype, accumulator_dtype(x.dtype))
     number = computing_dtype(result).type
-    rule = Rule(op=multiply, identity=number(1), number=number)
-    return fold_call(rule, x, axis, result, out, keepdims)
+    return fold_call(Rule(op, number(identity), number), x, axis, result, out, keepdims)
 
 
 @repeated_function
@@ -154,9 +154,7 @@ def reduce(
     """
     check_array("x", x, halves=True)
     result = dtype_of(dtype, x.dtype)
-    number = computing_dtype(result)
-    rule = Rule(function_of("op", op), scalar_of("identity", identity, number), number.type)
-    return fold_call(rule, x, axis, result, out, keepdims)
+    return fold_call(rule_of(op, identity, result), x, axis, result, out, keepdims)
 
 
 def _size(v: Any, w: Any, order: Any) -> Any:

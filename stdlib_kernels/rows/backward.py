@@ -12,17 +12,14 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels import elementwise, reduce
-from stdlib_kernels.arrays import allocate, around_axis, computing_dtype, finish, on_device
+from stdlib_kernels.arrays import around_axis, computing_dtype, on_device
 from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import axis_of, number_of
-from stdlib_kernels.rows.calls import factor_of
+from stdlib_kernels.rows.calls import GRADIENT_BLOCK, factor_of, gradient
 from stdlib_kernels.rows.normalization import layer_norm, rms_norm
 
 __all__ = ["layer_norm_backward", "log_softmax_backward", "rms_norm_backward", "softmax_backward"]
-
-#: Threads of a block, which takes a row, or a column of ``[a, n, b]``.
-BLOCK = 256
 
 
 @kd.kernel(wraparound=False)
@@ -30,27 +27,27 @@ def of_softmax(grad, y, out, *, number, is_log):
     """Take off what all elements of a row have in common: ``grad, y, out[a, n, b]``."""
     i, k = kd.blockIdx.x // y.shape[2], kd.blockIdx.x % y.shape[2]
     total = number(0)
-    for j in range(kd.threadIdx.x, y.shape[1], BLOCK):
+    for j in range(kd.threadIdx.x, y.shape[1], GRADIENT_BLOCK):
         g, v = number(grad[i, j, k]), number(y[i, j, k])
         total = number(total + (g if is_log else g * v))
     common = kd.block.sum(total)
-    for j in range(kd.threadIdx.x, y.shape[1], BLOCK):
+    for j in range(kd.threadIdx.x, y.shape[1], GRADIENT_BLOCK):
         g, v = number(grad[i, j, k]), number(y[i, j, k])
         out[i, j, k] = g - math.exp(v) * common if is_log else v * (g - common)
 
 
 @kd.kernel(wraparound=False)
-def of_norm(grad, x, weight, out, eps, *, number, is_centred, is_weighted):
+def of_norm(grad, weight, x, out, eps, *, number, is_centred, is_weighted):
     """Form the sums of a row one after the other: ``grad, x, out[a, n, b], weight[n]``."""
     i, k = kd.blockIdx.x // x.shape[2], kd.blockIdx.x % x.shape[2]
     n = number(x.shape[1])
     mean, square, first, second = number(0), number(0), number(0), number(0)
     if is_centred:
         total = number(0)
-        for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+        for j in range(kd.threadIdx.x, x.shape[1], GRADIENT_BLOCK):
             total = number(total + number(x[i, j, k]))
         mean = kd.block.sum(total) / n
-    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+    for j in range(kd.threadIdx.x, x.shape[1], GRADIENT_BLOCK):
         d, g = number(x[i, j, k]) - mean, number(grad[i, j, k])
         if is_weighted:
             g = g * number(weight[j])
@@ -60,7 +57,7 @@ def of_norm(grad, x, weight, out, eps, *, number, is_centred, is_weighted):
     if is_centred:
         by_mean = kd.block.sum(first) / n
     by_scale = kd.block.sum(second) / n * scale * scale
-    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+    for j in range(kd.threadIdx.x, x.shape[1], GRADIENT_BLOCK):
         d, g = number(x[i, j, k]) - mean, number(grad[i, j, k])
         if is_weighted:
             g = g * number(weight[j])
@@ -80,7 +77,7 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     >>> softmax_backward(np.array([1.0, 0.0]), softmax(np.array([0.0, 0.0]))).tolist()
     [0.25, -0.25]
     """
-    return _launched(of_softmax, grad, y, axis, is_log=False)
+    return _of_softmax(grad, y, axis, is_log=False)
 
 
 @library_function
@@ -95,7 +92,7 @@ def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     >>> log_softmax_backward(np.array([1.0, -1.0]), np.log([0.5, 0.5])).tolist()
     [1.0, -1.0]
     """
-    return _launched(of_softmax, grad, y, axis, is_log=True)
+    return _of_softmax(grad, y, axis, is_log=True)
 
 
 @library_function
@@ -151,11 +148,17 @@ def _over_rows(array: Array, axis: int) -> Any:
 def _of_norm(
     grad: Array, x: Array, weight: Array | None, axis: Any, eps: Any, *, is_centred: bool
 ) -> Any:
-    factors = factor_of("weight", weight, x, _checked(grad, x, axis))
+    along = _checked(grad, x, axis)
+    before = around_axis(on_device(grad), along), factor_of("weight", weight, x, along)
     number = computing_dtype(x.dtype)
     added = number.type(np.finfo(number).eps if eps is None else number_of("eps", eps))
     constants = {"is_centred": is_centred, "is_weighted": weight is not None}
-    return _launched(of_norm, grad, x, axis, factors, after=(added,), **constants)
+    return gradient(of_norm, before, x, along, added, **constants)
+
+
+def _of_softmax(grad: Array, y: Array, axis: Any, *, is_log: bool) -> Any:
+    along = _checked(grad, y, axis)
+    return gradient(of_softmax, (around_axis(on_device(grad), along),), y, along, is_log=is_log)
 
 
 def _checked(grad: Array, x: Array, axis: Any) -> int:
@@ -164,19 +167,3 @@ def _checked(grad: Array, x: Array, axis: Any) -> int:
     check_array("grad", grad, dtypes=(x.dtype.name,))
     check_alike("grad", grad, "the second array", x)
     return axis_of(axis, x.ndim)
-
-
-def _launched(
-    kernel: Any, grad: Array, x: Array, axis: Any, *arrays: Array, after: Any = (), **constants: Any
-) -> Any:
-    """Launch a block for each row, and return the result as an array of `x`'s kind."""
-    along = _checked(grad, x, axis)
-    source = on_device(x)
-    result = allocate(source, tuple(x.shape), x.dtype)
-    if x.size:
-        taken, given = around_axis(on_device(grad), along), around_axis(result, along)
-        outputs = (*arrays, given, *after)
-        constants["number"] = computing_dtype(x.dtype).type
-        grid = given.shape[0] * given.shape[2]
-        kernel[grid, BLOCK](taken, around_axis(source, along), *outputs, **constants)
-    return finish(result, like=x)

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentValueError
+import kerneldsl as kd
+from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import (
     allocate,
     around_axis,
@@ -24,15 +25,17 @@ from stdlib_kernels.arrays import (
     on_device,
     source_and_result,
 )
-from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
+from stdlib_kernels.checks import Array, Out, check_array, check_same_kind, check_shape
 from stdlib_kernels.parameters import axis_of
-from stdlib_kernels.repeating import launch
 
 __all__ = [
+    "GRADIENT_BLOCK",
+    "SPACE",
     "Kernels",
     "apply",
     "checked_axis",
     "factor_of",
+    "gradient",
     "launch_rows",
     "result_dtype",
     "tile_of",
@@ -44,12 +47,26 @@ MAX_TILE_BYTES = 1 << 17
 LONG_TILE = 8192
 #: Threads of a block by the largest tile that they take, the best that were found on an H200.
 BLOCKS = {2048: 32, 4096: 64, 16384: 512, 32768: 1024}
-#: Threads of a block of columns.
-COLUMN_BLOCK = 256
+
+
+def _block_of(width: int) -> int:
+    return next(block for most, block in BLOCKS.items() if width <= most)
+
+
+#: Blocks and tiles of rows: a launch that was not tuned takes the block of `BLOCKS`.
+SPACE = kd.Space(
+    block=[32, 64, 128, 256, 512, 1024],
+    width=[1 << bits for bits in range(5, 16)],
+    where=lambda c: c.block <= c.width <= 64 * c.block,
+    covers=lambda c: 1,
+    first=lambda c: c.block == _block_of(c.width),
+)
+#: Threads of a block of columns, and of one that takes a row of a gradient.
+COLUMN_BLOCK, GRADIENT_BLOCK = 256, 256
 
 
 class Kernels(NamedTuple):
-    """Kernels of one function: ``(x, out, *others)``, with `number` and, of rows, `width`."""
+    """Kernels of one function: ``(x, out, *others)``, with `number` and, of rows, in a `SPACE`."""
 
     short: Any
     long: Any
@@ -76,13 +93,9 @@ def factor_of(name: str, array: Array | None, x: Array, axis: int) -> Array:
         return allocate(on_device(x[:0] if x.ndim else x), (1,), computing_dtype(result_dtype(x)))
     check_array(name, array, kinds="biuf", halves=True, ndim=1)
     check_same_kind(name, array, "x", x)
-    if array.shape[0] != x.shape[axis]:
-        raise ArgumentValueError(
-            f"{name} has {array.shape[0]} elements, and the axis {x.shape[axis]}",
-            value=tuple(array.shape),
-            limit="There is one for each element along the axis",
-            remedy="Name the axis that it belongs to, or take as many elements of it",
-        )
+    n = x.shape[axis]
+    remedy = "Name the axis that it belongs to, or take as many elements of it"
+    check_shape(name, array, (n,), f"There is one for each of the {n} along the axis", remedy)
     return on_device(array)
 
 
@@ -115,6 +128,22 @@ def launch_rows(kernels: Kernels, x: Array, out: Array, *others: Any, **constant
     _by_rows(kernels, *rows, **constants)
 
 
+def gradient(
+    kernel: Any, before: tuple[Array, ...], x: Array, axis: int, *after: Any, **how: Any
+) -> Any:
+    """Launch ``(*before, x, out, *after)`` with a block for each row, and return a gradient by `x`.
+
+    Arrays in three axes are made of `x` and the result; `before` has those of the other arrays.
+    """
+    source = on_device(x)
+    result = allocate(source, tuple(x.shape), x.dtype)
+    if x.size:
+        taken, given = around_axis(source, axis), around_axis(result, axis)
+        grid, how["number"] = taken.shape[0] * taken.shape[2], computing_dtype(x.dtype).type
+        kernel[grid, GRADIENT_BLOCK](*before, taken, given, *after, **how)
+    return finish(result, like=x)
+
+
 def tile_of(n: int) -> int:
     """Return the elements of the smallest tile that holds so many, a power of two."""
     return max(32, 1 << (n - 1).bit_length())
@@ -124,6 +153,5 @@ def _by_rows(kernels: Kernels, x: Array, out: Array, *others: Any, **constants: 
     width = tile_of(x.shape[1])
     is_short = width * np.dtype(constants["number"]).itemsize <= MAX_TILE_BYTES
     width = width if is_short else LONG_TILE
-    block = next(block for most, block in BLOCKS.items() if width <= most)
     kernel = kernels.short if is_short else kernels.long
-    launch(kernel, x.shape[0], block, x, out, *others, width=width, **constants)
+    launch_over(kernel, (x.shape[0],), x, out, *others, width=width, **constants)

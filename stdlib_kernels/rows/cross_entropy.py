@@ -12,26 +12,28 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import (
-    allocate,
     around_axis,
     computing_dtype,
     finish,
     on_device,
     source_and_result,
 )
-from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
+from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_same_kind, check_shape
 from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import integer_of, wrong_value
-from stdlib_kernels.repeating import launch
-from stdlib_kernels.rows.calls import Kernels, checked_axis, launch_rows, result_dtype
-from stdlib_kernels.rows.exponentials import added, larger
+from stdlib_kernels.rows.calls import (
+    GRADIENT_BLOCK,
+    SPACE,
+    Kernels,
+    checked_axis,
+    gradient,
+    launch_rows,
+    result_dtype,
+)
+from stdlib_kernels.rows.exponentials import added, larger, summed_down
 
 __all__ = ["cross_entropy", "cross_entropy_backward"]
-
-#: Threads of a block, which takes a row of the gradient.
-BLOCK = 256
 
 
 def _loss(row: Any, label: Any, top: Any, total: Any, ignored: Any, number: Any) -> Any:
@@ -44,7 +46,7 @@ def _loss(row: Any, label: Any, top: Any, total: Any, ignored: Any, number: Any)
     return number(math.log(total) + (top - number(row[label])))
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(space=SPACE, wraparound=False)
 def loss_short(x, out, labels, ignored, *, width, number):
     """Take a row as one tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
     row = kd.blockIdx.x
@@ -55,7 +57,7 @@ def loss_short(x, out, labels, ignored, *, width, number):
         out[row, 0] = _loss(x[row], labels[row, 0], top, total, ignored, number)
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(space=SPACE, wraparound=False)
 def loss_long(x, out, labels, ignored, *, width, number):
     """Take a row tile by tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
     row = kd.blockIdx.x
@@ -77,12 +79,7 @@ def loss_columns(x, out, labels, ignored, *, number):
     a = kd.blockIdx.x // strips
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
     if b < x.shape[2]:
-        top, total = number(-math.inf), number(0)
-        for k in range(x.shape[1]):
-            v = number(x[a, k, b])
-            total = number(added(total, math.exp(-abs(v - top)), v, top, number(1)))
-            top = number(larger(top, v))
-        total *= math.exp(top - top)  # NaN, where the largest is infinite
+        top, total = summed_down(x, a, b, number)
         out[a, 0, b] = _loss(x[a, :, b], labels[a, 0, b], top, total, ignored, number)
 
 
@@ -96,16 +93,16 @@ def of_loss(grad, labels, x, out, ignored, *, number):
     label = np.int64(labels[i, 0, k])
     scale = number(grad[i, 0, k])
     top, total = number(-math.inf), number(0)
-    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+    for j in range(kd.threadIdx.x, x.shape[1], GRADIENT_BLOCK):
         top = number(larger(top, number(x[i, j, k])))
     # A NaN is the largest of its row here: comparisons leave it out, and the sum is NaN anyway.
     top = kd.block.max(top)
-    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+    for j in range(kd.threadIdx.x, x.shape[1], GRADIENT_BLOCK):
         total = number(total + math.exp(number(x[i, j, k]) - top))
     total = kd.block.sum(total)
     if label != ignored and (label < 0 or label >= x.shape[1]):
         scale = number(math.nan)
-    for j in range(kd.threadIdx.x, x.shape[1], BLOCK):
+    for j in range(kd.threadIdx.x, x.shape[1], GRADIENT_BLOCK):
         p = math.exp(number(x[i, j, k]) - top) / total
         d = p - number(1) if j == label else p
         out[i, j, k] = number(0) if label == ignored else scale * d
@@ -136,7 +133,7 @@ def cross_entropy(
     source, result = source_and_result(x, out, tuple(labels.shape), dtype, labels)
     if labels.size:
         taken = around_axis(source, along)
-        arrays = (_flat(result, taken), _flat(on_device(labels), taken))
+        arrays = (_flat(result, x, along), _flat(on_device(labels), x, along))
         launch_rows(_KERNELS, taken, *arrays, ignored, number=computing_dtype(dtype).type)
     return finish(result, like=x, out=out)
 
@@ -160,16 +157,9 @@ def cross_entropy_backward(
     check_array("x", x, kinds="f", halves=True)
     along, ignored = _checked(x, labels, axis, ignore_index)
     check_array("grad", grad, dtypes=(x.dtype.name,))
-    check_same_kind("grad", grad, "x", x)
-    _check_shape("grad", grad, labels.shape)
-    source = on_device(x)
-    result = allocate(source, tuple(x.shape), x.dtype)
-    if x.size:
-        taken, given = around_axis(source, along), around_axis(result, along)
-        rows = [_flat(on_device(each), taken) for each in (grad, labels)]
-        grid, number = taken.shape[0] * taken.shape[2], computing_dtype(x.dtype).type
-        launch(of_loss, grid, BLOCK, *rows, taken, given, ignored, number=number)
-    return finish(result, like=x)
+    check_alike("grad", grad, "labels", labels)
+    before = tuple(_flat(on_device(each), x, along) for each in (grad, labels))
+    return gradient(of_loss, before, x, along, ignored)
 
 
 def _checked(x: Any, labels: Any, axis: Any, ignore_index: Any) -> tuple[int, int]:
@@ -177,23 +167,14 @@ def _checked(x: Any, labels: Any, axis: Any, ignore_index: Any) -> tuple[int, in
     along = checked_axis(x, axis)
     check_array("labels", labels, kinds="iu")
     check_same_kind("labels", labels, "x", x)
-    _check_shape("labels", labels, (*x.shape[:along], *x.shape[along + 1 :]))
+    shape = (*x.shape[:along], *x.shape[along + 1 :])
+    check_shape("labels", labels, shape, f"There is one for each row of x: {shape}")
     ignored = integer_of("ignore_index", ignore_index)
     if not -(2**63) <= ignored < 2**63:
         raise wrong_value("ignore_index", ignore_index, "It is an int of 64 bits")
     return along, ignored
 
 
-def _check_shape(name: str, array: Array, shape: Any) -> None:
-    if tuple(array.shape) != tuple(shape):
-        raise ArgumentValueError(
-            f"{name} has the shape {tuple(array.shape)}",
-            value=tuple(array.shape),
-            limit=f"There is one for each row of x: {tuple(shape)}",
-        )
-
-
-def _flat(array: Array, around: Array) -> Array:
-    """Return one element a row as ``[before, 1, after]``, beside rows in three axes."""
-    before, _, after = around.shape
-    return around_axis(array.reshape((before, 1, after)), 1)
+def _flat(array: Array, x: Array, axis: int) -> Array:
+    """Return one element for each row of `x` as ``[before, 1, after]``."""
+    return around_axis(array.reshape((*x.shape[:axis], 1, *x.shape[axis + 1 :])), axis)

@@ -16,9 +16,9 @@ from typing import Any
 import kerneldsl as kd
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.rows.calls import Kernels, apply, checked_axis
+from stdlib_kernels.rows.calls import SPACE, Kernels, apply, checked_axis
 
-__all__ = ["added", "larger", "log_softmax", "softmax"]
+__all__ = ["added", "larger", "log_softmax", "softmax", "summed_down"]
 
 
 def added(total: Any, e: Any, v: Any, top: Any, one: Any) -> Any:
@@ -36,7 +36,17 @@ def larger(top: Any, v: Any) -> Any:
     return v if v > top else top
 
 
-@kd.kernel
+def summed_down(x: Any, a: Any, b: Any, number: Any) -> tuple[Any, Any]:
+    """Return the largest element of a column, and the sum of exponentials with that taken off."""
+    top, total = number(-math.inf), number(0)
+    for k in range(x.shape[1]):
+        v = number(x[a, k, b])
+        total = number(added(total, math.exp(-abs(v - top)), v, top, number(1)))
+        top = number(larger(top, v))
+    return top, total * math.exp(top - top)  # NaN, where the largest is infinite
+
+
+@kd.kernel(space=SPACE)
 def softmax_short(x, out, *, width, number, is_log):
     """Take a row as one tile: ``x[rows, n], out[rows, n]``."""
     row = kd.blockIdx.x
@@ -49,7 +59,7 @@ def softmax_short(x, out, *, width, number, is_log):
         kd.tile.store(out[row], 0, e * (number(1) / e.sum()))
 
 
-@kd.kernel
+@kd.kernel(space=SPACE)
 def softmax_long(x, out, *, width, number, is_log):
     """Take a row tile by tile, twice, the second time from a cache: ``x[rows, n], …``."""
     row = kd.blockIdx.x
@@ -75,12 +85,7 @@ def softmax_columns(x, out, *, number, is_log):
     a = kd.blockIdx.x // strips
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
     if b < x.shape[2]:
-        top, total = number(-math.inf), number(0)
-        for k in range(x.shape[1]):
-            v = number(x[a, k, b])
-            total = number(added(total, math.exp(-abs(v - top)), v, top, number(1)))
-            top = number(larger(top, v))
-        total *= math.exp(top - top)  # NaN, where the largest is infinite
+        top, total = summed_down(x, a, b, number)
         for k in range(x.shape[1]):
             d = number(x[a, k, b]) - top
             out[a, k, b] = d - math.log(total) if is_log else math.exp(d) / total

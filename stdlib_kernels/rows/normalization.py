@@ -21,7 +21,15 @@ from stdlib_kernels.arrays import computing_dtype
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import number_of
-from stdlib_kernels.rows.calls import Kernels, apply, checked_axis, factor_of, result_dtype, tile_of
+from stdlib_kernels.rows.calls import (
+    SPACE,
+    Kernels,
+    apply,
+    checked_axis,
+    factor_of,
+    result_dtype,
+    tile_of,
+)
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -43,7 +51,7 @@ def _centred_within(v: Any, i: Any, mean: Any, n: Any) -> Any:
     return v - mean if i < n else v
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(space=SPACE, wraparound=False)
 def normalize_short(x, out, weight, bias, count, eps, *, width, number, is_centred, centre, form):
     """Take a row as one tile: ``x[rows, n], out[rows, n], weight[n], bias[n]``."""
     row = kd.blockIdx.x
@@ -54,7 +62,7 @@ def normalize_short(x, out, weight, bias, count, eps, *, width, number, is_centr
     kd.tile.store(out[row], 0, v, form, scale, weight, bias, 0)
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(space=SPACE, wraparound=False)
 def normalize_long(x, out, weight, bias, count, eps, *, width, number, is_centred, centre, form):
     """Take a row tile by tile, twice, the second time from a cache: ``x[rows, n], …``.
 

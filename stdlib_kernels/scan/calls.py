@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
     allocate,
@@ -38,7 +39,6 @@ from stdlib_kernels.arrays import (
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.reduce.folding import Rule, add
-from stdlib_kernels.repeating import launch
 
 __all__ = ["scan_call"]
 

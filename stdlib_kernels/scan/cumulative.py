@@ -10,9 +10,9 @@ import numpy as np
 from stdlib_kernels.arrays import accumulator_dtype, computing_dtype
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import dtype_of, function_of, scalar_of
+from stdlib_kernels.parameters import dtype_of
 from stdlib_kernels.reduce.extremes import least, most
-from stdlib_kernels.reduce.folding import Rule, add, larger, multiply, smaller
+from stdlib_kernels.reduce.folding import Rule, add, larger, multiply, rule_of, smaller
 from stdlib_kernels.scan.calls import scan_call
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "scan"]
@@ -142,9 +142,7 @@ def scan(
     """
     check_array("x", x, kinds="biuf", halves=True)
     result = dtype_of(dtype, x.dtype, kinds="biuf")
-    number = computing_dtype(result)
-    rule = Rule(function_of("op", op), scalar_of("identity", identity, number), number.type)
-    return scan_call(rule, x, axis, result, out, exclusive, reverse)
+    return scan_call(rule_of(op, identity, result), x, axis, result, out, exclusive, reverse)
 
 
 def _cumulated(

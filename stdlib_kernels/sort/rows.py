@@ -12,6 +12,7 @@ import numpy as np
 import kerneldsl as kd
 from stdlib_kernels.arrays import allocate, contiguous, is_on_host
 from stdlib_kernels.checks import Array
+from stdlib_kernels.movement.gathering import take_each
 from stdlib_kernels.sort.host import sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
 from stdlib_kernels.sort.words import Order, as_words, order_of
@@ -59,14 +60,6 @@ def sort_short_rows(
     return out, None if gives == "keys" else beside
 
 
-@kd.kernel(wraparound=False)
-def take_in_rows(values, places, out):
-    """Take elements by their places in rows: ``values[rows, n], places[rows, m], out[rows, m]``."""
-    i, j = kd.grid(2)
-    if i < out.shape[0] and j < out.shape[1]:
-        out[i, j] = values[i, places[i, j]]
-
-
 def as_rows(array: Array, axis: int | None) -> tuple[Array, Callable[[Array], Array]]:
     """Return contiguous rows along an axis, and what makes an array of that axis of such rows.
 
@@ -100,9 +93,8 @@ def sort_rows(
         return allocate(keys, keys.shape, keys.dtype), allocate(keys, keys.shape, beside)
     if values is not None and values.dtype.itemsize > 8:
         ordered, places = sort_rows(keys, descending=descending, gives="places")
-        moved = allocate(values, values.shape, values.dtype)
-        take_in_rows.forall(*values.shape)(values, places, moved)
-        return ordered, moved
+        assert places is not None
+        return ordered, take_each(values, places, 1)
     order = order_of(keys.dtype, descending=descending)
     sort = sort_long_rows if keys.shape[1] > MAX_WIDTH else sort_short_rows
     if is_on_host(keys):

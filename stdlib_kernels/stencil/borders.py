@@ -8,10 +8,10 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.repeating.calls import launch_over
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array
 from stdlib_kernels.parameters import choice_of, number_of
-from stdlib_kernels.repeating import launch_over
 
 __all__ = ["Border", "border_of", "offset_of", "padded", "per_axis", "place"]
 
@@ -93,9 +93,10 @@ def pad_box(x, out, before, mode, fill, *, number):
 
 
 def padded(
-    x: Array, dtype: np.dtype[Any], border: Border, before: Any, extents: tuple[int, ...]
+    x: Array, dtype: np.dtype[Any], border: Border, before: Any, box: tuple[int, ...]
 ) -> Array:
-    """Return a copy of three axes that begins at negative offsets, of any extents."""
+    """Return a copy of three axes with what a box reaches, whose first element is at `before`."""
+    extents = tuple(n + m - 1 for n, m in zip(x.shape, box, strict=True))
     result = allocate(x, extents, dtype)
     offsets = tuple(int(n) for n in before)
     fill = dtype.type(border.fill)

@@ -13,11 +13,11 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import constant_beside, finish, is_on_host, source_and_result, to_host
 from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import count_of, integer_of
-from stdlib_kernels.repeating import launch, launch_over
 from stdlib_kernels.stencil.borders import (
     MAX_SIZE,
     Border,
@@ -212,9 +212,8 @@ def _weigh_padded(
 ) -> None:
     """Weigh the elements of a copy with its border, so that the kernel knows no edges."""
     constants = _constants(box, x.dtype)
-    extents = tuple(n + m - 1 for n, m in zip(out.shape, constants["box"], strict=True))
     number = computing(x.dtype)
-    wide = padded(x, number, border, before, extents)
+    wide = padded(x, number, border, before, constants["box"])
     weights = constant_beside(x, box.reshape(-1).astype(number))
     launch_over(weigh_box, out.shape, wide, weights, out, **constants)
 
@@ -292,9 +291,8 @@ def median_filter(
     if x.size:
         missing = 3 - x.ndim
         shape, box = (1,) * missing + tuple(x.shape), (1,) * missing + sizes
-        extents = tuple(n + m - 1 for n, m in zip(shape, box, strict=True))
         before = [-(n // 2) for n in box]
-        wide = padded(source[(None,) * missing], x.dtype, border, before, extents)
+        wide = padded(source[(None,) * missing], x.dtype, border, before, box)
         how = {"box": box, "count": math.prod(box), "number": x.dtype.type}
         launch_over(median_box, shape, wide, result.reshape(shape), **how)
     return finish(result, like=x, out=out)

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import around_axis, constant_beside, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.copying import itself
-from stdlib_kernels.repeating import launch, launch_over
 from stdlib_kernels.stencil.borders import Border, offset_of, place
 from stdlib_kernels.vectors import vector_of
 

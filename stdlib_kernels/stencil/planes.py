@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import constant_beside, contiguous
 from stdlib_kernels.checks import Array
-from stdlib_kernels.repeating import launch
 from stdlib_kernels.stencil.borders import Border, offset_of, place
 from stdlib_kernels.stencil.lines import (
     BLOCK,

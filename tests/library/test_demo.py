@@ -11,9 +11,9 @@ from PIL import Image
 
 import kerneldsl as kd
 from kerneldsl.tools.cli.app import run
-from stdlib_kernels.demo import pictures
-from stdlib_kernels.demo.pipeline import STAGES
-from stdlib_kernels.demo.reference import equalized, reference
+from kerneldsl_demo import pictures
+from kerneldsl_demo.pipeline import STAGES
+from kerneldsl_demo.reference import equalized, reference
 
 FILES = {"input", "grey", "blur", "edges", "equalized", "contact-sheet"}
 
@@ -125,7 +125,7 @@ def test_missing_extra_names_the_command(tmp_path, capsys, monkeypatch):
 
 def test_a_wrong_result_is_told(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
-        "stdlib_kernels.demo.cli.reference",
+        "kerneldsl_demo.cli.reference",
         lambda image, sigma: {k: v + 1 for k, v in reference(image, sigma).items()},
     )
     assert demo("--output", tmp_path, "--target", "cpu", "--size", 32) == 1

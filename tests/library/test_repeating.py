@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ClosedResourceError, ReadOnlyArrayError
-from stdlib_kernels import arrays, elementwise, linalg, reduce, repeating, rows, scan, stencil
+from kerneldsl.repeating import calls as repeating
+from stdlib_kernels import arrays, elementwise, linalg, reduce, rows, scan, stencil
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.copying import copy_1d
 from stdlib_kernels.functions import repeated_function

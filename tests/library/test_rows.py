@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from scipy import special
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import rows
-from stdlib_kernels.rows.calls import LONG_TILE, MAX_TILE_BYTES
+from stdlib_kernels.rows.calls import BLOCKS, LONG_TILE, MAX_TILE_BYTES, SPACE
 from tests.support.arrays import poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond
 
@@ -197,7 +198,7 @@ def test_refusals(target):
         rows.softmax(x, None)
     with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
         rows.log_softmax(x.astype(complex))
-    with pytest.raises(ArgumentValueError, match="weight has 2 elements, and the axis 3"):
+    with pytest.raises(ArgumentValueError, match=r"weight has the shape \(2,\).* of the 3"):
         rows.layer_norm(x, np.ones(2))
     with pytest.raises(ArgumentTypeError, match="bias has 2 dimensions"):
         rows.layer_norm(x, None, x)
@@ -205,3 +206,52 @@ def test_refusals(target):
         rows.rms_norm(x, kd.to_device(np.ones(3)))
     with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
         rows.softmax(x, out=np.zeros((2, 3), np.float32))
+
+
+KERNELS = [
+    kernel
+    for name in ("exponentials", "normalization", "cross_entropy")
+    for kernel in sys.modules[f"stdlib_kernels.rows.{name}"]._KERNELS[:2]
+]
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+def test_a_launch_that_was_not_tuned_takes_the_block_of_the_table(arch):
+    softmax_short = KERNELS[0]
+    arrays = ", ".join(["float32[:, ::1]"] * 2)
+    for width in SPACE.parameters["width"]:
+        kernel = softmax_short.member(width=width, number=np.float32, is_log=False)
+        plan = kernel.forall(8192).plan(arrays, arch=arch)
+        wanted = next(block for most, block in BLOCKS.items() if width <= most)
+        assert (plan.block_dim, plan.grid_dim) == ((wanted, 1, 1), (8192, 1, 1))
+        assert len(kernel.space) == sum(c.width == width for c in SPACE) > (width > 64)
+
+
+def test_every_kernel_of_rows_has_the_space():
+    assert len(KERNELS) == 6
+    assert all(kernel.space is SPACE for kernel in KERNELS)
+
+
+@pytest.mark.parametrize("n", full_beyond([900, TOO_LONG], [900]))
+def test_tuned_rows(n, rng, tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNELDSL_CACHE", "1")
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path))
+    with kd.use("cpu"):
+        x, weight = random_array(rng, (37, n), "float32"), random_array(rng, (n,), "float32")
+        labels = rng.integers(0, n, 37)
+        calls = (
+            lambda: rows.softmax(x),
+            lambda: rows.layer_norm(x, weight, weight),
+            lambda: rows.cross_entropy(x, labels),
+        )
+        untuned = [call() for call in calls]
+        with kd.tune("2s"):
+            tuned = [call() for call in calls]
+        later = [call() for call in calls]
+        for before, *others in zip(untuned, tuned, later, strict=True):
+            for other in others:
+                np.testing.assert_allclose(other, before, rtol=1e-4, atol=1e-5)
+        width = LONG_TILE if n == TOO_LONG else 1024
+        kernel = KERNELS[n == TOO_LONG].member(width=width, number=np.float32, is_log=False)
+        report = kernel.forall(37).tune(x, np.empty_like(x), budget="cached", progress=False)
+        assert len({each.plan.block_dim for each in report.tried if each.was_known}) > 1

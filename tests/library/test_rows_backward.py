@@ -106,7 +106,7 @@ def test_refusals(target):
     x = np.ones((2, 3))
     with pytest.raises(ArgumentValueError, match=r"grad has the shape \(2, 3\)"):
         rows.softmax_backward(x, np.ones((3, 2)))
-    with pytest.raises(ArgumentValueError, match="weight has 2 elements, and the axis 3"):
+    with pytest.raises(ArgumentValueError, match=r"weight has the shape \(2,\).* of the 3"):
         rows.layer_norm_backward(x, x, np.ones(2))
     for grad, y, axis in (
         (x, x, 2),

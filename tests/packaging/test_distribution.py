@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 import kerneldsl
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("kerneldsl", "targets", "stdlib_kernels")
+PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 
 pytest.importorskip("hatchling", reason="the build backend is not installed")
 
@@ -35,7 +36,7 @@ def wheel(tmp_path_factory) -> Path:
     return folder / built.stdout.split()[-1]
 
 
-def test_wheel_holds_the_three_packages_and_nothing_else(wheel):
+def test_wheel_holds_the_packages_and_nothing_else(wheel):
     assert wheel.name.startswith(f"kerneldsl-{kerneldsl.__version__}-py3-none-any")
     names = zipfile.ZipFile(wheel).namelist()
     roots = {name.partition("/")[0] for name in names}
@@ -67,14 +68,34 @@ def test_wheel_names_licence_command_and_python(wheel):
     assert "2026 The kerneldsl authors" in licence
 
 
-def test_installed_wheel_runs_a_kernel_outside_the_checkout(wheel, tmp_path):
-    # The environment sees this one's dependencies through a path file; kerneldsl itself is its own.
-    venv.create(tmp_path / "env", with_pip=False)
-    python = tmp_path / "env" / "bin" / "python"
-    site = next((tmp_path / "env" / "lib").glob("python3.*")) / "site-packages"
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """An environment with the wheel, which sees this one's dependencies through a path file."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "env", with_pip=False)
+    site = next((folder / "env" / "lib").glob("python3.*")) / "site-packages"
     zipfile.ZipFile(wheel).extractall(site)
     dependencies = {str(Path(__import__(m).__file__).parents[1]) for m in ("numba", "numpy")}
     (site / "dependencies.pth").write_text("\n".join(sorted(dependencies)) + "\n")
+    return folder / "env"
+
+
+def run_installed(environment: Path, folder: Path, *args: str) -> str:
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    result = subprocess.run(
+        [str(environment / "bin" / "python"), *args],
+        env=env,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_installed_wheel_runs_a_kernel_outside_the_checkout(installed, tmp_path):
     script = tmp_path / "use.py"
     script.write_text(
         "import numpy as np, kerneldsl as kd, targets, stdlib_kernels\n"
@@ -82,20 +103,16 @@ def test_installed_wheel_runs_a_kernel_outside_the_checkout(wheel, tmp_path):
         "print(kd.__file__, targets.__file__, stdlib_kernels.__file__, sep='\\n')\n"
         "print(int(sum(np.arange(1000))))\n"
     )
-    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-    result = subprocess.run(
-        [str(python), str(script)],
-        env=env,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    *places, total = result.stdout.split()
+    *places, total = run_installed(installed, tmp_path, str(script)).split()
     assert total == "499500"
-    assert all(Path(place).is_relative_to(site) for place in places)
+    assert all(Path(place).is_relative_to(installed) for place in places)
+
+
+def test_installed_wheel_has_the_demo(installed, tmp_path):
+    pytest.importorskip("skimage", reason="the photograph of the demo is not installed")
+    args = ("demo", "--target", "cpu", "--size", "16", "--json")
+    report = json.loads(run_installed(installed, tmp_path, "-m", "kerneldsl", *args))
+    assert all(stage["passed"] for stage in report["stages"])
 
 
 def test_a_checkout_works_uninstalled(tmp_path):

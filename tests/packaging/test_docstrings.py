@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
+PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 _QUESTIONS = {"How", "What", "When", "Where", "Whether", "Which", "Who", "Why"}
 #: First words that are no verbs, which ruff's D401 does not know for such.
 _NOT_VERBS = {"All", "As", "By", "Each", "Every", "For", "In", "No", "Nothing", "Of", "One"} | {
@@ -22,7 +23,7 @@ _NOT_VERBS = {"All", "As", "By", "Each", "Every", "For", "In", "No", "Nothing", 
 
 
 def _docstrings() -> Iterator[tuple[str, ast.AST, str]]:
-    for package in ("kerneldsl", "targets", "stdlib_kernels", "benchmarks", "docs"):
+    for package in (*PACKAGES, "benchmarks", "docs"):
         for file in sorted((_ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):

@@ -21,7 +21,7 @@ from tests.support.extent import full_beyond
 from tests.support.other_system import MISSING_MODULES, MISSING_OS, MISSING_SIGNALS
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("kerneldsl", "targets", "stdlib_kernels")
+PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 SYSTEMS = sorted(MISSING_OS)
 
 

@@ -18,7 +18,7 @@ from targets.cuda.driver.codes import DRIVER_CODES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
-PACKAGES = ("kerneldsl", "targets", "stdlib_kernels")
+PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 
 #: Variables that are read, and that a user of kerneldsl does not set for it: what the terminal, the
 #: system or a notebook says of itself.

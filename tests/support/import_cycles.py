@@ -20,7 +20,7 @@ import grimp
 
 __all__ = ["Import", "find_cycles", "main"]
 
-_PACKAGES = ("kerneldsl", "targets", "stdlib_kernels")
+_PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 
 
 @dataclass(frozen=True)

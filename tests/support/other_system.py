@@ -1,6 +1,6 @@
 """A process that pretends to be on Windows or macOS, as far as kerneldsl can see.
 
-Run as ``python -m tests.support.other_system win32``: imports every module of the three packages
+Run as ``python -m tests.support.other_system win32``: imports every module of the packages
 without what that system lacks, runs the command line and a kernel, and prints a report as JSON.
 
 Other people's packages are imported before the pretence begins, because they look at the system
@@ -25,7 +25,7 @@ from typing import Any
 
 __all__ = ["MISSING_MODULES", "MISSING_OS", "MISSING_SIGNALS", "main"]
 
-_PACKAGES = ("kerneldsl", "targets", "stdlib_kernels")
+_PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 #: Of what Windows lacks: what psutil and shutil, as imported here, use in place of its own calls.
 _BORROWED = frozenset({"statvfs", "sysconf"})
 _COMMANDS = ("backends", "devices", "default", "status", "summary", "doctor")

@@ -14,7 +14,7 @@ from typing import Any
 
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels.kernel import Kernel
-from kerneldsl.kernels.spaces import SpacedKernel
+from kerneldsl.kernels.spaces import OpenSpacedKernel, SpacedKernel
 
 __all__ = ["choose_member", "find_kernel", "read_dims", "read_member", "signature_arguments"]
 
@@ -131,7 +131,7 @@ def choose_member(
     Raises `ArgumentValueError` if there is no such member, or several have code of their own.
     """
     values = read_member(member)
-    if isinstance(kernel, SpacedKernel):
+    if isinstance(kernel, SpacedKernel | OpenSpacedKernel):
         known = kernel.space.parameters
         if block is not None:
             values.setdefault("block", block)

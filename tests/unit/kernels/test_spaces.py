@@ -304,18 +304,104 @@ def test_mistakes_are_told(use: Any, message: str) -> None:
         use()
 
 
+FIRST = kd.Space(
+    block=[32, 64, 128],
+    width=[64, 128],
+    covers=lambda c: 1,
+    first=lambda c: c.block == c.width // 2,
+)
+
+
+@kd.kernel(space=FIRST)
+def filled(x, *, width, value, number):
+    """Fill a row of `width` by a block with a constant that no space has."""
+    kd.syncthreads()
+    for j in range(kd.threadIdx.x, width, kd.blockDim.x):
+        x[kd.blockIdx.x, j] = number(value)
+
+
+def test_launches_take_the_first_members_until_others_are_measured(target: NullTarget) -> None:
+    for width, block in ((64, 32), (128, 64)):
+        kernel = filled.member(width=width, value=1, number=np.float32)
+        assert [c.block for c in kernel.space] == [32, 64, 128]
+        assert [c.block for c in kernel.space.first()] == [block]
+        x = kd.empty((1000, width), np.float32)
+        plan = kernel.forall(1000).plan(x)
+        assert (plan.block_dim, plan.grid_dim) == ((block, 1, 1), (1000, 1, 1))
+        plans = kernel.forall(1000).plans(x)
+        assert {each.block_dim[0] for each in plans} == {32, 64, 128}
+        kernel.forall(1000)(x)
+        assert kernel.forall(1000).plan(x).block_dim == (block, 1, 1)
+
+
+def test_a_space_without_a_first_member_among_those_left_takes_any() -> None:
+    rest = FIRST.subset(c for c in FIRST if c.block == 128)
+    assert len(rest.first()) == len(rest) == 2
+    everything = kd.Space(block=[32, 64])
+    assert everything.first() is everything
+    travelled = pickle.loads(pickle.dumps(FIRST))  # noqa: S301
+    assert [str(c) for c in travelled.first()] == [str(c) for c in FIRST.first()]
+
+
+def test_on_the_cpu_launches_take_the_first_member_too() -> None:
+    with kd.use("cpu"):
+        x = np.full((50, 128), -1, np.float32)
+        kernel = filled.member(width=128, value=3, number=np.float32)
+        assert kernel.forall(50).plan(x).block_dim == (64, 1, 1)
+        kernel.forall(50)(x)
+        assert (x == 3).all()
+
+
+def test_what_is_measured_takes_the_place_of_the_first_member() -> None:
+    with kd.use("cpu"):
+        x = np.full((50, 64), -1, np.float32)
+        launch = filled.member(width=64, value=7, number=np.float32).forall(50)
+        report = launch.tune(x, budget="full", progress=False)
+        assert {tried.plan.block_dim[0] for tried in report.tried} == {32, 64, 128}
+        assert launch.plan(x).block_dim == report.plan.block_dim
+        launch(x)
+        assert (x == 7).all()
+
+
+def test_parameters_that_no_space_has_are_given_by_each_launch() -> None:
+    with kd.use("cpu"):
+        for number, value in ((np.int32, 1), (np.int32, 2), (np.float32, 1)):
+            x, y = np.zeros((20, 64), number), np.zeros((20, 64), number)
+            filled.member(width=64, value=value, number=number).forall(20)(x)
+            filled.member(value=value, number=number).member(width=64).forall(20)(y)
+            assert (x == value).all()
+            assert (y == value).all()
+        z = np.zeros((20, 128))
+        filled.forall(20)(z, value=5, number=np.float64)
+        assert (z[:, :64] == 5).all()
+    with pytest.raises(kd.ArgumentTypeError, match="'number' has no value"):
+        filled.member(width=64, value=1)
+    with pytest.raises(kd.ArgumentTypeError, match="'value' has no value"):
+        filled.forall(20)(np.zeros((20, 64)))
+    with pytest.raises(kd.ArgumentValueError, match="no member with width=3"):
+        filled.member(width=3, value=1, number=np.float32)
+    with pytest.raises(kd.LaunchConfigError, match="not a member"):
+        _ = filled[20, 32]
+    with pytest.raises(kd.LaunchConfigError, match="has a space"):
+        filled.forall(20, block=32)
+
+
+def test_a_kernel_whose_parameters_are_given_travels_by_name_and_members_by_value() -> None:
+    assert pickle.loads(pickle.dumps(filled)) is filled  # noqa: S301
+    member = filled.member(width=64, value=4, number=np.float32)
+    travelled = pickle.loads(pickle.dumps(member))  # noqa: S301
+    with kd.use("cpu"):
+        x = np.zeros((9, 64), np.float32)
+        travelled.forall(9)(x)
+        assert (x == 4).all()
+
+
 def test_parameters_and_space_belong_together() -> None:
     with pytest.raises(kd.ArgumentValueError, match="def bare"):
 
         @kd.kernel(space=kd.Space(block=[64], tile=[1]))
         def bare(x):
             x[0] = 1
-
-    with pytest.raises(kd.ArgumentValueError, match="has the keyword-only parameter 'tile'"):
-
-        @kd.kernel(space=kd.Space(block=[64]))
-        def lacking(x, *, tile):
-            x[0] = tile
 
     with pytest.raises(kd.ArgumentTypeError, match=r"It must be a kerneldsl\.Space"):
         kd.kernel(space=[64])

@@ -19,7 +19,7 @@ from tests.support.programs import run_program
 
 ROOT = Path(__file__).parents[3]
 PRIVATE = ROOT / "kerneldsl/lowering/numba_internals"
-PACKAGES = ("kerneldsl", "targets", "stdlib_kernels")
+PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 #: What the package's docstring calls documented: modules whose names are all public, and names.
 PUBLIC_MODULES = {"numba", "numba.extending", "numba.core.cgutils"}
 PUBLIC_MODULES |= {"llvmlite", "llvmlite.ir", "llvmlite.binding"}

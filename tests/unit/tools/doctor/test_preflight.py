@@ -247,7 +247,7 @@ def test_every_variable_that_is_read_is_known(monkeypatch):
 
 def test_the_table_of_variables_is_what_the_code_reads():
     read = set()
-    for folder in ("kerneldsl", "targets", "stdlib_kernels"):
+    for folder in ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo"):
         for source in (ROOT / folder).rglob("*.py"):
             text = source.read_text(encoding="utf-8")
             if source.name == "environment.py":

@@ -20,11 +20,13 @@ from typing import Any
 
 import numpy as np
 
-import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.kernels.kernel import DeviceFunction
+from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.placement.devices import current_target
+from kerneldsl.repeating.overlap import may_overlap
+from kerneldsl.repeating.recorded import NotKnown, Recorded, number_values
 from kerneldsl.utilities.tracebacks import passes_on
-from stdlib_kernels.overlap import may_overlap
-from stdlib_kernels.recorded import NotKnown, Recorded, number_values
 
 __all__ = [
     "Repeated",
@@ -155,14 +157,14 @@ def _key_of(values: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...] | Non
     key: list[Any] = []
     for value in values:
         kind = type(value)
-        if kind is kd.DeviceArray:
+        if kind is DeviceArray:
             if value.is_closed:
                 return None
             arrays.append(value)
             key.append((value.shape, value.strides, value.dtype, value.device, value.is_read_only))
         elif kind is np.ndarray:
             arrays.append(value)
-            flags, target = value.flags.num & _FLAGS, kd.current_target()
+            flags, target = value.flags.num & _FLAGS, current_target()
             key.append((value.shape, value.strides, value.dtype, flags, target))
         elif kind is tuple:
             inner = _key_of(value, arrays)
@@ -184,7 +186,7 @@ def _key_of(values: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...] | Non
 
 #: Types whose equal values are the same to a function; types and functions equal themselves alone.
 _PLAIN = frozenset(
-    [bool, int, str, type(None), type, FunctionType, BuiltinFunctionType, kd.DeviceFunction]
+    [bool, int, str, type(None), type, FunctionType, BuiltinFunctionType, DeviceFunction]
 )
 
 
@@ -197,7 +199,7 @@ def _is_apart(out: Any, arrays: list[Any]) -> bool:
     """Return whether `out` is arrays that share no memory with others, unless they are those."""
     outs = [each for each in (out if type(out) is tuple else (out,)) if each is not None]
     return all(
-        isinstance(given, np.ndarray | kd.DeviceArray)
+        isinstance(given, np.ndarray | DeviceArray)
         and not any(may_overlap(given, each) for each in arrays if each is not given)
         for given in outs
     )

@@ -13,6 +13,7 @@ import numpy as np
 import kerneldsl as kd
 from stdlib_kernels import imaging
 from stdlib_kernels.arrays import to_host
+from stdlib_kernels.histogram import counting
 from stdlib_kernels.imaging import colour, edges, levels
 from stdlib_kernels.stencil import lines
 
@@ -55,11 +56,11 @@ STAGES = (
         6e-4,
     ),
     Stage("edges", lambda a: imaging.sobel(a["blur"]), (edges.gradient_magnitude(FLOAT32),), 8e-3),
-    Stage("histogram", lambda a: imaging.histogram(a["grey"]), (levels.count_levels,), 0.0),
+    Stage("histogram", lambda a: imaging.histogram(a["grey"]), (counting.count_apart,), 0.0),
     Stage(
         "equalize",
         lambda a: imaging.equalize(a["grey"]),
-        (levels.count_levels, levels.equalizing_table, levels.look_up),
+        (counting.count_apart, levels.equalizing_table, levels.look_up),
         0.0,
     ),
 )

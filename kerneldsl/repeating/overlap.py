@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import kerneldsl as kd
+from kerneldsl.memory.arrays import DeviceArray
 
 __all__ = ["bounds_of", "may_overlap", "start_of"]
 
@@ -31,7 +31,7 @@ def bounds_of(array: Any) -> tuple[int, int]:
 
 def may_overlap(left: Any, right: Any) -> bool:
     """Return whether two arrays may share memory, by their bounds."""
-    if isinstance(left, kd.DeviceArray) != isinstance(right, kd.DeviceArray):
+    if isinstance(left, DeviceArray) != isinstance(right, DeviceArray):
         return False
     low_left, high_left = bounds_of(left)
     low_right, high_right = bounds_of(right)

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from stdlib_kernels.demo.pictures import missing_extra
+from kerneldsl_demo.pictures import missing_extra
 
 __all__ = ["equalized", "reference"]
 

@@ -11,10 +11,10 @@ import typer
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl_demo import pictures
+from kerneldsl_demo.pipeline import SIGMA, STAGES, Outcome, run_stage
+from kerneldsl_demo.reference import reference
 from stdlib_kernels.arrays import to_host
-from stdlib_kernels.demo import pictures
-from stdlib_kernels.demo.pipeline import SIGMA, STAGES, Outcome, run_stage
-from stdlib_kernels.demo.reference import reference
 
 __all__ = ["command"]
 

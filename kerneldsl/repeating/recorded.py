@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import kerneldsl as kd
-from stdlib_kernels.overlap import bounds_of, start_of
+from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.forms import ArrayForm
+from kerneldsl.repeating.overlap import bounds_of, start_of
 
 __all__ = ["NotKnown", "Recorded", "number_values"]
 
@@ -17,7 +18,7 @@ __all__ = ["NotKnown", "Recorded", "number_values"]
 class _HostForm:
     """The place of a NumPy array in another one's memory, its shape, strides and dtype.
 
-    It has the methods of `kd.ArrayForm`.
+    It has the methods of `ArrayForm`.
     """
 
     def __init__(self, array: np.ndarray[Any, Any], offset: int, *, is_zero: bool = False) -> None:
@@ -33,12 +34,12 @@ class _HostForm:
         return np.ndarray(self._shape, self._dtype, array, self._offset, self._strides)
 
 
-class _ZeroForm(kd.ArrayForm):
+class _ZeroForm(ArrayForm):
     """The form of a device array that begins as zeros."""
 
     __slots__ = ()
 
-    def empty(self) -> kd.DeviceArray:
+    def empty(self) -> DeviceArray:
         made = super().empty()
         made.fill(0)
         return made
@@ -55,7 +56,7 @@ class Recorded(NamedTuple):
     views: tuple[tuple[int, Any], ...]
     constants: tuple[Any, ...]
     #: Arrays among the constants that a device holds.
-    kept: tuple[kd.DeviceArray, ...]
+    kept: tuple[DeviceArray, ...]
     #: Launches, and what picks their arguments from the values.
     launches: tuple[tuple[Any, Callable[[list[Any]], tuple[Any, ...]]], ...]
     #: Number of what is returned, or numbers.
@@ -149,7 +150,7 @@ class _Numbering:
             tuple(self._forms.values()),
             tuple([(numbers["root", root], form) for root, form in self._views]),
             tuple(self._constants),
-            tuple([each for each in self._constants if isinstance(each, kd.DeviceArray)]),
+            tuple([each for each in self._constants if isinstance(each, DeviceArray)]),
             tuple([(start, _picker([numbers[each] for each in args])) for start, args in launches]),
             found if is_tuple else found[0],
             is_scalar,
@@ -170,7 +171,7 @@ class _Numbering:
         root, is_zero = self._roots[at]
         if at >= self._given_count and at not in self._forms:
             # Device memory is made in the first form that it is used in, if that is all of it.
-            is_other = isinstance(array, kd.DeviceArray) and array.nbytes == root.nbytes
+            is_other = isinstance(array, DeviceArray) and array.nbytes == root.nbytes
             if is_other and array.layout != "A" and not is_zero:
                 root = array
                 self._roots[at] = root, is_zero
@@ -190,8 +191,8 @@ class _Numbering:
             low, high = bounds_of(array)
             for at, (first, end) in enumerate(self._bounds):
                 is_within = not low < first and not end < high
-                if is_within and isinstance(array, kd.DeviceArray) is isinstance(
-                    self._roots[at][0], kd.DeviceArray
+                if is_within and isinstance(array, DeviceArray) is isinstance(
+                    self._roots[at][0], DeviceArray
                 ):
                     return at
         raise NotKnown
@@ -205,7 +206,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray | kd.DeviceArray)
+    return isinstance(value, np.ndarray | DeviceArray)
 
 
 def _placed(array: Any) -> tuple[Any, ...]:
@@ -221,7 +222,7 @@ def _form_of(array: Any, root: Any, *, is_zero: bool = False) -> Any:
     """Return the form of an array in the memory of another one."""
     if isinstance(array, np.ndarray):
         return _HostForm(array, start_of(array) - start_of(root), is_zero=is_zero)
-    return (_ZeroForm if is_zero else kd.ArrayForm)(array, root)
+    return (_ZeroForm if is_zero else ArrayForm)(array, root)
 
 
 def _picker(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
