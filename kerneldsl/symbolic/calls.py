@@ -26,10 +26,10 @@ _MAX_RANK = 3
 def called(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
     """Launch an :class:`~kerneldsl.symbolic.expressions.ExpressionKernel` and return results."""
     system = kernel.system
-    values = arguments_of(system, kernel.__qualname__, args, named)
-    if system.is_elementwise and _is_point(values.values()):
+    found = arguments_of(system, kernel.__qualname__, args, named)
+    values = {name: _with_axis(value) for name, value in found.items()}
+    if system.is_elementwise and _is_point(found.values()):
         # A launch has one axis at least; results are views without it.
-        values = {name: _with_axis(value) for name, value in values.items()}
         given = tuple(map(_with_axis, out)) if isinstance(out, tuple) else _with_axis(out)
         results = [each.reshape(()) for each in _computed(kernel, values, given)]
     else:
@@ -109,7 +109,7 @@ def arguments_of(
                 value=value,
                 limit=f"{each} is {'an array' if is_number else 'a number'} of the expression",
             )
-        found[each] = value if system.is_elementwise else _with_axis(value)
+        found[each] = value
     return found
 
 

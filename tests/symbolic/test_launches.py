@@ -211,6 +211,8 @@ def test_arrays_without_axes(computing):
     out = np.array(np.nan)
     assert made(np.array(3.0), 2, out=out).shape == ()
     assert out == 1.5
+    np.testing.assert_array_equal(made(np.array([3.0, 1.0]), np.array(2.0)), [1.5, 0.5])
+    np.testing.assert_array_equal(kd.from_expression(U[IX] * A)(np.array(3.0), 2.0), [6.0])
     several = kd.from_expression([A + B, A - B])(np.array(3.0), np.array(1.0))
     assert [each.item() for each in several] == [4.0, 2.0]
 
