@@ -34,7 +34,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     that is only sometimes evaluated, and where a block may not do its part of a chain once, and
     `BarrierDivergenceError` where a thread may not reach a barrier of the grid.
     """
-    uses = [use for reached in unit.reachable() for use in reached.uses.values()]
+    uses = list(unit.all_uses())
     uses_block = any(use.intrinsic.effect & BLOCK_LEVEL for use in uses) or any(
         use.intrinsic.name == "laneid" for use in uses
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from kerneldsl.analysis.integers import SIZES, UNSIGNED_CASTS
 from kerneldsl.analysis.linear import Fact, Linear, lower_bound
 from kerneldsl.analysis.linear_forms import LinearForms
+from kerneldsl.utilities.operators import OPPOSITES
 
 __all__ = ["Bounds", "Environment"]
 
@@ -17,14 +18,6 @@ _SIGNED_CASTS = frozenset({"int", "numpy.int64", "numpy.int32"})
 _MAX_STEPS = 400
 #: An index and what it stays below.
 _BELOW = {"threadIdx": "blockDim", "blockIdx": "gridDim"}
-_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.GtE,
-    ast.LtE: ast.Gt,
-    ast.Gt: ast.LtE,
-    ast.GtE: ast.Lt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-}
 
 
 @dataclass(frozen=True)
@@ -264,9 +257,9 @@ class Bounds:
         env: Environment,
     ) -> Environment:
         if not truth:
-            if op not in _OPPOSITE:
+            if op not in OPPOSITES:
                 return env
-            op = _OPPOSITE[op]
+            op = OPPOSITES[op]
         first, second = self.forms.form_of(left), self.forms.form_of(right)
         if first is None or second is None:
             return env

@@ -34,7 +34,7 @@ def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
     is only counted: the last block that looks back begins the count of the next launch. So it does
     for a value that is published too late, or not given to ``chain.before`` then.
     """
-    if not any(_is_chain(unit, name) for name in unit.uses):
+    if not _has_chains(unit):
         return
     seen: set[tuple[str, str]] = set()
     for call, in_loop in _calls(unit, unit.tree, in_loop=False):
@@ -80,11 +80,7 @@ def check_published_values(unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
     Later blocks would wait for words that are not written. `kinds` are those of the arguments; what
     is not known of types before Numba infers them is not refused.
     """
-    if not any(
-        use.intrinsic.typing is Typing.CHAIN_PUBLISH
-        for reached in unit.reachable()
-        for use in reached.uses.values()
-    ):
+    if not any(use.intrinsic.typing is Typing.CHAIN_PUBLISH for use in unit.all_uses()):
         return
     flat = inline_block_functions(unit)
     types = InferredTypes(flat, kinds)
@@ -101,7 +97,7 @@ def chain_states(unit: FunctionUnit) -> frozenset[int]:
     Functions of the unit that have a barrier are inlined. What stands under a condition, or behind
     a ``return``, may not be reached, and of a part of an array the size is not known.
     """
-    if not any(_is_chain(unit, name) for name in unit.uses):
+    if not _has_chains(unit):
         return frozenset()
     bound = assigned_names(unit.tree.body)
     found = set[int]()
@@ -160,8 +156,8 @@ def _typing(unit: FunctionUnit, call: ast.Call) -> Typing | None:
     return None if use is None else use.intrinsic.typing
 
 
-def _is_chain(unit: FunctionUnit, name: str) -> bool:
-    return unit.uses[name].intrinsic.is_of_chain
+def _has_chains(unit: FunctionUnit) -> bool:
+    return any(use.intrinsic.is_of_chain for use in unit.uses.values())
 
 
 def _calls(unit: FunctionUnit, node: ast.AST, *, in_loop: bool) -> Iterator[tuple[ast.Call, bool]]:
@@ -169,12 +165,9 @@ def _calls(unit: FunctionUnit, node: ast.AST, *, in_loop: bool) -> Iterator[tupl
     for child in ast.iter_child_nodes(node):
         repeats = in_loop or isinstance(child, ast.For | ast.While)
         yield from _calls(unit, child, in_loop=repeats)
-        if (
-            isinstance(child, ast.Call)
-            and isinstance(child.func, ast.Name)
-            and child.func.id in unit.uses
-            and _is_chain(unit, child.func.id)
-        ):
+        use = unit.use_of(child)
+        if use is not None and use.intrinsic.is_of_chain:
+            assert isinstance(child, ast.Call)
             yield child, in_loop
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "loaded_names",
     "names_read",
     "operands",
+    "sometimes_evaluated",
     "text_of",
     "walk_here",
     "written",
@@ -65,6 +66,19 @@ def operands(node: ast.AST) -> Iterator[ast.expr]:
             yield child
         elif isinstance(child, ast.keyword):
             yield child.value
+
+
+def sometimes_evaluated(node: ast.AST) -> list[ast.expr]:
+    """Return the parts of an expression that its other parts decide whether to evaluate."""
+    match node:
+        case ast.BoolOp():
+            return node.values[1:]
+        case ast.IfExp():
+            return [node.body, node.orelse]
+        case ast.Compare():
+            return node.comparators[1:]
+        case _:
+            return []
 
 
 def index_parts(node: ast.Subscript) -> list[ast.expr]:

@@ -20,11 +20,7 @@ __all__ = ["check_grid_barriers", "syncs_grid"]
 
 def syncs_grid(unit: FunctionUnit) -> bool:
     """Return whether a kernel, or a function that it calls, has a barrier of the grid."""
-    return any(
-        use.intrinsic is grid_group.sync
-        for reached in unit.reachable()
-        for use in reached.uses.values()
-    )
+    return any(use.intrinsic is grid_group.sync for use in unit.all_uses())
 
 
 def check_grid_barriers(unit: FunctionUnit, tuples: Collection[str]) -> tuple[BarrierProblem, ...]:

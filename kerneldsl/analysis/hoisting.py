@@ -14,12 +14,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TypeVar
 
+from kerneldsl.analysis.expressions import sometimes_evaluated
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
 from kerneldsl.frontend.unit import FunctionUnit
 
-__all__ = ["CallHoister", "place_at", "sometimes_evaluated"]
+__all__ = ["CallHoister", "place_at"]
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -158,19 +159,6 @@ class CallHoister(ABC):
         name = self.names.make("saved")
         before.append(place_at(assign(name, value), value))
         return place_at(load(name), value)
-
-
-def sometimes_evaluated(node: ast.AST) -> list[ast.expr]:
-    """Return the parts of an expression that its other parts decide whether to evaluate."""
-    match node:
-        case ast.BoolOp():
-            return node.values[1:]
-        case ast.IfExp():
-            return [node.body, node.orelse]
-        case ast.Compare():
-            return node.comparators[1:]
-        case _:
-            return []
 
 
 def _expressions(node: ast.expr) -> Iterator[tuple[str, int | None, ast.expr]]:

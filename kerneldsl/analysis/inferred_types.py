@@ -61,6 +61,19 @@ class TypesOfCall:
         """Return the operation of an assignment in place, whose type and operands are known."""
         return self._walk.augmented_value(node)
 
+    def stores(self) -> Iterator[tuple[ast.Assign | ast.AugAssign, ast.Subscript, ast.expr]]:
+        """Yield the statements that store in elements, each with a target and what it gets."""
+        for node in ast.walk(self.unit.tree):
+            if isinstance(node, ast.Assign):
+                targets, value = node.targets, node.value
+            elif isinstance(node, ast.AugAssign):
+                targets, value = [node.target], self.augmented(node)
+            else:
+                continue
+            for target in targets:
+                if isinstance(target, ast.Subscript):
+                    yield node, target, value
+
 
 class InferredTypes(TypesOfCall):
     """Types of one function's expressions, for arguments of given kinds.

@@ -41,11 +41,7 @@ def inline_block_functions(unit: FunctionUnit, also: Collection[FunctionUnit] = 
 
 
 def _is_block_function(unit: FunctionUnit) -> bool:
-    return any(
-        use.intrinsic.effect & BLOCK_LEVEL
-        for reached in unit.reachable()
-        for use in reached.uses.values()
-    )
+    return any(use.intrinsic.effect & BLOCK_LEVEL for use in unit.all_uses())
 
 
 class _Inliner(CallHoister):

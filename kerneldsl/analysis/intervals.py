@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
 from kerneldsl.analysis.effects import Accesses
-from kerneldsl.analysis.expressions import operands
+from kerneldsl.analysis.expressions import operands, sometimes_evaluated
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
 
@@ -127,23 +127,12 @@ class _Layout(Dataflow[_Step]):
             for inner in inside:
                 self.note(inner, current)
             return current
-        sometimes: list[ast.expr] = []
-        match node:
-            case ast.BoolOp():
-                current = self.expression(node.values[0], current)
-                sometimes = node.values[1:]
-            case ast.IfExp():
-                current = self.expression(node.test, current)
-                sometimes = [node.body, node.orelse]
-            case ast.Compare():
-                current = self.expression(node.left, current)
-                current = self.expression(node.comparators[0], current)
-                sometimes = node.comparators[1:]
-            case _:
-                for part in operands(node):
-                    current = self.expression(part, current)
-        for part in sometimes:
-            current = _Step(current, self.expression(part, _Step(current)))
+        sometimes = sometimes_evaluated(node)
+        for part in operands(node):
+            if part in sometimes:
+                current = _Step(current, self.expression(part, _Step(current)))
+            else:
+                current = self.expression(part, current)
         self.note(node, current)
         if self.is_barrier(node):
             wall = _Step(current)

@@ -10,9 +10,11 @@ import numpy as np
 from kerneldsl.analysis.library_names import name_of_function
 
 __all__ = [
+    "EXTENT_ATTRIBUTES",
     "PLAIN_ATTRIBUTES",
     "READING_METHODS",
     "SCALAR_METHODS",
+    "TYPE_ATTRIBUTES",
     "VIEW_METHODS",
     "gives_scalar",
     "looks_at_scalars",
@@ -20,8 +22,11 @@ __all__ = [
     "only_reads",
 ]
 
-#: Attributes of an array through which its elements are not reached.
-PLAIN_ATTRIBUTES = frozenset({"shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides"})
+#: Attributes of an array that belong to its type, and those that tell its extents.
+TYPE_ATTRIBUTES = frozenset({"dtype", "itemsize", "ndim"})
+EXTENT_ATTRIBUTES = frozenset({"nbytes", "shape", "size", "strides"})
+#: Those through which its elements are not reached.
+PLAIN_ATTRIBUTES = TYPE_ATTRIBUTES | EXTENT_ATTRIBUTES
 #: Methods that give a view of their array.
 VIEW_METHODS = frozenset({"reshape", "ravel", "view", "transpose", "squeeze"})
 #: Methods that leave their array as it is, and give no view of it.

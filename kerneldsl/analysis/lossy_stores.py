@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kerneldsl.analysis.inferred_types import InferredTypes, TypesOfCall
+from kerneldsl.analysis.inferred_types import InferredTypes
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
@@ -37,32 +37,14 @@ def lossy_stores(unit: FunctionUnit, kinds: Sequence[Kind]) -> Iterator[LossySto
     """Yield the stores of a kernel for arguments of given kinds, and of what it calls, once."""
     seen: set[ast.AST] = set()
     for types in InferredTypes(unit, kinds).of_calls():
-        for node in ast.walk(types.unit.tree):
-            if node not in seen and isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-                for store in _of_statement(types, node):
-                    seen.add(node)
-                    yield store
-
-
-def _of_statement(
-    types: TypesOfCall, node: ast.Assign | ast.AugAssign | ast.AnnAssign
-) -> Iterator[LossyStore]:
-    if isinstance(node, ast.AnnAssign) and node.value is None:
-        return
-    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        if not isinstance(target, ast.Subscript):
-            continue
-        if isinstance(node, ast.AugAssign):
-            stored: ast.expr = types.augmented(node)
-            place: ast.expr | ast.AugAssign = node
-        else:
-            assert node.value is not None
-            stored = place = node.value
-        element, value = types.of(target), types.of(stored)
-        if element is None or value is None or _is_whole(stored, types.unit):
-            continue
-        if ELEMENT_TYPES[element].is_integer and ELEMENT_TYPES[value].is_float:
-            yield LossyStore(types.unit, place, value, element)
+        for node, target, stored in types.stores():
+            element, value = types.of(target), types.of(stored)
+            if target in seen or element is None or value is None or _is_whole(stored, types.unit):
+                continue
+            if ELEMENT_TYPES[element].is_integer and ELEMENT_TYPES[value].is_float:
+                seen.add(target)
+                place = node if isinstance(node, ast.AugAssign) else stored
+                yield LossyStore(types.unit, place, value, element)
 
 
 def _is_whole(node: ast.expr, unit: FunctionUnit) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NoReturn
 
-from kerneldsl.analysis.expressions import written
+from kerneldsl.analysis.expressions import sometimes_evaluated, written
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.analysis.tile_shapes import TILE_MEMBERS, Shape, TileShapes
 from kerneldsl.frontend.statics import dtype_name
@@ -87,16 +87,7 @@ def refuse_attribute(shapes: TileShapes, node: ast.Attribute) -> NoReturn:
 
 def refuse_conditional(shapes: TileShapes, node: ast.expr) -> None:
     """Raise where a tile operation stands behind ``and``, ``or``, or in a conditional."""
-    match node:
-        case ast.BoolOp():
-            conditional = node.values[1:]
-        case ast.IfExp():
-            conditional = [node.body, node.orelse]
-        case ast.Compare():
-            conditional = node.comparators[1:]
-        case _:
-            return
-    for part in conditional:
+    for part in sometimes_evaluated(node):
         if has_tiles(shapes, part):
             shapes.fail(
                 part,

@@ -273,4 +273,4 @@ class TileShapes:
 
 def uses_tiles(unit: FunctionUnit) -> bool:
     """Return whether a function, or what it calls, has to do with tiles."""
-    return any(is_tile_use(use) for each in unit.reachable() for use in each.uses.values())
+    return any(map(is_tile_use, unit.all_uses()))

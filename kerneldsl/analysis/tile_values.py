@@ -9,7 +9,8 @@ from __future__ import annotations
 from kerneldsl.analysis.known_values import Elements, Value
 from kerneldsl.analysis.tile_shapes import result_shape
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.promotion import result_of_sum
 
 __all__ = ["value_of_tile_operation"]
 
@@ -42,21 +43,11 @@ def value_of_tile_operation(use: IntrinsicUse, arguments: tuple[Value, ...]) -> 
         case "any" | "all":
             dtype = "bool"
         case "sum" | "cumsum" if isinstance(dtype, str):
-            dtype = _sum_type(dtype)
+            dtype = result_of_sum(dtype)
         case "mean" if isinstance(dtype, str):
-            dtype = "float64" if _is_whole(dtype) else _sum_type(dtype)
+            total = result_of_sum(dtype)
+            dtype = "float64" if ELEMENT_TYPES[total].is_integer else total
     if not isinstance(dtype, str):
         return None
     shape = result_shape(use)
     return dtype if shape is None else Elements(dtype, len(shape))
-
-
-def _is_whole(dtype: str) -> bool:
-    return ELEMENT_TYPES[dtype].is_integer or ELEMENT_TYPES[dtype].kind is ElementKind.BOOL
-
-
-def _sum_type(dtype: str) -> str:
-    row = ELEMENT_TYPES[dtype]
-    if _is_whole(dtype):
-        return "uint64" if row.is_unsigned else "int64"
-    return "float32" if row.is_float and row.nbytes < 4 else dtype

@@ -26,7 +26,13 @@ from kerneldsl.analysis.divergence import (
 )
 from kerneldsl.analysis.effects import is_internal_call
 from kerneldsl.analysis.expressions import assigned_names, operands, text_of
-from kerneldsl.analysis.library_effects import READING_METHODS, VIEW_METHODS, gives_scalar
+from kerneldsl.analysis.library_effects import (
+    EXTENT_ATTRIBUTES,
+    READING_METHODS,
+    TYPE_ATTRIBUTES,
+    VIEW_METHODS,
+    gives_scalar,
+)
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.uniform_memory import Memory
 from kerneldsl.frontend.foreign import is_numba_type
@@ -36,9 +42,6 @@ from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["COUNTING_FUNCTIONS", "ExpressionRules"]
 
-#: Attributes that belong to the type.
-_TYPE_ATTRIBUTES = frozenset({"dtype", "itemsize", "ndim"})
-_EXTENT_ATTRIBUTES = frozenset({"nbytes", "shape", "size", "strides"})
 _VIEW_ATTRIBUTES = frozenset({"T", "flat", "imag", "real"})
 
 _EXTENT_FUNCTIONS = frozenset({"len", "numpy.shape", "numpy.size"})
@@ -254,9 +257,9 @@ class ExpressionRules(ABC):
 
     def attribute(self, node: ast.Attribute, env: Environment) -> Value:
         owner = self.value(node.value, env)
-        if node.attr in _TYPE_ATTRIBUTES:
+        if node.attr in TYPE_ATTRIBUTES:
             return Value(form=Form.NUMBERS)
-        if node.attr in _EXTENT_ATTRIBUTES:
+        if node.attr in EXTENT_ATTRIBUTES:
             return Value(owner.extent, form=Form.NUMBERS)
         if node.attr in _VIEW_ATTRIBUTES:
             return owner

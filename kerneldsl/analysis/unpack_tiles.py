@@ -12,6 +12,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 
+from kerneldsl.analysis.bindings import unpack_targets
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.tile_shapes import TileShapes
@@ -110,7 +111,7 @@ class _Unpacking(ast.NodeTransformer):
         if len(node.targets) > 1:
             statements = self._to_all(node.targets, value)
         else:
-            statements = self._assigned(_pairs(target, value))
+            statements = self._assigned(list(unpack_targets(target, value)))
         return [place_at(statement, node) for statement in statements]
 
     def _items(self, node: ast.Name, context: ast.expr_context) -> ast.Tuple:
@@ -131,7 +132,7 @@ class _Unpacking(ast.NodeTransformer):
 
         held = named(value)
         for target in targets:
-            for each, part in _pairs(target, held):
+            for each, part in unpack_targets(target, held):
                 out.append(ast.Assign([each], copy.deepcopy(part)))
         return out
 
@@ -150,15 +151,3 @@ class _Unpacking(ast.NodeTransformer):
             out.append(assign(name, value))
             behind.append(ast.Assign([target], load(name)))
         return [*out, *behind]
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """Return the targets of an assignment with their values, where both are tuples item by item."""
-    if (
-        isinstance(target, ast.Tuple)
-        and isinstance(value, ast.Tuple)
-        and len(target.elts) == len(value.elts)
-    ):
-        parts = zip(target.elts, value.elts, strict=True)
-        return [pair for part in parts for pair in _pairs(*part)]
-    return [(target, value)]

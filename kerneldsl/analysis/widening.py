@@ -53,23 +53,13 @@ def wide_stores(unit: FunctionUnit, kinds: Sequence[Kind]) -> tuple[WideStore, .
     types = InferredTypes(unit, kinds)
     causes = _Causes(unit, kinds, types)
     found: dict[tuple[object, ...], WideStore] = {}
-    for target, value in _stores(unit.tree, types):
+    for _, target, value in types.stores():
         if types.of(target) != "float32" or types.of(value) != "float64":
             continue
         for cause, remedy in causes.of(value):
             store = WideStore(unit.locate(target), ast.unparse(target), cause, remedy)
             found.setdefault((store.where, cause), store)
     return tuple(found.values())
-
-
-def _stores(tree: ast.FunctionDef, types: InferredTypes) -> Iterator[tuple[ast.expr, ast.expr]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Subscript):
-                    yield target, node.value
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
-            yield node.target, types.augmented(node)
 
 
 class _Causes:

@@ -25,7 +25,8 @@ def safe_repr(value: Any) -> str:
         if isinstance(value, int) and value.bit_length() > 256:
             # Python writes no number of more than 4300 digits.
             return f"an int of {value.bit_length()} bits"
-        if getattr(value, "shape", None) and hasattr(value, "dtype"):
+        is_type = isinstance(value, type)  # NumPy's have descriptors of these names
+        if not is_type and getattr(value, "shape", None) and hasattr(value, "dtype"):
             return f"{type(value).__name__}(shape={value.shape}, dtype={value.dtype})"
         text = " ".join(repr(value).split())
     except Exception:  # noqa: BLE001 -- a foreign object may raise anything

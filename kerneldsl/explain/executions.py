@@ -23,6 +23,7 @@ from kerneldsl.explain.symbols import (
 )
 from kerneldsl.explain.tally import BranchTally
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.utilities.operators import OPPOSITES
 
 __all__ = ["Executions"]
 
@@ -44,12 +45,7 @@ class _Round(NamedTuple):
 
 
 _Context: TypeAlias = tuple["_Guard | _Round", ...]
-_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.GtE,
-    ast.GtE: ast.Lt,
-    ast.Gt: ast.LtE,
-    ast.LtE: ast.Gt,
-}
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 class Executions:
@@ -247,9 +243,9 @@ def _comparisons(
                 return None
             return [pair for each in parts if each is not None for pair in each]
         case ast.Compare(left=left, ops=ops, comparators=others):
-            if any(type(op) not in _OPPOSITE for op in ops) or (not holds and len(ops) > 1):
+            if not all(isinstance(op, _ORDERS) for op in ops) or (not holds and len(ops) > 1):
                 return None
-            kinds = [type(op) if holds else _OPPOSITE[type(op)] for op in ops]
+            kinds = [type(op) if holds else OPPOSITES[type(op)] for op in ops]
             return list(zip((left, *others), kinds, others, strict=False))
     return None
 

@@ -177,6 +177,10 @@ class FunctionUnit:
                 yield unit
                 pending.extend(unit.callees.values())
 
+    def all_uses(self) -> Iterator[IntrinsicUse]:
+        """Return the intrinsics that this unit, and those it calls, use."""
+        return (use for unit in self.reachable() for use in unit.uses.values())
+
     def __deepcopy__(self, memo: dict[int, Any]) -> FunctionUnit:
         """Return the unit itself: it is never changed, so copying a tree copies no unit."""
         return self

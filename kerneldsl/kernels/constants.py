@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.launch.specialization_info import SpecializationInfo
     from kerneldsl.launch.timing import Timing
+    from kerneldsl.launch.tuning_policy import TuningPolicy
     from kerneldsl.planner.plan import LaunchPlan
+    from kerneldsl.tuning.report import TuningReport
 
 __all__ = ["MAX_KERNELS", "ParameterizedKernel", "keyword_only_names"]
 
@@ -133,11 +135,19 @@ class ParameterizedKernel(Kernel[Any, Any]):
             if len(self._kernels) >= MAX_KERNELS:
                 self._kernels.clear()
             _check_values(constants)
-            known = self._kernels.setdefault(key, self._make(constants))
+            made = self._make(constants)
+            if self._tuning is not None:
+                made._tune_by(self._tuning)
+            known = self._kernels.setdefault(key, made)
         return known
 
     def _make(self, constants: dict[str, Any]) -> Kernel[Any, Any]:
         return Kernel(self.function, self.options, constants)
+
+    def _tune_by(self, policy: TuningPolicy) -> None:
+        super()._tune_by(policy)
+        for each in tuple(self._kernels.values()):
+            each._tune_by(policy)
 
     @property
     def _dispatcher(self) -> Dispatcher:
@@ -213,7 +223,11 @@ class _ParameterizedLaunch(Launch[Any]):
 
     @shorten_errors
     def time(self, *args: Any, samples: int = 7, **named: Any) -> Timing:
-        return self._of(args, named).time(*args, samples=samples)
+        return self._of(args, named).time(*args, samples=samples, **named)
+
+    @shorten_errors
+    def tune(self, *args: Any, **named: Any) -> TuningReport:
+        return self._of(args, named).tune(*args, **named)
 
 
 def _key_of(value: Any, name: str) -> Hashable:

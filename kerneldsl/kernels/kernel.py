@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.launch.specialization_info import SpecializationInfo
     from kerneldsl.launch.timing import Timing
+    from kerneldsl.launch.tuning_policy import TuningPolicy
     from kerneldsl.planner.plan import LaunchPlan
 
 __all__ = ["DeviceFunction", "Kernel", "KernelOptions"]
@@ -312,6 +313,8 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
 
     __kerneldsl_kernel__ = True
     _made_dispatcher: Dispatcher | None = None
+    #: When its first launches are tuned, where that is said of this kernel alone.
+    _tuning: TuningPolicy | None = None
 
     def __init__(
         self,
@@ -348,6 +351,11 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
             with _first_dispatcher:
                 found = self._made_dispatcher = self._made_dispatcher or made
         return found
+
+    def _tune_by(self, policy: TuningPolicy) -> None:
+        """Let first launches of this kernel be tuned under a policy."""
+        self._tuning = policy
+        self._remember_launches()  # those made so far are without
 
     def __dir__(self) -> list[str]:
         return public_names(super().__dir__(), _INTERNAL)

@@ -246,12 +246,12 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         return describe_plans(self._request(args, device, arch))
 
     @shorten_errors
-    def time(self, *args: Any, samples: int = 7) -> Timing:
+    def time(self, *args: Any, samples: int = 7, **named: Any) -> Timing:
         """Measure the time of this launch; the kernel runs many times over the same arguments.
 
         Parameters
         ----------
-        *args
+        *args, **named
             As for the launch.
         samples : int, optional
             How many samples to take, up to 100,000.
@@ -270,6 +270,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
                 limit=f"It must be an int, 1 to {_MAX_SAMPLES}",
             )
         refuse_waiting()
+        args = self._in_order(args, named)
         _, _, device = self._dispatcher.identity(self._shape, args)
         return measure(
             lambda: self._dispatcher.launch(self._shape, args),

@@ -123,7 +123,5 @@ def _with_policy(kernel: K, policy: TuningPolicy) -> K:
             limit="It stands above @kd.kernel",
             remedy="Swap the decorators: @kd.tune above @kd.kernel(space=…)",
         )
-    known: Any = kernel
-    known._tuning = policy
-    kernel._remember_launches()  # those made so far are without
+    kernel._tune_by(policy)
     return kernel

@@ -38,6 +38,7 @@ __all__ = [
     "in_order",
     "make_request",
     "named_device",
+    "named_kinds",
     "read_arguments",
     "read_kinds",
 ]
@@ -238,13 +239,10 @@ def read_arguments(
     state: KernelState, args: tuple[Any, ...], *, is_launch: bool = False
 ) -> Binding:
     """Read arguments and convert them to the declared signature, as for `make_request`."""
-    if not is_launch and len(args) == 1 and is_signature(args[0]):
-        try:
-            kinds = read_signature(args[0])
-        except ValueError as error:
-            raise ArgumentValueError(str(error), value=args[0]) from error
-        return read_kinds(state, for_parameters(kinds, state.parameter_count))
     if not is_launch:
+        kinds = named_kinds(args, state.parameter_count)
+        if kinds is not None:
+            return read_kinds(state, kinds)
         refuse_signatures(state.unit.qualname, state.unit.parameters, args)
     if len(args) != state.parameter_count:
         _refuse_count(state.unit, len(args), state.unit.parameters[: len(args)])
@@ -254,6 +252,20 @@ def read_arguments(
     if state.signatures:
         conform(binding, state.signatures, state.unit.parameters)
     return binding
+
+
+def named_kinds(args: tuple[Any, ...], count: int) -> tuple[Kind, ...] | None:
+    """Return the kinds that a signature names in the place of so many arguments.
+
+    ``None`` where something else stands there than one signature alone.
+    """
+    if len(args) != 1 or not is_signature(args[0]):
+        return None
+    try:
+        kinds = read_signature(args[0])
+    except ValueError as error:
+        raise ArgumentValueError(str(error), value=args[0]) from error
+    return for_parameters(kinds, count)
 
 
 def read_kinds(state: KernelState, kinds: tuple[Kind, ...]) -> Binding:

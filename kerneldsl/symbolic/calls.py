@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,8 @@ import sympy
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind
 from kerneldsl.memory.arrays import DeviceArray
-from kerneldsl.memory.creation import as_array, empty
-from kerneldsl.symbolic.dtypes import computing_dtype, dtype_name
-from kerneldsl.symbolic.printing import is_condition, needs_floats
+from kerneldsl.symbolic.results import outputs_of, taken_over
 from kerneldsl.symbolic.shifts import Access
 from kerneldsl.symbolic.systems import System
 
@@ -28,7 +26,35 @@ _MAX_RANK = 3
 def called(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
     """Launch an :class:`~kerneldsl.symbolic.expressions.ExpressionKernel` and return results."""
     system = kernel.system
-    values = arguments_of(system, kernel.__qualname__, args, named)
+    found = arguments_of(system, kernel.__qualname__, args, named)
+    values = {name: _with_axis(value) for name, value in found.items()}
+    if system.is_elementwise and _is_point(found.values()):
+        # A launch has one axis at least; results are views without it.
+        given = tuple(map(_with_axis, out)) if isinstance(out, tuple) else _with_axis(out)
+        results = [each.reshape(()) for each in _computed(kernel, values, given)]
+    else:
+        results = _computed(kernel, values, out)
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def _is_point(values: Iterable[Any]) -> bool:
+    """Return whether there are arrays among values, none of which has an axis."""
+    arrays = [each for each in values if not _is_number(each)]
+    return bool(arrays) and not any(each.shape for each in arrays)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.generic)
+
+
+def _with_axis(value: Any) -> Any:
+    is_array = isinstance(value, np.ndarray | DeviceArray)
+    return value.reshape((1,)) if is_array and not value.shape else value
+
+
+def _computed(kernel: Any, values: dict[str, Any], out: Any) -> list[Any]:
+    """Launch a kernel over the extents of its arguments; return the arrays of the results."""
+    system = kernel.system
     shape = extent_of(system, values, out)
     results = outputs_of(system, values, out, shape)
     stored = dict(zip((each.name for each in system.outputs), results, strict=True))
@@ -41,7 +67,7 @@ def called(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], out: Any)
     made = kernel.of_form(fitted(system, {name: given[name] for name in system.inputs}, shape))
     if results[0].size:
         made.forall(*shape)(*(given[name] for name in system.parameters))
-    return tuple(results) if len(results) > 1 else results[0]
+    return results
 
 
 def arguments_of(
@@ -72,17 +98,17 @@ def arguments_of(
         )
     found = {}
     for each, value in {**given, **named}.items():
-        is_number = isinstance(value, int | float | np.generic)
-        if not isinstance(value, np.ndarray | DeviceArray) and not is_number:
-            value = as_array(value)
+        if isinstance(value, Real) and not _is_number(value):  # as SymPy's and fractions are
+            value = int(value) if isinstance(value, Integral) else float(value)
+        is_number = _is_number(value)
+        if not is_number:
+            value = taken_over(f"{name}: {each}", value)
         if not system.is_elementwise and (each in system.arrays) == is_number:
             raise ArgumentTypeError(
                 f"{name}: {each} is {safe_repr(value)}",
                 value=value,
                 limit=f"{each} is {'an array' if is_number else 'a number'} of the expression",
             )
-        if getattr(value, "shape", None) == () and not is_number:
-            value = value.reshape((1,))
         found[each] = value
     return found
 
@@ -171,7 +197,7 @@ def extent_of(system: System, values: Mapping[str, Any], out: Any) -> tuple[int,
                     value=shape,
                     limit=f"The last index along that axis is {n - 1}",
                 )
-    given = _first(out).shape if out is not None else ()
+    given = np.shape(out[0] if isinstance(out, tuple) and out else out)
     extents = []
     for axis, arrays in enumerate(found):
         if not arrays and len(given) != len(names):
@@ -195,91 +221,6 @@ def extent_of(system: System, values: Mapping[str, Any], out: Any) -> tuple[int,
                 )
         extents.append(extent)
     return tuple(extents)
-
-
-def _first(out: Any) -> Any:
-    return out[0] if isinstance(out, tuple) else out
-
-
-def outputs_of(
-    system: System, values: Mapping[str, Any], out: Any, shape: tuple[int, ...]
-) -> list[Any]:
-    """Return the arrays that results are stored in: those of `out`, or new ones.
-
-    Raises
-    ------
-    ArgumentTypeError, ArgumentValueError
-        Where `out` does not fit.
-    """
-    given = (
-        out if isinstance(out, tuple) else (out,) * (1 if out is not None else len(system.outputs))
-    )
-    if len(given) != len(system.outputs):
-        raise ArgumentValueError(
-            f"out has {len(given)} arrays",
-            value=len(given),
-            limit=f"There are {len(system.outputs)} results",
-            remedy="Give a tuple of as many",
-        )
-    like = next((each for each in values.values() if np.shape(each)), None)
-    found = []
-    for output, array in zip(system.outputs, given, strict=True):
-        dtype = _result_dtype(output.value, values)
-        if output.name in values:
-            if array is not None and array is not values[output.name]:
-                raise ArgumentValueError(
-                    f"out is an array beside {output.name}, which is written itself",
-                    value=output.name,
-                    limit=f"The expression stores {output.name} where it is read",
-                    remedy="Leave out away, or give the result another name in the expression",
-                )
-            array = values[output.name]
-        if array is None:
-            array = (
-                empty(shape, dtype, device=like.device)
-                if isinstance(like, DeviceArray)
-                else np.empty(shape, dtype)
-            )
-        elif not isinstance(array, np.ndarray | DeviceArray):
-            array = as_array(array)
-        if tuple(array.shape) != shape:
-            raise ArgumentValueError(
-                f"{output.name} has the shape {tuple(array.shape)}",
-                value=tuple(array.shape),
-                limit=f"The arrays are broadcast to {shape}",
-            )
-        _refuse_shifted(system, values, array)
-        found.append(array)
-    return found
-
-
-def _refuse_shifted(system: System, values: Mapping[str, Any], array: Any) -> None:
-    """Refuse a result in the memory of an array that is read beside the element itself."""
-    if not isinstance(array, np.ndarray):
-        return
-    for name in system.arrays:
-        is_shifted = any(any(each.shifts) for each in system.reads(name))
-        value = values[name]
-        if is_shifted and isinstance(value, np.ndarray) and np.may_share_memory(value, array):
-            raise ArgumentValueError(
-                f"out shares memory with {name}",
-                value=name,
-                limit=f"Neighbours of {name}'s elements are read while results are written",
-                remedy="Write to another array, and exchange the two after each step",
-            )
-
-
-def _result_dtype(value: Any, values: Mapping[str, Any]) -> Any:
-    """Return NumPy's dtype for a result."""
-    if is_condition(value):
-        return np.dtype(bool)
-    arrays = [each for each in values.values() if np.shape(each)]
-    computed = np.dtype(computing_dtype(values.values(), needs_floats=needs_floats(value)))
-    kinds = {ELEMENT_TYPES[dtype_name(each)].kind for each in arrays}
-    if computed.kind == "f" and ElementKind.FLOAT not in kinds:
-        return computed
-    found = np.result_type(*(each.dtype for each in arrays)) if arrays else computed
-    return computed if found == np.dtype(bool) else found
 
 
 def _are_in_c_order(values: Iterable[Any]) -> bool:

@@ -17,13 +17,15 @@ from kerneldsl.utilities.tracebacks import shorten_errors
 from kerneldsl.utilities.written_functions import written_function
 
 if TYPE_CHECKING:
+    from sympy import Symbol
+
     from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["derivative"]
 
 
 @shorten_errors
-def derivative(function: Any, wrt: str | Sequence[str]) -> Any:
+def derivative(function: Any, wrt: str | Symbol | Sequence[str | Symbol]) -> Any:
     """Differentiate a kernel of element form, or a function of numbers, by one of its parameters.
 
     What is stored in each element becomes its derivative: of ``out[i] = a * x[i] ** 2`` by "x" that
@@ -36,7 +38,7 @@ def derivative(function: Any, wrt: str | Sequence[str]) -> Any:
         A kernel of `kerneldsl.from_expression`; a kernel whose elements are computed by themselves,
         with arithmetic, functions of math, branches and loops over fixed ranges; or a function that
         kernels can call and that returns a number or a tuple of these.
-    wrt : str, or sequence of str
+    wrt : str or Symbol, or sequence of these
         The parameter: a number, or an array that is read at one element. Of several, one derivative
         after the other: ``("x", "x")`` is the second.
 
@@ -83,7 +85,10 @@ def derivative(function: Any, wrt: str | Sequence[str]) -> Any:
     array([2., 2., 2.])
     """
     check_sympy()
-    names = (wrt,) if isinstance(wrt, str) else tuple(wrt) if isinstance(wrt, list | tuple) else ()
+    import sympy
+
+    given = wrt if isinstance(wrt, list | tuple) else (wrt,)
+    names = tuple(each.name if isinstance(each, sympy.Symbol) else each for each in given)
     if not names or not all(isinstance(each, str) for each in names):
         raise ArgumentTypeError(
             f"wrt is {safe_repr(wrt)}",

@@ -9,10 +9,13 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.language.element_types import ELEMENT_TYPES, REAL_KINDS, ElementKind
-from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.frontend.statics import dtype_name as type_name
+from kerneldsl.language.element_types import ELEMENT_TYPES, REAL_KINDS, ElementKind, numpy_dtype
+from kerneldsl.language.kinds import ArrayKind, TupleKind
 
-__all__ = ["computing_dtype", "dtype_name"]
+__all__ = ["computing_dtype", "dtype_name", "has_dtype", "read_dtype"]
+
+_PYTHONS_NUMBERS = bool | int | float | complex
 
 
 def computing_dtype(values: Iterable[Any], *, needs_floats: bool) -> Any:
@@ -53,7 +56,9 @@ def computing_dtype(values: Iterable[Any], *, needs_floats: bool) -> Any:
                 f"an argument of an expression has the dtype {name}",
                 value=name,
                 limit="Expressions are computed with booleans, integers and floats",
-                remedy="Compute the real and the imaginary part, or each field, by itself",
+                remedy="Compute the real and the imaginary part, or each field, by itself"
+                if name.startswith(("complex", "void"))
+                else "Convert it: array.astype(np.float64)",
             )
         is_float = kind is ElementKind.FLOAT
         if not _is_array(each):
@@ -70,19 +75,42 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, ArrayKind) or bool(getattr(value, "shape", ()))
 
 
+def has_dtype(value: Any) -> bool:
+    """Return whether a value shows its dtype: an array, a number or a kind of argument does."""
+    return getattr(value, "dtype", None) is not None or isinstance(value, _PYTHONS_NUMBERS)
+
+
 def dtype_name(value: Any) -> str:
     """Return the name of the dtype of an array, a number or a kind of argument."""
-    if isinstance(value, ArrayKind | ScalarKind):
-        return value.dtype
     dtype = getattr(value, "dtype", None)  # np.float64 is a float, and has one
-    if dtype is None and isinstance(value, bool | int | float | complex):
+    if dtype is None and isinstance(value, _PYTHONS_NUMBERS):
         return {bool: "bool", int: "int64", float: "float64"}.get(type(value), "complex128")
     if dtype is None:
+        what = value if isinstance(value, TupleKind) else safe_repr(value)
         raise ArgumentTypeError(
-            f"an argument is {safe_repr(value)}",
+            f"an argument is {what}",
             value=value,
             limit="Expressions take arrays and numbers",
             remedy="Make an array of it: np.asarray(…)",
         )
     # torch's are called torch.float32.
     return str(getattr(dtype, "name", dtype)).rpartition(".")[2]
+
+
+def read_dtype(value: Any) -> Any:
+    """Return the dtype that a launch names, as the kernel's text calls it.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Where it is no dtype that expressions are computed in.
+    """
+    name = type_name(value)
+    if name is None or ELEMENT_TYPES[name].kind not in REAL_KINDS:
+        raise ArgumentTypeError(
+            f"dtype is {safe_repr(value)}",
+            value=value,
+            limit="Expressions are computed with integers and floats",
+            remedy="Write dtype=np.float32, or leave it out: the arrays show it",
+        )
+    return numpy_dtype(name).type

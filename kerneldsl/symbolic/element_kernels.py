@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
+from kerneldsl.errors import ArgumentError
 from kerneldsl.kernels.constants import ParameterizedKernel
 from kerneldsl.kernels.kernel import KernelOptions
-from kerneldsl.language.signatures import is_signature, read_signature
-from kerneldsl.symbolic.dtypes import computing_dtype
+from kerneldsl.launch.arguments.arguments import bind
+from kerneldsl.launch.arguments.binding import kinds_of
+from kerneldsl.launch.request import named_kinds
+from kerneldsl.symbolic.dtypes import computing_dtype, has_dtype, read_dtype
 
 __all__ = ["ElementKernel"]
+
+#: Combinations of arguments' kinds that are remembered.
+_MAX_KINDS = 256
 
 
 class ElementKernel(ParameterizedKernel):
@@ -43,29 +49,46 @@ class ElementKernel(ParameterizedKernel):
         self._parameters = code.co_varnames[: code.co_argcount]
         self._outputs = frozenset(outputs)
         self._needs_floats = needs_floats
-
-    def _dtype_of(self, args: Iterable[Any], named: dict[str, Any]) -> Any:
-        """Return the dtype for the arguments, or kinds, of a launch."""
-        given = dict(zip(self._parameters, args, strict=False)) | named
-        values = [
-            each
-            for name, each in given.items()
-            if name in self._parameters and name not in self._outputs
-        ]
-        return computing_dtype(values, needs_floats=self._needs_floats)
+        #: What was found for arguments of some kinds, which launches give again and again.
+        self._taken: dict[Hashable, tuple[Hashable, dict[str, Any]]] = {}
 
     def _take(
         self, named: dict[str, Any], args: tuple[Any, ...] = ()
     ) -> tuple[Hashable, dict[str, Any]]:
-        if "dtype" not in named:
-            named["dtype"] = self._dtype_of(args, named)
-        return super()._take(named, args)
+        if "dtype" in named:
+            return super()._take({"dtype": read_dtype(named.pop("dtype"))})
+        given = self._given(args, named)
+        kinds = tuple([(name, *_kind_of(value)) for name, value in given.items()])
+        found = self._taken.get(kinds)
+        if found is None:
+            shows_all = all(map(has_dtype, given.values()))
+            found = super()._take({"dtype": self._find_dtype(given if shows_all else _read(given))})
+            if shows_all:
+                if len(self._taken) >= _MAX_KINDS:
+                    self._taken.clear()
+                self._taken[kinds] = found
+        return found
+
+    def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a launch by their names, or what a signature says in their place.
+
+        Where nothing is given, that is the signature that the kernel declares.
+        """
+        names = self._parameters
+        kinds = named_kinds(args, len(names))
+        if kinds is None and not args and self.options.signatures:
+            kinds = self.options.signatures[0]
+        found = dict(zip(names, args if kinds is None else kinds, strict=False))
+        return found | {name: named[name] for name in names if name in named}
+
+    def _find_dtype(self, given: Mapping[str, Any]) -> Any:
+        """Return the dtype for arguments, or kinds, by their names."""
+        values = [value for name, value in given.items() if name not in self._outputs]
+        return computing_dtype(values, needs_floats=self._needs_floats)
 
     def _for(self, args: tuple[Any, ...]) -> Any:
         """Return the kernel with the dtype for arguments or a signature."""
-        is_text = len(args) == 1 and is_signature(args[0])
-        kinds = read_signature(args[0]) if is_text else args
-        return self.member(dtype=self._dtype_of(kinds, {}))
+        return self._kernel_of(*self._take({}, args))
 
     def artifact(self, *args: Any, **options: Any) -> Any:
         """Return the compiled code itself, with its forms, entry name and timings."""
@@ -85,3 +108,17 @@ class ElementKernel(ParameterizedKernel):
         return reduce_function(
             self, self.function, self.options, tuple(self._outputs), self._needs_floats
         )
+
+
+def _kind_of(value: Any) -> tuple[Any, ...]:
+    """Return what is the same of all values for which the same dtype is found, if they show one."""
+    return value.__class__, getattr(value, "dtype", None), getattr(value, "ndim", 0)
+
+
+def _read(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the kinds of arguments as a launch reads them; nothing where it will refuse them."""
+    try:
+        kinds = kinds_of(bind(tuple(given), tuple(given.values())).codes)
+    except ArgumentError:
+        return {}
+    return dict(zip(given, kinds, strict=True))

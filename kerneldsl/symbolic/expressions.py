@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.decorators import kernel
 from kerneldsl.symbolic.element_kernels import ElementKernel
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.sympy_import import import_sympy
 from kerneldsl.utilities.tracebacks import shorten_errors
 from kerneldsl.utilities.written_functions import written_function
@@ -149,6 +150,14 @@ class ExpressionKernel(ElementKernel):
         function.__doc__ = system.text()
         outputs = [each.name for each in system.outputs if each.name not in system.inputs]
         is_float = any(needs_floats(each.value) for each in system.outputs)
+        if options.get("space") is not None:
+            raise ArgumentTypeError(
+                f"the kernel {name} was given a space",
+                value=options["space"],
+                limit="The one compile-time parameter of an expression's kernel is dtype, which its"
+                " arguments show",
+                remedy="Leave space away: forall chooses the block; or write block=…",
+            )
         make: Any = kernel
         made = make(**{"wraparound": False, **options})(function)
         super().__init__(function, made.options, outputs, is_float)
@@ -156,6 +165,7 @@ class ExpressionKernel(ElementKernel):
         self._name = name
         self._given_options = dict(options)
         self._forms: dict[Any, ExpressionKernel] = {}
+        self._ranks = system.ranks
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         """Compute the results for arrays that are broadcast against each other.
@@ -183,6 +193,30 @@ class ExpressionKernel(ElementKernel):
 
         return called(self, args, named, out)
 
+    def _find_dtype(self, given: Mapping[str, Any]) -> Any:
+        for name, value in given.items():
+            rank = self._ranks.get(name)
+            if rank is not None and getattr(value, "ndim", 0) != rank:
+                self._refuse_rank(name, value, rank)
+        return super()._find_dtype(given)
+
+    def _refuse_rank(self, name: str, value: Any, rank: int) -> NoReturn:
+        """Refuse an argument of a launch with more or fewer axes than the kernel indexes."""
+        if self.system.is_elementwise:
+            remedy = (
+                f"Call {self.__qualname__}(…) itself, which takes numbers and arrays of any shapes;"
+                " or make a kernel for such arrays: kd.from_expression(…, ndim=…)"
+            )
+        else:
+            remedy = "Reshape it" if rank else "Pass a number"
+        raise ArgumentTypeError(
+            f"parameter {name!r} of {self.__qualname__} was given "
+            + _of_rank(getattr(value, "ndim", 0)),
+            value=value,
+            limit=f"It is {_of_rank(rank)} in this kernel",
+            remedy=remedy,
+        )
+
     def of_form(self, system: System) -> ExpressionKernel:
         """Return the kernel of the same expressions for arrays of other shapes."""
         if system is self.system:
@@ -200,3 +234,7 @@ class ExpressionKernel(ElementKernel):
 
     def __reduce__(self) -> Any:
         return ExpressionKernel, (self.system, self._name, self._given_options)
+
+
+def _of_rank(rank: int) -> str:
+    return f"an array of {format_count(rank, 'axis', 'axes')}" if rank else "a number"

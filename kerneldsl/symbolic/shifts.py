@@ -33,6 +33,10 @@ class Access(NamedTuple):
         """Distances from the indices of the launch, for each axis of the array."""
         return tuple(0 if axis is None else shift for axis, shift in self.places)
 
+    def is_element(self, rank: int) -> bool:
+        """Return whether it is the element that a launch over so many axes computes."""
+        return self.places == tuple((axis, 0) for axis in range(rank))
+
     @property
     def key(self) -> Any:
         """Key by which accesses are put in order."""

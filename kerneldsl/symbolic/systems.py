@@ -79,6 +79,13 @@ class System:
         outputs = (each.name for each in self.outputs if each.name not in self.inputs)
         return (*self.inputs, *outputs)
 
+    @property
+    def ranks(self) -> dict[str, int]:
+        """Number of axes of each parameter; of those that are numbers 0."""
+        found = dict.fromkeys(self.numbers.values(), 0)
+        found |= {each.array: len(each.places) for each in self.accesses.values()}
+        return found | {each.name: len(self.axes) for each in self.outputs}
+
     def reads(self, array: str) -> list[Access]:
         """Return the elements of an array that are read, each once, in a fixed order."""
         found = {each for each in self.accesses.values() if each.array == array}
@@ -288,10 +295,10 @@ def _with_boundary(system: System, boundary: Any) -> System:
             )
         used.append("" if shifted is None or mode is None else mode)
     for each in system.outputs:
-        shifted = next((a for a in system.reads(each.name) if any(a.shifts)), None)
-        if shifted is not None:
+        other = next((a for a in system.reads(each.name) if not a.is_element(rank)), None)
+        if other is not None:
             raise ArgumentValueError(
-                f"{each.name} is written, and read as {shifted.text(tuple(map(str, system.axes)))}",
+                f"{each.name} is written, and read as {other.text(tuple(map(str, system.axes)))}",
                 value=each.name,
                 limit="Threads write in no order, so an array that is written is read at the "
                 "element itself alone",

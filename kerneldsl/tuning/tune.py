@@ -144,6 +144,12 @@ def _check(request: Request) -> None:
             limit="A launch has to do something to be measured",
             remedy="Give an extent of the size that matters",
         )
+    if request.binding.is_assumed:
+        raise ArgumentTypeError(
+            f"{name} was to be tuned with a signature",
+            limit="What is measured is a launch with its arguments",
+            remedy="Pass them; what the model chooses without is kernel.forall(n).plan(…)",
+        )
     if request.binding.host and not request.device.shares_host_memory:
         raise ArgumentTypeError(
             f"{name} was to be tuned on {request.device} with NumPy arrays",

@@ -7,7 +7,14 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["BINARY_OPERATORS", "BINARY_SYMBOLS", "COMPARISONS", "UNARY_OPERATORS", "UNARY_SYMBOLS"]
+__all__ = [
+    "BINARY_OPERATORS",
+    "BINARY_SYMBOLS",
+    "COMPARISONS",
+    "OPPOSITES",
+    "UNARY_OPERATORS",
+    "UNARY_SYMBOLS",
+]
 
 _BINARY: tuple[tuple[type[ast.operator], str, Callable[[Any, Any], Any]], ...] = (
     (ast.Add, "+", operator.add),
@@ -41,4 +48,13 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+}
+#: What holds where a comparison does not, unless a NaN is compared.
+OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
 }

@@ -23,7 +23,15 @@ from targets.cpu.ids import BlockSpace, ElementSpace, WarpSpace
 from targets.cpu.interchange import STRIP, peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.narrowing import Bounds, narrow
-from targets.cpu.row_loops import all_of, constant_length, guarded, limited, row_loops, within
+from targets.cpu.row_loops import (
+    all_of,
+    constant_length,
+    element_loops,
+    guarded,
+    limited,
+    row_loops,
+    within,
+)
 from targets.cpu.syntax import thread_loop
 from targets.cpu.variables import Variables
 from targets.cpu.versions import GuardFree, without_guards
@@ -386,8 +394,7 @@ class ElementEmitter(_OuterEmitter):
         return load("kd_first_x"), load("kd_last_x")
 
     def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
-        for name in self.loop_names:
-            body = [thread_loop(name, *self.limits(name, bounds), body)]
+        body = element_loops(body, *self.limits("kd_x", bounds), self.variables)
         outside, bounds.rest = bounds.rest, []
         return guarded(outside, body)
 

@@ -88,7 +88,7 @@ class Binder:
         They share what the CPU target does for atomics, for exchanges and in local arrays, one
         thread after the other.
         """
-        uses = [use for unit in self.spec.unit.reachable() for use in unit.uses.values()]
+        uses = list(self.spec.unit.all_uses())
         return not self.spec.options.debug and not any(
             use.intrinsic.effect & ~_ANY_ORDER
             or isinstance(lowering_of(use.intrinsic), Exchange)

@@ -44,7 +44,7 @@ def gatherable(spec: Specialization, unit: FunctionUnit) -> dict[str, str]:
     """
     if spec.options.debug or spec.traits.syncs_grid:
         return {}
-    uses = [use for each in unit.reachable() for use in each.uses.values()]
+    uses = list(unit.all_uses())
     if any(_orders(use) for use in uses):
         return {}
     kinds = dict(zip(unit.parameters, spec.kinds, strict=True))

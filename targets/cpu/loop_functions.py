@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from kerneldsl.analysis.hoisting import sometimes_evaluated
+from kerneldsl.analysis.expressions import sometimes_evaluated
 from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect

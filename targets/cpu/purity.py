@@ -21,6 +21,7 @@ from kerneldsl.analysis.library_names import library_name, outside_value
 from kerneldsl.frontend.syntax import assign, call
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.utilities.operators import OPPOSITES
 
 __all__ = ["Affine", "PureValues", "negate"]
 
@@ -353,16 +354,6 @@ class _Expansion(ast.NodeTransformer):
         return self.visit(copy.deepcopy(found))  # type: ignore[no-any-return]
 
 
-_INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.GtE,
-    ast.LtE: ast.Gt,
-    ast.Gt: ast.LtE,
-    ast.GtE: ast.Lt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-}
-
-
 def negate(test: ast.expr, pure: PureValues) -> ast.expr:
     """Return the opposite of a test, with ``not`` driven inwards where that is exact.
 
@@ -375,7 +366,7 @@ def negate(test: ast.expr, pure: PureValues) -> ast.expr:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return test.operand
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        inverse = _INVERSE.get(type(test.ops[0]))
+        inverse = OPPOSITES.get(type(test.ops[0]))
         if (
             inverse is not None
             and pure.is_integer(pure.expanded(test.left))

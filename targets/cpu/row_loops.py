@@ -5,13 +5,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.butterflies import in_halves
 from targets.cpu.syntax import extreme, thread_loop
 from targets.cpu.variables import Variables
 from targets.cpu.versions import without_guards
 
-__all__ = ["all_of", "constant_length", "guarded", "limited", "row_loops", "within"]
+__all__ = [
+    "all_of",
+    "constant_length",
+    "element_loops",
+    "guarded",
+    "limited",
+    "row_loops",
+    "within",
+]
 
 
 def row_loops(
@@ -36,6 +46,49 @@ def row_loops(
     careful = [thread_loop("kd_tx", copy_tree(low), copy_tree(high), body, mark)]
     every = all_of(tests)
     return fast if every is None else [ast.If(every, fast, careful)]
+
+
+def element_loops(
+    body: list[ast.stmt], low: ast.expr, high: ast.expr, variables: Variables
+) -> list[ast.stmt]:
+    """Write the loop along a row of elements; its ends apart where indices are chosen there.
+
+    Between them, where the index of a neighbour is the same sum for all, it reads plain vectors.
+    What all elements of a row decide alike is decided before the loop.
+    """
+    pure, before, last = variables.pure, body[:-1], body[-1]
+    if isinstance(last, ast.If) and last.orelse and pure.is_steady(last.test):
+        decided = pure.expanded(last.test)
+        if "kd_x" not in loaded_names(decided):
+            ways = ([*copy_tree(before), *last.body], [*before, *last.orelse])
+            return [ast.If(decided, *(element_loops(way, low, high, variables) for way in ways))]
+    found = without_guards(body, "kd_x", pure, indices_alone=True)
+    if found is None or not found.drops_clamps:
+        return [thread_loop("kd_x", low, high, body)]
+    begin, end = load("kd_begin"), load("kd_end")
+    row = load("kd_low"), load("kd_high")
+    after, until = limited(*row, found.low, found.high)
+    # An empty middle where it is not known that indices are within the axis.
+    middle: list[ast.stmt] = [
+        assign("kd_begin", extreme("kd_min", after, row[1])),
+        assign("kd_end", extreme("kd_max", until, begin)),
+    ]
+    test = all_of(found.conditions)
+    if test is not None:
+        nothing: list[ast.stmt] = [assign("kd_begin", row[1]), assign("kd_end", row[1])]
+        middle = [ast.If(test, middle, nothing)]
+    # Both ends are one loop in the code.
+    is_left = ast.Compare(load("kd_side"), [ast.Eq()], [ast.Constant(0)])
+    ends = thread_loop(
+        "kd_x", ast.IfExp(is_left, row[0], end), ast.IfExp(is_left, begin, row[1]), body
+    )
+    return [
+        assign("kd_low", low),
+        assign("kd_high", high),
+        *middle,
+        thread_loop("kd_x", begin, end, found.body),
+        ast.For(store("kd_side"), call("kd_range", ast.Constant(2)), [ends], []),
+    ]
 
 
 def constant_length(low: ast.expr, high: ast.expr) -> int | None:

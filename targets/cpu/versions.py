@@ -1,25 +1,28 @@
 """A second version of a loop over threads, for rows of a block that pass every guard.
 
 Tiles at the edge of an array are loaded with guards such as ``a[i] if i < n else 0``, or with
-indices that are clamped, ``a[min(max(i, 0), n - 1)]``. In most blocks every thread passes them.
-Where all threads of a row do, which the ends of the row tell, the row runs a version whose guards
-are constants and whose indices are what was clamped, so that its accesses are plain vector loads.
-The other branch of a guard stays in the tree for Numba, which gives the value the type that it has
-in both.
+indices that are clamped, ``a[min(max(i, 0), n - 1)]``, or periodic, ``a[(i + 1) % n]`` and
+``a[i - 1 if i > 0 else n - 1]``. In most blocks every thread passes them. Where all threads of a
+row do, which the ends of the row tell, the row runs a version whose guards are constants and whose
+indices are what was clamped, so that its accesses are plain vector loads. A row of elements that is
+as long as an axis has its ends at those of the axis; what is between them runs that version. The
+other branch of a guard stays in the tree for Numba, which gives the value the type that it has in
+both.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kerneldsl.analysis.expressions import index_parts, loaded_names
+from kerneldsl.analysis.expressions import assigned_names, index_parts, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import call
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.narrowing import Bounds, conjuncts, narrow
-from targets.cpu.purity import PureValues
+from targets.cpu.purity import PureValues, negate
 
 __all__ = ["ALWAYS", "GuardFree", "without_guards"]
 
@@ -27,6 +30,10 @@ __all__ = ["ALWAYS", "GuardFree", "without_guards"]
 ALWAYS = "kd_always"
 #: What ``max(a, b)`` and ``min(a, b)`` are a of.
 _RELATIONS: Mapping[str, type[ast.cmpop]] = {"max": ast.GtE, "min": ast.LtE}
+#: Coordinates of an element.
+_PLACE = frozenset({"kd_x", "kd_y", "kd_z"})
+#: Two of them are added without leaving int64.
+_SMALL = 2**62
 #: A longer body is not worth compiling twice.
 _MAX_NODES = 600
 
@@ -46,14 +53,18 @@ class GuardFree:
     drops_clamps: bool
 
 
-def without_guards(body: list[ast.stmt], variable: str, pure: PureValues) -> GuardFree | None:
+def without_guards(
+    body: list[ast.stmt], variable: str, pure: PureValues, *, indices_alone: bool = False
+) -> GuardFree | None:
     """Make the version of a thread's statements in which its guards hold.
 
-    ``None`` says that there is no guard that the ends of a row can prove.
+    `indices_alone` takes those alone that choose an index, or whether an element is read, as at the
+    ends of an axis. ``None`` says that there is no guard that the ends of a row can prove.
     """
     if sum(1 for node in body for _ in ast.walk(node)) > _MAX_NODES:
         return None
-    proof = _GuardProof(variable, pure, pure.steady_values(body))
+    indices = _index_names(body) if indices_alone else None
+    proof = _GuardProof(variable, pure, pure.steady_values(body), indices)
     new = [proof.visit(node) for node in copy_tree(body)]
     if not proof.proven:
         return None
@@ -68,24 +79,67 @@ def _unlike(nodes: list[ast.expr]) -> list[ast.expr]:
     return list({ast.dump(node): node for node in nodes}.values())
 
 
-class _GuardProof(ast.NodeTransformer):
-    """Replaces every test that can be proved by one that always holds, and clamped indices."""
+def _index_names(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """Return the variables of which indices depend."""
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Subscript):
+            found |= loaded_names(node.slice)
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        for node in nodes:
+            if isinstance(node, ast.Assign) and assigned_names(node) & found:
+                found |= loaded_names(node.value)
+    return frozenset(found)
 
-    def __init__(self, variable: str, pure: PureValues, known: Mapping[str, ast.expr]) -> None:
+
+class _GuardProof(ast.NodeTransformer):
+    """Replaces every test that can be proved by one that always holds, and clamped indices.
+
+    Where `indices` are given, tests are replaced that choose the value of one of these, an index,
+    or whether an element is read.
+    """
+
+    def __init__(
+        self,
+        variable: str,
+        pure: PureValues,
+        known: Mapping[str, ast.expr],
+        indices: frozenset[str] | None,
+    ) -> None:
         self.variable = variable
         self.pure = pure
         #: Variables of the body, with their values.
         self.known = known
+        self.indices = indices
+        #: Whether tests are replaced where the visitor is.
+        self.is_open = indices is None
         self.proven: list[ast.expr] = []
         self.drops_clamps = False
 
     def proves(self, test: ast.expr) -> bool:
         """Record a test, if the ends of a row, or the row as a whole, can prove it."""
-        test = self.pure.expanded(test, self.known)
+        test = self.sufficient(test)
         is_provable = self.is_provable(test)
         if is_provable:
             self.proven.append(test)
         return is_provable
+
+    def sufficient(self, test: ast.expr) -> ast.expr:
+        """Return the expanded test, or in the place of an inequality what ends of a row can prove.
+
+        An index is not 0 where it is greater, and not the last one where it is less.
+        """
+        test = self.pure.expanded(test, self.known)
+        match test:
+            case ast.Compare(left=index, ops=[ast.NotEq()], comparators=[limit]):
+                if self.depends(limit):
+                    index, limit = limit, index
+                operator = ast.Gt() if isinstance(limit, ast.Constant) else ast.Lt()
+                return ast.Compare(index, [operator], [limit])
+        return test
 
     def is_provable(self, test: ast.expr) -> bool:
         """Return whether they can; that all threads of a row have one index they cannot prove."""
@@ -100,15 +154,28 @@ class _GuardProof(ast.NodeTransformer):
                 return False
         return True
 
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        if self.indices is not None and assigned_names(node) & self.indices:
+            with self.opened():
+                node.value = self.visit(node.value)
+            return node
+        return self.generic_visit(node)
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        if self.prove(node):
+        if self.is_open and not self.depends(node.body) and self.depends(node.orelse):
+            # As in `0 if i < 1 else i - 1`, of which most threads get the latter.
+            opposite = place_at(negate(node.test, self.pure), node.test)
+            if self.is_provable(self.sufficient(opposite)):
+                node.test, node.body, node.orelse = opposite, node.orelse, node.body
+        if self.may_prove(node) and self.prove(node):
+            self.drops_clamps |= self.indices is not None
             node.body = self.visit(node.body)  # the other branch is there for its type alone
         else:
             self.generic_visit(node)
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
-        if not node.orelse:
+        if self.is_open and not node.orelse:
             self.prove(node)
         self.generic_visit(node)
         return node
@@ -120,9 +187,17 @@ class _GuardProof(ast.NodeTransformer):
             node.test = place_at(call(ALWAYS), node.test)
         return is_proven
 
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Replace tests in what is visited meanwhile."""
+        before, self.is_open = self.is_open, True
+        yield
+        self.is_open = before
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         node.value = self.visit(node.value)
-        new = [self.unclamped(part) for part in index_parts(node)]
+        with self.opened():
+            new = [self.unclamped(part) for part in index_parts(node)]
         if isinstance(node.slice, ast.Tuple):
             node.slice.elts = new
         else:
@@ -147,10 +222,14 @@ class _GuardProof(ast.NodeTransformer):
     def within_limits(self, node: ast.expr) -> ast.expr:
         """Return the one argument of ``min`` and ``max`` that depends on the thread."""
         match node:
+            case ast.Name() if self.indices is not None and not self.depends(node):
+                return node  # computed once for a row
             case ast.Name():
                 value = self.pure.expanded(node, self.known)
                 inner = value if isinstance(value, ast.Name) else self.within_limits(value)
                 return node if inner is value else inner
+            case ast.BinOp(left=left, op=ast.Mod(), right=extent):
+                return self.within_period(node, left, extent)
             case ast.Call(args=[_, _], keywords=[]):
                 relation = _RELATIONS.get(self.pure.called(node.func) or "")
             case _:
@@ -162,6 +241,39 @@ class _GuardProof(ast.NodeTransformer):
         inner = self.within_limits(varying[0])
         return inner if self.proves(ast.Compare(inner, [relation()], [limit])) else node
 
+    def within_period(self, node: ast.expr, value: ast.expr, extent: ast.expr) -> ast.expr:
+        """Return what a remainder is of, where that is the remainder itself.
+
+        Programs add the extent once, to an index that may be -1: of ``(i - 1 + n) % n`` it is
+        ``i - 1``.
+        """
+        differs = self.depends(value) or (self.indices is not None and self.is_of_place(value))
+        if self.depends(extent) or not differs:
+            return node
+        tests: list[ast.expr] = []
+        inner = _without_term(value, extent)
+        if inner is not value:  # else the sum might wrap
+            tests.append(ast.Compare(extent, [ast.LtE()], [ast.Constant(_SMALL)]))
+        tests.append(ast.Compare(ast.Constant(0), [ast.LtE()], [inner]))
+        tests.append(ast.Compare(inner, [ast.Lt()], [extent]))
+        return inner if self.proves(ast.BoolOp(ast.And(), tests)) else node
+
+    def may_prove(self, node: ast.IfExp) -> bool:
+        """Return whether a test is one of those that are replaced."""
+        if self.indices is None:
+            return True
+        return self.is_of_place(node.test) and (self.is_open or self.reads_element(node.body))
+
+    def is_of_place(self, node: ast.expr) -> bool:
+        """Return whether an expression differs between the elements of an array."""
+        return not _PLACE.isdisjoint(loaded_names(self.pure.expanded(node, self.known)))
+
+    def reads_element(self, node: ast.expr) -> bool:
+        """Return whether an expression reads elements that differ between the threads of a row."""
+        return any(
+            isinstance(each, ast.Subscript) and self.depends(each.slice) for each in ast.walk(node)
+        )
+
     def depends(self, node: ast.expr) -> bool:
         """Return whether an expression differs between the threads of a row."""
         return self.variable in loaded_names(self.pure.expanded(node, self.known))
@@ -171,3 +283,19 @@ class _GuardProof(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.AST:
         return node
+
+
+def _without_term(node: ast.expr, term: ast.expr) -> ast.expr:
+    """Return a sum without one of its terms; the node itself where that is none of them."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            if ast.dump(right) == ast.dump(term):
+                return left
+            if ast.dump(left) == ast.dump(term):
+                return right
+            inner = _without_term(left, term)
+            return node if inner is left else ast.BinOp(inner, ast.Add(), right)
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            inner = _without_term(left, term)
+            return node if inner is left else ast.BinOp(inner, ast.Sub(), right)
+    return node

@@ -144,8 +144,10 @@ def test_the_guard_is_a_bound_of_the_loop_over_a_row(dtype):
     array, number = f"{dtype}[:, ::1]", dtype
     signature = ", ".join((array, *([number] * 3), array))
     text = heat().cpu_source(signature, forall=2)
-    row = text[text.index("for kd_x in ") :]
-    assert "u_next.shape[1]" in row.splitlines()[0]
+    before, row = text.split("for kd_x in ", 1)
+    end = next(line for line in before.splitlines() if "kd_high = " in line)
+    assert "u_next.shape[1]" in end
+    assert row.startswith("kd_range(kd_begin, kd_end):")
     assert not any(line.lstrip().startswith("if ") for line in row.splitlines())
     assert "dtype(dt)" in text
     assert "dtype(dt)" not in row

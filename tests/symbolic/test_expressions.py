@@ -120,6 +120,48 @@ def test_boundaries_are_scipys(mode, data):
     )
 
 
+#: What numpy.pad calls the boundaries.
+_PADS = {"reflect": "symmetric", "mirror": "reflect", "nearest": "edge"}
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("mode", MODES)
+def test_neighbours_are_read_to_the_bit(mode, data):
+    made = neighbours(mode)
+    shape = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 40)))
+    values = np.array([np.nan, -0.0, 0.0, np.inf, 5e-42, -1.5], np.float32)
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    whole = rng.choice(values, (2 * shape[0], 3 * shape[1]))
+    u = data.draw(st.sampled_from([whole[: shape[0], : shape[1]], whole[1::2, ::-3]]))
+    outs = tuple(np.full(shape, 7.5, np.float32) for _ in made.system.outputs)
+    with kd.use("cpu"):
+        made(u, out=outs)
+    named = {"constant_values": -0.0} if mode == "constant" else {}
+    around = np.pad(u, _FARTHEST, _PADS.get(mode, mode), **named)
+    for (down, right), out in zip(_SHIFTS, outs, strict=True):
+        y, x = _FARTHEST + down, _FARTHEST + right
+        wanted = around[y : y + shape[0], x : x + shape[1]]
+        np.testing.assert_array_equal(out.view(np.int32), wanted.astype("f").view(np.int32))
+
+
+_FARTHEST = 3
+_SHIFTS = [(0, 1), (-1, -1), (2, 0), (0, -3), (1, 2)]
+
+
+def neighbours(mode):
+    """Return a kernel that stores neighbours as they are, each in an array."""
+    key = f"neighbours {mode}"
+    if key not in _stencils:
+        outs = sympy.symbols(f"to0:{len(_SHIFTS)}", cls=sympy.IndexedBase)
+        equations = [
+            sympy.Eq(out[IX, J], U[IX + down, J + right])
+            for out, (down, right) in zip(outs, _SHIFTS, strict=True)
+        ]
+        _stencils[key] = kd.from_expression(equations, boundary=mode, cval=-0.0)
+    return _stencils[key]
+
+
 _stencils: dict[str, object] = {}
 
 

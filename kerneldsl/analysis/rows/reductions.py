@@ -15,7 +15,8 @@ import numpy as np
 
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind, numpy_dtype
+from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
+from kerneldsl.language.promotion import result_of_sum
 
 __all__ = ["REDUCTIONS", "dot_unit", "reduction_unit"]
 
@@ -41,14 +42,7 @@ def dot_unit(one: str, other: str) -> FunctionUnit:
 
 
 def _total_type(dtype: str) -> Any:
-    """Return the type in which elements are summed, as NumPy chooses it."""
-    element = ELEMENT_TYPES[dtype]
-    if element.is_narrow:
-        return np.float32
-    if element.is_unsigned:
-        return np.uint64
-    is_whole = element.is_integer or element.kind is ElementKind.BOOL
-    return np.int64 if is_whole else numpy_dtype(dtype).type
+    return numpy_dtype(result_of_sum(dtype)).type
 
 
 def _rounded(reduced: Any, dtype: str) -> Callable[..., Any]:

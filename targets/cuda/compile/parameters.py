@@ -72,7 +72,7 @@ def _sees_others(specialization: Specialization) -> bool:
     pointer alone leads to for unchanged, as calls that are not given the pointer cannot write it.
     """
     meeting = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC
-    uses = (use for unit in specialization.unit.reachable() for use in unit.uses.values())
+    uses = specialization.unit.all_uses()
     return any(use.intrinsic.effect & meeting for use in uses)
 
 

@@ -36,7 +36,7 @@ def preferred_ptx(specialization: Specialization, arch: Architecture) -> PtxVers
     number, version = VECTOR_ATOMICS
     if arch.number < number or choose_ptx_version(arch) >= version:
         return None
-    uses = (use for unit in specialization.unit.reachable() for use in unit.uses.values())
+    uses = specialization.unit.all_uses()
     may_add = specialization.traits.views_vectors and any(
         use.intrinsic.name == "atomic.add" for use in uses
     )

@@ -13,11 +13,11 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kerneldsl.analysis.tile_turns import TileTurns
 from kerneldsl.contract.promises import Promises
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.tile_accesses import Access, TileAccesses
+from targets.cuda.compile.tile_turns import TileTurns
 
 __all__ = ["TileOrder", "order_tiles"]
 

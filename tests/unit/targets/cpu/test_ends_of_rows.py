@@ -1,0 +1,192 @@
+"""Rows of elements whose neighbours' indices are chosen at the ends, against NumPy."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.utilities.written_functions import written_function
+
+f32 = np.float32
+#: Left and right neighbours of an index `i`, for an extent `n` and a distance `k`.
+WAYS = {
+    "remainders": ("(i - k) % n", "(i + k) % n"),
+    "remainders_of_sums": ("(i - 1 + n) % n", "(n + i + 1) % n"),
+    "comparisons": ("i - 1 if i > 0 else n - 1", "i + 1 if i < n - 1 else 0"),
+    "equalities": ("n - 1 if i == 0 else i - 1", "0 if n - 1 == i else i + 1"),
+    "inequalities": ("i - 1 if i != 0 else n - 1", "i + 1 if i != n - 1 else 0"),
+    "others_first": ("0 if i < k else min(i - k, n - 1)", "n - 1 if i + 1 >= n else i + 1"),
+    "limits": ("max(min(i - k, n - 1), 0)", "min(max(0, i + k), n - 1)"),
+}
+TEXT = """
+def neighbours(u, m, shift, out):
+    i, j = kd.grid(2)
+    if i < out.shape[0] and j < m:
+        up, down = {up}, {down}
+        left = {left}
+        out[i, j, 0], out[i, j, 1] = u[up, j], u[down, j]
+        out[i, j, 2], out[i, j, 3] = u[i, left], u[i, {right}]
+"""
+
+
+def kernel_of(ends: tuple[str, str], **options: Any) -> Any:
+    """Return a kernel that reads the neighbours of each element along both axes."""
+
+    def along(text: str, **names: str) -> str:
+        return re.sub(r"\b[ink]\b", lambda found: names[found[0]], text)
+
+    up, down = (along(each, i="i", n="out.shape[0]", k="1") for each in ends)
+    left, right = (along(each, i="j", n="m", k="shift") for each in ends)
+    text = TEXT.format(up=up, down=down, left=left, right=right)
+    return kd.kernel(**options)(written_function("neighbours", text, {"kd": kd}, __name__))
+
+
+KERNELS = {name: kernel_of(each) for name, each in WAYS.items()}
+VALUES = np.array([1.5, -0.0, 0.0, np.nan, -np.inf, 2.5e-42, -3.0], f32)
+
+
+def images(shape: tuple[int, int]) -> list[np.ndarray[Any, Any]]:
+    """Return images of special values: contiguous, with gaps, mirrored, one row many times."""
+    rng = np.random.default_rng(5)
+    whole = rng.choice(VALUES, (2 * shape[0], 2 * shape[1] + 3))
+    row = rng.choice(VALUES, shape[1])
+    return [
+        np.ascontiguousarray(whole[: shape[0], : shape[1]]),
+        whole[::2, 1 : 2 * shape[1] : 2],
+        whole[: shape[0], : shape[1]][::-1, ::-1],
+        np.broadcast_to(row, shape),
+    ]
+
+
+def index_of(text: str, count: int, n: Any, k: Any) -> list[int]:
+    """Compute a neighbour's index for each of the first ones, in int64 that wraps."""
+    code = compile(text, "index", "eval")
+    names: dict[str, Any] = {"n": n, "k": np.int64(k)}
+    with np.errstate(over="ignore"):
+        return [int(eval(code, {}, {**names, "i": np.int64(i)})) for i in range(count)]  # noqa: S307
+
+
+def compare(name: str, image: Any, width: Any, shift: Any) -> None:
+    found = np.full((*image.shape, 4), 7.5, f32)
+    with kd.use("cpu"):
+        KERNELS[name].forall(*image.shape)(image, width, shift, found)
+    expected = np.full_like(found, 7.5)
+    rows, columns = image.shape[0], int(width)
+    for place, text in enumerate(WAYS[name]):
+        above = index_of(text, rows, np.int64(rows), 1)
+        beside = index_of(text, columns, width, shift)
+        expected[:, :columns, place] = image[above, :columns]
+        expected[:, :columns, place + 2] = image[:, beside]
+    np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (1, 40), (3, 17), (37, 65), (2, 3000)])
+def test_neighbours(name: str, shape: tuple[int, int]) -> None:
+    for image in images(shape):
+        for shift in (1, 0, 2, shape[1], -1):
+            if name == "others_first" and shift < 0:
+                continue  # it reads behind the end then
+            compare(name, image, np.int64(shape[1]), shift)
+
+
+@pytest.mark.parametrize("name", ["remainders", "limits"])
+@pytest.mark.parametrize("shift", [2**63 - 1, -(2**63), 2**62, -(2**62), 1000])
+def test_any_distance(name: str, shift: int) -> None:
+    compare(name, images((3, 33))[0], np.int64(33), shift)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint32, np.uint16, np.int8])
+def test_extents_that_are_arguments(name: str, kind: Any) -> None:
+    for width in (1, 2, 15, 40):
+        compare(name, images((4, 40))[0], kind(width), 1)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_is_written(name: str) -> None:
+    signature = "float32[:, ::1], int64, int64, float32[:, :, ::1]"
+    text = KERNELS[name].cpu_source(signature, forall=2)
+    middle, ends = text.split("for kd_x in kd_range(kd_begin, kd_end):")[1].split("kd_side", 1)
+    assert "for kd_x in" in ends
+    reads = "".join(line for line in middle.splitlines() if "u[" in line)
+    assert not any(word in reads for word in ("%", "min(", "max(", "==", "!="))
+    assert middle.count(" if ") == middle.count(" if kd_always() else ")
+
+
+@kd.kernel
+def padded(u: Any, flag: Any, out: Any) -> None:
+    i = kd.grid(1)
+    if i < out.size:
+        near = u[i - 1] if i >= 1 else f32(-0.0)
+        far = u[i + 3] if i + 3 < u.size else f32(2.5)
+        alike = u[i] if flag > 0 else f32(9)
+        out[i] = near + f32(2) * far + f32(4) * alike
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 16, 63, 1000])
+@pytest.mark.parametrize("flag", [0, 1])
+def test_elements_that_are_read_inside_alone(size: int, flag: int) -> None:
+    u = np.random.default_rng(size).integers(-9, 9, size).astype(f32)
+    found = np.full(size, np.nan, f32)
+    with kd.use("cpu"):
+        padded.forall(size)(u, flag, found)
+    near = np.concatenate([[f32(-0.0)], u[:-1]])
+    far = np.concatenate([u[3:], np.full(min(3, size), 2.5, f32)])
+    np.testing.assert_array_equal(found, near + 2 * far + 4 * (u if flag else f32(9)))
+
+
+def test_what_is_alike_for_a_row_chooses_no_loop() -> None:
+    text = padded.cpu_source("float32[::1], int64, float32[::1]", forall=1)
+    middle = text.split("for kd_x in kd_range(kd_begin, kd_end):")[1].split("kd_side", 1)[0]
+    assert "if flag > 0 else" in middle
+    assert middle.count("kd_always()") == 2
+
+
+@kd.kernel
+def two_ways(u: Any, flag: Any, out: Any) -> None:
+    i = kd.grid(1)
+    if i < out.size:
+        if flag > 0:
+            out[i] = u[i - 1 if i > 0 else u.size - 1]
+        else:
+            out[i] = u[i + 1 if i < u.size - 1 else 0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 40, 1000])
+def test_a_decision_of_the_whole_row(size: int) -> None:
+    u = np.arange(float(size))
+    for flag in (0, 1):
+        out = np.full(size, np.nan)
+        with kd.use("cpu"):
+            two_ways.forall(size)(u, flag, out)
+        np.testing.assert_array_equal(out, np.roll(u, 1 if flag else -1))
+    text = two_ways.cpu_source("float64[::1], int64, float64[::1]", forall=1)
+    assert text.index("if flag > 0:") < text.index("for kd_x in")
+    assert text.count("kd_begin, kd_end") == 2
+
+
+@kd.kernel
+def scattered(u: Any, at: Any, out: Any, count: Any) -> None:
+    """Write with an atomic in each element, and choose an index by what an array holds."""
+    i = kd.grid(1)
+    if i < u.size:
+        k = at[i - 1 if i > 0 else at.size - 1]
+        out[i] = u[k if k < u.size else 0]
+        kd.atomic.add(count, 0, 1)
+
+
+def test_an_index_that_no_end_tells() -> None:
+    rng = np.random.default_rng(8)
+    for size in (1, 2, 50, 777):
+        u, at = rng.normal(size=size), rng.integers(0, 2 * size, size)
+        out, count = np.full(size, np.nan), np.zeros(1, np.int64)
+        with kd.use("cpu"):
+            scattered.forall(size)(u, at, out, count)
+        k = np.roll(at, 1)
+        np.testing.assert_array_equal(out, u[np.where(k < size, k, 0)])
+        assert count[0] == size
