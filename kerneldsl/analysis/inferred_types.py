@@ -61,6 +61,15 @@ class TypesOfCall:
         """Return the operation of an assignment in place, whose type and operands are known."""
         return self._walk.augmented_value(node)
 
+    def may_be_dropped(self) -> set[ast.AST]:
+        """Return what stands under conditions that a compiler may decide, to drop a branch."""
+        return {
+            inner
+            for node in ast.walk(self.unit.tree)
+            if isinstance(node, ast.If) and self._walk.decided.may_be_decided(node.test)
+            for inner in ast.walk(node)
+        }
+
     def stores(self) -> Iterator[tuple[ast.Assign | ast.AugAssign, ast.Subscript, ast.expr]]:
         """Yield the statements that store in elements, each with a target and what it gets."""
         for node in ast.walk(self.unit.tree):

@@ -37,6 +37,7 @@ def lossy_stores(unit: FunctionUnit, kinds: Sequence[Kind]) -> Iterator[LossySto
     """Yield the stores of a kernel for arguments of given kinds, and of what it calls, once."""
     seen: set[ast.AST] = set()
     for types in InferredTypes(unit, kinds).of_calls():
+        seen |= types.may_be_dropped()
         for node, target, stored in types.stores():
             element, value = types.of(target), types.of(stored)
             if target in seen or element is None or value is None or _is_whole(stored, types.unit):

@@ -119,3 +119,21 @@ def test_integers_are_not_warned_of():
             out[i] = x[i] * 2
 
     assert _warnings(doubles, np.ones(8, np.int64), np.zeros(8, np.int8)) == []
+
+
+@kd.kernel
+def places_or_values(x, out, *, gives_places):
+    i = kd.grid(1)
+    if i < out.size:
+        if gives_places:
+            out[i] = i
+        else:
+            out[i] = x[i]
+
+
+def test_a_branch_that_the_compiler_drops_is_not_warned_of():
+    x, out = np.ones(8), np.zeros(8, np.int64)
+    with kd.use("cpu"), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.errors.KernelWarning)
+        places_or_values.forall(8)(x, out, gives_places=True)
+    np.testing.assert_array_equal(out, np.arange(8))
