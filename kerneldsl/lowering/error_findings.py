@@ -42,6 +42,8 @@ class Finding:
     remedy: str
     matches: Matches
     may_match: Matches | None = None
+    #: Whether types are to blame, though Numba may only find that out when it writes code.
+    is_of_types: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ def _explain_memory() -> Finding:
         "elements",
         needs_memory,
         lambda node: isinstance(node, ast.BinOp | ast.UnaryOp),
+        is_of_types=True,
     )
 
 

@@ -55,7 +55,8 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
     what = finding.what if finding is not None else first_line(text)
     if expression is not None and finding is not None:
         what = f"{what}, in `{expression}`"
-    kind = _class_of(error)
+    is_of_types = finding is not None and finding.is_of_types
+    kind = KernelTypingError if is_of_types else _class_of(error)
     result = kind(
         f"{unit.name}({arguments}) cannot be compiled: {what}",
         where=where,

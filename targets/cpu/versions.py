@@ -167,8 +167,9 @@ class _GuardProof(ast.NodeTransformer):
             opposite = place_at(negate(node.test, self.pure), node.test)
             if self.is_provable(self.sufficient(opposite)):
                 node.test, node.body, node.orelse = opposite, node.orelse, node.body
+        test = node.test
         if self.may_prove(node) and self.prove(node):
-            self.drops_clamps |= self.indices is not None
+            self.drops_clamps |= self.indices is not None and self.depends(test)
             node.body = self.visit(node.body)  # the other branch is there for its type alone
         else:
             self.generic_visit(node)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numba import config, njit
+from numba.core import errors
 
 import kerneldsl as kd
-from kerneldsl.errors import KernelError, KernelTypingError, SourceLocation
+from kerneldsl.errors import CompileError, KernelError, KernelTypingError, SourceLocation
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.lowering.build import build_function
@@ -153,3 +154,19 @@ def test_numba_that_compiles_nothing_is_said(monkeypatch: pytest.MonkeyPatch) ->
     error = translate(AttributeError("get_call_template"), unit, (VECTOR,))
     assert str(error).startswith("NUMBA_DISABLE_JIT is set, so Numba compiles nothing. Unset")
     assert isinstance(error.__cause__, AttributeError)
+
+
+def whole_arrays(x):
+    y = x + x
+    x[0] = y[0]
+
+
+@pytest.mark.parametrize("found_by", [errors.TypingError, errors.LoweringError])
+def test_memory_is_a_matter_of_types_wherever_numba_finds_it(found_by: type[Exception]) -> None:
+    """Numba finds it when it writes code, where the process has typed such an operation before."""
+    unit = make_unit(whole_arrays)
+    error = translate(found_by("NRT required but not enabled"), unit, (VECTOR,))
+    assert type(error) is KernelTypingError
+    assert "needs memory for its result" in error.what
+    other = translate(found_by("something else"), unit, (VECTOR,))
+    assert type(other) is (KernelTypingError if found_by is errors.TypingError else CompileError)
