@@ -26,7 +26,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.tuning.records import read_records
 from kerneldsl.tuning.t4 import write_documents
-from stdlib_kernels import imaging
+from stdlib_kernels import imaging, rows
 from stdlib_kernels.copying import copy_elements
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -37,11 +37,11 @@ _EXPONENTS = (14, 18, 22, 24, 26)
 def calls(exponent: int) -> Iterator[tuple[str, Callable[[], object]]]:
     """Return calls of the library over arrays of 2**exponent elements."""
     size = 1 << exponent
-    rows = 1 << exponent // 2
+    height = 1 << exponent // 2
     random = np.random.default_rng(exponent)
     for dtype in (np.float32, np.float64, np.float16):
         x = kd.to_device(random.random(size).astype(dtype))
-        plane = x.reshape(rows, size // rows)
+        plane = x.reshape(height, size // height)
         strided = kd.empty(2 * size, dtype)[::2]
         yield f"copy {x.dtype}", lambda x=x, out=strided: copy_elements(x, out)
         turned = kd.empty(plane.shape[::-1], dtype)
@@ -51,13 +51,14 @@ def calls(exponent: int) -> Iterator[tuple[str, Callable[[], object]]]:
         )
     x = kd.to_device(random.random(size).astype(np.float32))
     yield "convert float32 to float64", lambda: copy_elements(x, kd.empty(size, np.float64))
-    plane = x.reshape(rows, size // rows)
-    colours = kd.to_device(random.integers(0, 256, (rows, size // rows, 3)).astype(np.uint8))
+    plane = x.reshape(height, size // height)
+    colours = kd.to_device(random.integers(0, 256, (height, size // height, 3)).astype(np.uint8))
     yield "grey", lambda: imaging.grey(colours)
     yield "sobel", lambda: imaging.sobel(plane)
-    levels = kd.to_device(random.integers(0, 256, (rows, size // rows)).astype(np.uint8))
+    levels = kd.to_device(random.integers(0, 256, (height, size // height)).astype(np.uint8))
     yield "equalize", lambda: imaging.equalize(levels)
     yield from _elementwise(x)
+    yield from _of_rows(plane)
 
 
 def _elementwise(x: Any) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -71,6 +72,17 @@ def _elementwise(x: Any) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "where", lambda: elementwise.where(mask, x, 0.0)
     yield "clip", lambda: elementwise.clip(x, 0.25, 0.75, out=out)
     yield "astype", lambda: elementwise.astype(x, np.float64)
+
+
+def _of_rows(plane: Any) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Return calls of functions of rows, whose blocks are chosen from a space."""
+    weight, out = kd.ones(plane.shape[1], plane.dtype), kd.empty(plane.shape, plane.dtype)
+    labels = kd.zeros(plane.shape[0], np.int64)
+    yield "softmax", lambda: rows.softmax(plane, out=out)
+    yield "log_softmax", lambda: rows.log_softmax(plane, out=out)
+    yield "layer_norm", lambda: rows.layer_norm(plane, weight, weight, out=out)
+    yield "rms_norm", lambda: rows.rms_norm(plane, weight, out=out)
+    yield "cross_entropy", lambda: rows.cross_entropy(plane, labels)
 
 
 def main() -> int:

@@ -147,11 +147,8 @@ kerneldsl.errors.{}""",
 >>> import numpy as np
 >>> from stdlib_kernels.{}""",
     "": "",
-    "parameters of a reduction": """{parameters: array}
-{axes}
-{out}
-{keepdims}""",
-    "parameters of an extreme": """{parameters: real array}
+    "parameters of a reduction": "{reduction of: array}",
+    "reduction of": """{parameters: {}}
 {axes}
 {out}
 {keepdims}""",

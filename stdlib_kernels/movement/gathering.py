@@ -100,22 +100,17 @@ def take_elements(x, places, out, *, place):
     out[j] = x[place(places[j], x.size)]
 
 
-def _of_slices(places: Any, i: Any, j: Any, k: Any) -> Any:
-    return places[j]
-
-
-def _of_elements(places: Any, i: Any, j: Any, k: Any) -> Any:
-    return places[i, j, k]
-
-
 @kd.kernel(wraparound=False)
-def take_along(x, places, out, *, place, index, is_last):
+def take_along(x, places, out, *, place, by_slices, is_last):
     """Take slices or elements: ``x[a, n, b], places[m]`` or ``[a, m, b], out[a, m, b]``."""
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
     if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        out[i, j, k] = x[i, place(index(places, i, j, k), x.shape[1]), k]
+        if by_slices:
+            out[i, j, k] = x[i, place(places[j], x.shape[1]), k]
+        else:
+            out[i, j, k] = x[i, place(places[i, j, k], x.shape[1]), k]
 
 
 @kd.kernel(wraparound=False)
@@ -182,7 +177,7 @@ def take_places(source: Array, places: Array, axis: int, place: Any = _given) ->
             flat = taken[0, :, 0], places, given[0, :, 0]
             take_elements.forall(places.size)(*flat, place=place)
         else:
-            over(take_along, given.shape, taken, places, given, place=place, index=_of_slices)
+            over(take_along, given.shape, taken, places, given, place=place, by_slices=True)
     return found
 
 
@@ -216,7 +211,7 @@ def take_each(source: Array, places: Array, axis: int, place: Any = _given) -> A
     found = allocate(source, tuple(places.shape), source.dtype)
     if found.size:
         taken, given, where = (around_axis(each, axis) for each in (source, found, places))
-        over(take_along, given.shape, taken, where, given, place=place, index=_of_elements)
+        over(take_along, given.shape, taken, where, given, place=place, by_slices=False)
     return found
 
 

@@ -40,7 +40,7 @@ def most(dtype: np.dtype[Any]) -> Any:
 def max(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Find the largest element of an array, of all or along axes.
 
-    {parameters of an extreme}
+    {reduction of: real array}
     {reduced}
         A NaN is larger than every number; which of 0 and -0 is found is not said.
     {raises}
@@ -57,7 +57,7 @@ def max(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
 def min(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Find the smallest element of an array, of all or along axes.
 
-    {parameters of an extreme}
+    {reduction of: real array}
     {reduced}
         A NaN is smaller than every number; which of 0 and -0 is found is not said.
     {raises}

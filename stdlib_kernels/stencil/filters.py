@@ -228,10 +228,8 @@ def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = No
     {see: scipy.ndimage.laplace}
     """
     check_array("x", x, kinds="iuf", halves=True)
-    star = np.zeros((3,) * x.ndim)
-    for axis in range(x.ndim):
-        for place in (0, 2):
-            star[tuple(place if a == axis else 1 for a in range(x.ndim))] = 1.0
+    distances = np.abs(np.indices((3,) * x.ndim) - 1).sum(axis=0)
+    star = np.where(distances == 1, 1.0, 0.0)
     star[(1,) * x.ndim] = -2.0 * x.ndim
     return weigh(x, box_of(star, x), mode, cval, (0,) * x.ndim, out)
 
