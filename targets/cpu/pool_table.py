@@ -1,4 +1,4 @@
-"""Where the pool of threads keeps what its machine code and Python share.
+"""Memory that the machine code of the pool of threads and Python share.
 
 The memory is zeros at first, and again in a forked child, which has none of the threads: the next
 shared launch starts them anew.
