@@ -59,22 +59,21 @@ class _Versions(ast.NodeTransformer):
             return node
         match node:
             case ast.For(
-                target=ast.Name(id=counter), iter=ast.Call(args=[start, stop]), orelse=[]
-            ) if is_range(node.iter, self.unit) and counter not in assigned_names(node.body):
+                target=ast.Name(id=counter), iter=ast.Call(args=[_, _]) as bounds, orelse=[]
+            ) if is_range(bounds, self.unit) and counter not in assigned_names(node.body):
                 pass
             case _:
                 return node
-        marked = [copy_tree(statement) for statement in node.body]
         marking = _Marking(counter, self.arrays)
-        marked = [marking.visit(statement) for statement in marked]
+        marked = [marking.visit(statement) for statement in copy_tree(node.body)]
         if not marking.count:
             return node
-        bounds = [self.names.make(name) for name in ("start", "stop")]
-        named = [assign(name, value) for name, value in zip(bounds, (start, stop), strict=True)]
-        node.iter.args = [load(name) for name in bounds]
+        names = [self.names.make(stem) for stem in ("start", "stop")]
+        named = [assign(name, value) for name, value in zip(names, bounds.args, strict=True)]
+        bounds.args = [load(name) for name in names]
         upward = copy_tree(node)
         upward.body = marked
-        test = ast.Compare(load(bounds[0]), [ast.GtE()], [ast.Constant(0)])
+        test = ast.Compare(load(names[0]), [ast.GtE()], [ast.Constant(0)])
         return [place_at(each, node) for each in (*named, ast.If(test, [upward], [node]))]
 
 

@@ -126,12 +126,12 @@ def _until(f: Function, address: Any, wanted: Any, is_asleep: Any, semaphore: An
 def _emit_work(module: ir.Module) -> None:
     """Emit ``void work(ptr state, i64 number)``, which takes steps until there are none left.
 
-    A thread takes those of its own part first, which is the same memory from launch to launch, then
-    what is left of the others.
+    A thread takes those of its own part first, which is the same memory from launch to launch: half
+    of what is left of it, again and again. Then it takes one after the other of other parts.
     """
     f = Function(module, "work", _VOID, [POINTER, I64], is_internal=True)
     state, number = f.args
-    start, one = f.b.alloca(I64), f.b.alloca(I64)
+    start, count, one = (f.b.alloca(I64) for _ in range(3))
     f.store(I64(1), one)
     entry, launch = f.load(state, Place.ENTRY, POINTER), f.load(state, Place.LAUNCH, POINTER)
     parts = f.load(state, Place.PARTS)
@@ -139,16 +139,21 @@ def _emit_work(module: ir.Module) -> None:
         slot = _slot(f, state, f.b.urem(f.b.add(number, i), parts))
         take, left, run, done = (f.block(name) for name in ("take", "left", "run", "part_done"))
         end, following = f.load(slot, SlotPlace.END), f.at(slot, int(SlotPlace.NEXT))
+        is_own = f.equal(i, I64(0))
         f.b.branch(take)
         f.b.position_at_end(take)
         seen = f.b.load_atomic(following, "monotonic", 8, typ=I64)
         f.b.cbranch(f.b.icmp_signed("<", seen, end), left, done)
         f.b.position_at_end(left)
-        step = f.b.atomic_rmw("add", following, I64(1), "monotonic")
-        f.b.cbranch(f.b.icmp_signed("<", step, end), run, done)
+        half = f.b.lshr(f.b.sub(end, seen), I64(1))
+        is_many = f.b.and_(is_own, f.b.icmp_signed(">", half, I64(0)))
+        steps = f.b.select(is_many, half, I64(1))
+        taken = f.b.cmpxchg(following, seen, f.b.add(seen, steps), "monotonic", "monotonic")
+        f.b.cbranch(f.b.extract_value(taken, 1), run, take)
         f.b.position_at_end(run)
-        f.store(step, start)
-        f.call(entry, _VOID, start, one, one, launch)
+        f.store(seen, start)
+        f.store(steps, count)
+        f.call(entry, _VOID, start, count, one, launch)
         f.b.branch(take)
         f.b.position_at_end(done)
     f.b.ret_void()

@@ -29,10 +29,11 @@ def launch(steps: int, work: Callable[[int], object] = int) -> dict[int, int]:
     ran: list[tuple[int, int]] = []
 
     def entry(start: object, count: object, stride: object, told: int | None) -> None:
-        assert (count[0], stride[0], told) == (1, 1, _LAUNCH)  # type: ignore[index]
-        step = start[0]  # type: ignore[index]
-        ran.append((step, threading.get_native_id()))
-        work(step)
+        assert (stride[0], told) == (1, _LAUNCH)  # type: ignore[index]
+        first = start[0]  # type: ignore[index]
+        for step in range(first, first + count[0]):  # type: ignore[index]
+            ran.append((step, threading.get_native_id()))
+            work(step)
 
     compiled = _ENTRY(entry)
     address = ctypes.cast(compiled, ctypes.c_void_p).value

@@ -1,4 +1,4 @@
-"""Counters of loops whose start is data: not negative as a rule, and from the end where they are."""
+"""Counters of loops that start at data: not negative as a rule, from the end where they are."""
 
 from __future__ import annotations
 
