@@ -52,6 +52,7 @@ from targets.cpu.merging import Merging
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
+from targets.cpu.row_loads import load_once_for_rows
 from targets.cpu.single_threads import SingleThreads
 from targets.cpu.slots import SlotPlacer, slot_statements
 from targets.cpu.storage import DYNAMIC, SCRATCH, STACK_BYTES, Storage
@@ -227,6 +228,8 @@ class _Generator:
             body = atomics.around([*made, *self.axes_of_one(), units])
         if not self.spec.options.debug:
             body = tell_signs_of_counters(body, self.unit, self.names, pure.arrays().keys())
+        if self.binder.takes_any_order:
+            body = load_once_for_rows(body, self.unit, self.names, pure.arrays())
         words = (*_RANGE, *self.space_words())
         function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
         self.storage.check(self.unit)
