@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from llvmlite import binding as llvm
 
 from targets.cpu import threads
+from targets.cpu.object_files import check_object
+from targets.cpu.pool_code import compile_pool
+from targets.cpu.pool_table import INSTALL
 from tests.support.extent import full_beyond
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the pool is there on Linux alone")
@@ -28,6 +33,17 @@ def test_launches(workers: int) -> None:
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
+
+
+@LINUX
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_it_is_compiled_for(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(f"{machine}-unknown-linux-gnu")
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(llvm.Target, "from_default_triple", lambda: target)
+    check_object(compile_pool(), INSTALL)
 
 
 @pytest.mark.parametrize("missing", range(len(threads.LAYERS) - 1))
