@@ -18,6 +18,8 @@ _NULL = ir.Constant(POINTER, None)
 #: Rounds in which a thread looks for work, or for others to be done, before it sleeps: some 50 µs.
 #: Launches that follow each other within that time wake nobody.
 _ROUNDS = 2000
+#: Rounds after which it lets others have the processor.
+_ROUNDS_A_TURN = 64
 _OPEN = 1 << 32
 #: Bytes of ``sigset_t``.
 _SIGNALS_BYTES = 128
@@ -104,6 +106,10 @@ def _until(f: Function, address: Any, wanted: Any, is_asleep: Any, semaphore: An
     f.b.position_at_end(again)
     _pause(f)
     following = f.b.add(rounds, I64(1))
+    # Another thread of the pool may have been given the same processor.
+    with f.b.if_then(f.equal(f.b.and_(following, I64(_ROUNDS_A_TURN - 1)), I64(0))):
+        f.b.call(_declared(f.function.module, "sched_yield", I32), [])
+    turned = f.b.block
     f.b.cbranch(f.b.icmp_signed("<", following, I64(_ROUNDS)), look, sleep)
     f.b.position_at_end(sleep)
     # One of the two sees what the other one has written: this thread the word, or the other one
@@ -118,7 +124,7 @@ def _until(f: Function, address: Any, wanted: Any, is_asleep: Any, semaphore: An
     f.b.position_at_end(awake)
     _put(f, I64(0), is_asleep, "monotonic")
     f.b.branch(look)
-    for block, value in ((before, I64(0)), (again, following), (awake, I64(0))):
+    for block, value in ((before, I64(0)), (turned, following), (awake, I64(0))):
         rounds.add_incoming(value, block)
     f.b.position_at_end(done)
 
