@@ -24,17 +24,23 @@ __all__ = [
     "NOT_VECTORIZED",
     "PARALLEL",
     "UNROLLED_AS_VECTORS",
+    "has_vectors_to_unroll",
+    "leave_as_it_is",
     "mark_loop",
+    "unroll_in_full",
     "with_loop_marks",
 ]
 
 FULLY_UNROLLED = "llvm.loop.unroll.full"
 NOT_UNROLLED = "llvm.loop.unroll.disable"
 NOT_VECTORIZED = "llvm.loop.vectorize.enable"
-#: What the vectorizer makes of the loop is unrolled.
+#: What the vectorizer makes of the loop is unrolled, in the end by :func:`unroll_in_full`.
 UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
 #: Iterations may run in any order, and in turns.
 PARALLEL = "llvm.loop.parallel_accesses"
+#: What the vectorizer writes at such a loop: nothing that LLVM knows, since it warns on standard
+#: error of a loop that it was told to unroll and cannot.
+_OF_VECTORS = "kerneldsl.vectors"
 
 _MARK, _GROUP = "kerneldsl.loop", "kerneldsl.accesses"
 _MARKED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.loop", i32 \d+, !"([a-z._ ]*)" }$', re.MULTILINE)
@@ -70,11 +76,26 @@ def with_loop_marks(module: ir.Module, text_of: Any) -> str:
     return _GROUPED.sub(r"!\1 = distinct !{}", text)
 
 
+def has_vectors_to_unroll(text: str) -> bool:
+    """Return whether the text of a module has loops that are to be unrolled as vectors."""
+    return _OF_VECTORS in text
+
+
+def unroll_in_full(text: str) -> str:
+    """Return the text of a module in which LLVM is told to unroll what the vectorizer has made."""
+    return text.replace(_OF_VECTORS, FULLY_UNROLLED)
+
+
+def leave_as_it_is(text: str) -> str:
+    """Return the text of a module in which LLVM is no longer told to unroll what it could not."""
+    return text.replace(FULLY_UNROLLED, _OF_VECTORS)
+
+
 def _metadata(number: str, wishes: list[str], accesses: str | None) -> str:
     parts = [f"!{number}"]
     for wish in wishes:
         if wish == UNROLLED_AS_VECTORS:
-            parts.append(f'!{{!"{wish}", !{{!"{FULLY_UNROLLED}"}}}}')
+            parts.append(f'!{{!"{wish}", !{{!"{_OF_VECTORS}"}}}}')
         elif wish == NOT_VECTORIZED:
             parts.append(f'!{{!"{wish}", i1 false}}')
         elif wish != PARALLEL:

@@ -6,7 +6,7 @@ import ast
 import ctypes
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -51,8 +51,9 @@ _MIN_SEGMENT = 2048
 #: Longest one, of a kernel without and with loops: a launch can be stopped between two of them.
 _MOST_SEGMENT, _MOST_SEGMENT_OF_LOOPS = 16 * 1024, 512
 _HEADER = struct.Struct("=19q")
-#: Threads of a kernel without loops in the first piece of a launch, after which it may be stopped.
-_FIRST_THREADS = 1024
+#: Threads of a kernel without loops in the first piece of a launch, after which it may be stopped:
+#: so many nodes of its tree for all of them, each of which takes less than 50 ns.
+_LEAST_FIRST_THREADS, _MOST_FIRST_THREADS, _FIRST_NODES = 1024, 16 * 1024, 400_000
 _WORD = struct.Struct("=q")
 
 
@@ -194,7 +195,7 @@ class CpuExecutable(Executable):
     def _first_units(self, config: LaunchConfig, space: tuple[int, ...]) -> int:
         """Return the units in the first piece: one where threads have loops, of whatever length."""
         threads = space[0] if self.artifact.is_element_space else math.prod(config.block_dim)
-        return 1 if self._has_loops else max(1, _FIRST_THREADS // max(threads, 1))
+        return max(1, self._first_threads // max(threads, 1))
 
     @cached_property
     def description(self) -> Description:
@@ -203,9 +204,18 @@ class CpuExecutable(Executable):
 
     @cached_property
     def _has_loops(self) -> bool:
+        return any(isinstance(node, ast.For | ast.While) for node in self._nodes())
+
+    @cached_property
+    def _first_threads(self) -> int:
+        if self._has_loops:
+            return 1
+        fitting = _FIRST_NODES // sum(1 for _ in self._nodes())
+        return min(max(fitting, _LEAST_FIRST_THREADS), _MOST_FIRST_THREADS)
+
+    def _nodes(self) -> Iterator[ast.AST]:
         units = self.artifact.specialization.unit.reachable()
-        nodes = (node for unit in units for node in ast.walk(unit.tree))
-        return any(isinstance(node, ast.For | ast.While) for node in nodes)
+        return (node for unit in units for node in ast.walk(unit.tree))
 
     def _divide(
         self, config: LaunchConfig, layer: ThreadingLayer

@@ -35,6 +35,7 @@ from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import array_variables
 from targets.cpu.block_arrays import BlockArrays
 from targets.cpu.block_variables import BlockVariables
+from targets.cpu.counter_signs import tell_signs_of_counters
 from targets.cpu.emit import BlockEmitter, ElementEmitter
 from targets.cpu.functions import Binder
 from targets.cpu.gathered_atomics import GatheredAtomics
@@ -51,6 +52,7 @@ from targets.cpu.merging import Merging
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
+from targets.cpu.row_loads import load_once_for_rows
 from targets.cpu.single_threads import SingleThreads
 from targets.cpu.slots import SlotPlacer, slot_statements
 from targets.cpu.storage import DYNAMIC, SCRATCH, STACK_BYTES, Storage
@@ -224,6 +226,10 @@ class _Generator:
             blocks = [*definitions, *emitter.items(items)]
             units = units_loop(self.space, blocks)
             body = atomics.around([*made, *self.axes_of_one(), units])
+        if not self.spec.options.debug:
+            body = tell_signs_of_counters(body, self.unit, self.names, pure.arrays().keys())
+        if self.binder.takes_any_order:
+            body = load_once_for_rows(body, self.unit, self.names, pure.arrays())
         words = (*_RANGE, *self.space_words())
         function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
         self.storage.check(self.unit)

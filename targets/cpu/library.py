@@ -20,7 +20,13 @@ from numba import types
 from numba.extending import intrinsic
 
 from kerneldsl.lowering.float_conversions import define_conversions
-from kerneldsl.lowering.loop_marks import mark_loop, with_loop_marks
+from kerneldsl.lowering.loop_marks import (
+    has_vectors_to_unroll,
+    leave_as_it_is,
+    mark_loop,
+    unroll_in_full,
+    with_loop_marks,
+)
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary, inlined_functions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
@@ -72,19 +78,37 @@ def _write(module: ir.Module) -> str:
     return define_shifts(with_loop_marks(module, module_text))
 
 
-def _with_conversions(module: Any) -> Any:
+def _with_conversions(module: Any, text: str) -> Any:
     """Return a module in which conversions have a value for every float.
 
     It is linked with what Numba has in Python, such as ``int``, and not optimized: LLVM would
     leave out what stores a conversion of infinity.
     """
-    text = str(module)
     complete = define_conversions(text, write_conversion)
     if complete is text:
         return module
     converted = llvm.parse_assembly(complete)
     converted.name = module.name
     return converted
+
+
+def _unroll_strips(module: Any, builder: Any) -> Any:
+    """Return a module in which strips of several vectors are unrolled, and optimized once more.
+
+    LLVM has unrolled those that it finds short enough. It would unroll the others in its pipeline,
+    too, but warn on standard error where that cannot be done.
+    """
+    text = str(module)
+    if not has_vectors_to_unroll(text):
+        return module
+    unrolled = llvm.parse_assembly(unroll_in_full(text))
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_loop_unroll_pass()
+    run_passes(manager, unrolled, builder)
+    optimized = llvm.parse_assembly(leave_as_it_is(str(unrolled)))
+    optimized.name = module.name
+    run_passes(builder.getModulePassManager(), optimized, builder)
+    return optimized
 
 
 def _optimize(module: Any, machine: Any) -> Any:
@@ -94,11 +118,14 @@ def _optimize(module: Any, machine: Any) -> Any:
     options.loop_interleaving = True
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
-    divisions = Divisions(_with_conversions(module), machine)
+    text = str(module)
+    divisions = Divisions(_with_conversions(module, text), machine)
     module = divisions.module
     replace_math(module, machine)
     run_passes(builder.getModulePassManager(), module, builder)
     divisions.restore()
+    if has_vectors_to_unroll(text):
+        module = _unroll_strips(module, builder)
     add_missing(module, machine)
     return keep_upper_products(module)
 

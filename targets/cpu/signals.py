@@ -30,9 +30,9 @@ import sys
 import threading
 from typing import Any
 
-from kerneldsl.contract import UnusableCodeError
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
+from targets.cpu.process_code import ProcessCode
 from targets.cpu.signal_table import (
     ACTION_BYTES,
     ACTION_FLAGS,
@@ -46,12 +46,11 @@ from targets.cpu.signal_table import (
 )
 
 __all__ = [
+    "HANDLERS_CODE",
     "IS_SUPPORTED",
     "current_launch",
-    "handlers_code",
     "is_main_thread",
     "main_thread",
-    "offer_handlers",
     "prepare_signals",
     "set_current_launch",
     "thread_key",
@@ -62,9 +61,17 @@ _lock = ForkSafeLock()
 _is_tried = False
 _key = -1
 _library: Any = None
-#: Object file of the handlers, once there is one.
-_code: bytes | None = None
 _old: dict[int, Any] = {}
+
+
+def _compile() -> bytes:
+    from targets.cpu.signal_handlers import compile_handlers
+
+    return compile_handlers()
+
+
+#: Machine code of the handlers.
+HANDLERS_CODE = ProcessCode(INSTALL, _compile)
 
 
 def current_launch() -> int:
@@ -95,24 +102,6 @@ def thread_key() -> int:
 def is_main_thread() -> bool:
     """Return whether this is the thread in which Python handles signals."""
     return threading.get_ident() == threading.main_thread().ident
-
-
-def offer_handlers(code: bytes | None) -> None:
-    """Take machine code of the handlers that an earlier process has compiled."""
-    global _code  # noqa: PLW0603 -- one for the process
-    if _code is None and code:
-        _code = code
-
-
-def handlers_code() -> bytes:
-    """Return the handlers' machine code, compiled where nobody has offered any."""
-    global _code  # noqa: PLW0603 -- one for the process
-    with _lock:
-        if _code is None:
-            from targets.cpu.signal_handlers import compile_handlers
-
-            _code = compile_handlers()
-        return _code
 
 
 def prepare_signals() -> None:
@@ -149,7 +138,7 @@ def _install() -> None:
         table[word] = id(value)
     table[SignalWord.KEY] = key.value
     table[SignalWord.MAIN_THREAD] = threading.main_thread().ident or 0
-    loaded = _link()
+    loaded = HANDLERS_CODE.load()
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address)(ctypes.addressof(table))
     # To the very end: kernels may run until then.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object((loaded, _old, table, objects)))
@@ -158,19 +147,6 @@ def _install() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else the program's stays
         _put(signal.SIGINT, SignalWord.INTERRUPT, ON_STACK)
     _key = key.value
-
-
-def _link() -> Any:
-    """Link the handlers' code; what cannot be used is compiled anew."""
-    global _code  # noqa: PLW0603 -- one for the process
-    from targets.cpu.objects import load_object
-
-    try:
-        return load_object(handlers_code(), INSTALL)
-    except UnusableCodeError as error:
-        logger.debug("handlers of signals are compiled anew: %s", error)
-        _code = None
-        return load_object(handlers_code(), INSTALL)
 
 
 def _put(number: int, word: SignalWord, flags: int) -> None:

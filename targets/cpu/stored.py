@@ -10,9 +10,13 @@ from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
 from targets.cpu.objects import IS_SUPPORTED, load_object
-from targets.cpu.signals import handlers_code, offer_handlers
+from targets.cpu.pool import POOL_CODE
+from targets.cpu.signals import HANDLERS_CODE
 
 __all__ = ["dump", "restore"]
+
+#: What lies beside each kernel's code, by the name of its section.
+_OF_PROCESS = {"handlers": HANDLERS_CODE, "pool": POOL_CODE}
 
 
 def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
@@ -37,7 +41,7 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
         "metadata": json.dumps(metadata).encode(),
         "object": code,
         # They are compiled longer than a small kernel is, and each process needs them at once.
-        "handlers": handlers_code(),
+        **{name: code.code() for name, code in _OF_PROCESS.items()},
         "source": artifact.source.encode("utf-8", "surrogatepass"),
     }
 
@@ -71,7 +75,8 @@ def restore(
     ):
         raise UnusableCodeError("the metadata is of other types")
     loaded = load_object(code, entry_name)
-    offer_handlers(sections.get("handlers"))
+    for name, each in _OF_PROCESS.items():
+        each.offer(sections.get(name))
     compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)
     return CpuArtifact(
         *(specialization, entry_name, timings, source, compiled, is_element_space),

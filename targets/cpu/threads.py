@@ -1,9 +1,12 @@
-"""The threads that run a launch: Numba's pools, chosen and driven by us.
+"""The threads that run a launch: a pool of our own or one of Numba's, chosen and driven by us.
 
 Numba ships three thread pools. Each offers ``parallel_for``, which runs the inner loop of a
 generalized ufunc over ranges; our entries have that signature, so a pool runs them directly and no
-wrapper is compiled for a kernel. The order of preference:
+wrapper is compiled for a kernel. The target's own pool has the same. The order of preference:
 
+``native``
+    The target's own (:mod:`targets.cpu.pool`), on Linux. Any number of threads may launch at once,
+    one of which shares its launch; and a forked child may go on.
 ``tbb``
     Any number of threads may launch at once, and a forked child may go on.
 ``omp``
@@ -31,12 +34,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerneldsl.errors import TargetUnavailableError
+from targets.cpu.pool import forget_threads, pool_address
 from targets.cpu.signals import is_main_thread, set_current_launch
 
 __all__ = ["LAYERS", "ThreadingLayer", "running_address", "threading_layer"]
 
 #: Names that ``KERNELDSL_THREADING_LAYER`` takes, in the order of preference.
-LAYERS = ("tbb", "omp", "workqueue", "serial")
+LAYERS = ("native", "tbb", "omp", "workqueue", "serial")
 _MODULES = {
     "tbb": "numba.np.ufunc.tbbpool",
     "omp": "numba.np.ufunc.omppool",
@@ -194,9 +198,11 @@ def _choose() -> ThreadingLayer:
 
 
 def _load(name: str) -> ThreadingLayer:
+    count = _thread_count()
+    if name == "native":
+        return _load_own(count)
     if name == "tbb":
         _preload_tbb()
-    count = _thread_count()
     pool = _import_pool(_MODULES[name])
     ctypes.CFUNCTYPE(None, ctypes.c_int)(pool.launch_threads)(count)
     # A pool that was never told how many threads to mask refuses to run.
@@ -208,6 +214,21 @@ def _load(name: str) -> ThreadingLayer:
         parallel_for=_PARALLEL_FOR(pool.parallel_for),
         lock=threading.Lock() if name == "workqueue" else nullcontext(),
         parallel_for_address=0 if name == "workqueue" else int(pool.parallel_for),
+    )
+
+
+def _load_own(count: int) -> ThreadingLayer:
+    from targets.cpu.objects import IS_SUPPORTED
+
+    if not IS_SUPPORTED:
+        raise OSError("it is there on Linux alone")
+    address = pool_address(count)
+    return ThreadingLayer(
+        "native",
+        count,
+        survives_fork=True,
+        parallel_for=_PARALLEL_FOR(address),
+        parallel_for_address=address,
     )
 
 
@@ -287,14 +308,17 @@ def _before_fork() -> None:
 def _after_fork_in_child() -> None:
     """Leave a pool that cannot live in a forked child alone there.
 
-    TBB can, unless another thread than the one that started it forked, or a launch was running:
-    then threads that it waits for are gone.
+    Our own starts its threads anew. TBB lives, unless another thread than the one that started it
+    forked, or a launch was running: then threads that it waits for are gone.
     """
+    forget_threads()
     _process.lock = threading.Lock()
     _process.launches.clear()
     _process.running[0] = 0
     layer = _process.layer
-    if layer is not None and not (layer.survives_fork and _process.may_keep_pool):
+    if layer is None or layer.name == "native":
+        return
+    if not (layer.survives_fork and _process.may_keep_pool):
         _process.layer = _SERIAL
 
 

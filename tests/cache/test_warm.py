@@ -88,7 +88,9 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="object code is kept 
 
 
 @LINUX
-@pytest.mark.parametrize("layer", full_beyond(["tbb", "omp", "workqueue", "serial"], ["tbb"]))
+@pytest.mark.parametrize(
+    "layer", full_beyond(["native", "tbb", "omp", "workqueue", "serial"], ["native"])
+)
 def test_the_cpu_starts_without_numba(tmp_path: Path, layer: str) -> None:
     threads = {"KERNELDSL_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "3"}
     try:

@@ -18,12 +18,11 @@ LAYER_VARIABLE = "KERNELDSL_THREADING_LAYER"
 _OMP, _TBB = LAYER_MODULES["omp"], LAYER_MODULES["tbb"]
 #: Layer asked for ("" lets the target choose), modules that cannot be imported, layers it may use.
 CONFIGURATIONS = [
+    pytest.param("", (_OMP, _TBB), {"native", "workqueue"}, id="without-libgomp-and-tbb"),
     pytest.param("tbb", (), {"tbb"}, id="tbb"),
     pytest.param("omp", (), {"omp"}, id="omp"),
     pytest.param("workqueue", (), {"workqueue"}, id="workqueue"),
     pytest.param("serial", (), {"serial"}, id="serial"),
-    pytest.param("", (_OMP,), {"tbb", "workqueue"}, id="without-libgomp"),
-    pytest.param("", (_OMP, _TBB), {"workqueue"}, id="without-libgomp-and-tbb"),
 ]
 
 

@@ -36,7 +36,9 @@ def test_cumulative_sums_are_numpys(size: int, block: int, dtype: str, seed: int
     np.testing.assert_array_equal(_cumulative(x, block), np.cumsum(x, dtype=dtype))
 
 
-@pytest.mark.parametrize("layer", full_beyond(["tbb", "omp", "workqueue", "serial"], ["omp"]))
+@pytest.mark.parametrize(
+    "layer", full_beyond(["native", "tbb", "omp", "workqueue", "serial"], ["native"])
+)
 @pytest.mark.parametrize("workers", full_beyond([2, 7], [7]))
 def test_every_threading_layer(layer: str, workers: int) -> None:
     """More workers than processors wait for each other, under every layer that there is."""

@@ -40,7 +40,9 @@ def test_any_shape_and_any_path(
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("layer", full_beyond(["tbb", "omp", "workqueue", "serial"], ["workqueue"]))
+@pytest.mark.parametrize(
+    "layer", full_beyond(["native", "tbb", "omp", "workqueue", "serial"], ["workqueue"])
+)
 def test_every_threading_layer(layer: str) -> None:
     environment = os.environ | {"KERNELDSL_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "5"}
     done = subprocess.run(

@@ -7,13 +7,28 @@ bit where nothing is contracted.
 from __future__ import annotations
 
 import math
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import ir
 
 import kerneldsl as kd
+from kerneldsl.lowering.loop_marks import (
+    FULLY_UNROLLED,
+    NOT_UNROLLED,
+    UNROLLED_AS_VECTORS,
+    leave_as_it_is,
+    mark_loop,
+    unroll_in_full,
+    with_loop_marks,
+)
 from tests.support.extent import examples
 
 f32, i32 = np.float32, np.int32
@@ -309,6 +324,58 @@ def test_loops_over_lanes_are_unrolled(capfd: pytest.CaptureFixture[str]) -> Non
     assert steps[26] == 111
     assert inside[3, 13] == 50
     assert capfd.readouterr() == ("", "")
+
+
+def test_llvms_pipeline_is_told_to_unroll_nothing() -> None:
+    """It would warn on standard error where it cannot, in a program of whatever kind."""
+    module = ir.Module("loop")
+    builder = ir.IRBuilder(
+        ir.Function(module, ir.FunctionType(ir.VoidType(), ()), "f").append_basic_block()
+    )
+    loop = builder.append_basic_block()
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    builder.branch(loop)
+    mark_loop(builder, NOT_UNROLLED, UNROLLED_AS_VECTORS)
+    text = with_loop_marks(module, str)
+    assert UNROLLED_AS_VECTORS in text
+    assert FULLY_UNROLLED not in text
+    assert FULLY_UNROLLED in unroll_in_full(text)
+    assert leave_as_it_is(unroll_in_full(text)) == text
+
+
+_SEVERAL_VECTORS = """
+import numpy as np
+import kerneldsl as kd
+f32 = np.float32
+@kd.kernel
+def k(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        a, b = x[i], f32(0.5)
+        while a * a + b * b <= f32(4.0):
+            a, b = a * a - b * b + f32(0.3), f32(2.0) * a * b + f32(0.1)
+        out[i] = a
+asm = k.asm("float32[::1], float32[::1]", forall=1)
+print(asm.count("mulps"))
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="its vectors of four are asked for")
+def test_strips_of_several_vectors_are_unrolled(tmp_path: Path) -> None:
+    """The values of a strip lie in registers, also where they fill four."""
+    narrow = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}
+    path = tmp_path / "several_vectors.py"
+    path.write_text(_SEVERAL_VECTORS)
+    done = subprocess.run(
+        [sys.executable, path],
+        env=os.environ | narrow | {"KERNELDSL_CACHE": "off"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) >= 5 * 4
 
 
 # -- accesses that LLVM may reorder between threads -----------------------------------------------

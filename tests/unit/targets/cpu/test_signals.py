@@ -77,7 +77,7 @@ def run_far(
     return done, SAID.format(path=path)
 
 
-@pytest.mark.parametrize("layer", full_beyond(["omp", "workqueue", "serial"], ["omp"]))
+@pytest.mark.parametrize("layer", full_beyond(["native", "omp", "workqueue", "serial"], ["native"]))
 @pytest.mark.parametrize("launches", [0, 5])
 @pytest.mark.parametrize("count", full_beyond([100, 200_000], [200_000]))
 def test_a_fault_names_its_kernel_and_ends_the_process_as_before(

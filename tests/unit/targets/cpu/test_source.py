@@ -197,7 +197,7 @@ def test_an_unknown_threading_layer_is_an_error(monkeypatch):
     monkeypatch.setenv("KERNELDSL_THREADING_LAYER", "pthreads")
     with pytest.raises(TargetUnavailableError, match="pthreads") as info:
         threads._choose()
-    assert "tbb, omp, workqueue, serial" in str(info.value)
+    assert "native, tbb, omp, workqueue, serial" in str(info.value)
 
 
 USES_BIAS = False

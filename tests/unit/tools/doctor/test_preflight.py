@@ -400,7 +400,12 @@ def test_start_methods(monkeypatch, chosen, has_gpu, status):
 
 @pytest.mark.parametrize(
     ("layer", "survives", "status"),
-    [("tbb", True, "ok"), ("omp", False, "ok"), ("workqueue", False, "warning")],
+    [
+        ("native", True, "ok"),
+        ("tbb", True, "ok"),
+        ("omp", False, "ok"),
+        ("workqueue", False, "warning"),
+    ],
 )
 def test_threading_layers(monkeypatch, layer, survives, status):
     made = threads.ThreadingLayer(layer, 4, survives_fork=survives)
