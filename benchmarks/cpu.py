@@ -36,9 +36,6 @@ from typing import Any
 from unittest import mock
 
 _CORES = 2
-# Threads of GNU OpenMP, which Numba may use, spin for some 50 us after a loop, as ours do, and not
-# for milliseconds, where they would take a core from who is measured next.
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 if __name__ == "__main__" and hasattr(os, "sched_setaffinity"):
     # Before NumPy, Numba and OpenBLAS count the cores.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_CORES])

@@ -27,9 +27,6 @@ from pathlib import Path
 
 _CORES = 2
 os.environ.setdefault("OMP_NUM_THREADS", str(_CORES))
-# Threads of OpenMP spin for some 50 us at the end of a loop, as between the loops of a time step,
-# and not for milliseconds, where they would take a core from the next contender.
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 if __name__ == "__main__" and hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_CORES])
 

@@ -28,6 +28,10 @@ __all__ = [
 ]
 
 _ROOT = Path(__file__).resolve().parents[1]
+# For whoever is measured in this process: threads of GNU OpenMP, which Numba and C may use, spin
+# for some 50 us at the end of a loop, as between the loops of a time step, and not for
+# milliseconds, where they would take a core from the next contender.
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 _GPU_PACKAGES = (
     "kerneldsl",
     "numba",
