@@ -25,7 +25,33 @@ if TYPE_CHECKING:
 __all__ = ["OpenSpacedKernel", "SpacedKernel", "make_spaced"]
 
 
-class SpacedKernel(Kernel[Any, Any]):
+class _LaunchedOverSpace(Kernel[Any, Any]):
+    """How kernels are launched whose block a space says."""
+
+    space: Space
+
+    def _read_shape(
+        self,
+        extent: tuple[Any, ...],
+        block: Any,
+        stream: Any = None,
+        shared_bytes: int = 0,
+        plan: LaunchPlan | None = None,
+        launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
+    ) -> LaunchShape:
+        _refuse_block(self, block, shared_bytes)
+        return shape_in_space(self, extent, stream, plan, launch_attributes)
+
+    @shorten_errors
+    def __getitem__(self, config: Any) -> Launch[Any]:
+        """Refuse: an explicit launch has to say which member it is of."""
+        raise _no_member(self, config)
+
+    def __reduce__(self) -> Any:
+        return _reduced(self, super().__reduce__())
+
+
+class SpacedKernel(_LaunchedOverSpace):
     """A kernel whose block and compile-time parameters are chosen from a space.
 
     Made by ``@kd.kernel(space=kd.Space(…))``. ``forall`` takes the member that the planner finds
@@ -98,28 +124,8 @@ class SpacedKernel(Kernel[Any, Any]):
     def _member_of_block(self, block: Any) -> MemberKernel:
         return self.member() if block is None else self.member(block=block)
 
-    def _read_shape(
-        self,
-        extent: tuple[Any, ...],
-        block: Any,
-        stream: Any = None,
-        shared_bytes: int = 0,
-        plan: LaunchPlan | None = None,
-        launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
-    ) -> LaunchShape:
-        _refuse_block(self, block, shared_bytes)
-        return shape_in_space(self, extent, stream, plan, launch_attributes)
 
-    @shorten_errors
-    def __getitem__(self, config: Any) -> Launch[Any]:
-        """Refuse: an explicit launch has to say which member it is of."""
-        raise _no_member(self, config)
-
-    def __reduce__(self) -> Any:
-        return _reduced(self, super().__reduce__())
-
-
-class OpenSpacedKernel(ParameterizedKernel):
+class OpenSpacedKernel(_LaunchedOverSpace, ParameterizedKernel):
     """A kernel of whose compile-time parameters a space has some; launches give the others.
 
     Made by ``@kd.kernel(space=kd.Space(…))`` of a function with more keyword-only parameters than
@@ -166,26 +172,6 @@ class OpenSpacedKernel(ParameterizedKernel):
     def _make(self, constants: dict[str, Any]) -> SpacedKernel:
         return SpacedKernel(self.function, self.options, self.space, constants)
 
-    def _read_shape(
-        self,
-        extent: tuple[Any, ...],
-        block: Any,
-        stream: Any = None,
-        shared_bytes: int = 0,
-        plan: LaunchPlan | None = None,
-        launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
-    ) -> LaunchShape:
-        _refuse_block(self, block, shared_bytes)
-        return shape_in_space(self, extent, stream, plan, launch_attributes)
-
-    @shorten_errors
-    def __getitem__(self, config: Any) -> Launch[Any]:
-        """Refuse: an explicit launch has to say which member it is of."""
-        raise _no_member(self, config)
-
-    def __reduce__(self) -> Any:
-        return _reduced(self, super().__reduce__())
-
 
 def make_spaced(
     function: Callable[..., Any], options: KernelOptions, space: Space
@@ -197,7 +183,7 @@ def make_spaced(
     return (OpenSpacedKernel if is_open else SpacedKernel)(function, options, space)
 
 
-def _refuse_block(kernel: SpacedKernel | OpenSpacedKernel, block: Any, shared_bytes: int) -> None:
+def _refuse_block(kernel: _LaunchedOverSpace, block: Any, shared_bytes: int) -> None:
     if block is not None or read_shared_bytes(shared_bytes):
         raise LaunchConfigError(
             f"{kernel.__qualname__} has a space, and forall was given a block or shared_bytes",
@@ -207,7 +193,7 @@ def _refuse_block(kernel: SpacedKernel | OpenSpacedKernel, block: Any, shared_by
         )
 
 
-def _no_member(kernel: SpacedKernel | OpenSpacedKernel, config: Any) -> LaunchConfigError:
+def _no_member(kernel: _LaunchedOverSpace, config: Any) -> LaunchConfigError:
     return LaunchConfigError(
         f"{kernel.__qualname__}[{safe_repr(config)}] is not a member of the kernel's space",
         value=config,
@@ -217,7 +203,7 @@ def _no_member(kernel: SpacedKernel | OpenSpacedKernel, config: Any) -> LaunchCo
     )
 
 
-def _reduced(kernel: SpacedKernel | OpenSpacedKernel, found: Any) -> Any:
+def _reduced(kernel: _LaunchedOverSpace, found: Any) -> Any:
     """Return what ``__reduce__`` has found of a kernel that can be imported where it arrives."""
     if isinstance(found, str):
         return found
