@@ -26,7 +26,7 @@ __all__ = ["OpenSpacedKernel", "SpacedKernel", "make_spaced"]
 
 
 class _LaunchedOverSpace(Kernel[Any, Any]):
-    """How kernels are launched whose block a space says."""
+    """Launches of kernels whose block a space says."""
 
     space: Space
 
