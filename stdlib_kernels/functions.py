@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -13,7 +12,8 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.calls import Repeated, refuse_to_repeat
-from kerneldsl.utilities.tracebacks import OWN_FOLDERS, passes_on, shorten_errors
+from kerneldsl.utilities.tracebacks import passes_on, shorten_errors
+from kerneldsl.utilities.user_warnings import warn_user
 from stdlib_kernels.documentation import documented
 
 __all__ = ["library_function", "repeated_function", "warn"]
@@ -91,10 +91,7 @@ def _of_any_kind(function: Callable[P, R], of_ours: Callable[P, R]) -> Callable[
 def warn(text: str) -> None:
     """Warn of a result, on the line of the program that calls the library."""
     refuse_to_repeat()
-    depth, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
-        depth, frame = depth + 1, frame.f_back
-    warnings.warn(text, RuntimeWarning, stacklevel=depth)
+    warn_user(text, RuntimeWarning)
 
 
 def _foreign_in(value: Any) -> list[Any]:
