@@ -36,10 +36,11 @@ _ATOMIC_NS = 5.0
 _ROW_NS = 20.0
 #: Of one index, whatever it does.
 _LEAST_NS = 0.005
-#: Steps for each thread, at most.
-_STEPS_PER_THREAD = 8
+#: Steps for each thread, at most, and at least where there is more than one: a thread that is late
+#: with one of two has half of its work left, and what others take of it lies in its cache.
+_STEPS_PER_THREAD, _FEWEST_STEPS = 8, 4
 #: A step that is shorter costs more to take up than it evens out, nanoseconds.
-_SHORTEST_STEP_NS = 25_000.0
+_SHORTEST_STEP_NS = 3_000.0
 #: By how much sharing has to win before it is worth waking others.
 _GAIN = 1.25
 
@@ -119,7 +120,7 @@ def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) ->
         return HostShare(1, max(indices, 1))
     # As many for each thread, so that none is left with one more.
     each = math.floor(total_ns / (threads * _SHORTEST_STEP_NS))
-    steps = threads * max(1, min(_STEPS_PER_THREAD, each))
+    steps = threads * (min(_STEPS_PER_THREAD, each) if each >= _FEWEST_STEPS else 1)
     return HostShare(threads, max(1, -(-indices // steps)))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import sympy
@@ -188,6 +188,12 @@ class _KernelText:
                 text = name
             names[symbol] = text
         printer = Printer(names, [*system.axes, *system.extents])
+        # Sums of elements come first: one takes one register, where its elements take several, and
+        # a GPU's thread has too few for those of two arrays.
+        values, sums = _sums_of_elements(values, system.accesses.keys(), fresh)
+        for symbol, value in sums:
+            yield f"{symbol.name} = {printer.text(value)}"
+            names[symbol] = symbol.name
         lines, results = value_lines(values, names, fresh, printer)
         yield from lines
         index = ", ".join(self._indices)
@@ -231,6 +237,23 @@ class _KernelText:
                 if width > 1 and mode in ("mirror", "reflect", "wrap"):
                     needed[axis] = max(width, needed.get(axis, 0))
         return " and ".join(f"{self._extents[a]} >= {n}" for a, n in sorted(needed.items()))
+
+
+def _sums_of_elements(
+    values: list[Any], elements: Set[Any], fresh: FreshNames
+) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    """Return values with variables for sums of elements that are multiplied, and these sums."""
+    found: dict[Any, Any] = {}
+    symbols = fresh.numbered("s")
+    products = (each for value in values for each in sympy.preorder_traversal(value) if each.is_Mul)
+    for product in products:
+        if product.free_symbols <= elements:
+            continue
+        for factor in product.args:
+            summed = factor.free_symbols if factor.is_Add else set()
+            if len(summed) > 1 and summed <= elements and factor not in found:
+                found[factor] = next(symbols)
+    return [value.xreplace(found) for value in values], [(s, e) for e, s in found.items()]
 
 
 def _place(i: str, n: str, shift: int, mode: str) -> str:

@@ -153,6 +153,28 @@ def test_the_guard_is_a_bound_of_the_loop_over_a_row(dtype):
     assert "dtype(dt)" not in row
 
 
+def test_sums_of_elements_come_before_what_they_are_multiplied_with():
+    u, v, first, second = map(sympy.IndexedBase, ("u", "v", "first", "second"))
+    i, j = sympy.symbols("i j", integer=True)
+    a, b = sympy.symbols("a b")
+    sums = [w[i - 1, j] + w[i + 1, j] + w[i, j] for w in (u, v)]
+    equations = [
+        sympy.Eq(first[i, j], a * sums[0] + u[i, j] * v[i, j]),
+        sympy.Eq(second[i, j], b * sums[1] - u[i, j] * v[i, j]),
+    ]
+    made = kd.from_expression(equations, boundary="wrap")
+    left = [line.split()[0] for line in made.source.splitlines() if " = " in line]
+    assert left.index("s1") == left.index("s0") + 1
+    assert left.index("t0") == left.index("s0") + 2
+    rng = np.random.default_rng()
+    x, y = rng.random((2, 5, 3))
+    with kd.use("cpu"):
+        found = made(u=x, v=y, a=0.5, b=-2.0)
+    around = [np.roll(w, 1, 0) + np.roll(w, -1, 0) + w for w in (x, y)]
+    np.testing.assert_allclose(found[0], 0.5 * around[0] + x * y, rtol=1e-14)
+    np.testing.assert_allclose(found[1], -2.0 * around[1] - x * y, rtol=1e-14)
+
+
 def test_all_is_read_before_anything_is_stored():
     i = sympy.Symbol("i", integer=True)
     u, v, a, b = map(sympy.IndexedBase, "uvab")
