@@ -180,9 +180,10 @@ def make_parser(description: str) -> argparse.ArgumentParser:
 
 def begin(options: argparse.Namespace) -> tuple[dict[str, Any], float]:
     """Choose the device; return the machine and the bandwidth of a copy on it, in GB/s."""
-    from machine import describe_cpu_machine, describe_gpu_machine
+    from machine import describe_cpu_machine, describe_gpu_machine, settle_threads
 
     if options.device == "cpu":
+        settle_threads()
         from tile_cpu import measure_copy as measure_host_copy
 
         kd.use("cpu")

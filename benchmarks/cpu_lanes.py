@@ -46,7 +46,7 @@ from lanes import (
 )
 from lanes.bounds import described, summarized, within_bounds
 from lanes.case import Case, Contender, compile_c
-from machine import describe_cpu_machine
+from machine import describe_cpu_machine, settle_threads
 
 import kerneldsl as kd
 
@@ -100,6 +100,7 @@ def main() -> int:
     parser.add_argument("--json", help="file for the figures")
     parser.add_argument("--bounds", action="store_true", help="exit with 1 where one is missed")
     options = parser.parse_args()
+    settle_threads()
     results = []
     with tempfile.TemporaryDirectory() as folder, kd.use("cpu"):
         for module in _MODULES:

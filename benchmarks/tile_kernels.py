@@ -92,13 +92,6 @@ def segment_sort(x, out, *, width):
     kd.tile.store(out[row], 0, kd.tile.load(x[row], 0, width).sort())
 
 
-@kd.func
-def _dot16(codes, numbers, total):
-    for b in range(4):
-        total = kd.dot4(codes[b], numbers[b], total)
-    return total
-
-
 @kd.kernel
 def ternary_product(w, a, a_sum, scale, y, *, words, rows):
     """Multiply ternary weights with int8 numbers: y = scale * (W @ a), a warp for some rows.
@@ -110,16 +103,17 @@ def ternary_product(w, a, a_sum, scale, y, *, words, rows):
     """
     lane, row = kd.threadIdx.x % 32, kd.grid(1) // 32 * rows
     weights, numbers = kd.view(w, kd.uint32x4), kd.view(a, kd.int32x4)
-    sums = kd.local.array((rows, 4), kd.int32)
+    sums = kd.local.array((rows, 4), kd.int32x4)
     for i in range(4 * rows):
-        sums[i // 4, i % 4] = 0
+        sums[i // 4, i % 4] = kd.int32x4(0, 0, 0, 0)
     for j in range(lane, words // 4, 32):
         for r in range(rows):
             v = kd.load(weights, (row + r, j), "streaming")
             for g in range(4):
                 codes = v & (_CODES << kd.uint32(2 * g))
-                sums[r, g] = _dot16(codes, numbers[g, j], sums[r, g])
+                sums[r, g] = kd.dot4(codes, numbers[g, j], sums[r, g])
     for r in range(rows):
-        total = kd.warp.sum(sums[r, 0] + (sums[r, 1] >> 2) + (sums[r, 2] >> 4) + (sums[r, 3] >> 6))
+        part = sums[r, 0] + (sums[r, 1] >> 2) + (sums[r, 2] >> 4) + (sums[r, 3] >> 6)
+        total = kd.warp.sum(part.x + part.y + part.z + part.w)
         if lane == 0:
             y[row + r] = scale * kd.float32(total - a_sum)

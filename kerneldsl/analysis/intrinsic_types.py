@@ -20,6 +20,18 @@ def _float_of(arguments: tuple[Value, ...]) -> Value:
     return "float32" if all(row.is_float and row.nbytes <= 4 for row in rows) else "float64"
 
 
+def _dot_of(arguments: tuple[Value, ...]) -> Value:
+    """Return the type of the sums of products of bytes: a vector where an argument is one."""
+    rows = [ELEMENT_TYPES[value] for value in arguments[:2] if isinstance(value, str)]
+    if len(rows) < 2:
+        return None
+    items = {row.fields[0].dtype if row.is_vector else row.name for row in rows}
+    item = "uint32" if items == {"uint32"} else "int32"
+    values = [ELEMENT_TYPES[value] for value in arguments if isinstance(value, str)]
+    parts = max((len(row.fields) for row in values if row.is_vector), default=1)
+    return item if parts == 1 else f"{item}x{parts}"
+
+
 def _sum_of(value: Value) -> Value:
     """Return the type in which values of the threads of a group are added."""
     if not isinstance(value, str):
@@ -71,7 +83,7 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
         case Typing.BIT_STRING if isinstance(first, str):
             return "uint64" if ELEMENT_TYPES[first].nbytes == 8 else "uint32"
         case Typing.DOT if None not in arguments[:2]:
-            return "uint32" if arguments[:2] == ("uint32", "uint32") else "int32"
+            return _dot_of(arguments)
         case Typing.INLINE:
             given: tuple[str, ...] = use.static["out"]
             return given[0] if len(given) == 1 else given

@@ -18,8 +18,9 @@ from numba.core import cgutils
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
 from kerneldsl.lowering import vector_rules
 from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.vectors import each_part
 
-__all__ = ["EMITTERS", "byte_dot", "call_llvm", "with_signs"]
+__all__ = ["EMITTERS", "byte_dot", "call_llvm", "signs_of", "with_signs"]
 
 _I1, _I32 = ir.IntType(1), ir.IntType(32)
 
@@ -126,9 +127,20 @@ def byte_dot(
     return total
 
 
+def signs_of(call: Call) -> tuple[bool, bool]:
+    """Return whether the bytes of both factors of ``kd.dot4`` have a sign."""
+    first, second, _ = (getattr(kind, "item", kind) for kind in call.signature.args)
+    return first.signed, second.signed
+
+
 def _dot(call: Call) -> ir.Value:
-    first, second, _ = call.signature.args
-    return byte_dot(call.builder, call.args, (first.signed, second.signed))
+    signs = signs_of(call)
+    return each_part(
+        call.builder,
+        call.signature.args,
+        call.args,
+        lambda args: byte_dot(call.builder, args, signs),
+    )
 
 
 def _unpacked_bytes(

@@ -10,6 +10,7 @@ from numba import errors, types
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from kerneldsl.lowering.types import element_type
+from kerneldsl.lowering.vectors import VectorType
 
 __all__ = ["VALUE_RULES", "check_integer", "element_rule"]
 
@@ -53,15 +54,33 @@ def _wide_integers(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[
 def _dot(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     words = (types.int32, types.uint32)
     *factors, added = args
-    for name, arg in zip(intrinsic.parameters, factors, strict=False):
-        if arg not in words:
+    items = [_item(factor) for factor in factors]
+    for name, arg, item in zip(intrinsic.parameters, factors, items, strict=False):
+        if item not in words:
             raise errors.TypingError(
                 f"{intrinsic!r}: {name} must be int32 or uint32, four bytes with a sign or "
-                f"without, and is {arg}"
+                f"without, or a vector of them, and is {arg}"
             )
-    check_integer(intrinsic, "c", added)
-    result = types.uint32 if factors == [types.uint32, types.uint32] else types.int32
-    return result(*factors, result)
+    result = types.uint32 if items == [types.uint32, types.uint32] else types.int32
+    vectors = [arg for arg in args if isinstance(arg, VectorType)]
+    if not vectors:
+        check_integer(intrinsic, "c", added)
+        return result(*factors, result)
+    whole = element_type(f"{result}x{len(vectors[0].fields)}")
+    if any(len(arg.fields) != len(whole.fields) for arg in vectors):
+        kinds = ", ".join(map(str, vectors))
+        raise errors.TypingError(f"{intrinsic!r}: vectors must have as many parts, and are {kinds}")
+    if not isinstance(added, VectorType):
+        check_integer(intrinsic, "c", added)
+        return whole(*factors, result)
+    if added != whole:
+        raise errors.TypingError(f"{intrinsic!r}: c must be {whole}, and is {added}")
+    return whole(*factors, whole)
+
+
+def _item(kind: Any) -> Any:
+    """Return the type of a vector's parts, or that of a number as it is."""
+    return kind.item if isinstance(kind, VectorType) else kind
 
 
 def _floats(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:

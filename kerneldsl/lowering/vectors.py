@@ -10,7 +10,7 @@ Importing this module registers vectors with Numba, for every target.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -32,7 +32,7 @@ from kerneldsl.lowering.numba_internals.operators import (
     builtin_registry,
 )
 
-__all__ = ["VectorType", "is_real", "vector_type"]
+__all__ = ["VectorType", "each_part", "is_real", "vector_type"]
 
 _I64 = ir.IntType(64)
 _Operation = Callable[..., Any]
@@ -65,6 +65,29 @@ class _VectorModel(models.StructModel):
 def is_real(kind: Any) -> bool:
     """Return whether a type is a real number's, or a bool's."""
     return isinstance(kind, types.Integer | types.Float | types.Boolean)
+
+
+def each_part(
+    builder: ir.IRBuilder,
+    kinds: Sequence[Any],
+    args: Sequence[ir.Value],
+    compute: Callable[[tuple[ir.Value, ...]], ir.Value],
+) -> ir.Value:
+    """Compute a vector part by part; arguments that are no vectors take part in each.
+
+    Without a vector among the types of the arguments it is computed once.
+    """
+    vector = next((kind for kind in kinds if isinstance(kind, VectorType)), None)
+    if vector is None:
+        return compute(tuple(args))
+    parts = []
+    for number in range(len(vector.fields)):
+        given = (
+            builder.extract_value(arg, number) if isinstance(kind, VectorType) else arg
+            for kind, arg in zip(kinds, args, strict=True)
+        )
+        parts.append(compute(tuple(given)))
+    return cgutils.pack_struct(builder, parts)
 
 
 # --------------------------------------------------------------------------- parts
@@ -188,19 +211,16 @@ def _declare(operation: _Operation, part: _Operation, operands: int) -> None:
         vector = sig.return_type
         found = context.typing_context.resolve_function_type(part, (vector.item,) * operands, {})
         compute = context.get_function(part, found)
-        parts = []
-        for number in range(len(vector.fields)):
-            given = [
-                builder.extract_value(arg, number) if isinstance(kind, VectorType) else arg
-                for kind, arg in zip(sig.args, args, strict=True)
+
+        def of_parts(given: tuple[ir.Value, ...]) -> ir.Value:
+            wide = [
+                context.cast(builder, value, vector.item, kind)
+                for value, kind in zip(given, found.args, strict=True)
             ]
-            given = [
-                context.cast(builder, value, vector.item, wide)
-                for value, wide in zip(given, found.args, strict=True)
-            ]
-            result = compute(builder, given)
-            parts.append(context.cast(builder, result, found.return_type, vector.item))
-        return cgutils.pack_struct(builder, parts)
+            result = compute(builder, wide)
+            return context.cast(builder, result, found.return_type, vector.item)
+
+        return each_part(builder, sig.args, args, of_parts)
 
     if operands == 1:
         lower_builtin(operation, VectorType)(perform)

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.vectors import Vector
+
 __all__ = ["SCALARS", "fused"]
 
 
@@ -96,6 +98,12 @@ def mulhi(a: Any, b: Any) -> Any:
 
 
 def dot4(a: Any, b: Any, c: Any) -> Any:
+    given = [a, b, c]
+    count = max(len(each) if isinstance(each, Vector) else 0 for each in given)
+    if count:
+        parts = [each.parts if isinstance(each, Vector) else [each] * count for each in given]
+        return Vector(np.array([dot4(*each) for each in zip(*parts, strict=True)]))
+
     def each(word: Any) -> list[int]:
         kind = np.dtype(np.int8 if np.asarray(word).dtype.kind == "i" else np.uint8)
         return [int(v) for v in np.asarray(word).reshape(1).view(kind)]

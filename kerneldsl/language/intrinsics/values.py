@@ -83,7 +83,8 @@ mulhi = Intrinsic(
 dot4 = Intrinsic(
     "dot4",
     "`c` and the four products of the bytes of `a` with those of `b` in one sum, which wraps "
-    "around. Bytes of an int32 are signed, those of a uint32 are not.",
+    "around. Bytes of an int32 are signed, those of a uint32 are not. Of vectors of words, each "
+    "part by itself.",
     Typing.DOT,
     ("a", "b", "c"),
 )

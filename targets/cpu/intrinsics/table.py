@@ -19,7 +19,7 @@ from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
 from targets.cpu.ids import EXPRESSIONS, Expression
-from targets.cpu.intrinsics import ptx_words, warp, warp_values
+from targets.cpu.intrinsics import byte_dots, ptx_words, warp, warp_values
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.chains import chain_operation
 from targets.cpu.intrinsics.groups.table import GROUPS
@@ -154,7 +154,7 @@ LOWERINGS: dict[str, Lowering] = {
     "local.array": Stored(),
     **{name: Elements() for name, row in INTRINSICS.items() if row.typing is Typing.TILE},
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
-    **{name: Operation(emit) for name, emit in scalars.EMITTERS.items()},
+    **{name: Operation(emit) for name, emit in (scalars.EMITTERS | byte_dots.EMITTERS).items()},
     **{name: Operation(emit) for name, emit in ptx_words.EMITTERS.items()},
     **{name: Refused(reason) for name, reason in ptx_words.REFUSED.items()},
 }

@@ -11,7 +11,8 @@ from llvmlite import ir
 
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.scalars import with_signs
+from kerneldsl.lowering.scalars import signs_of, with_signs
+from kerneldsl.lowering.vectors import each_part
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
@@ -34,9 +35,13 @@ def _reciprocal_root(call: Call) -> ir.Value:
 
 
 def _dot(call: Call) -> ir.Value:
-    first, second, _ = call.signature.args
-    signs = "".join("s" if kind.signed else "u" for kind in (first, second))
-    return call_by_architecture(call.builder, f"dot4_{signs}", _I32, call.args)
+    signs = "".join("s" if is_signed else "u" for is_signed in signs_of(call))
+    return each_part(
+        call.builder,
+        call.signature.args,
+        call.args,
+        lambda args: call_by_architecture(call.builder, f"dot4_{signs}", _I32, args),
+    )
 
 
 def _unpack(call: Call) -> ir.Value:

@@ -85,6 +85,43 @@ _list.add(
 )
 
 
+def _dot_products(first, second, result):
+    @kd.kernel
+    def dot_products(x, y, z, out):
+        i = kd.grid(1)
+        xs, ys, zs = kd.view(x, first), kd.view(y, second), kd.view(z, result)
+        outs = kd.view(out, result)
+        if i < zs.size:
+            outs[i, 0] = kd.dot4(xs[i], ys[i], zs[i])
+            outs[i, 1] = kd.dot4(ys[i], xs[i], 7)
+            outs[i, 2] = kd.dot4(xs[i], y[i], kd.dot4(x[i], ys[i], zs[i]))
+
+    return dot_products
+
+
+def _words(rng, first, second, result, count):
+    def words(dtype):
+        found = random_array(rng, 50 * count, dtype)
+        ends = np.array([0x80808080, 0x7F7F7F7F, 0xFFFFFFFF, 0, 0x807F00FF], np.uint32)
+        found[rng.integers(0, found.size, 60)] = rng.choice(ends, 60).view(dtype)
+        return found
+
+    return words(first), words(second), words(result), poisoned((50, 3 * count), result)
+
+
+for _count in (2, 4):
+    for _first in ("int32", "uint32"):
+        for _second in ("int32", "uint32"):
+            _result = "uint32" if _first == _second == "uint32" else "int32"
+            _kinds = (_first, _second, _result)
+            _list.add(
+                f"dot_products_{_first}x{_count}_{_second}x{_count}",
+                _dot_products(*(getattr(kd, f"{kind}x{_count}") for kind in _kinds)),
+                lambda rng, kinds=_kinds, count=_count: _words(rng, *kinds, count),
+                grid=(2,),
+            )
+
+
 @kd.kernel(contract=False)
 def divided(x, out):
     i = kd.grid(1)
