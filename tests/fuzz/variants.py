@@ -10,9 +10,11 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
 
+from targets.cpu.vector_extensions import compiled_for
 from tests.fuzz.names import renamed
 from tests.fuzz.program import Program
 
@@ -73,6 +75,41 @@ def _unvectorized() -> Iterator[None]:
         yield
 
 
+@cache
+def _narrow_machine(bits: int) -> Any:
+    """What LLVM compiles for, with a liking for vectors of so many bits."""
+    from llvmlite import binding
+
+    found = compiled_for()
+    features = [*sorted(found.features), f"prefer-{bits}-bit"]
+    return binding.Target.from_default_triple().create_target_machine(
+        cpu=found.cpu, features=",".join(f"+{name}" for name in features), opt=3
+    )
+
+
+@contextmanager
+def _in_vectors(bits: int) -> Iterator[None]:
+    """LLVM's vectorizers make vectors of so many bits, where the processor has longer ones."""
+    from llvmlite import binding
+
+    make = binding.create_pass_builder
+    with patch(
+        "llvmlite.binding.create_pass_builder",
+        lambda machine, options: make(_narrow_machine(bits), options),
+    ):
+        yield
+
+
+def _has_vectors(bits: int) -> Callable[[Program, str], bool]:
+    """Whether vectors of more bits than so many are made where nothing is said."""
+
+    def applies(program: Program, target: str) -> bool:
+        longer = {"avx512f"} if bits == 256 else {"avx512f", "avx2"}
+        return target == "cpu" and bool(longer & compiled_for().features)
+
+    return applies
+
+
 @contextmanager
 def _uninterchanged() -> Iterator[None]:
     """Loops stay inside the loop over threads."""
@@ -100,6 +137,8 @@ def _has_blocks(program: Program, target: str) -> bool:
 VARIANTS = (
     Variant("renamed", lambda program, target: True, _renamed),
     Variant("unvectorized", _is_cpu, context=_unvectorized),
+    Variant("128-bit vectors", _has_vectors(128), context=partial(_in_vectors, 128)),
+    Variant("256-bit vectors", _has_vectors(256), context=partial(_in_vectors, 256)),
     Variant("uninterchanged", _is_cpu, context=_uninterchanged),
     Variant("two threads", _is_cpu, context=_shared_out),
     Variant("other blocks", _has_blocks, _other_blocks),
