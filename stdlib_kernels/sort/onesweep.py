@@ -25,8 +25,9 @@ __all__ = ["sort_long_rows"]
 RADIX = 256
 #: Threads of a block, and bytes that it holds in shared memory beside its counters.
 BLOCK, HELD_BYTES = 384, 30720
-#: Elements of a thread at most: two blocks have their registers on a multiprocessor.
-MAX_ITEMS = 20
+#: Elements of a thread at most, of keys alone and of pairs: two blocks have their registers on a
+#: multiprocessor. With 20 keys a thread spills 48 bytes, and 2**26 of them are sorted 3 % sooner.
+MAX_KEYS, MAX_PAIRS = 20, 15
 #: Threads of a block that counts, and elements that it counts.
 COUNTING, CHUNK = 256, 1 << 14
 #: Elements that what blocks tell each other is counted in 32 bits for.
@@ -166,7 +167,8 @@ def sort_long_rows(
         short = np.dtype(np.int32 if n < 1 << 31 else np.int64)
         beside = short if values is None else values.dtype
     size = max(keys.dtype.itemsize, beside.itemsize)
-    items = min(MAX_ITEMS, HELD_BYTES // (size * BLOCK))
+    most = MAX_KEYS if gives == "keys" else MAX_PAIRS
+    items = min(most, HELD_BYTES // (size * BLOCK))
     parts = -(-n // (items * BLOCK))
     is_narrow = n < MAX_NARROW
     word = np.dtype(np.uint32 if is_narrow else np.uint64)

@@ -65,6 +65,9 @@ class TileWriter:
         """Return what each thread does for itself; ``None`` for what the block does."""
         use = self.unit.use_of(node)
         assert use is not None
+        assert isinstance(node.func, ast.Name)
+        if node.func.id not in self.plan.dtypes:
+            return None
         if use.intrinsic.name == "tile.of" and target is not None:
             return self.set(target, copy_tree(self.thread), node.args[0])
         if use.intrinsic.name == "tile.own" and target is not None:

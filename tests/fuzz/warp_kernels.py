@@ -119,7 +119,8 @@ def _stride(body: Body, arrays: list[ArrayName]) -> None:
             value = Expression(k, "int64")
         else:
             # A negative index counts from the end, and all of them are inside.
-            index = choose((f"{k} % {array.sizes[0]}", f"({k} % 4) - 4"))
+            size = array.sizes[0]
+            index = choose((f"{k} % {size}", f"{k} % {size} - {size}"))
             value = Expression(f"{array.name}[{index}]", array.dtype)
         value = body.expressions.converted(value, variable.dtype)
         op = body.expressions.choose(("+", "-"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -97,12 +99,12 @@ CASES = {
         {
             **{
                 "block": onesweep.BLOCK,
-                "items": onesweep.MAX_ITEMS,
+                "items": onesweep.MAX_PAIRS,
                 "digit": FLOATS.digit,
                 "gives": "values",
             },
             **{"key": np.uint32, "value": np.uint32, "place": np.int32, "flag": 30},
-            "bytes_held": onesweep.MAX_ITEMS * 4 * onesweep.BLOCK,
+            "bytes_held": onesweep.MAX_PAIRS * 4 * onesweep.BLOCK,
         },
         f"{WORDS}, {WORDS}, {WORDS}, {WORDS}, int64[:, ::1], uint32[::1], int64[::1], uint32, "
         "int64, int64",
@@ -189,13 +191,25 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", full_beyond(CASES, ["fold rows", "norm"]))
-def test_it_assembles(name: str) -> None:
-    kernel, constants, signature = CASES[name]
+def _resources(kernel: Any, constants: dict[str, Any], signature: str) -> Any:
     member = kernel.member(**constants) if constants else kernel
     text = str(member.ptx(signature, arch="sm_90"))
     try:
         (found,) = ptxas.assemble(text, "sm_90").resources.values()
     except ToolMissingError as error:
         pytest.skip(str(error))
+    return found
+
+
+@pytest.mark.parametrize("name", full_beyond(CASES, ["fold rows", "norm"]))
+def test_it_assembles(name: str) -> None:
+    found = _resources(*CASES[name])
     assert (found.spill_bytes, found.local_bytes) == (0, 0)
+
+
+def test_two_blocks_that_sort_keys_alone_have_their_registers() -> None:
+    kernel, constants, signature = CASES["elements moved by a digit"]
+    items = {"items": onesweep.MAX_KEYS, "bytes_held": onesweep.MAX_KEYS * 4 * onesweep.BLOCK}
+    found = _resources(kernel, {**constants, **items, "gives": "keys"}, signature)
+    assert 2 * onesweep.BLOCK * found.registers <= 1 << 16
+    assert found.spill_bytes <= 48
