@@ -153,8 +153,6 @@ class PureValues:
                 return all(self.is_pure(v) for v in node.values)
             case ast.IfExp():
                 return all(self.is_pure(n) for n in (node.test, node.body, node.orelse))
-            case ast.Call(func=ast.Name(id="kd_view"), args=[_, thread]):
-                return self.is_pure(thread)  # where a thread's own array lies
             case ast.Call():
                 return self._is_simple_call(node) and all(self.is_pure(a) for a in node.args)
             case _:
