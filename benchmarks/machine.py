@@ -33,8 +33,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 # for some 50 us at the end of a loop, as between the loops of a time step, and not for
 # milliseconds, where they would take a core from the next contender.
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-#: The same for OpenBLAS, the library of NumPy's products: 2 to the power of so many cycles.
-_OPENBLAS_SPINS = {"OPENBLAS_THREAD_TIMEOUT": "17"}
+#: The same for OpenBLAS, the library of NumPy's products, as 2 to the power of so many cycles.
+_OPENBLAS_VARIABLE, _OPENBLAS_SPINS = "OPENBLAS_THREAD_TIMEOUT", "17"
 _GPU_PACKAGES = (
     "kerneldsl",
     "numba",
@@ -53,9 +53,9 @@ def settle_threads() -> None:
     They do so for some 30 ms, on cores that the next contender needs. OpenBLAS reads the time as it
     is loaded, and NumPy loads it.
     """
-    if not os.environ.keys() & _OPENBLAS_SPINS.keys():
-        settings = {**os.environ, **_OPENBLAS_SPINS}
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], settings)
+    if _OPENBLAS_VARIABLE not in os.environ:
+        os.environ[_OPENBLAS_VARIABLE] = _OPENBLAS_SPINS
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def command_output(*command: str) -> str:

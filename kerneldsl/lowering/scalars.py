@@ -18,7 +18,7 @@ from numba.core import cgutils
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
 from kerneldsl.lowering import vector_rules
 from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.vectors import each_part
+from kerneldsl.lowering.vectors import each_part, item_of
 
 __all__ = ["EMITTERS", "byte_dot", "call_llvm", "signs_of", "with_signs"]
 
@@ -129,7 +129,7 @@ def byte_dot(
 
 def signs_of(call: Call) -> tuple[bool, bool]:
     """Return whether the bytes of both factors of ``kd.dot4`` have a sign."""
-    first, second, _ = (getattr(kind, "item", kind) for kind in call.signature.args)
+    first, second, _ = map(item_of, call.signature.args)
     return first.signed, second.signed
 
 

@@ -10,7 +10,7 @@ from numba import errors, types
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from kerneldsl.lowering.types import element_type
-from kerneldsl.lowering.vectors import VectorType
+from kerneldsl.lowering.vectors import VectorType, item_of
 
 __all__ = ["VALUE_RULES", "check_integer", "element_rule"]
 
@@ -54,7 +54,7 @@ def _wide_integers(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[
 def _dot(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     words = (types.int32, types.uint32)
     *factors, added = args
-    items = [_item(factor) for factor in factors]
+    items = [item_of(factor) for factor in factors]
     for name, arg, item in zip(intrinsic.parameters, factors, items, strict=False):
         if item not in words:
             raise errors.TypingError(
@@ -76,11 +76,6 @@ def _dot(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any])
     if added != whole:
         raise errors.TypingError(f"{intrinsic!r}: c must be {whole}, and is {added}")
     return whole(*factors, whole)
-
-
-def _item(kind: Any) -> Any:
-    """Return the type of a vector's parts, or that of a number as it is."""
-    return kind.item if isinstance(kind, VectorType) else kind
 
 
 def _floats(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:

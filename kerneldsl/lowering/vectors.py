@@ -32,7 +32,7 @@ from kerneldsl.lowering.numba_internals.operators import (
     builtin_registry,
 )
 
-__all__ = ["VectorType", "each_part", "is_real", "vector_type"]
+__all__ = ["VectorType", "each_part", "is_real", "item_of", "vector_type"]
 
 _I64 = ir.IntType(64)
 _Operation = Callable[..., Any]
@@ -65,6 +65,11 @@ class _VectorModel(models.StructModel):
 def is_real(kind: Any) -> bool:
     """Return whether a type is a real number's, or a bool's."""
     return isinstance(kind, types.Integer | types.Float | types.Boolean)
+
+
+def item_of(kind: Any) -> Any:
+    """Return the type of a vector's numbers, or that of a number as it is."""
+    return kind.item if isinstance(kind, VectorType) else kind
 
 
 def each_part(

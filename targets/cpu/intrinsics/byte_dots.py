@@ -38,9 +38,8 @@ def _has_instruction() -> bool:
 
 
 def _dot(call: Call) -> ir.Value:
-    if not isinstance(call.signature.return_type, VectorType):
-        return scalars.EMITTERS["dot4"](call)
-    if len(call.signature.return_type.fields) != 4 or not _has_instruction():
+    kind = call.signature.return_type
+    if not (isinstance(kind, VectorType) and len(kind.fields) == 4 and _has_instruction()):
         return scalars.EMITTERS["dot4"](call)
     builder = call.builder
     first, second, total = (_words(builder, arg) for arg in call.args)
