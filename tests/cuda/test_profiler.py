@@ -157,6 +157,7 @@ def test_a_graph_is_one_launch_and_what_it_records_has_no_time() -> None:
     assert replay.device_ns > 0
 
 
+@pytest.mark.measures
 def test_bytes_and_the_roof_are_those_of_the_device() -> None:
     n = 1 << 24
     x, y, out = (kd.to_device(np.ones(n, np.float32)) for _ in range(3))
