@@ -113,15 +113,25 @@ class TunableLaunch:
         tell = progress if callable(progress) else None
         is_shown = tell is None and read_flag("progress", progress)
         options = TuningOptions(policy, before, tell, is_shown, _read_processes(processes))
-        report = tune(self._request(given), given, self._launch_with, options)
+        report = tune(self._request(given), given, self._bind_with(given), options)
         pass_over_prepared()
         return report
 
-    def _launch_with(self, plan: LaunchPlan) -> Callable[..., object]:
-        """Return the same launch with a plan."""
+    def _bind_with(self, args: tuple[Any, ...]) -> Callable[[LaunchPlan], Callable[[], object]]:
+        """Return what binds the same launch with a plan.
+
+        Native code makes it from the first time on: the way through Python takes longer than many
+        a kernel, which would be what is measured.
+        """
         kernel, shape = self.kernel, self._shape
-        assert shape.extent is not None
-        return kernel.forall(*shape.extent, stream=shape.stream, plan=plan)  # type: ignore[no-any-return]
+        extent = shape.extent
+        assert extent is not None
+
+        def bind(plan: LaunchPlan) -> Callable[[], object]:
+            launch = kernel.forall(*extent, stream=shape.stream, plan=plan)
+            return launch.bind(*args)  # type: ignore[no-any-return]
+
+        return bind
 
     def _tune_first(self, args: tuple[Any, ...]) -> None:
         """Tune the launch, where a policy gives time for it and its plan is open."""
@@ -133,7 +143,7 @@ class TunableLaunch:
             return
         from kerneldsl.tuning.first_launch import tune_first_launch
 
-        if tune_first_launch(self._request(args), args, self._launch_with, policy):
+        if tune_first_launch(self._request(args), args, self._bind_with(args), policy):
             pass_over_prepared()
 
 

@@ -25,7 +25,7 @@ __all__ = ["tune_first_launch"]
 def tune_first_launch(
     request: Request,
     args: tuple[Any, ...],
-    launch_with: Callable[[LaunchPlan], Callable[..., object]],
+    bind_with: Callable[[LaunchPlan], Callable[[], object]],
     policy: TuningPolicy,
 ) -> bool:
     """Tune a launch that is about to be made, unless its kind was tuned before or cannot be.
@@ -36,8 +36,8 @@ def tune_first_launch(
         The launch, over an extent that leaves its plan open.
     args : tuple
         Its arguments; what the kernel writes holds afterwards what it held before.
-    launch_with : callable
-        Makes the launch with a plan.
+    bind_with : callable
+        Binds the launch with a plan to these arguments.
     policy : TuningPolicy
         With a budget of more than 0 seconds.
 
@@ -53,7 +53,7 @@ def tune_first_launch(
         return False  # the launch reads it again
     name = request.state.unit.qualname
     try:
-        report = tune(request, args, launch_with, TuningOptions(policy))
+        report = tune(request, args, bind_with, TuningOptions(policy))
     except LaunchConfigError as error:
         logger.info("%s is launched untuned: %s", name, error)
         choice = make_choice(request)

@@ -58,6 +58,7 @@ class Stopwatch:
             The best time so far: a plan that is slower for certain is not measured further.
         """
         count = 1
+        self._sample(launch, count)  # one that finds nothing ready is not counted
         sample = self._sample(launch, count)
         if self._before is None:
             while sample * count < _MIN_SAMPLE_NS and count < _MOST_LAUNCHES:

@@ -44,8 +44,8 @@ class Session:
         The launch.
     args : sequence
         Its arguments.
-    launch_with : callable
-        Makes the launch with a plan.
+    bind_with : callable
+        Binds the launch with a plan to these arguments.
     options : TuningOptions
         How.
     candidates : sequence of TuningCandidate
@@ -56,14 +56,14 @@ class Session:
         self,
         request: Request,
         args: Sequence[Any],
-        launch_with: Callable[[LaunchPlan], Callable[..., object]],
+        bind_with: Callable[[LaunchPlan], Callable[[], object]],
         options: TuningOptions,
         candidates: Sequence[TuningCandidate],
     ) -> None:
         self.tried: list[TunedPlan] = []
         self.arguments = Arguments(args, request.state.traits.written, options.policy.rtol)
         self._request, self._args, self._options = request, args, options
-        self._launch_with = launch_with
+        self._bind_with = bind_with
         self._candidates = candidates
         self._ahead = CompileAhead(request, candidates, options.processes)
         self.progress = ProgressBar(len(candidates), options.tell, options.shows_progress)
@@ -138,22 +138,17 @@ class Session:
             results = reference(*self._args)
             self.arguments.expect(results if isinstance(results, tuple) else (results,))
             return
-        first = self._launch_with(plan_of(self._request, self._candidates[0].plan))
-        self.arguments.check(lambda: first(*self._args))
+        self.arguments.check(self._bind_with(plan_of(self._request, self._candidates[0].plan)))
 
     def _measure(self, plan: PlanChoices) -> Measured:
         if not self._knows_what_is_right:
             self._find_what_is_right()
-        launch = self._launch_with(plan_of(self._request, plan))
-
-        def start() -> object:
-            return launch(*self._args)
-
         try:
-            problem = self.arguments.check(start)
+            launch = self._bind_with(plan_of(self._request, plan))
+            problem = self.arguments.check(launch)
             if problem:
                 return Measured(None, problem=problem)
-            return self._stopwatch.measure(start, self._best_ns)
+            return self._stopwatch.measure(launch, self._best_ns)
         except KernelError as error:
             return Measured(None, problem=str(error).splitlines()[0])
 

@@ -28,7 +28,7 @@ __all__ = ["tune"]
 def tune(
     request: Request,
     args: Sequence[Any],
-    launch_with: Callable[[LaunchPlan], Callable[..., object]],
+    bind_with: Callable[[LaunchPlan], Callable[[], object]],
     options: TuningOptions,
 ) -> TuningReport:
     """Measure the plans of a launch, and let launches of its kind take the fastest.
@@ -39,8 +39,8 @@ def tune(
         The launch, over an extent.
     args : sequence
         Its arguments. What the kernel writes is put back in the end.
-    launch_with : callable
-        Makes the launch with a plan.
+    bind_with : callable
+        Binds the launch with a plan to these arguments.
     options : TuningOptions
         How.
 
@@ -53,7 +53,7 @@ def tune(
     # What is launched meanwhile, by the reference or to copy arguments, is tuned another time.
     token = policy_scope.in_context.set(RECORDS_ALONE)
     try:
-        return _tune(request, args, launch_with, options)
+        return _tune(request, args, bind_with, options)
     finally:
         policy_scope.in_context.reset(token)
 
@@ -61,12 +61,12 @@ def tune(
 def _tune(
     request: Request,
     args: Sequence[Any],
-    launch_with: Callable[[LaunchPlan], Callable[..., object]],
+    bind_with: Callable[[LaunchPlan], Callable[[], object]],
     options: TuningOptions,
 ) -> TuningReport:
     started = time.perf_counter()
     candidates = find_candidates(request)
-    session = Session(request, args, launch_with, options, candidates)
+    session = Session(request, args, bind_with, options, candidates)
     budget = options.policy.budget
     if not budget.uses_records:
         return _forget(request, candidates, session)

@@ -22,8 +22,9 @@ from stdlib_kernels.functions import repeated_function
 
 __all__ = ["begins_run", "choose", "is_not_zero", "is_zero"]
 
-#: Threads of a block, and elements of a thread, on a GPU, and on a host.
-BLOCK, ITEMS = 256, 20
+#: Threads of a block on a GPU, and elements of a thread by the bytes of one: what a block holds of
+#: them leaves a multiprocessor's shared memory and registers to three others.
+BLOCK, ITEMS = 256, {1: 20, 2: 20, 4: 20, 8: 16, 16: 8}
 HOST_BLOCK, HOST_ITEMS = 1, 4096
 #: Elements that int32 counts; blocks hand on what they have counted in fewer words then.
 MAX_NARROW = 1 << 31
@@ -35,13 +36,14 @@ def move_chosen(
 ):
     """Move what `is_chosen`: ``flags[n], x[n], out[≤ n], total[1], state[3 * blocks]``.
 
-    A warp votes on each of its elements, and has 32 of them in a word. Where a block's elements are
-    that it has chosen lies in shared memory in their order, so that neighbouring threads move
-    neighbouring ones.
+    `element` is what a block holds of each: its dtype, or where its place is wanted an int32. A
+    warp votes on each of its elements, and has 32 of them in a word. Those of a block that it has
+    chosen lie in shared memory in their order, so that neighbouring threads store neighbours.
     """
     part, t, lane = kd.chain.next(state), kd.threadIdx.x, kd.laneid
     lanes = min(32, block)
-    held = kd.shared.array(items * block, kd.uint16)
+    held = kd.shared.array(items * block, element)
+    moved = kd.local.array(items, element)
     votes = kd.local.array(items, kd.uint32)
     wanted = kd.local.array(items, kd.int32)
     first, mine = part * items * block, t // 32 * lanes * items + lane
@@ -55,6 +57,11 @@ def move_chosen(
         for k in range(items):
             i = mine + lanes * k
             wanted[k] = i < rest and is_chosen(flags, first + i)
+    # They are on their way while the block counts and looks back.
+    for k in range(items):
+        if wanted[k]:
+            i = mine + lanes * k
+            moved[k] = element(i) if gives_places else element(x[first + i])
     for k in range(items):
         votes[k] = kd.ballot_sync(0xFFFFFFFF, wanted[k])
         count += kd.popc(votes[k])
@@ -63,23 +70,18 @@ def move_chosen(
     kd.chain.publish(state, part, number(chosen))
     place = through - count
     for k in range(items):
-        if votes[k] >> kd.uint32(lane) & kd.uint32(1):
-            held[place + kd.popc(votes[k] & kd.lanemask_lt())] = mine + lanes * k
+        if wanted[k]:
+            held[place + kd.popc(votes[k] & kd.lanemask_lt())] = moved[k]
         place += kd.popc(votes[k])
     kd.syncthreads()
-    # They are on their way while the block looks back.
-    moved = kd.local.array(items, element)
-    for k in range(items):
-        if k * block + t < chosen:
-            i = first + held[k * block + t]
-            if gives_places:  # a statement, of which one branch is compiled: types differ
-                moved[k] = i
-            else:
-                moved[k] = element(x[i])
     before = kd.chain.before(state, part, number(chosen))
     for k in range(items):
-        if k * block + t < chosen:
-            out[before + k * block + t] = moved[k]
+        i = k * block + t
+        if i < chosen:
+            if gives_places:  # a statement, of which one branch is compiled: types differ
+                out[before + i] = first + held[i]
+            else:
+                out[before + i] = held[i]
     if t == 0 and part == kd.gridDim.x - 1:
         total[0] = before + chosen
 
@@ -119,12 +121,15 @@ def _move(flags: Array, x: Array | None, is_chosen: Any, out: Out) -> tuple[Arra
     """Move what is chosen to the front of an array, and return that with its number."""
     n, dtype = flags.size, np.dtype(np.int64) if x is None else x.dtype
     found = allocate(flags, (n,), dtype) if out is None else out
-    block, items = (HOST_BLOCK, HOST_ITEMS) if is_on_host(flags) else (BLOCK, ITEMS)
+    element = np.dtype(np.int32) if x is None else dtype
+    block, items = (BLOCK, ITEMS[element.itemsize])
+    if is_on_host(flags):
+        block, items = HOST_BLOCK, HOST_ITEMS
     blocks = -(-n // (block * items))
     total = allocate(flags, (1,), np.dtype(np.int64))
     state = allocate(flags, (3 * blocks,), np.dtype(np.uint64), zero=True)
     how = {"block": block, "items": items, "is_chosen": is_chosen, "gives_places": x is None}
-    how |= {"number": np.int32 if n < MAX_NARROW else np.int64, "element": dtype.type}
+    how |= {"number": np.int32 if n < MAX_NARROW else np.int64, "element": element.type}
     arrays = (flags, flags if x is None else x, found, total, state)
     launch(move_chosen, blocks, block, *arrays, **how)
     return found, total

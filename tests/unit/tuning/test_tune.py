@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.launch.measured import PlanChoices
 from kerneldsl.launch.tuning_policy import Budget, read_budget
 from kerneldsl.tuning.measuring import median_interval
@@ -88,6 +89,20 @@ def test_what_a_kernel_writes_is_put_back():
     assert np.isnan(y).all()
     assert report.best.measured.median_ns is not None
     assert report.best.measured.low_ns <= report.best.measured.median_ns
+
+
+def test_launches_that_are_timed_are_made_by_native_code(monkeypatch: pytest.MonkeyPatch):
+    """The way through Python takes longer than many a kernel."""
+    through_python = []
+    launch = Dispatcher.launch
+    monkeypatch.setattr(
+        Dispatcher, "launch", lambda *args: (through_python.append(args), launch(*args))[1]
+    )
+    sums, x, out = make_sums(1, 2, 4), np.arange(1000.0), np.zeros(1)
+    with kd.use("cpu"):
+        report = sums.forall(1000).tune(x, out, budget="full", processes=1)
+    assert all(each.measured.samples >= 7 for each in report.tried)
+    assert len(through_python) <= len(report.tried)
 
 
 def test_a_plan_with_other_results_is_not_taken():
