@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import ArrayKind, Kind
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.mixed_floats import find_mixture
 from kerneldsl.lowering.node_tests import (
@@ -62,6 +62,9 @@ def find_cause(text: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Findin
     condition = _ARRAY_AS_CONDITION.search(text)
     if condition is not None:
         return _explain_condition(condition[1], unit, kinds)
+    number = _INDEXED_NUMBER.search(text)
+    if number is not None:
+        return _explain_indexed_number(number[1], unit, kinds)
     loop = _LOOP.search(text)
     if loop is not None:
         return _explain_loop(loop[1], unit)
@@ -195,6 +198,30 @@ def _explain_condition(array: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) 
     )
 
 
+def _explain_indexed_number(number: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Finding:
+    """Return the finding of a number with an index, first of all one that is an argument."""
+    numbers = {
+        name
+        for name, kind in zip(unit.parameters, kinds, strict=False)
+        if isinstance(kind, ScalarKind)
+    }
+
+    def is_of_argument(node: ast.AST) -> bool:
+        return (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Load)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in numbers
+        )
+
+    return Finding(
+        f"a number of type {number} is indexed like an array",
+        "Pass an array, such as np.array([number]), or leave the index out",
+        is_of_argument,
+        is_read_element,
+    )
+
+
 #: What Python's names of types of objects stand for.
 _PYTHONS_OWN = {"type": "a class", "builtin_function_or_method": "a function of Python's"}
 
@@ -273,8 +300,6 @@ _OF_TIMES = (
     "Bring both to one unit before the launch, array.astype('M8[s]') or array.astype('m8[s]'); "
     "durations are added, multiplied by integers and divided"
 )
-#: Types of numbers.
-_NUMBER = re.compile(r"bool|(?:u?int|float|complex)\d+")
 _MAKERS = frozenset(
     f"{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")
 ) | {"arange", "array", "copy", "linspace"}
@@ -285,13 +310,6 @@ _REDUCTIONS = {"npy_max": "max", "npy_min": "min"}
 def _explain_no_implementation(function: str, arguments: str) -> Finding:
     name, types = last_name(function), ", ".join(arguments_of(arguments))
     if name in ("getitem", "static_getitem"):
-        indexed = arguments_of(arguments)[0]
-        if _NUMBER.fullmatch(indexed):
-            return Finding(
-                f"a number of type {indexed} is indexed like an array",
-                "Pass an array, such as np.array([number]), or leave the index out",
-                is_read_element,
-            )
         return Finding(
             f"unsupported index type in an expression: {types} (value, index)",
             "Index arrays by integers, and tuples by constants",
@@ -368,6 +386,11 @@ _NO_COMMON_TYPE = re.compile(r"do not have a common DType|^\W*b?float16\W*$", re
 
 _LOOP = re.compile(r"Invalid use of getiter with parameters \((.+?)\)\n")
 
+_INDEXED_NUMBER = re.compile(
+    r"No implementation of function Function\(<built-in function (?:static_)?getitem>\) found for "
+    r"signature:.*?>>> (?:static_)?getitem\((bool|(?:u?int|float|complex)\d+), ",
+    re.DOTALL,
+)
 _ARRAY_AS_CONDITION = re.compile(
     r"No implementation of function Function\(<class 'bool'>\) found for signature:"
     r".*?>>> bool\((?:readonly )?(array\(.+?\))\)\s*\n",
