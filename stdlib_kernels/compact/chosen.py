@@ -32,13 +32,13 @@ MAX_NARROW = 1 << 31
 
 @kd.kernel(wraparound=False, launch_bounds=(BLOCK, 4))
 def move_chosen(
-    flags, x, out, total, state, *, block, items, number, element, is_chosen, gives_places
+    flags, x, out, total, state, *, block, items, number, element, is_chosen, holds, gives
 ):
     """Move what `is_chosen`: ``flags[n], x[n], out[≤ n], total[1], state[3 * blocks]``.
 
-    `element` is what a block holds of each: its dtype, or where its place is wanted an int32. A
-    warp votes on each of its elements, and has 32 of them in a word. Those of a block that it has
-    chosen lie in shared memory in their order, so that neighbouring threads store neighbours.
+    A warp votes on each of its elements, and has 32 of them in a word. Those of a block that it has
+    chosen lie in shared memory in their order, so that neighbouring threads store neighbours. It
+    holds ``"elements"`` or ``"places"`` of the type `element`, and gives the one or the other.
     """
     part, t, lane = kd.chain.next(state), kd.threadIdx.x, kd.laneid
     lanes = min(32, block)
@@ -58,10 +58,10 @@ def move_chosen(
             i = mine + lanes * k
             wanted[k] = i < rest and is_chosen(flags, first + i)
     # They are on their way while the block counts and looks back.
-    for k in range(items):
-        if wanted[k]:
-            i = mine + lanes * k
-            moved[k] = element(i) if gives_places else element(x[first + i])
+    if holds == "elements":
+        for k in range(items):
+            if wanted[k]:
+                moved[k] = x[first + mine + lanes * k]
     for k in range(items):
         votes[k] = kd.ballot_sync(0xFFFFFFFF, wanted[k])
         count += kd.popc(votes[k])
@@ -70,18 +70,25 @@ def move_chosen(
     kd.chain.publish(state, part, number(chosen))
     place = through - count
     for k in range(items):
-        if wanted[k]:
-            held[place + kd.popc(votes[k] & kd.lanemask_lt())] = moved[k]
+        if votes[k] >> kd.uint32(lane) & kd.uint32(1):
+            at = place + kd.popc(votes[k] & kd.lanemask_lt())
+            if holds == "elements":
+                held[at] = moved[k]
+            else:
+                held[at] = mine + lanes * k
         place += kd.popc(votes[k])
     kd.syncthreads()
     before = kd.chain.before(state, part, number(chosen))
-    for k in range(items):
-        i = k * block + t
-        if i < chosen:
-            if gives_places:  # a statement, of which one branch is compiled: types differ
-                out[before + i] = first + held[i]
+    if holds == "elements":
+        for k in range(items):
+            if k * block + t < chosen:
+                out[before + k * block + t] = held[k * block + t]
+    else:
+        for i in range(t, chosen, block):
+            if gives == "elements":  # a statement, of which one branch is compiled: types differ
+                out[before + i] = x[first + held[i]]
             else:
-                out[before + i] = held[i]
+                out[before + i] = first + held[i]
     if t == 0 and part == kd.gridDim.x - 1:
         total[0] = before + chosen
 
@@ -121,15 +128,22 @@ def _move(flags: Array, x: Array | None, is_chosen: Any, out: Out) -> tuple[Arra
     """Move what is chosen to the front of an array, and return that with its number."""
     n, dtype = flags.size, np.dtype(np.int64) if x is None else x.dtype
     found = allocate(flags, (n,), dtype) if out is None else out
-    element = np.dtype(np.int32) if x is None else dtype
-    block, items = (BLOCK, ITEMS[element.itemsize])
+    gives = "places" if x is None else "elements"
+    # A GPU has elements on their way early; a host would only copy them once more.
+    holds = "places" if is_on_host(flags) else gives
+    element = dtype if holds == "elements" else np.dtype(np.uint16)
+    block, items = BLOCK, ITEMS[element.itemsize]
     if is_on_host(flags):
         block, items = HOST_BLOCK, HOST_ITEMS
     blocks = -(-n // (block * items))
     total = allocate(flags, (1,), np.dtype(np.int64))
     state = allocate(flags, (3 * blocks,), np.dtype(np.uint64), zero=True)
-    how = {"block": block, "items": items, "is_chosen": is_chosen, "gives_places": x is None}
-    how |= {"number": np.int32 if n < MAX_NARROW else np.int64, "element": element.type}
+    how = {"block": block, "items": items, "is_chosen": is_chosen, "holds": holds}
+    how |= {
+        "number": np.int32 if n < MAX_NARROW else np.int64,
+        "element": element.type,
+        "gives": gives,
+    }
     arrays = (flags, flags if x is None else x, found, total, state)
     launch(move_chosen, blocks, block, *arrays, **how)
     return found, total

@@ -35,7 +35,7 @@ F32 = np.float32
 
 
 FOLD = {
-    **{"number": F32, "op": folding.add, "identity": ZERO},
+    **{"strip": 8, "number": F32, "op": folding.add, "identity": ZERO},
     **{"lift": lambda v, w, p: v * w, "finish": lambda total, p: total / p},
 }
 MOMENTS = {"number": F32, "zero": ZERO, "size": F32, "finish": lambda v: v}
@@ -80,9 +80,23 @@ CASES = {
             "number": np.int32,
             "element": F32,
             "is_chosen": chosen.is_not_zero,
-            "gives_places": False,
+            "holds": "elements",
+            "gives": "elements",
         },
         f"bool[::1], {FACTORS}, {FACTORS}, int64[::1], uint64[::1]",
+    ),
+    "chosen places": (
+        chosen.move_chosen,
+        {
+            "block": 256,
+            "items": 20,
+            "number": np.int32,
+            "element": np.uint16,
+            "is_chosen": chosen.begins_run,
+            "holds": "places",
+            "gives": "places",
+        },
+        f"{FACTORS}, {FACTORS}, int64[::1], int64[::1], uint64[::1]",
     ),
     "sorted tiles": (
         tiles.sort_tile,
