@@ -9,7 +9,7 @@ So a division by anything but a constant is a call while LLVM optimizes. The fun
 declared as free of side effects and safe to evaluate at any time, which is true, as it divides by
 one where a division would trap. LLVM therefore moves calls with equal operands in all iterations
 out of the loop, which it may not do with a division, and evaluates calls with equal operands once.
-Afterwards the calls become divisions again.
+Afterwards the calls become divisions again. What `divide_unsigned` makes is no part of such a loop.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ import llvmlite.binding as llvm
 
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 
-__all__ = ["Divisions"]
+__all__ = ["Divisions", "divide_unsigned", "fold_constants", "has_divisions"]
 
 #: An instruction that divides by a value; a text that the module holds begins no line.
 _DIVISION = re.compile(
     r"^(?P<result> +%[^=]*= )(?P<op>sdiv|srem|udiv|urem)(?: exact)? (?P<kind>i\d+) "
-    r'(?P<dividend>.+), (?P<divisor>%"[^"]*"|%[^,\s]+)(?=,|$)',
+    r'(?P<dividend>.+), (?P<divisor>%"[^"]*"|%[^,\s]+)(?=,|$)(?!.*!kerneldsl\.outside)',
     re.MULTILINE,
 )
+#: Metadata of a division that stays one.
+_OUTSIDE = "kerneldsl.outside"
 #: What lets LLVM evaluate a call at any time, and once for all calls with equal operands.
 _ATTRIBUTES = "nofree nosync nounwind willreturn speculatable memory(none)"
 
@@ -74,16 +76,32 @@ define linkonce_odr {kind} @{quotient}({kind} %a, {kind} %b) alwaysinline {attri
 """
 
 
-class Divisions:
-    """The divisions of one module.
+def divide_unsigned(builder: Any, dividend: Any, divisor: Any) -> tuple[Any, Any]:
+    """Return quotient and remainder, outside of the innermost loops, by what is not zero."""
+    found = builder.udiv(dividend, divisor), builder.urem(dividend, divisor)
+    for each in found:
+        each.set_metadata(_OUTSIDE, builder.module.add_metadata([]))
+    return found
 
-    The module is linked, and not yet optimized.
+
+def has_divisions(text: str) -> bool:
+    """Return whether a module in which constants stand in variables may have such divisions."""
+    return _DIVISION.search(text) is not None
+
+
+def fold_constants(module: Any, machine: Any) -> None:
+    """Put constants in the place of variables that hold them, before any loop pass."""
+    _run(module, machine, "sroa", "instruction_combine", "simplify_cfg")
+
+
+class Divisions:
+    """The divisions of one module by what is no constant.
+
+    The module is linked, and not yet optimized, apart from `fold_constants`.
     """
 
     def __init__(self, module: Any, machine: Any) -> None:
         self._machine = machine
-        # Constants stand in variables as yet; without a loop pass, nothing is vectorized here.
-        self._run(module, "sroa", "instruction_combine", "simplify_cfg")
         text = str(module)
         found = {match.group("op", "kind") for match in _DIVISION.finditer(text)}
         self._quotients = sorted({(_division(op), kind) for op, kind in found})
@@ -110,18 +128,19 @@ class Divisions:
             _fill(_SIGNED_QUOTIENT if op == "sdiv" else _UNSIGNED_QUOTIENT, op, kind)
             for op, kind in self._quotients
         )
-        self._run(self.module, "always_inliner", "instruction_combine", "simplify_cfg")
-
-    def _run(self, module: Any, *names: str) -> None:
-        passes = llvm.create_new_module_pass_manager()
-        for name in names:
-            getattr(passes, f"add_{name}_pass")()
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        run_passes(passes, module, llvm.create_pass_builder(self._machine, options))
+        _run(self.module, self._machine, "always_inliner", "instruction_combine", "simplify_cfg")
 
     def _link(self, definitions: Iterable[str]) -> None:
         for definition in definitions:
             self.module.link_in(llvm.parse_assembly(definition))
+
+
+def _run(module: Any, machine: Any, *names: str) -> None:
+    passes = llvm.create_new_module_pass_manager()
+    for name in names:
+        getattr(passes, f"add_{name}_pass")()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    run_passes(passes, module, llvm.create_pass_builder(machine, options))
 
 
 def _division(op: str) -> str:

@@ -109,7 +109,7 @@ class Binder:
         The namespace is filled, and the tree, whose ids are replaced, is changed in place.
         `private_arrays` names variables that hold a shared or local array.
         """
-        from targets.cpu.intrinsics import bounds, faults, memory, ranges, typing_hints, warp
+        from targets.cpu.intrinsics import bounds, faults, memory, ranges, typing_hints, units, warp
         from targets.cpu.intrinsics.groups.room import nothing_posted
         from targets.cpu.library import end_of_loop, keep_preheader
 
@@ -129,6 +129,8 @@ class Binder:
             kd_uint32=np.uint32,
             kd_unknown=typing_hints.unknown,
             kd_range_item=ranges.range_item,
+            kd_row_pieces=units.row_pieces,
+            kd_block_place=units.block_place,
             kd_keep_loop=end_of_loop(NOT_UNROLLED, *order),
             kd_keep_preheader=keep_preheader,
             kd_keep_lanes=end_of_loop(NOT_UNROLLED, UNROLLED_AS_VECTORS, *order),

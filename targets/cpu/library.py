@@ -31,12 +31,12 @@ from kerneldsl.lowering.numba_internals.host_code import HostLibrary, inlined_fu
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.shifts import define_shifts
-from targets.cpu.division import Divisions
+from targets.cpu.division import Divisions, fold_constants, has_divisions
 from targets.cpu.float_conversions import write_conversion
 from targets.cpu.half_conversions import add_missing
 from targets.cpu.objects import IS_SUPPORTED
 from targets.cpu.upper_products import keep_upper_products
-from targets.cpu.vector_math.replace import replace_math
+from targets.cpu.vector_math.replace import calls_math, replace_math
 
 __all__ = ["FunctionCompiler", "create_library", "end_of_loop", "keep_preheader"]
 
@@ -119,11 +119,19 @@ def _optimize(module: Any, machine: Any) -> Any:
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
     text = str(module)
-    divisions = Divisions(_with_conversions(module, text), machine)
-    module = divisions.module
-    replace_math(module, machine)
+    module = _with_conversions(module, text)
+    divisions = None
+    # For kernels that neither divide nor call such functions this would be time for nothing.
+    has_math = calls_math(module)
+    if has_divisions(text) or has_math:
+        fold_constants(module, machine)
+        divisions = Divisions(module, machine)
+        module = divisions.module
+    if has_math:
+        replace_math(module, machine)
     run_passes(builder.getModulePassManager(), module, builder)
-    divisions.restore()
+    if divisions is not None:
+        divisions.restore()
     if has_vectors_to_unroll(text):
         module = _unroll_strips(module, builder)
     add_missing(module, machine)

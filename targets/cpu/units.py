@@ -13,36 +13,17 @@ __all__ = ["threads_of_call", "units_loop"]
 #: Rows of one piece each run in a loop of their own, outside of which their ends are computed.
 _ELEMENT_UNITS = """
 while kd_first < kd_last:
-    kd_segments = (kd_nx + kd_segment - 1) // kd_segment
-    kd_row = kd_first // kd_segments
-    kd_z = kd_row // kd_ny
-    kd_first_y = kd_row - kd_z * kd_ny
-    kd_piece = kd_first - kd_row * kd_segments
-    kd_last_piece = kd_min(kd_piece + kd_last - kd_first, kd_segments)
-    kd_last_y = kd_first_y + 1
-    if kd_segments == 1:
-        kd_last_y = kd_min(kd_first_y + kd_last - kd_first, kd_ny)
-    kd_first += (kd_last_piece - kd_piece) * (kd_last_y - kd_first_y)
+    kd_pieces = kd_row_pieces(kd_first, kd_last, kd_segment, kd_nx, kd_ny)
+    kd_z, kd_first_y, kd_last_y, kd_piece, kd_last_piece, kd_first = kd_pieces
     for kd_unit in kd_range(kd_piece, kd_last_piece):
         kd_first_x = kd_unit * kd_segment
         kd_last_x = kd_min(kd_first_x + kd_segment, kd_nx)
         for kd_y in kd_range(kd_first_y, kd_last_y):
             pass
 """
-#: Blocks are visited down short columns, not along whole rows of the grid: neighbours along either
-#: axis then meet in the cache, as the tiles of a matrix product want it.
 _BLOCK_UNITS = """
 for kd_block in kd_range(kd_first, kd_last):
-    kd_bx = kd_block
-    kd_by = 0
-    kd_bz = 0
-    if kd_gy > 1 or kd_gz > 1:
-        kd_bz = kd_block // (kd_gx * kd_gy)
-        kd_plane = kd_block - kd_bz * (kd_gx * kd_gy)
-        kd_top = kd_plane // (4 * kd_gx) * 4
-        kd_rows = kd_min(4, kd_gy - kd_top)
-        kd_bx = (kd_plane - kd_top * kd_gx) // kd_rows
-        kd_by = kd_plane - kd_top * kd_gx - kd_bx * kd_rows + kd_top
+    kd_bx, kd_by, kd_bz = kd_block_place(kd_block, kd_gx, kd_gy, kd_gz)
 """
 
 

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 from targets.cpu.vector_math.define import FUNCTIONS, definition
 from targets.cpu.vector_math.expressions import TABLE_PREFIX
 
-__all__ = ["replace_math"]
+__all__ = ["calls_math", "replace_math"]
 
 _KINDS = {"float": ("f32", "f"), "double": ("f64", "")}
 _FMA = """
@@ -41,6 +41,11 @@ def _table() -> dict[str, tuple[str, str]]:
 
 
 _SYMBOLS = _table()
+
+
+def calls_math(module: Any) -> bool:
+    """Return whether a linked module declares functions that `replace_math` defines."""
+    return any(f.is_declaration and f.name in _SYMBOLS for f in module.functions)
 
 
 def replace_math(module: Any, machine: Any) -> None:
