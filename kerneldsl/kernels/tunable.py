@@ -124,11 +124,10 @@ class TunableLaunch:
         a kernel, which would be what is measured.
         """
         kernel, shape = self.kernel, self._shape
-        extent = shape.extent
-        assert extent is not None
 
         def bind(plan: LaunchPlan) -> Callable[[], object]:
-            launch = kernel.forall(*extent, stream=shape.stream, plan=plan)
+            assert shape.extent is not None
+            launch = kernel.forall(*shape.extent, stream=shape.stream, plan=plan)
             return launch.bind(*args)  # type: ignore[no-any-return]
 
         return bind
