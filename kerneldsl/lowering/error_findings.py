@@ -62,9 +62,9 @@ def find_cause(text: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Findin
     condition = _ARRAY_AS_CONDITION.search(text)
     if condition is not None:
         return _explain_condition(condition[1], unit, kinds)
-    number = _INDEXED_NUMBER.search(text)
-    if number is not None:
-        return _explain_indexed_number(number[1], unit, kinds)
+    indexed = _INDEXED.search(text)
+    if indexed is not None and _NUMBER.fullmatch(number := arguments_of(indexed[1])[0]):
+        return _explain_indexed_number(number, unit, kinds)
     loop = _LOOP.search(text)
     if loop is not None:
         return _explain_loop(loop[1], unit)
@@ -386,11 +386,13 @@ _NO_COMMON_TYPE = re.compile(r"do not have a common DType|^\W*b?float16\W*$", re
 
 _LOOP = re.compile(r"Invalid use of getiter with parameters \((.+?)\)\n")
 
-_INDEXED_NUMBER = re.compile(
+_INDEXED = re.compile(
     r"No implementation of function Function\(<built-in function (?:static_)?getitem>\) found for "
-    r"signature:.*?>>> (?:static_)?getitem\((bool|(?:u?int|float|complex)\d+), ",
+    r"signature:.*?>>> (?:static_)?getitem\((.*?)\)\s*\n",
     re.DOTALL,
 )
+#: Types of numbers.
+_NUMBER = re.compile(r"bool|(?:u?int|float|complex)\d+")
 _ARRAY_AS_CONDITION = re.compile(
     r"No implementation of function Function\(<class 'bool'>\) found for signature:"
     r".*?>>> bool\((?:readonly )?(array\(.+?\))\)\s*\n",

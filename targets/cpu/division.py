@@ -77,7 +77,10 @@ define linkonce_odr {kind} @{quotient}({kind} %a, {kind} %b) alwaysinline {attri
 
 
 def divide_unsigned(builder: Any, dividend: Any, divisor: Any) -> tuple[Any, Any]:
-    """Return quotient and remainder, outside of the innermost loops, by what is not zero."""
+    """Return quotient and remainder by what is not zero, for the loops over units of work.
+
+    What LLVM gets wrong they do not have: under a condition the dividend differs in each turn.
+    """
     found = builder.udiv(dividend, divisor), builder.urem(dividend, divisor)
     for each in found:
         each.set_metadata(_OUTSIDE, builder.module.add_metadata([]))

@@ -57,6 +57,11 @@ def indexed_number_beside_an_array(x, n):
     x[0] = x[1] + n[1]
 
 
+def indexed_constant(x):
+    three = 3
+    x[0] = three[0]
+
+
 def too_many_indices(x):
     x[0, 1] = 3.0
 
@@ -94,6 +99,7 @@ def length_of_scalar(x):
         (float_index, (VECTOR, N), "indexed by a value of type float64", 1, "x[n / 2]"),
         (indexed_number, (VECTOR, N), "a number of type int64 is indexed", 1, "n[1]"),
         (indexed_number_beside_an_array, (VECTOR, N), "a number of type int64", 1, "n[1]"),
+        (indexed_constant, (VECTOR,), "a number of type int64 is indexed", 2, "three[0]"),
         (too_many_indices, (VECTOR,), "float32[::1] is indexed with 2 indices", 1, "x[0, 1]"),
         (two_types, (VECTOR, N), "float32[::1]", 5, "y"),
         (too_many_arguments, (VECTOR,), "sqrt cannot be called", 1, "np.sqrt(x[0], 1, 2)"),
