@@ -75,19 +75,22 @@ class TileAccesses:
         use = self._unit.use_of(operation)
         return use is not None and use.intrinsic.name == "tile.store"
 
-    def stores_of_itself(self) -> frozenset[str]:
+    def stores_of_itself(self) -> dict[str, frozenset[Root]]:
         """Return stores that may read what they write, by the reserved names that they call.
 
-        Functions that compute the elements read it: all of them are computed before one is written.
+        Functions that compute the elements read it: all of them are computed before one is written,
+        unless what they read, which each name stands for, turns out to be other memory.
         """
-        found = set()
+        found = {}
         for node in self.operations():
             read, _ = self.of_operation(node)
             _, written = self.of(node)
             if self.is_store(node) and read & written:
                 assert isinstance(node.func, ast.Name)
-                found.add(node.func.id)
-        return frozenset(found)
+                inner = [each for each in ast.walk(node) if not self._is_view(each)]
+                parts = [self._accesses.of(each)[0] for each in inner]
+                found[node.func.id] = frozenset[Root]().union(*parts)
+        return found
 
     def _shared(self, roots: frozenset[Root]) -> frozenset[Root]:
         """Return memory by its owner, without a thread's own."""

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.analyze import tuple_parameters
-from kerneldsl.analysis.expressions import names_read
+from kerneldsl.analysis.expressions import assigned_names, names_read
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.tile_shapes import uses_tiles
@@ -27,6 +28,7 @@ from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.tile_accesses import TileAccesses
@@ -294,7 +296,16 @@ class _Generator:
         assert isinstance(self.space, BlockSpace)
         plan = plan_tiles(self.infer_unit(self.unit), self.space.threads)
         accesses = TileAccesses(self.unit, self.spec.kinds, self.spec.promises)
-        whole = accesses.stores_of_itself()
+        fixed: dict[Root, str] = {
+            position: name
+            for position, name in enumerate(self.unit.parameters)
+            if isinstance(self.spec.kinds[position], ArrayKind)
+            and name not in assigned_names(self.unit.tree)
+        }
+        whole = {
+            store: frozenset(fixed[root] for root in read) if read <= fixed.keys() else None
+            for store, read in accesses.stores_of_itself().items()
+        }
         return TileWriter(self.unit, plan, self.names, self.space.position(), whole)
 
     def place_state(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kerneldsl.frontend.syntax import call, store
 
-__all__ = ["BUILTINS", "extreme", "thread_loop"]
+__all__ = ["BUILTINS", "extreme", "sum_of", "thread_loop"]
 
 #: What generated code calls Python's own functions, whose names a program may use for its own.
 BUILTINS: Mapping[str, Any] = {
@@ -33,6 +33,14 @@ def thread_loop(
         mark = mark or (keep if is_short else "kd_end_of_threads")
         body = [*body, ast.Expr(call(mark))]
     return ast.For(store(name), call("kd_range", *start, high), body, [])
+
+
+def sum_of(one: ast.expr, two: ast.expr) -> ast.expr:
+    """Return a sum, without zeros."""
+    match one, two:
+        case (ast.Constant(value=0), other) | (other, ast.Constant(value=0)):
+            return other
+    return ast.BinOp(one, ast.Add(), two)
 
 
 def extreme(name: str, a: ast.expr, b: ast.expr) -> ast.expr:

@@ -7,17 +7,25 @@ neighbours meet level by level, as far as the threads of a warp, and warps follo
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kerneldsl.analysis.tile_shapes import Shape, is_tile_use
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import WARP_SIZE
+from targets.cpu.syntax import sum_of
 
 if TYPE_CHECKING:
     from targets.cpu.tiles import TileWriter
 
 __all__ = ["FoldWriter"]
+
+#: Rounds whose elements are added before the accumulators are stored again.
+_ROUNDS = 8
+#: Most nodes of an element's expression that is repeated so often.
+_SHORT = 24
 
 
 class FoldWriter:
@@ -101,90 +109,64 @@ class FoldWriter:
 
     def _whole(self, source: ast.expr | str, count: int) -> list[ast.stmt]:
         """Combine all elements into the total."""
-        writer = self.writer
-        layout = writer.plan.layout((count,))
+        layout = self.writer.plan.layout((count,))
         places = min(layout.places, count)
-        buffers = [writer.buffer(places, self.dtype) for _ in range(2)]
-        at, turn = writer.names.make("at"), writer.names.make("round")
-        first = writer.set(buffers[0], load(at), self._element(source, load(at)))
-        out = [writer.loop(at, 0, places, [first])]
+        buffer = self.writer.buffer(places, self.dtype)
 
-        def add(start: ast.expr) -> ast.stmt:
-            index = ast.BinOp(start, ast.Add(), load(at))
-            old = writer.at(buffers[0], load(at))
-            return writer.set(
-                buffers[0], load(at), self._combined(old, self._element(source, index))
-            )
+        def element(offset: ast.expr) -> ast.expr:
+            return self._element(source, offset)
 
-        whole_rounds = count // places
-        if whole_rounds > 1:
-            start = ast.BinOp(load(turn), ast.Mult(), ast.Constant(places))
-            inner = writer.loop(at, 0, places, [add(start)])
-            turns = call("kd_range", ast.Constant(1), ast.Constant(whole_rounds))
-            out.append(ast.For(store(turn), turns, [inner], []))
-        if count % places:
-            out.append(
-                writer.loop(at, 0, count % places, [add(ast.Constant(whole_rounds * places))])
-            )
-        return [*out, *self._tree(buffers, places, layout.group)]
+        rounds = self._rounds(buffer, element, count, places)
+        return [*rounds, *self._meet(buffer, places, WARP_SIZE * layout.group)]
 
-    def _tree(self, buffers: list[str], places: int, group: int) -> list[ast.stmt]:
-        """Combine accumulators: those of a thread, of a warp's threads, of the warps."""
-        writer, out = self.writer, list[ast.stmt]()
-        size = places
-        level = 1
-        while level < group:
-            out.append(self._level(buffers, 0, size // 2))
-            buffers.reverse()
-            size //= 2
-            level *= 2
-        full = size // WARP_SIZE * WARP_SIZE
-        left = size - full
-        rest: list[str] = []
-        if left and full:
-            rest = [writer.buffer(left, self.dtype) for _ in range(2)]
-            at = writer.names.make("at")
-            index = ast.BinOp(load(at), ast.Add(), ast.Constant(full))
-            copied = writer.set(rest[0], load(at), writer.at(buffers[0], index))
-            out.append(writer.loop(at, 0, left, [copied]))
-        elif left:
-            rest, full = buffers, 0
-        warps = full
-        while full and warps > full // WARP_SIZE:
-            out.append(self._level(buffers, 0, warps // 2))
-            buffers.reverse()
-            warps //= 2
-        found: list[ast.expr] = []
-        if full:
-            out.append(assign(self.total, writer.at(buffers[0], ast.Constant(0))))
-            if warps > 1:
-                at = writer.names.make("at")
-                total = self._combined(load(self.total), writer.at(buffers[0], load(at)))
-                warp_range = call("kd_range", ast.Constant(1), ast.Constant(warps))
-                out.append(ast.For(store(at), warp_range, [assign(self.total, total)], []))
-            found = [load(self.total)]
-        while left > 1:
-            out.append(self._level(rest, 0, left // 2))
-            if left % 2:
-                last = writer.at(rest[0], ast.Constant(left - 1))
-                out.append(writer.set(rest[1], ast.Constant(left // 2), last))
-            rest.reverse()
-            left = (left + 1) // 2
-        if left:
-            last = writer.at(rest[0], ast.Constant(0))
-            out.append(assign(self.total, self._combined(found[0], last) if found else last))
+    def _rounds(
+        self, buffer: str, element: Callable[[ast.expr], ast.expr], count: int, places: int
+    ) -> list[ast.stmt]:
+        """Combine as many elements into each of the accumulators, round by round."""
+        writer = self.writer
+        at, start = writer.names.make("at"), writer.names.make("start")
+
+        def add(first: ast.expr, rounds: int, *, to: ast.expr | None, end: int) -> ast.stmt:
+            total = to
+            for number in range(rounds):
+                offset = sum_of(sum_of(copy_tree(first), ast.Constant(number * places)), load(at))
+                new = element(offset)
+                total = new if total is None else self._combined(total, new)
+            assert total is not None
+            return writer.loop(at, 0, end, [writer.set(buffer, load(at), total)])
+
+        whole, rest = divmod(count, places)
+        step = _ROUNDS if sum(1 for _ in ast.walk(element(load(at)))) <= _SHORT else 1
+        begun = (whole - 1) % step + 1
+        out = [add(ast.Constant(0), begun, to=None, end=places)]
+        old = writer.at(buffer, load(at))
+        if whole > begun:
+            bounds = (begun * places, whole * places, step * places)
+            starts = call("kd_range", *map(ast.Constant, bounds))
+            inner = add(load(start), step, to=old, end=places)
+            out.append(ast.For(store(start), starts, [inner], []))
+        if rest:
+            out.append(add(ast.Constant(whole * places), 1, to=old, end=rest))
         return out
 
-    def _level(self, buffers: list[str], start: int, pairs: int) -> ast.stmt:
-        """Combine neighbours of one array into another."""
-        writer = self.writer
-        at = writer.names.make("at")
-        twice = ast.BinOp(load(at), ast.Mult(), ast.Constant(2))
-        one = writer.at(buffers[0], twice)
-        two = writer.at(buffers[0], ast.BinOp(twice, ast.Add(), ast.Constant(1)))
-        return writer.loop(
-            at, start, pairs, [writer.set(buffers[1], load(at), self._combined(one, two))]
-        )
+    def _meet(self, buffer: str, places: int, warp: int) -> list[ast.stmt]:
+        """Combine accumulators: the neighbours of each warp in a tree, then warp by warp."""
+        start = self.writer.names.make("start")
+
+        def met(first: ast.expr, count: int) -> ast.expr:
+            return call(f"kd_met_{self.fold}", load(buffer), first, ast.Constant(count))
+
+        def after(value: ast.expr) -> ast.stmt:
+            return assign(self.total, self._combined(load(self.total), value))
+
+        whole = places // warp * warp
+        out: list[ast.stmt] = [assign(self.total, met(ast.Constant(0), min(warp, places)))]
+        if whole > warp:
+            starts = call("kd_range", *map(ast.Constant, (warp, whole, warp)))
+            out.append(ast.For(store(start), starts, [after(met(load(start), warp))], []))
+        if whole and places > whole:
+            out.append(after(met(ast.Constant(whole), places - whole)))
+        return out
 
     # -- along an axis ----------------------------------------------------------------------------
 
@@ -213,30 +195,16 @@ class FoldWriter:
         """Combine each row: as many accumulators as a warp has lanes, then neighbours."""
         writer = self.writer
         rows, columns = shape
-        row, at, turn = (writer.names.make(stem) for stem in ("row", "at", "round"))
+        row = writer.names.make("row")
         lanes = min(WARP_SIZE, columns)
-        buffers = [writer.buffer(lanes, self.dtype) for _ in range(2)]
+        buffer = writer.buffer(lanes, self.dtype)
         start = ast.BinOp(load(row), ast.Mult(), ast.Constant(columns))
 
         def element(offset: ast.expr) -> ast.expr:
-            return self._element(source, ast.BinOp(start, ast.Add(), offset))
+            return self._element(source, sum_of(copy_tree(start), offset))
 
-        body = [writer.loop(at, 0, lanes, [writer.set(buffers[0], load(at), element(load(at)))])]
-
-        def add(offset: ast.expr) -> ast.stmt:
-            index = ast.BinOp(offset, ast.Add(), load(at))
-            combined = self._combined(writer.at(buffers[0], load(at)), element(index))
-            return writer.set(buffers[0], load(at), combined)
-
-        whole = columns // lanes
-        if whole > 1:
-            offset = ast.BinOp(load(turn), ast.Mult(), ast.Constant(lanes))
-            inner = writer.loop(at, 0, lanes, [add(offset)])
-            turns = call("kd_range", ast.Constant(1), ast.Constant(whole))
-            body.append(ast.For(store(turn), turns, [inner], []))
-        if columns % lanes:
-            body.append(writer.loop(at, 0, columns % lanes, [add(ast.Constant(whole * lanes))]))
-        body += self._tree(buffers, lanes, 1)
+        body = self._rounds(buffer, element, columns, lanes)
+        body += self._meet(buffer, lanes, WARP_SIZE)
         result = load(self.total) if mean_of is None else self._mean(load(self.total), mean_of)
         body.append(writer.set(target, load(row), result))
         return [ast.For(store(row), call("kd_range", ast.Constant(rows)), body, [])]

@@ -15,6 +15,7 @@ from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.lowering.tile_folds import identity_of
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import WARP_SIZE
+from targets.cpu.syntax import sum_of
 
 if TYPE_CHECKING:
     from targets.cpu.tiles import TileWriter
@@ -86,7 +87,7 @@ class ScanWriter:
         writer = self._writer
         rows, columns = shape
         row, at = writer.names.make("row"), writer.names.make("at")
-        index = _sum(ast.BinOp(load(row), ast.Mult(), ast.Constant(columns)), load(at))
+        index = sum_of(ast.BinOp(load(row), ast.Mult(), ast.Constant(columns)), load(at))
         more = call("kd_range", ast.Constant(1), ast.Constant(rows))
         if not exclusive:
             above = writer.at(target, ast.BinOp(index, ast.Sub(), ast.Constant(columns)))
@@ -134,12 +135,12 @@ class _Segments:
         out: list[ast.stmt] = [assign(self._carry, self._scan.nothing())]
         if threads % WARP_SIZE == 0:
             whole = count // width * width
-            place = _sum(start, load(first))
+            place = sum_of(start, load(first))
             if whole:
                 steps = call("kd_range", *map(ast.Constant, (0, whole, width)))
                 out.append(ast.For(store(first), steps, self._segment(place, WARP_SIZE), []))
             if count > whole:
-                place = _sum(start, ast.Constant(whole))
+                place = sum_of(start, ast.Constant(whole))
                 out += self._segment(place, (count - whole) // group)
         else:
             out.append(self._rounds(start, count, first))
@@ -152,10 +153,10 @@ class _Segments:
         writer, group, places = self._writer, self._group, self._threads * self._group
         round_, end, lanes = (writer.names.make(stem) for stem in ("round", "end", "lanes"))
         width = ast.Constant(WARP_SIZE * group)
-        after = call("kd_min", _sum(load(round_), ast.Constant(places)), ast.Constant(count))
+        after = call("kd_min", sum_of(load(round_), ast.Constant(places)), ast.Constant(count))
         left = ast.BinOp(load(end), ast.Sub(), load(first))
         own = ast.BinOp(call("kd_min", left, width), ast.FloorDiv(), ast.Constant(group))
-        body = [assign(lanes, own), *self._segment(_sum(start, load(first)), load(lanes))]
+        body = [assign(lanes, own), *self._segment(sum_of(start, load(first)), load(lanes))]
         steps = call("kd_range", load(round_), load(end), width)
         rounds = call("kd_range", *map(ast.Constant, (0, count, places)))
         segments = ast.For(store(first), steps, body, [])
@@ -170,7 +171,7 @@ class _Segments:
 
         def place(number: int) -> ast.expr:
             scaled = ast.BinOp(lane(), ast.Mult(), ast.Constant(group)) if group > 1 else lane()
-            return _sum(_sum(copy_tree(start), scaled), ast.Constant(number))
+            return sum_of(sum_of(copy_tree(start), scaled), ast.Constant(number))
 
         value = writer.names.make("value")
         gathered: list[ast.stmt] = [assign(value, writer.at(self._target, place(0)))]
@@ -178,7 +179,7 @@ class _Segments:
             gathered.append(writer.set(own, lane(), load(value)))
             more = writer.at(self._target, place(number + 1))
             gathered.append(assign(value, scan.added(load(value), more)))
-        gathered.append(writer.set(self._sums, _sum(lane(), ast.Constant(1)), load(value)))
+        gathered.append(writer.set(self._sums, sum_of(lane(), ast.Constant(1)), load(value)))
         before = writer.names.make("before")
         kept = [writer.at(own, lane()) for own in self._own]
         total = scan.added(load(self._carry), writer.at(self._sums, lane()))
@@ -206,10 +207,3 @@ class _Segments:
             writer.loop(self._lane, 0, lanes, spread),
             assign(self._carry, scan.added(load(self._carry), following)),
         ]
-
-
-def _sum(one: ast.expr, two: ast.expr) -> ast.expr:
-    match one, two:
-        case (ast.Constant(value=0), other) | (other, ast.Constant(value=0)):
-            return other
-    return ast.BinOp(one, ast.Add(), two)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kerneldsl.analysis.tile_shapes import Shape
@@ -21,6 +21,7 @@ from kerneldsl.lowering.tile_elements import element_expression
 from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_plan import TilePlan
 from kerneldsl.lowering.trees import copy_tree
+from targets.cpu.syntax import sum_of
 from targets.cpu.tile_folds import FoldWriter
 from targets.cpu.tile_scans import ScanWriter
 from targets.cpu.tile_sorts import SortWriter
@@ -41,8 +42,10 @@ class TileWriter:
         For the variables that are added.
     thread : ast.expr
         A thread's index in its block.
-    whole : set of str
-        Reserved names of the stores whose elements are all computed before one is written.
+    whole : dict
+        Reserved name of each store whose elements are all computed before one is written, to the
+        parameters that are read then: where what is written is other memory, none need wait.
+        ``None`` stands for memory that has no such name.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class TileWriter:
         plan: TilePlan,
         names: FreshNames,
         thread: ast.expr,
-        whole: Set[str],
+        whole: Mapping[str, frozenset[str] | None],
     ) -> None:
         self.unit = unit
         self.plan = plan
@@ -170,7 +173,7 @@ class TileWriter:
             near = call("kd_max", ast.Constant(0), wanted)
             last: ast.expr = call("kd_min", near, ast.Constant(extent - 1))
             if len(places) > 1:
-                last = _sum(ast.BinOp(places[0], ast.Mult(), ast.Constant(extent)), last)
+                last = sum_of(ast.BinOp(places[0], ast.Mult(), ast.Constant(extent)), last)
             return [self.set(target, _linear(shape, places), self.at(variable.id, last))]
 
         return self._nest(shape, write)
@@ -201,9 +204,9 @@ class TileWriter:
         starts = [self.names.make("first") for _ in shape]
         before += [assign(s, call("kd_place", each)) for s, each in zip(starts, at, strict=True)]
         linear = _linear(shape, [load(n) for n in names])
-        index = [_sum(load(s), load(n)) for s, n in zip(starts, names, strict=True)]
+        index = [sum_of(load(s), load(n)) for s, n in zip(starts, names, strict=True)]
         filled = [self.set(target, linear, load(rest))]
-        taken = [self.set(target, linear, _element_of(name, index))]
+        taken = [self.set(target, linear, call("kd_loaded", _element_of(name, index)))]
         return [*before, *self._ranges(shape, name, starts, names, taken, filled)]
 
     def _store(self, node: ast.Call, use: IntrinsicUse) -> list[ast.stmt]:
@@ -214,7 +217,7 @@ class TileWriter:
         starts = [self.names.make("first") for _ in shape]
         before: list[ast.stmt] = [assign(name, array)]
         before += [assign(s, call("kd_place", each)) for s, each in zip(starts, at, strict=True)]
-        index = [_sum(load(s), load(n)) for s, n in zip(starts, names, strict=True)]
+        index = [sum_of(load(s), load(n)) for s, n in zip(starts, names, strict=True)]
         place = _element_of(name, index)
         place.ctx = ast.Store()
         element = self.element(value, shape, [load(n) for n in names])
@@ -223,12 +226,21 @@ class TileWriter:
             return self._ranges(shape, name, starts, names, [body], None)
 
         assert isinstance(node.func, ast.Name)
+        at_once = loops(ast.Assign([place], element))
         if node.func.id not in self.whole:
-            return [*before, *loops(ast.Assign([place], element))]
+            return [*before, *at_once]
         computed = self.buffer(math.prod(shape), self.plan.dtypes[node.func.id])
         linear = _linear(shape, [load(n) for n in names])
         written = ast.Assign([place], self.at(computed, linear))
-        return [*before, *loops(self.set(computed, linear, element)), *loops(written)]
+        waiting = [*loops(self.set(computed, linear, copy_tree(element))), *loops(written)]
+        read = self.whole[node.func.id]
+        if read is None:
+            return [*before, *waiting]
+        apart: list[ast.expr] = [
+            call("kd_are_apart", load(name), load(each)) for each in sorted(read)
+        ]
+        test = apart[0] if len(apart) == 1 else ast.BoolOp(ast.And(), apart)
+        return [*before, ast.If(test, at_once, waiting)]
 
     def _ranges(
         self,
@@ -281,17 +293,23 @@ class TileWriter:
 def tile_operations(plan: TilePlan) -> dict[str, Any]:
     """Return what the statements of a kernel's tile operations call, by name."""
     from kerneldsl.lowering.types import element_type
+    from targets.cpu.intrinsics.gathering import are_apart
     from targets.cpu.intrinsics.tiles import (
         FOLDS,
+        MEETINGS,
         SORTED_NUMBERS,
+        loaded,
         scan_lanes,
         sort_key_of,
         tile_place_of,
     )
 
     found: dict[str, Any] = {f"kd_fold_{name}": operation for name, operation in FOLDS.items()}
+    found |= {f"kd_met_{name}": operation for name, operation in MEETINGS.items()}
     found["kd_scan_lanes"] = scan_lanes
     found["kd_place"] = tile_place_of
+    found["kd_are_apart"] = are_apart
+    found["kd_loaded"] = loaded
     found["kd_sort_key"] = sort_key_of
     found |= {f"kd_sort_number_{name}": each for name, each in SORTED_NUMBERS.items()}
     for name, row in ELEMENT_TYPES.items():
@@ -318,10 +336,6 @@ def _linear(shape: Shape, places: Sequence[ast.expr]) -> ast.expr:
     for extent, place in zip(shape[1:], places[1:], strict=True):
         index = ast.BinOp(ast.BinOp(index, ast.Mult(), ast.Constant(extent)), ast.Add(), place)
     return copy_tree(index)
-
-
-def _sum(one: ast.expr, two: ast.expr) -> ast.expr:
-    return ast.BinOp(one, ast.Add(), two)
 
 
 def _element_of(name: str, index: list[ast.expr]) -> ast.Subscript:

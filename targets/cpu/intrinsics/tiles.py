@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from llvmlite import ir
+from llvmlite.ir import instructions
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kerneldsl.language.element_types import ELEMENT_TYPES
@@ -20,7 +22,18 @@ from targets.cpu.ids import WARP_SIZE
 from targets.cpu.intrinsics.groups.combine import scan_vector
 from targets.cpu.intrinsics.groups.room import I64, WIDTHS
 
-__all__ = ["FOLDS", "SORTED_NUMBERS", "scan_lanes", "sort_key_of", "tile_place_of"]
+__all__ = [
+    "FOLDS",
+    "MEETINGS",
+    "SORTED_NUMBERS",
+    "loaded",
+    "scan_lanes",
+    "sort_key_of",
+    "tile_place_of",
+]
+
+#: Combines two values or two vectors of them.
+_Combined: TypeAlias = Callable[[ir.Value, ir.Value], ir.Value]
 
 
 def _operation(combine: Combine) -> Callable[..., Any]:
@@ -40,6 +53,80 @@ def _operation(combine: Combine) -> Callable[..., Any]:
 #: Name of a combination to what generated code calls.
 FOLDS: dict[str, Callable[..., Any]] = {
     name: _operation(combine) for name, combine in COMBINATIONS.items()
+}
+
+
+def _meeting(combine: Combine) -> Callable[..., Any]:
+    @intrinsic(prefer_literal=True)
+    def call(typingctx: Any, values: Any, start: Any, count: Any) -> Any:
+        kind = values.dtype
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = make_array(values)(context, builder, args[0]).data
+            first = builder.gep(data, [args[1]], inbounds=True)
+
+            def combined(one: ir.Value, two: ir.Value) -> ir.Value:
+                return combine(context, builder, kind, one, two)
+
+            stored = first.type.pointee
+            number = count.literal_value
+            is_vector = stored == context.get_value_type(kind) and isinstance(
+                stored, ir.IntType | ir.FloatType | ir.DoubleType
+            )
+            if is_vector and number & (number - 1) == 0:
+                return _meet_as_vector(builder, combined, first, number)
+            model = context.data_model_manager[kind]
+            return _meet_in_place(builder, model, combined, first, number)
+
+        return kind(values, start, count), generate
+
+    return call  # type: ignore[no-any-return]
+
+
+def _meet_as_vector(
+    builder: ir.IRBuilder, combined: _Combined, first: ir.Value, count: int
+) -> ir.Value:
+    kind = ir.VectorType(first.type.pointee, count)
+    vector = builder.load(builder.bitcast(first, kind.as_pointer()), align=1)
+    while count > 1:
+        even, odd = (
+            builder.shuffle_vector(
+                vector,
+                vector,
+                ir.Constant(ir.VectorType(ir.IntType(32), count // 2), list(range(i, count, 2))),
+            )
+            for i in range(2)
+        )
+        vector = combined(even, odd)
+        count //= 2
+    return builder.extract_element(vector, ir.IntType(32)(0))
+
+
+def _meet_in_place(
+    builder: ir.IRBuilder, model: Any, combined: _Combined, first: ir.Value, count: int
+) -> ir.Value:
+    """Combine neighbours, level by level; who has none waits for the next level."""
+
+    def place(index: ir.Value) -> ir.Value:
+        return builder.gep(first, [index], inbounds=True)
+
+    def read(index: ir.Value) -> ir.Value:
+        return model.from_data(builder, builder.load(place(index)))
+
+    while count > 1:
+        with cgutils.for_range(builder, I64(count // 2)) as loop:
+            even = builder.shl(loop.index, I64(1))
+            met = combined(read(even), read(builder.or_(even, I64(1))))
+            builder.store(model.as_data(builder, met), place(loop.index))
+        if count % 2:
+            builder.store(builder.load(place(I64(count - 1))), place(I64(count // 2)))
+        count = (count + 1) // 2
+    return read(I64(0))
+
+
+#: Name of a combination to what combines as many neighbours of an array as a warp has.
+MEETINGS: dict[str, Callable[..., Any]] = {
+    name: _meeting(combine) for name, combine in COMBINATIONS.items()
 }
 
 
@@ -73,6 +160,25 @@ def _scan_each(builder: ir.IRBuilder, found: Combination, first: ir.Value) -> No
                 values[lane] = found.combine(builder, before, values[lane])
     for place, value in zip(places, values, strict=True):
         builder.store(model.as_data(builder, value), place)
+
+
+@intrinsic
+def loaded(typingctx: Any, value: Any) -> Any:
+    """Return an element that a loop copies, so that LLVM makes vectors of it, and no ``memcpy``.
+
+    Rows of some KiB are copied by one instruction there, which waits for memory alone; what comes
+    before and after a loop of vectors runs meanwhile.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (element,) = args
+        if not isinstance(element.type, ir.IntType | ir.FloatType | ir.DoubleType):
+            return element
+        frozen = instructions.Instruction(builder.block, element.type, "freeze", [element])
+        builder._insert(frozen)
+        return frozen
+
+    return value(value), generate
 
 
 @intrinsic

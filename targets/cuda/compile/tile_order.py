@@ -59,7 +59,7 @@ def order_tiles(unit: FunctionUnit, kinds: Sequence[Kind], promises: Promises) -
     inside = {inner for node in operations for inner in ast.walk(node)}
     others = [accesses.of(node) for node in ast.walk(unit.tree) if node not in inside]
     before, after = set[str](), set[str]()
-    between = accesses.stores_of_itself()
+    between = frozenset(accesses.stores_of_itself())
     for node, own in operations.items():
         assert isinstance(node.func, ast.Name)
         name = node.func.id
