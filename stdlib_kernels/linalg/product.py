@@ -2,7 +2,8 @@
 
 A block makes one tile of the product. It walks along the inner dimension a tile at a time: each
 thread loads one element of each factor, all wait, and each adds up the tile's products. Large
-matrices of floats are multiplied on a GPU by `multiply_blocks`, stacks by `multiply_batches`.
+matrices of floats are multiplied on a GPU by `multiply_blocks`, large ones on a CPU by
+`multiply_panels`, stacks of small ones by `multiply_batches`.
 
 References
 ----------
@@ -25,6 +26,7 @@ from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.linalg.batches import multiply_batches, multiply_vector, places_of
 from stdlib_kernels.linalg.blocks import MAX_GRID_Y, MIN_SIDE, multiply_blocks
+from stdlib_kernels.linalg.panels import fits_panels, multiply_panels
 from stdlib_kernels.movement.permuting import permuted
 
 __all__ = ["matmul", "transpose"]
@@ -144,12 +146,16 @@ def _stacked(a: Array, b: Array, left: tuple[int, ...], right: tuple[int, ...]) 
 def _multiply(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> None:
     """Multiply by the kernel that suits the shapes."""
     rows, columns = out.shape[-2:]
-    is_large = out.dtype.kind == "f" and not is_on_host(out) and min(rows, columns) >= MIN_SIDE
+    if is_on_host(out):
+        is_large, multiply_large = fits_panels(out, a.shape[-1]), multiply_panels
+    else:
+        is_large = out.dtype.kind == "f" and min(rows, columns) >= MIN_SIDE
+        multiply_large = multiply_blocks
     if a.ndim == b.ndim == 2:
         if columns == 1:
             multiply_vector(a, b[:, 0], out.reshape((rows,)))
         elif is_large:
-            multiply_blocks(a, b, out)
+            multiply_large(a, b, out)
         else:
             grid = (-(-columns // TILE), min(-(-rows // TILE), MAX_GRID_Y))
             launch(matmul_tiles, grid, (TILE, TILE), a, b, out, number=out.dtype.type)
@@ -161,7 +167,7 @@ def _multiply(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> 
     places = [places_of(each, batches[2]) for each in batches[:2]]
     for number in range(stacks[2].shape[0]):
         one, two = (number if each is None else int(each[number]) for each in places)
-        multiply_blocks(stacks[0][one], stacks[1][two], stacks[2][number])
+        multiply_large(stacks[0][one], stacks[1][two], stacks[2][number])
 
 
 def _stack(array: Array) -> Array:

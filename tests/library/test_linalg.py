@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
-from stdlib_kernels.linalg import batches, matmul, product, transpose
+from stdlib_kernels.linalg import batches, matmul, panels, product, transpose
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond
 
@@ -144,6 +144,41 @@ def test_matmul_of_large_blocks_on_every_target(target, rng, monkeypatch, dtype)
     a, b = (np.ones((100, 100), dtype) for _ in range(2))
     a[3, 7] = np.inf
     np.testing.assert_array_equal(matmul(a, b), a @ b)
+
+
+@pytest.mark.parametrize("dtype", full_beyond(["float32", "float64", "int32", "uint64"], []))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    data=st.data(),
+    m=st.integers(8, 40),
+    k=st.integers(0, 150),
+    layout=st.sampled_from(["C", "F", "strided"]),
+)
+def test_matmul_by_panels_has_the_bits_of_tiles(rng, monkeypatch, dtype, data, m, k, layout):
+    n = data.draw(st.integers(panels.WIDTH // np.dtype(dtype).itemsize, 100))
+    a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
+    if layout == "strided":
+        a, b = strided(a, (2, -1)), strided(b, (-1, 3))
+    elif layout == "F":
+        a, b = np.asfortranarray(a), np.asfortranarray(b)
+    results = []
+    with kd.use("cpu"):
+        for least in (1, 1 << 62):
+            monkeypatch.setattr(panels, "MIN_PRODUCTS", least)
+            results.append(poisoned((m, n), dtype))
+            product._multiply(a, b, results[-1], ((), (), ()))
+    assert_same_bits(*results, f"{m} {k} {n} {dtype}")
+
+
+def test_a_large_product_on_the_host_goes_by_panels(rng):
+    with kd.use("cpu"):
+        a, b = random_array(rng, (65, 70), "float32"), random_array(rng, (70, 67), "float32")
+        assert_close_product(matmul(a, b), a, b)
+        assert panels.matmul_panels.specializations
+        stack = rng.integers(-9, 10, (3, 65, 70)).astype("int32")
+        np.testing.assert_array_equal(
+            matmul(stack, stack.swapaxes(1, 2)), stack @ stack.swapaxes(1, 2)
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""The product of two matrices on a CPU: each thread adds up eight elements of a column.
+
+`WIDTH` bytes of each row of the second factor stand side by side in a panel, which is read from its
+beginning to its end. The threads of a block are its columns, so that a row of them is two vectors
+of the widest processors, and the sums of eight rows are sixteen, which registers hold. Where the
+last rows or columns are fewer, those before them are added up once more, to the same bits.
+
+References
+----------
+K. Goto and R. A. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM
+Transactions on Mathematical Software 34 (2008): panels in the cache's order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
+from stdlib_kernels.arrays import allocate
+from stdlib_kernels.checks import Array
+
+__all__ = ["fits_panels", "multiply_panels"]
+
+#: Rows that a thread adds up: as many as the kernel has sums.
+ROWS = 8
+#: Bytes of a panel's row.
+WIDTH = 128
+#: Rows of the second factor that a block copies.
+COPIED = 64
+#: Fewest products for which it pays to copy, and to launch twice.
+MIN_PRODUCTS = 1 << 18
+
+
+@kd.kernel(wraparound=False)
+def copy_to_panels(b, panels, *, number, columns):
+    """Copy neighbouring columns: ``b[k, n]`` to ``panels[p, k, columns]``."""
+    t, p = kd.threadIdx.x, kd.blockIdx.x
+    c = min(p * columns, b.shape[1] - columns) + t
+    first = kd.blockIdx.y * COPIED
+    for k in range(first, min(first + COPIED, b.shape[0])):
+        panels[p, k, t] = number(b[k, c])
+
+
+@kd.kernel(wraparound=False)
+def matmul_panels(a, panels, out, *, number, columns):
+    """Multiply: ``a[m, k], panels[p, k, columns], out[m, n]``."""
+    t, p = kd.threadIdx.x, kd.blockIdx.x
+    c = min(p * columns, out.shape[1] - columns) + t
+    top = min(kd.blockIdx.y * ROWS, out.shape[0] - ROWS)
+    s0 = number(0)
+    s1 = number(0)
+    s2 = number(0)
+    s3 = number(0)
+    s4 = number(0)
+    s5 = number(0)
+    s6 = number(0)
+    s7 = number(0)
+    for k in range(a.shape[1]):
+        x = panels[p, k, t]
+        s0 += number(a[top, k]) * x
+        s1 += number(a[top + 1, k]) * x
+        s2 += number(a[top + 2, k]) * x
+        s3 += number(a[top + 3, k]) * x
+        s4 += number(a[top + 4, k]) * x
+        s5 += number(a[top + 5, k]) * x
+        s6 += number(a[top + 6, k]) * x
+        s7 += number(a[top + 7, k]) * x
+    out[top, c] = s0
+    out[top + 1, c] = s1
+    out[top + 2, c] = s2
+    out[top + 3, c] = s3
+    out[top + 4, c] = s4
+    out[top + 5, c] = s5
+    out[top + 6, c] = s6
+    out[top + 7, c] = s7
+
+
+def fits_panels(out: Array, inner: int) -> bool:
+    """Return whether a product on the host is large enough, and of numbers that vectors hold."""
+    dtype, (rows, columns) = out.dtype, out.shape[-2:]
+    is_of_vectors = dtype.kind in "iuf" and dtype.itemsize >= 4
+    has_room = rows >= ROWS and columns * dtype.itemsize >= WIDTH
+    return is_of_vectors and has_room and rows * columns * inner >= MIN_PRODUCTS
+
+
+def multiply_panels(a: Array, b: Array, out: Array) -> None:
+    """Multiply two matrices on the host into a third one, whose size fits."""
+    columns = WIDTH // out.dtype.itemsize
+    static: dict[str, Any] = {"number": out.dtype.type, "columns": columns}
+    inner, count = b.shape[0], -(-out.shape[1] // columns)
+    panels = allocate(out, (count, inner, columns), out.dtype)
+    launch(copy_to_panels, (count, -(-inner // COPIED)), columns, b, panels, **static)
+    launch(matmul_panels, (count, -(-out.shape[0] // ROWS)), columns, a, panels, out, **static)
