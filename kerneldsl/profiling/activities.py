@@ -42,7 +42,8 @@ class Activity(AsDict):
     thread : str
         Name of the thread that did it.
     thread_id : int
-        Its number.
+        Its number, which no other thread of the process has: 1 or more, and not that of
+        `threading.get_ident`, which is given to another thread once this one has ended.
     depth : int
         How many activities of its thread were around it.
     begin_ns, host_ns : int

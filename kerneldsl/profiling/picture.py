@@ -35,12 +35,12 @@ def write_picture(path: str | os.PathLike[str], activities: Sequence[Activity]) 
     figure = Figure(figsize=(_WIDTH, _MARGIN + _TRACK_HEIGHT * max(1, len(tracks))))
     axes = figure.add_subplot()
     colours = {kind: f"C{number}" for number, kind in enumerate(KINDS)}
-    for row, spans in enumerate(tracks.values()):
+    for row, (_, spans) in enumerate(tracks):
         for kind in KINDS:
             bars = [(begin / 1e6, took / 1e6) for begin, took, of in spans if of == kind]
             if bars:
                 axes.broken_barh(bars, (row - 0.4, 0.8), color=colours[kind], linewidth=0)
-    axes.set_yticks(range(len(tracks)), list(tracks))
+    axes.set_yticks(range(len(tracks)), [name for name, _ in tracks])
     axes.invert_yaxis()
     axes.set_xlabel("milliseconds since the profile began")
     used = [kind for kind in KINDS if any(each.kind == kind for each in activities)]
@@ -50,15 +50,20 @@ def write_picture(path: str | os.PathLike[str], activities: Sequence[Activity]) 
     figure.savefig(path, bbox_inches="tight")
 
 
-def _tracks(activities: Sequence[Activity]) -> dict[str, list[tuple[int, int, str]]]:
-    """Return begin, length and kind of what is drawn in each track, outer activities first."""
-    tracks: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
+def _tracks(activities: Sequence[Activity]) -> list[tuple[str, list[tuple[int, int, str]]]]:
+    """Return each track's name with begin, length and kind of what is drawn in it.
+
+    Outer activities come first. Threads may have the same name; their numbers tell them apart.
+    """
+    threads: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    devices: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    names: dict[int, str] = {}
     for each in activities:
-        tracks[each.thread].append((each.begin_ns, each.host_ns, each.kind))
-    for each in activities:
+        names[each.thread_id] = each.thread
+        threads[each.thread_id].append((each.begin_ns, each.host_ns, each.kind))
         if each.device_begin_ns is not None and each.device_ns is not None:
             stream = "" if each.stream == "default" else f", {each.stream}"
-            tracks[f"{each.device}{stream}"].append(
+            devices[f"{each.device}{stream}"].append(
                 (each.device_begin_ns, each.device_ns, each.kind)
             )
-    return dict(tracks)
+    return [*((names[number], spans) for number, spans in threads.items()), *devices.items()]

@@ -8,6 +8,7 @@ of open spans, so that a span knows how many are around it.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import threading
 import time
@@ -45,10 +46,15 @@ class Sink(Protocol):
         """End, since this process is a forked child."""
 
 
+#: Numbers of threads. The system gives a thread's identifier to another one once it has ended.
+_thread_numbers = itertools.count(1)
+
+
 class _OpenSpans(threading.local):
-    """Open spans of a thread, outermost first; and whether it records nothing."""
+    """Number of a thread, its open spans, outermost first, and whether it records nothing."""
 
     def __init__(self) -> None:
+        self.number = next(_thread_numbers)
         self.stack: list[Span] = []
         self.is_muted = False
 
@@ -209,8 +215,7 @@ class Recorder:
         if self._ranges is not None:
             self._ranges.pop()
         stack.pop()
-        thread = threading.current_thread()
-        span.thread, span.thread_name = thread.ident or 0, thread.name
+        span.thread, span.thread_name = self._open.number, threading.current_thread().name
         for sink in self._sinks:
             if sink.begin_ns <= span.begin_ns:
                 sink.take(span)

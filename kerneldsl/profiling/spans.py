@@ -61,7 +61,7 @@ class Span:
     depth : int
         How many spans of its thread are around it.
     thread, thread_name
-        Whose call it was.
+        Whose call it was: a number that no other thread of the process has, and the name.
     begin_ns, end_ns : int
         When; `end_ns` is 0 while it is open.
     failure : str

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from kerneldsl.profiling.activities import Activity
 
 __all__ = ["trace_of", "write_trace"]
 
-_HOST = 1
+_HOST = "host"
 
 
 def write_trace(path: str | os.PathLike[str], activities: Sequence[Activity]) -> None:
@@ -31,49 +31,61 @@ def write_trace(path: str | os.PathLike[str], activities: Sequence[Activity]) ->
 
 def trace_of(activities: Sequence[Activity]) -> dict[str, Any]:
     """Return the trace of activities, as JSON has it."""
-    tracks: dict[tuple[str, str], tuple[int, int]] = {}
+    tracks = _Tracks()
     events = [event for each in activities for event in _events(each, tracks)]
-    return {"traceEvents": [*_names(activities, tracks), *events], "displayTimeUnit": "ns"}
+    return {"traceEvents": [*tracks.names(), *events], "displayTimeUnit": "ns"}
 
 
-def _events(
-    activity: Activity, tracks: dict[tuple[str, str], tuple[int, int]]
-) -> Iterator[dict[str, Any]]:
+class _Tracks:
+    """Processes and threads of a trace, numbered from 1 as they come: the format has 32 bits."""
+
+    def __init__(self) -> None:
+        #: Of each process its number and its threads, by what tells them apart: number and name.
+        self._processes: dict[str, tuple[int, dict[Hashable, tuple[int, str]]]] = {_HOST: (1, {})}
+
+    def place(self, process: str, key: Hashable, name: str) -> dict[str, int]:
+        """Return the numbers that an event of a thread has; `name` is the thread's by then."""
+        pid, threads = self._processes.setdefault(process, (len(self._processes) + 1, {}))
+        tid = threads[key][0] if key in threads else len(threads) + 1
+        threads[key] = tid, name
+        return {"pid": pid, "tid": tid}
+
+    def names(self) -> Iterator[dict[str, Any]]:
+        """Yield the events that name processes and threads."""
+
+        def name(what: str, text: str, pid: int, tid: int = 0) -> dict[str, Any]:
+            return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": text}}
+
+        for process, (pid, threads) in self._processes.items():
+            yield name("process_name", process, pid)
+            yield from (name("thread_name", text, pid, tid) for tid, text in threads.values())
+
+
+def _events(activity: Activity, tracks: _Tracks) -> Iterator[dict[str, Any]]:
     yield {
         "name": f"{activity.kind} {activity.name}",
         "cat": activity.kind,
         "ph": "X",
         "ts": activity.begin_ns / 1e3,
         "dur": activity.host_ns / 1e3,
-        "pid": _HOST,
-        "tid": activity.thread_id,
+        **tracks.place(_HOST, activity.thread_id, activity.thread),
         "args": _facts(activity),
     }
     if activity.device_begin_ns is None or activity.device_ns is None:
         return
-    stream = f"stream {activity.stream}"
+    key: Hashable = activity.stream
+    name = f"stream {activity.stream}"
     if activity.is_synchronous:  # several threads' work may run at the same time in one stream
-        stream = f"from {activity.thread}"
-    process, thread = _track((activity.device, stream), tracks)
+        key, name = activity.thread_id, f"from {activity.thread}"
     yield {
         "name": activity.name,
         "cat": activity.kind,
         "ph": "X",
         "ts": activity.device_begin_ns / 1e3,
         "dur": activity.device_ns / 1e3,
-        "pid": process,
-        "tid": thread,
+        **tracks.place(f"device {activity.device}", key, name),
         "args": _facts(activity),
     }
-
-
-def _track(key: tuple[str, str], tracks: dict[tuple[str, str], tuple[int, int]]) -> tuple[int, int]:
-    """Return the process and the thread that stand for a device and a stream of it."""
-    if key not in tracks:
-        processes = {device: pid for (device, _), (pid, _) in tracks.items()}
-        pid = processes.get(key[0], _HOST + 1 + len(processes))
-        tracks[key] = pid, 1 + sum(1 for device, _ in tracks if device == key[0])
-    return tracks[key]
 
 
 def _facts(activity: Activity) -> dict[str, Any]:
@@ -85,21 +97,3 @@ def _facts(activity: Activity) -> dict[str, Any]:
         "failure": activity.failure,
     }
     return {name: value for name, value in facts.items() if value not in (None, "")}
-
-
-def _names(
-    activities: Sequence[Activity], tracks: dict[tuple[str, str], tuple[int, int]]
-) -> Iterator[dict[str, Any]]:
-    """Yield the names of processes and threads."""
-
-    def name(what: str, text: str, pid: int, tid: int = 0) -> dict[str, Any]:
-        return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": text}}
-
-    yield name("process_name", "host", _HOST)
-    threads = {each.thread_id: each.thread for each in activities}
-    yield from (name("thread_name", text, _HOST, tid) for tid, text in threads.items())
-    yield from (
-        name("process_name", f"device {device}", pid)
-        for device, pid in {device: pid for (device, _), (pid, _) in tracks.items()}.items()
-    )
-    yield from (name("thread_name", stream, pid, tid) for (_, stream), (pid, tid) in tracks.items())

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import kerneldsl as kd
+from kerneldsl.profiling.trace import trace_of
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -29,8 +33,9 @@ SCHEMA = {
                 "properties": {
                     "name": {"type": "string"},
                     "ph": {"enum": ["X", "M"]},
-                    "pid": {"type": "integer"},
-                    "tid": {"type": "integer"},
+                    # Perfetto's tokenizer drops a number of more bits.
+                    "pid": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+                    "tid": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
                     "args": {"type": "object"},
                 },
                 "if": {"properties": {"ph": {"const": "X"}}},
@@ -108,6 +113,47 @@ def test_every_track_of_a_trace_has_a_name(profile: kd.Profile, tmp_path: Path) 
     assert {(each["pid"], each["tid"]) for each in events if each["ph"] == "X"} == named
     names = {each["args"]["name"] for each in events if each["ph"] == "M"}
     assert {"host", "device cpu", "worker", "from worker"} <= names
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.booleans()), max_size=8))
+def test_every_slice_stands_in_the_track_of_its_thread(begun: list[tuple[str, bool]]) -> None:
+    """Threads by name, of which some begin once all earlier ones have ended.
+
+    The system gives these the identifier of one that has ended.
+    """
+    x = np.ones(64)
+    waiting: list[threading.Thread] = []
+    expected: list[str] = []
+
+    def work(number: int) -> None:
+        with kd.use("cpu"):
+            for _ in range(1 + number % 3):
+                double.forall(64)(x)
+
+    with kd.profile() as p:
+        for number, (name, is_after) in enumerate(begun):
+            while is_after and waiting:
+                waiting.pop().join()
+            waiting.append(threading.Thread(target=work, args=(number,), name=name))
+            expected += [name] * (1 + number % 3)
+            waiting[-1].start()
+        for thread in waiting:
+            thread.join()
+    trace = trace_of(p.activities)
+    jsonschema.validate(trace, SCHEMA)
+    names: dict[tuple[int, int], list[str]] = {}
+    for each in trace["traceEvents"]:
+        if each["name"] == "thread_name":
+            names.setdefault((each["pid"], each["tid"]), []).append(each["args"]["name"])
+    assert all(len(found) == 1 for found in names.values())
+    slices = [each for each in trace["traceEvents"] if each["ph"] == "X"]
+    for pid, prefix in ((1, ""), (2, "from ")):
+        launches = [e for e in slices if e["pid"] == pid and e["cat"] == "launch"]
+        found = [names[pid, each["tid"]][0] for each in launches]
+        assert sorted(found) == sorted(prefix + name for name in expected)
+        counts = Counter(each["tid"] for each in launches)
+        assert sorted(counts.values()) == sorted(1 + n % 3 for n in range(len(begun)))
 
 
 def test_events_of_a_track_do_not_cross(profile: kd.Profile, tmp_path: Path) -> None:
