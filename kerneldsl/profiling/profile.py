@@ -13,8 +13,9 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.profiling.activities import Activity, covered_ns, make_activity
 from kerneldsl.profiling.ranges import NvtxRanges
 from kerneldsl.profiling.recorder import recorder
-from kerneldsl.profiling.spans import Span
+from kerneldsl.profiling.spans import LaunchedCode, Span
 from kerneldsl.profiling.summary import ProfileSummary, summarize
+from kerneldsl.profiling.throughput import Throughput, throughput, worked
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.formatting import format_count, format_duration
 from kerneldsl.utilities.process_owned import ProcessOwned
@@ -42,7 +43,16 @@ class Profile(Shown, ProcessOwned):
     launch does not cost otherwise.
     """
 
-    __slots__ = ("_activities", "_cupti", "_end_ns", "_nvtx", "_spans", "_state", "begin_ns")
+    __slots__ = (
+        "_cupti",
+        "_end_ns",
+        "_found",
+        "_nvtx",
+        "_spans",
+        "_state",
+        "_works",
+        "begin_ns",
+    )
 
     _internal = frozenset({"abandon", "begin_ns", "take"})
     _send_instead = "Send p.activities, or what p.summary().to_dict() gives"
@@ -52,7 +62,9 @@ class Profile(Shown, ProcessOwned):
         self._cupti = cupti
         self._spans: list[Span] = []
         self._state: Literal["new", "active", "ended", "abandoned"] = "new"
-        self._activities: tuple[Activity, ...] | None = None
+        #: What stands once the block has ended: what was recorded, and the work of each.
+        self._found: tuple[tuple[Activity, ...], tuple[LaunchedCode | None, ...]] | None = None
+        self._works: Sequence[Work | None] | None = None
         self.begin_ns = self._end_ns = 0
 
     def __enter__(self) -> Self:
@@ -102,21 +114,40 @@ class Profile(Shown, ProcessOwned):
 
         Once the block has ended, this waits for what devices have still to do of it.
         """
-        if self._activities is not None:
-            return self._activities
-        spans = self._timed_spans()
-        found = tuple(make_activity(each, self.begin_ns) for each in spans)
-        if self._state == "ended":
-            self._activities = found
-        return found
+        return self._read()[0]
 
-    def _timed_spans(self) -> list[Span]:
+    def _read(self) -> tuple[tuple[Activity, ...], tuple[LaunchedCode | None, ...]]:
+        """Return the activities, and of each that is a launch what was started."""
+        if self._found is not None:
+            return self._found
         if self._state == "ended":
             recorder.wait_for_times()
         else:
             recorder.read_times()
         # By depth too: the clock may give two the same time.
-        return sorted(self._spans, key=lambda span: (span.begin_ns, span.depth))
+        spans = sorted(self._spans, key=lambda span: (span.begin_ns, span.depth))
+        activities = tuple(make_activity(each, self.begin_ns) for each in spans)
+        found = activities, tuple(span.code for span in spans)
+        if self._state == "ended":
+            self._found = found
+        return found
+
+    def _read_with_work(
+        self, with_work: bool
+    ) -> tuple[tuple[Activity, ...], Sequence[Work | None]]:
+        """Return the activities and the work of each; none where it is not wanted."""
+        activities, codes = self._read()
+        if not with_work:
+            return activities, ()
+        if self._works is not None:
+            return activities, self._works
+        from kerneldsl.profiling.work import work_of
+
+        with recorder.muted():
+            works = work_of(codes)
+        if self._found is not None:
+            self._works = works
+        return activities, works
 
     @shorten_errors
     def summary(
@@ -152,15 +183,8 @@ class Profile(Shown, ProcessOwned):
             raise ArgumentValueError(
                 f"by is {safe_repr(by)}", value=by, limit='It must be "host" or "device"'
             )
-        with_streams, with_work = read_flag("streams", streams), read_flag("work", work)
-        activities = self.activities
-        works: Sequence[Work | None] = ()
-        if with_work:
-            from kerneldsl.profiling.work import work_of
-
-            spans = self._timed_spans()[: len(activities)]
-            with recorder.muted():
-                works = work_of([span.code for span in spans])
+        with_streams = read_flag("streams", streams)
+        activities, works = self._read_with_work(read_flag("work", work))
         return summarize(
             activities,
             works,
@@ -170,13 +194,20 @@ class Profile(Shown, ProcessOwned):
         )
 
     @shorten_errors
-    def to_dataframe(self) -> Any:
+    def to_dataframe(self, *, work: bool = True) -> Any:
         """Return the activities as a pandas DataFrame, a row each.
+
+        Parameters
+        ----------
+        work : bool, optional
+            Whether the bytes and the arithmetic of kernels are counted, as :meth:`summary` does.
 
         Returns
         -------
         pandas.DataFrame
-            Its columns are the fields of :class:`Activity`.
+            Its columns are the fields of :class:`Activity`, then `flops`, `bytes_per_s`,
+            `flops_per_s` and `roof_share` as a row of the summary has them; `nbytes` of a launch is
+            what memory moves at least.
 
         Raises
         ------
@@ -190,11 +221,13 @@ class Profile(Shown, ProcessOwned):
                 "a data frame needs pandas, which is not installed",
                 remedy='pip install "kerneldsl[profile]", or read p.activities',
             ) from error
-        rows = [each.to_dict() for each in self.activities]
-        return pandas.DataFrame(rows, columns=[*Activity.__dataclass_fields__])
+        found = worked(*self._read_with_work(read_flag("work", work)))
+        rows = [{**each[0].to_dict(), **throughput([each])._asdict()} for each in found]
+        columns = dict.fromkeys((*Activity.__dataclass_fields__, *Throughput._fields))
+        return pandas.DataFrame(rows, columns=[*columns])
 
     @shorten_errors
-    def timeline(self, path: str | os.PathLike[str]) -> None:
+    def timeline(self, path: str | os.PathLike[str], *, work: bool = True) -> None:
         """Write when what was going on: a trace, or a picture.
 
         Parameters
@@ -203,6 +236,9 @@ class Profile(Shown, ProcessOwned):
             The file; one that is there is overwritten. ``.json`` is a trace that Perfetto
             (https://ui.perfetto.dev) and Chrome's ``about:tracing`` open; ``.png``, ``.svg`` and
             ``.pdf`` are pictures, which matplotlib draws.
+        work : bool, optional
+            Whether the bytes and the arithmetic of kernels are counted for a trace, as
+            :meth:`summary` does; a picture has none.
 
         Raises
         ------
@@ -211,6 +247,7 @@ class Profile(Shown, ProcessOwned):
         ToolMissingError
             If it is a picture, and matplotlib is not installed.
         """
+        with_work = read_flag("work", work)
         try:
             text = os.fsdecode(path)
         except TypeError as error:
@@ -221,7 +258,7 @@ class Profile(Shown, ProcessOwned):
         if ending == ".json":
             from kerneldsl.profiling.trace import write_trace
 
-            write_trace(text, self.activities)
+            write_trace(text, *self._read_with_work(with_work))
         elif ending in _PICTURES:
             from kerneldsl.profiling.picture import write_picture
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kerneldsl.profiling.activities import Activity
+from kerneldsl.profiling.throughput import Worked, throughput, worked
 from kerneldsl.utilities.formatting import AsDict, AsTable, format_duration
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["ProfileSummary", "SummaryRow", "summarize"]
 
 _Clock: TypeAlias = Literal["host", "device"]
-#: An activity with its work.
-_Worked: TypeAlias = "tuple[Activity, Work | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +144,8 @@ def summarize(
     with_streams : bool
         Whether each stream has rows of its own.
     """
-    groups: defaultdict[tuple[str, ...], list[_Worked]] = defaultdict(list)
-    for activity, work in zip(activities, works or [None] * len(activities), strict=True):
+    groups: defaultdict[tuple[str, ...], list[Worked]] = defaultdict(list)
+    for activity, work in worked(activities, works):
         stream = activity.stream if with_streams and activity.device else ""
         groups[activity.kind, activity.name, activity.device, stream].append((activity, work))
     rows = [_row(key, group, wall_ns, by) for key, group in groups.items()]
@@ -154,23 +153,11 @@ def summarize(
     return ProfileSummary(by, wall_ns, tuple(rows))
 
 
-def _row(key: tuple[str, ...], group: Sequence[_Worked], wall_ns: int, by: _Clock) -> SummaryRow:
+def _row(key: tuple[str, ...], group: Sequence[Worked], wall_ns: int, by: _Clock) -> SummaryRow:
     activities = [activity for activity, _ in group]
-    device_times = [each.device_ns for each in activities]
-    of_host: Iterable[int | None] = (each.host_ns for each in activities)
-    times = [each for each in (of_host if by == "host" else device_times) if each is not None]
+    of_clock = (each.host_ns if by == "host" else each.device_ns for each in activities)
+    times = [each for each in of_clock if each is not None]
     total = sum(times) if times else None
-    device_ns = _sum(device_times)
-    is_launch = key[0] == "launch"
-    works = [work for _, work in group]
-    nbytes = _sum([work and work.nbytes for work in works] if is_launch else _sizes(activities))
-    flops = _sum([work and work.flops for work in works]) if is_launch else None
-    floor = _sum([work and work.floor_ns for work in works]) if is_launch else None
-    is_moved = key[0] in ("launch", "copy")
-
-    def each_second(amount: Any) -> float | None:
-        return 1e9 * amount / device_ns if amount is not None and device_ns else None
-
     kind, name, device, stream = key
     return SummaryRow(
         kind,
@@ -180,25 +167,10 @@ def _row(key: tuple[str, ...], group: Sequence[_Worked], wall_ns: int, by: _Cloc
         calls=len(group),
         failures=sum(1 for each in activities if each.failure),
         timed=len(times),
-        total_ns=None if total is None else int(total),
+        total_ns=total,
         min_ns=min(times, default=None),
         average_ns=None if total is None else total / len(times),
         max_ns=max(times, default=None),
         share=None if total is None or not wall_ns else total / wall_ns,
-        device_ns=None if device_ns is None else int(device_ns),
-        nbytes=nbytes,
-        flops=flops,
-        bytes_per_s=each_second(nbytes) if is_moved else None,
-        flops_per_s=each_second(flops),
-        roof_share=None if floor is None or not device_ns else floor / device_ns,
+        **throughput(group)._asdict(),
     )
-
-
-def _sizes(activities: Iterable[Activity]) -> list[float | None]:
-    return [each.nbytes for each in activities]
-
-
-def _sum(numbers: Sequence[float | None]) -> float | None:
-    """Return the sum; ``None`` where a number is not known."""
-    known = [each for each in numbers if each is not None]
-    return sum(known) if len(known) == len(numbers) else None

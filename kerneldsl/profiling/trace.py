@@ -14,25 +14,34 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.profiling.activities import Activity
+from kerneldsl.profiling.throughput import Worked, throughput, worked
+
+if TYPE_CHECKING:
+    from kerneldsl.profiling.work import Work
 
 __all__ = ["trace_of", "write_trace"]
 
 _HOST = "host"
 
 
-def write_trace(path: str | os.PathLike[str], activities: Sequence[Activity]) -> None:
-    """Write the trace of activities to a file."""
+def write_trace(
+    path: str | os.PathLike[str], activities: Sequence[Activity], works: Sequence[Work | None]
+) -> None:
+    """Write the trace of activities to a file; `works` as :func:`trace_of` takes them."""
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(trace_of(activities), file)
+        json.dump(trace_of(activities, works), file)
 
 
-def trace_of(activities: Sequence[Activity]) -> dict[str, Any]:
-    """Return the trace of activities, as JSON has it."""
+def trace_of(activities: Sequence[Activity], works: Sequence[Work | None] = ()) -> dict[str, Any]:
+    """Return the trace of activities, as JSON has it.
+
+    `works` is the work of each activity, empty where it was not asked for.
+    """
     tracks = _Tracks()
-    events = [event for each in activities for event in _events(each, tracks)]
+    events = [event for each in worked(activities, works) for event in _events(each, tracks)]
     return {"traceEvents": [*tracks.names(), *events], "displayTimeUnit": "ns"}
 
 
@@ -61,7 +70,8 @@ class _Tracks:
             yield from (name("thread_name", text, pid, tid) for tid, text in threads.values())
 
 
-def _events(activity: Activity, tracks: _Tracks) -> Iterator[dict[str, Any]]:
+def _events(of: Worked, tracks: _Tracks) -> Iterator[dict[str, Any]]:
+    activity, facts = of[0], _facts(of)
     yield {
         "name": f"{activity.kind} {activity.name}",
         "cat": activity.kind,
@@ -69,7 +79,7 @@ def _events(activity: Activity, tracks: _Tracks) -> Iterator[dict[str, Any]]:
         "ts": activity.begin_ns / 1e3,
         "dur": activity.host_ns / 1e3,
         **tracks.place(_HOST, activity.thread_id, activity.thread),
-        "args": _facts(activity),
+        "args": facts,
     }
     if activity.device_begin_ns is None or activity.device_ns is None:
         return
@@ -84,15 +94,20 @@ def _events(activity: Activity, tracks: _Tracks) -> Iterator[dict[str, Any]]:
         "ts": activity.device_begin_ns / 1e3,
         "dur": activity.device_ns / 1e3,
         **tracks.place(f"device {activity.device}", key, name),
-        "args": _facts(activity),
+        "args": facts,
     }
 
 
-def _facts(activity: Activity) -> dict[str, Any]:
+def _facts(of: Worked) -> dict[str, Any]:
+    activity, found = of[0], throughput([of])
     facts = {
         "device": activity.device,
         "stream": activity.stream,
-        "bytes": activity.nbytes,
+        "bytes": found.nbytes,
+        "flops": found.flops,
+        "GB/s": None if found.bytes_per_s is None else found.bytes_per_s / 1e9,
+        "GFLOP/s": None if found.flops_per_s is None else found.flops_per_s / 1e9,
+        "share of the roof": found.roof_share,
         "detail": activity.detail,
         "failure": activity.failure,
     }

@@ -30,7 +30,7 @@ def main(options: str, report: str, script: str, *arguments: str) -> None:
         with open(report, "w", encoding="utf-8") as file:
             json.dump({**summary.to_dict(), "recorded_ns": profile.recorded_ns}, file)
         if wanted["timeline"] is not None:
-            profile.timeline(wanted["timeline"])
+            profile.timeline(wanted["timeline"], work=wanted["work"])
 
 
 if __name__ == "__main__":

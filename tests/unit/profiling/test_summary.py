@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.profiling.activities import KINDS, Activity, covered_ns
 from kerneldsl.profiling.summary import summarize
+from kerneldsl.profiling.trace import trace_of
 from kerneldsl.profiling.work import Work
 
 
@@ -132,6 +133,54 @@ def test_the_work_of_a_launch_is_counted_by_the_analysis(measured: None) -> None
     assert row.bytes_per_s == pytest.approx(1e9 * row.nbytes / row.device_ns)
     # At 1 GB/s the bytes take longer than the arithmetic.
     assert row.roof_share == pytest.approx(4 * 12 * n / row.device_ns)
+
+
+def test_the_frame_and_the_trace_have_the_summarys_figures(measured: None) -> None:
+    pytest.importorskip("pandas")
+    n = 4096
+    x, y, out = (np.ones(n, np.float32) for _ in range(3))
+    with kd.use("cpu"):
+        axpy.forall(n)(np.float32(2), x, y, out)
+        with kd.profile() as p:
+            axpy.forall(n)(np.float32(2), x, y, out)
+            axpy.forall(n // 2)(np.float32(2), x[: n // 2], y[: n // 2], out[: n // 2])
+            kd.to_device(x)
+    frame = p.to_dataframe()
+    launches = frame[frame["kind"] == "launch"]
+    assert list(launches["flops"]) == [2 * n, n]
+    assert list(launches["nbytes"]) == pytest.approx([12 * n, 6 * n])
+    (row,) = (row for row in p.summary().rows if row.kind == "launch")
+    assert launches["nbytes"].sum() == pytest.approx(row.nbytes)
+    assert launches["device_ns"].sum() == row.device_ns
+    shares = launches["roof_share"] * launches["device_ns"]
+    assert shares.sum() == pytest.approx(row.roof_share * row.device_ns)
+    (copy,) = frame[frame["kind"] == "copy"].to_dict("records")
+    assert copy["bytes_per_s"] == pytest.approx(1e9 * x.nbytes / copy["device_ns"])
+    assert frame[frame["kind"] == "allocation"]["bytes_per_s"].isna().all()
+
+    events = trace_of(*p._read_with_work(True))["traceEvents"]
+    slices = [e["args"] for e in events if e["ph"] == "X" and e["cat"] == "launch"]
+    assert len(slices) == 2 * len(launches)  # on the host, and on the device
+    expected = launches.to_dict("records")
+    for args in slices:
+        (found,) = (each for each in expected if each["flops"] == args["flops"])
+        assert args["bytes"] == found["nbytes"]
+        assert args["GB/s"] == pytest.approx(found["bytes_per_s"] / 1e9)
+        assert args["GFLOP/s"] == pytest.approx(found["flops_per_s"] / 1e9)
+        assert args["share of the roof"] == pytest.approx(found["roof_share"])
+
+    plain = p.to_dataframe(work=False)
+    assert list(plain.columns) == list(frame.columns)
+    assert plain[plain["kind"] == "launch"]["flops"].isna().all()
+
+
+def test_the_work_is_analyzed_once(measured: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones(64, np.float32)
+    with kd.use("cpu"), kd.profile() as p:
+        axpy.forall(64)(np.float32(2), x, x.copy(), x.copy())
+    first = p.summary()
+    monkeypatch.setattr("kerneldsl.profiling.work.explain_kernel", None)
+    assert p.summary() == first
 
 
 def test_strides_tuples_and_float64_are_read_from_the_parameters(measured: None) -> None:
