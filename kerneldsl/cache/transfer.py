@@ -75,6 +75,7 @@ def export_entries(stores: list[Store], file: str | os.PathLike[str], secret: by
 def _check_destination(path: Path) -> None:
     """Refuse a folder, and a file of the user's that is something else than an archive."""
     try:
+        path.parent.stat()  # said before every entry is read
         is_other = path.is_dir() or (
             path.exists() and path.stat().st_size > 0 and not tarfile.is_tarfile(path)
         )

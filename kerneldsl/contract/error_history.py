@@ -175,7 +175,7 @@ class ErrorLog:
         """
         import json
 
-        from kerneldsl.utilities.paths import read_path
+        from kerneldsl.utilities.paths import read_path, writing
 
         entries = self.entries()
         lines = "".join(json.dumps(entry.to_dict(), ensure_ascii=False) + "\n" for entry in entries)
@@ -184,14 +184,8 @@ class ErrorLog:
             write(file, lines)
             return len(entries)
         path = read_path(file)
-        try:
+        with writing(path):
             path.write_text(lines, encoding="utf-8")
-        except OSError as error:
-            raise ArgumentValueError(
-                f"{path} cannot be written: {error.strerror or error}",
-                value=str(path),
-                remedy="Choose another file",
-            ) from error
         return len(entries)
 
     def __len__(self) -> int:

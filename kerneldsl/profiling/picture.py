@@ -5,32 +5,31 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from kerneldsl.errors import ToolMissingError
 from kerneldsl.profiling.activities import KINDS, Activity
 
-__all__ = ["write_picture"]
+__all__ = ["check_matplotlib", "write_picture"]
 
 #: Inches of a picture, and of each track.
 _WIDTH, _TRACK_HEIGHT, _MARGIN = 10.0, 0.45, 1.2
 
 
-def write_picture(path: str | os.PathLike[str], activities: Sequence[Activity]) -> None:
-    """Draw activities to a file, in the format of its ending.
-
-    Raises
-    ------
-    ToolMissingError
-        If matplotlib is not installed.
-    """
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Patch
-    except ImportError as error:
+def check_matplotlib() -> None:
+    """Raise `ToolMissingError` if matplotlib is not installed."""
+    if find_spec("matplotlib") is None:
         raise ToolMissingError(
             "a picture of a profile needs matplotlib, which is not installed",
-            remedy='pip install "kerneldsl[profile]", or write a trace: p.timeline("trace.json")',
-        ) from error
+            remedy='pip install "kerneldsl[profile]", or write a trace, whose name ends in .json',
+        )
+
+
+def write_picture(path: str | os.PathLike[str], activities: Sequence[Activity]) -> None:
+    """Draw activities to a file, in the format of its ending."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
     tracks = _tracks(activities)
     figure = Figure(figsize=(_WIDTH, _MARGIN + _TRACK_HEIGHT * max(1, len(tracks))))
     axes = figure.add_subplot()

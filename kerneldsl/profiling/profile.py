@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ToolMissingError
+from kerneldsl.errors import ArgumentValueError, ToolMissingError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.profiling.activities import Activity, covered_ns, make_activity
 from kerneldsl.profiling.ranges import NvtxRanges
@@ -16,6 +16,7 @@ from kerneldsl.profiling.recorder import recorder
 from kerneldsl.profiling.spans import LaunchedCode, Span
 from kerneldsl.profiling.summary import ProfileSummary, summarize
 from kerneldsl.profiling.throughput import Throughput, throughput, worked
+from kerneldsl.profiling.timeline import read_timeline, write_timeline
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.formatting import format_count, format_duration
 from kerneldsl.utilities.process_owned import ProcessOwned
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from kerneldsl.profiling.work import Work
 
 __all__ = ["Profile", "profile"]
-
-#: Suffixes of pictures, which matplotlib writes.
-_PICTURES = (".pdf", ".png", ".svg")
 
 
 @shorten_errors_of("__enter__")
@@ -242,33 +240,15 @@ class Profile(Shown, ProcessOwned):
 
         Raises
         ------
-        ArgumentValueError
-            If the file has another ending.
+        ArgumentTypeError, ArgumentValueError
+            If `path` is no path, has another ending, or cannot be written.
         ToolMissingError
             If it is a picture, and matplotlib is not installed.
         """
         with_work = read_flag("work", work)
-        try:
-            text = os.fsdecode(path)
-        except TypeError as error:
-            raise ArgumentTypeError(
-                f"path is {safe_repr(path)}", value=path, limit="It must be a str or a path"
-            ) from error
-        ending = os.path.splitext(text)[1].lower()
-        if ending == ".json":
-            from kerneldsl.profiling.trace import write_trace
-
-            write_trace(text, *self._read_with_work(with_work))
-        elif ending in _PICTURES:
-            from kerneldsl.profiling.picture import write_picture
-
-            write_picture(text, self.activities)
-        else:
-            raise ArgumentValueError(
-                f"the timeline was to be written to {safe_repr(text)}",
-                value=text,
-                limit=f"A trace ends in .json, a picture in {', '.join(_PICTURES)}",
-            )
+        file = read_timeline(path)
+        is_trace = file.suffix.lower() == ".json"
+        write_timeline(file, *self._read_with_work(with_work and is_trace))
 
     def __repr__(self) -> str:
         if self._state == "new":

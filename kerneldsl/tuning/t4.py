@@ -23,6 +23,7 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.launch.measured import Measured, PlanChoices, read_measured, read_plan
 from kerneldsl.launch.tuned_launch import TunedLaunch
 from kerneldsl.tuning.records import LaunchRecords, PlanRecord, about_plan, record_of
+from kerneldsl.utilities.paths import writing
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = [
@@ -109,7 +110,8 @@ def write_documents(
 ) -> int:
     """Write records into a file, a list of documents; return how many launches."""
     documents = [to_document(each, best_alone=best_alone) for each in records]
-    path.write_text(json.dumps(documents, indent=1) + "\n", encoding="utf-8")
+    with writing(path):
+        path.write_text(json.dumps(documents, indent=1) + "\n", encoding="utf-8")
     return len(documents)
 
 

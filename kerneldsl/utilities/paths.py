@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 
-__all__ = ["read_path"]
+__all__ = ["check_writable", "read_path", "writing"]
 
 
 def read_path(file: Any) -> Path:
@@ -32,3 +35,39 @@ def read_path(file: Any) -> Path:
             remedy="Name it, such as kernels.tar",
         )
     return Path(text).absolute()
+
+
+@contextmanager
+def writing(path: Path, option: str = "") -> Iterator[None]:
+    """Have the system's refusal to write a file told as an `ArgumentValueError` that names it.
+
+    `option` is that of the command line which names the file, if one does.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ArgumentValueError(
+            f"{path} cannot be written: {error.strerror or error}",
+            value=str(path),
+            remedy=f"Choose another file with {option}" if option else "Choose another file",
+        ) from error
+
+
+def check_writable(path: Path, option: str = "") -> None:
+    """Refuse a file that cannot be written, before the work whose result it is to hold.
+
+    `option` as :func:`writing` takes it.
+
+    Raises
+    ------
+    ArgumentValueError
+        If its folder is not there or it is a folder itself, or the system forbids to write it.
+    """
+    with writing(path, option):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "It is a folder")
+        folder = path.parent
+        if not folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, f"There is no folder {folder}")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

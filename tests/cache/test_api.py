@@ -125,6 +125,13 @@ def test_export_and_import(tmp_path: Path, monkeypatch, trials: Trials) -> None:
     trials.check()
 
 
+def test_a_missing_folder_is_told_before_entries_are_read(tmp_path: Path, monkeypatch) -> None:
+    filled(1)
+    monkeypatch.setattr("kerneldsl.cache.transfer.read_entries", None)
+    with pytest.raises(kd.CacheError, match=r"file\.tar cannot be written: No such file"):
+        kd.cache.export(tmp_path / "missing" / "file.tar")
+
+
 def test_export_takes_the_site_along(tmp_path: Path, monkeypatch) -> None:
     filled(2)
     monkeypatch.setenv("KERNELDSL_CACHE_SITE", str(kd.cache.path()))

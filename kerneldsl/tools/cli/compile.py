@@ -18,6 +18,7 @@ from kerneldsl.language.kinds import format_signature
 from kerneldsl.placement.registry import built_in_targets, target_writing
 from kerneldsl.tools.cli.find import choose_member, find_kernel, read_dims, signature_arguments
 from kerneldsl.tools.cli.output import print_json, progress
+from kerneldsl.utilities.paths import check_writable, writing
 
 __all__ = ["compile_to_file"]
 
@@ -43,6 +44,8 @@ def compile_to_file(
     kernel = choose_member(find_kernel(place), member, block_dim)
     args = signature_arguments(kernel, signature)
     chosen, form = _read_form(target, output)
+    if output is not None:
+        check_writable(output, "--output")
     with progress(f"Compiling {place}", is_quiet=as_json):
         artifact = kernel.artifact(
             *args,
@@ -130,15 +133,9 @@ def _read_form(target: str | None, output: Path | None) -> tuple[str, str]:
 
 
 def _write(contents: dict[Path, bytes]) -> None:
-    try:
-        for path, data in contents.items():
+    for path, data in contents.items():
+        with writing(path, "--output"):
             path.write_bytes(data)
-    except OSError as error:
-        raise ArgumentValueError(
-            f"cannot write {error.filename}: {error.strerror}",
-            value=str(error.filename),
-            remedy="Choose another file with --output",
-        ) from error
 
 
 def _layout(artifact: Artifact) -> ParameterLayout:

@@ -56,14 +56,19 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Run a script under the profiler. Options stand before the script; what follows is its own."""
+    from kerneldsl.profiling.profile import profile as make_profile
+    from kerneldsl.profiling.timeline import read_timeline
+
     if not script.is_file():
         raise ArgumentValueError(
             f"there is no file {script}", value=str(script), remedy="Check the path"
         )
     if by not in ("host", "device"):
         raise ArgumentValueError(f"--by is {by!r}", value=by, limit="It is host or device")
+    # What this refuses would be refused in the script's process, too, and be taken for its fault.
+    make_profile(nvtx=nvtx, cupti=cupti)
     options = {"by": by, "streams": streams, "work": work, "nvtx": nvtx, "cupti": cupti}
-    options["timeline"] = None if timeline is None else str(timeline.absolute())
+    options["timeline"] = None if timeline is None else str(read_timeline(timeline))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", _RUNNER, json.dumps(options), str(report), str(script)]
@@ -71,14 +76,24 @@ def profile(
         output = _STANDARD_ERROR if as_json else None
         done = subprocess.run([*command, *(arguments or ())], stdout=output, check=False)
         text = report.read_text(encoding="utf-8") if report.exists() else None
+    refused = None
     if text is not None:
-        _show(json.loads(text), str(script), done.returncode, as_json)
+        found = json.loads(text)
+        refused = found.pop("refused")
+        _show(found, str(script), done.returncode, as_json)
     if done.returncode or text is None:
         raise ArgumentValueError(
             f"{script} ended with status {done.returncode}",
             value=done.returncode,
             limit=None if text else "It left no profile",
             remedy=f"Run it by itself: {sys.executable} {script}",
+        )
+    if refused is not None:
+        raise ArgumentValueError(
+            f"there is no timeline of {script}",
+            value=options["timeline"],
+            limit=refused,
+            remedy="Choose another file with --timeline",
         )
 
 

@@ -27,10 +27,14 @@ def main(options: str, report: str, script: str, *arguments: str) -> None:
             runpy.run_path(script, run_name="__main__")
     finally:
         summary = profile.summary(wanted["by"], streams=wanted["streams"], work=wanted["work"])
-        with open(report, "w", encoding="utf-8") as file:
-            json.dump({**summary.to_dict(), "recorded_ns": profile.recorded_ns}, file)
+        found = {**summary.to_dict(), "recorded_ns": profile.recorded_ns, "refused": None}
         if wanted["timeline"] is not None:
-            profile.timeline(wanted["timeline"], work=wanted["work"])
+            try:
+                profile.timeline(wanted["timeline"], work=wanted["work"])
+            except kd.KernelError as error:  # the command tells it: it is not the script's fault
+                found["refused"] = str(error)
+        with open(report, "w", encoding="utf-8") as file:
+            json.dump(found, file)
 
 
 if __name__ == "__main__":

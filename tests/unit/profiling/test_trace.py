@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import threading
@@ -178,8 +179,36 @@ def test_events_of_a_track_do_not_cross(profile: kd.Profile, tmp_path: Path) -> 
 def test_another_ending_is_refused(profile: kd.Profile, tmp_path: Path) -> None:
     with pytest.raises(kd.ArgumentValueError, match=r"A trace ends in \.json"):
         profile.timeline(tmp_path / "trace.txt")
-    with pytest.raises(kd.ArgumentTypeError, match="path is 3"):
+    with pytest.raises(kd.ArgumentTypeError, match="the file is 3"):
         profile.timeline(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["trace.json", "picture.svg"])
+def test_a_file_that_cannot_be_written_is_named(
+    name: str, profile: kd.Profile, tmp_path: Path
+) -> None:
+    if name.endswith("svg"):
+        pytest.importorskip("matplotlib")
+    file = tmp_path / "missing" / name
+    with pytest.raises(kd.ArgumentValueError) as refused:
+        profile.timeline(file)
+    said = str(refused.value)
+    assert f"{file} cannot be written: There is no folder {file.parent}" in said
+    assert "Choose another file" in said
+    (tmp_path / name).mkdir()
+    with pytest.raises(kd.ArgumentValueError, match="It is a folder"):
+        profile.timeline(tmp_path / name)
+
+
+def test_a_disk_that_fills_up_is_told(
+    profile: kd.Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("kerneldsl.profiling.trace.write_trace", fail)
+    with pytest.raises(kd.ArgumentValueError, match=r"trace\.json cannot be written: No space"):
+        profile.timeline(tmp_path / "trace.json", work=False)
 
 
 @pytest.mark.parametrize(

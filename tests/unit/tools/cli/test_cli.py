@@ -99,7 +99,7 @@ def test_the_ptx_version_can_be_asked_for(source, capsys):
         (("{source}:axpy", "-s", SIGNATURE, "--block", "a"), "--block is 'a'"),
         (("{source}:axpy", "-s", SIGNATURE, "--forall", "9"), "1, 2 or 3"),
         (("{source}:wrong", "-s", "float32[::1]", "-a", "sm_90"), "x.nothing"),
-        (("{source}:axpy", "-s", SIGNATURE, "-o", "/no/such/folder/x.ptx"), "cannot write"),
+        (("{source}:axpy", "-s", SIGNATURE, "-o", "/no/such/folder/x.ptx"), "cannot be written"),
     ],
 )
 def test_errors_are_one_message_and_code_2(source, capsys, arguments, words):

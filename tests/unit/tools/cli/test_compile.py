@@ -72,6 +72,13 @@ def refusal(capsys, *arguments):
     return shown.err
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_compiling(folder, capsys, monkeypatch):
+    monkeypatch.setattr("kerneldsl.kernels.kernel.Kernel.artifact", None)
+    said = refusal(capsys, "user_package.blas:declared", "-o", "missing/x.ptx")
+    assert "There is no folder missing" in said
+    assert "Choose another file with --output" in said
+
+
 @pytest.fixture
 def no_ptxas(monkeypatch):
     def missing():

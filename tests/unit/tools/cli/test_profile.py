@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,53 @@ def test_a_script_that_fails_leaves_its_profile(
     assert "double" in said.out
     assert "by the time of the devices" in said.out
     assert "ended with status 7" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--timeline", "{folder}/z.foo"), "A trace ends in .json, a picture in .pdf, .png, .svg"),
+        (("--timeline", "{folder}/none/z.json"), "There is no folder {folder}/none"),
+        (("--timeline", "{folder}"), "the timeline was to be written to"),
+        (("--timeline", "{folder}/z.svg"), "needs matplotlib"),
+        (("--nvtx",), "need the package nvtx"),
+        (("--cupti",), "needs the package cupti-python"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_script_runs(
+    options: tuple[str, ...],
+    words: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for package in ("matplotlib", "nvtx", "cupti"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("kerneldsl.profiling.profile.find_spec", lambda name: None)
+    script = tmp_path / "script.py"
+    script.write_text("print('it ran')")
+    assert call(*(each.format(folder=tmp_path) for each in options), str(script)) == 2
+    said = capfd.readouterr()
+    assert words.format(folder=tmp_path) in said.err
+    assert "Traceback" not in said.err
+    assert "ended with status" not in said.err
+    assert "it ran" not in said.out
+
+
+def test_a_timeline_that_fails_after_all_is_not_the_scripts_fault(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(f"import os; os.rmdir({str(folder)!r})")
+    assert call("--no-work", "--timeline", str(folder / "z.json"), str(script)) == 2
+    said = capfd.readouterr()
+    assert "there is no timeline of" in said.err
+    assert f"There is no folder {folder}" in said.err
+    assert "Traceback" not in said.err
+    assert "ended with status" not in said.err
+    assert "of which was recorded" in said.out
 
 
 @pytest.mark.parametrize(
