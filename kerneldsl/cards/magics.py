@@ -12,6 +12,7 @@ IPython documentation, "IPython extensions" and "Defining custom magics".
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import ArgumentTypeError
@@ -71,11 +72,19 @@ def register(shell: Any) -> None:
 
 
 def _of_shell(function: Any, shell: Any) -> Any:
-    def magic(line: str) -> Any:
-        return function(_read(function.__name__, line, shell))
+    from IPython.core.magic import needs_local_scope
+
+    @needs_local_scope
+    def magic(line: str, local_ns: Mapping[str, Any]) -> Any:
+        return function(_read(function.__name__, line, _namespace(shell.user_ns, local_ns)))
 
     magic.__doc__ = function.__doc__
     return magic
+
+
+def _namespace(of_user: dict[str, Any], local: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the names that a line sees: where it stands in a function, its variables first."""
+    return of_user if local is of_user else {**of_user, **local}
 
 
 def kdtime(call: _Call) -> Any:
@@ -111,8 +120,8 @@ def _shape_of(shape: Any) -> dict[str, Any]:
     return {} if shape.block_dim is None else {"block": shape.block_dim}
 
 
-def _read(name: str, line: str, shell: Any) -> _Call:
-    """Read a magic's line in the namespace of a shell.
+def _read(name: str, line: str, names: dict[str, Any]) -> _Call:
+    """Read a magic's line, which sees these names.
 
     Raises
     ------
@@ -123,7 +132,7 @@ def _read(name: str, line: str, shell: Any) -> _Call:
         tree = ast.parse(line.strip(), mode="eval").body
     except SyntaxError:
         tree = None
-    called = shell.ev(ast.unparse(tree.func)) if isinstance(tree, ast.Call) else None
+    called = _evaluate(tree.func, names) if isinstance(tree, ast.Call) else None
     if not isinstance(called, Kernel | Launch) or not isinstance(tree, ast.Call):
         error = ArgumentTypeError(
             f"%{name} was given {safe_repr(line)}",
@@ -136,4 +145,9 @@ def _read(name: str, line: str, shell: Any) -> _Call:
         raise error
     # What the call passes, starred arguments too, as Python itself reads it.
     tree.func = ast.parse("lambda *args, **named: (args, named)", mode="eval").body
-    return _Call(called, *shell.ev(ast.unparse(tree)))
+    return _Call(called, *_evaluate(tree, names))
+
+
+def _evaluate(tree: ast.expr, names: dict[str, Any]) -> Any:
+    # All of them are globals, which functions and comprehensions in the line see, too.
+    return eval(ast.unparse(tree), names)  # noqa: S307 -- the user's own line

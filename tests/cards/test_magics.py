@@ -82,6 +82,24 @@ def test_ptx(shell: Any, line: str, marks: int) -> None:
     assert "PTX of double" in read_card(shown["text/html"])
 
 
+@pytest.mark.parametrize("name", ["kdtime", "kdexplain", "kdptx"])
+def test_a_line_in_a_function_sees_its_variables(shell: Any, name: str) -> None:
+    lines = (
+        "def show(extent, arrays, double, shift=0):",
+        "    for factor in (1, 2):",
+        f"        found = %{name} double.forall(extent // factor - shift)(*[a for a in arrays])",
+        "    return found",
+    )
+    assert shell.run_cell("\n".join(lines)).success
+    shell.user_ns["extent"] = "a local variable goes before"
+    with shell.user_ns["kd"].use("null"):
+        found = run(shell, "show(64, (x, out), double)")
+    if name == "kdexplain":
+        assert found.flops() == 32
+    assert shell.user_ns["extent"] == "a local variable goes before"
+    assert "arrays" not in shell.user_ns
+
+
 @pytest.mark.parametrize("line", ["", "x", "x.sum()", "double", "len(x)", "double.forall(64)(x"])
 @pytest.mark.parametrize("name", ["kdtime", "kdexplain", "kdptx"])
 def test_what_is_no_launch_is_refused(shell: Any, name: str, line: str) -> None:
