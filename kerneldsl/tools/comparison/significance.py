@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from statistics import NormalDist, median
 
 import numpy as np
@@ -34,8 +33,8 @@ __all__ = [
     "quartile_test",
 ]
 
-#: Up to so many samples on each side, without ties, the distribution of the ranks is counted.
-_MAX_EXACT = 20
+#: Up to so many samples, of both sides, the distribution of the ranks is counted.
+_MAX_EXACT = 40
 _RESAMPLES = 2000
 #: Of a normal distribution, the standard error of a median by that of the mean, and the distance of
 #: the quartiles by the standard deviation.
@@ -48,45 +47,52 @@ _NORMAL = NormalDist()
 def mann_whitney(old: Sequence[float], new: Sequence[float]) -> float:
     """Return how probable ranks as different as those of two samples are by chance.
 
+    Of all ways to share the ranks out to the two samples, it is the share in which the sum of the
+    old ones is as far from its mean, or farther. Equal values have the mean of their ranks.
+
     Examples
     --------
     >>> round(mann_whitney([1, 2, 3, 4], [5, 6, 7, 8]), 6)
     0.028571
+    >>> round(mann_whitney([1, 1, 1, 1], [2, 2, 2, 2]), 6)
+    0.028571
     """
     n, m = len(old), len(new)
-    together = sorted([*old, *new])
-    ranks = _ranks(together)
-    u = sum(ranks[each] for each in old) - n * (n + 1) / 2
-    ties = [count for count in Counter(together).values() if count > 1]
-    if not ties and max(n, m) <= _MAX_EXACT:
-        least = int(min(u, n * m - u))
-        ways = sum(_ways(n, m, each) for each in range(least + 1))
-        return min(1.0, 2 * ways / math.comb(n + m, n))
     total = n + m
+    together = sorted([*old, *new])
+    ranks = _doubled_ranks(together)
+    twice_mean = n * (total + 1)
+    distance = abs(sum(ranks[each] for each in old) - twice_mean)
+    if total <= _MAX_EXACT:
+        ways = _ways([ranks[each] for each in together], n)
+        sums = np.arange(len(ways))
+        return float(ways[np.abs(sums - twice_mean) >= distance].sum() / math.comb(total, n))
+    ties = [count for count in Counter(together).values() if count > 1]
     tied = sum(count**3 - count for count in ties) / (total * (total - 1))
     variance = n * m / 12 * (total + 1 - tied)
     if variance == 0:
         return 1.0
-    distance = max(0.0, abs(u - n * m / 2) - 0.5)  # ranks are whole, the normal distribution is not
-    return 2 * _NORMAL.cdf(-distance / math.sqrt(variance))
+    # Ranks are whole, the normal distribution is not.
+    return 2 * _NORMAL.cdf(-max(0.0, distance / 2 - 0.5) / math.sqrt(variance))
 
 
-def _ranks(together: Sequence[float]) -> dict[float, float]:
-    """Return the rank of each value in sorted ones; equal values have the mean of theirs."""
+def _doubled_ranks(together: Sequence[float]) -> dict[float, int]:
+    """Return twice the rank of each value in sorted ones, which is whole with ties, too."""
     places: dict[float, list[int]] = {}
     for place, value in enumerate(together, 1):
         places.setdefault(value, []).append(place)
-    return {value: sum(found) / len(found) for value, found in places.items()}
+    return {value: found[0] + found[-1] for value, found in places.items()}
 
 
-@cache
-def _ways(n: int, m: int, u: int) -> int:
-    """Return in how many orders of n and m values exactly u pairs are the other way round."""
-    if u < 0:
-        return 0
-    if n == 0 or m == 0:
-        return int(u == 0)
-    return _ways(n - 1, m, u - m) + _ways(n, m - 1, u)
+def _ways(ranks: Sequence[int], count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return in how many ways so many of the ranks have each sum, by the sum."""
+    # By how many are chosen, and by their sum; 40 over 20 is less than 2**38.
+    ways = np.zeros((count + 1, sum(ranks) + 1), np.int64)
+    ways[0, 0] = 1
+    for rank in ranks:
+        ways[1:, rank:] += ways[:-1, :-rank]
+    found: np.ndarray[tuple[int], np.dtype[np.int64]] = ways[count]
+    return found
 
 
 def bootstrap_interval(
