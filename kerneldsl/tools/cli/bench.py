@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["make_bench_app"]
 
 _EXIT_WORSE = 1
+_SHOWN_LEFT_OUT = 3
 _BASES = {
     "samples": "ranks of the samples",
     "quartiles": "medians and quartiles",
@@ -98,6 +99,14 @@ def _print(found: Comparison, show_all: bool) -> None:
     print(f"{format_count(len(found.changes), 'figure')}: {said}")
     if counts["not judged"]:
         print("Not judged are single medians, too few to say how medians vary here.")
+    if found.left_out:
+        of = format_count(len(found.left_out), "figure")
+        print(f"{of} left out, of which a number is no time or rate: not finite, or not above 0")
+        shown_count = len(found.left_out) if show_all else _SHOWN_LEFT_OUT
+        for figure, why in list(found.left_out.items())[:shown_count]:
+            print(f"  {figure}: {why}")
+        if len(found.left_out) > shown_count:
+            print("  … (--all shows them)")
     for name, (old, new) in found.machine.items():
         print(f"The machines differ: {name} was {old}, and is {new}")
     for title, names in (("old", found.only_old), ("new", found.only_new)):

@@ -17,7 +17,7 @@ from kerneldsl.tools.comparison.significance import (
     quartile_interval,
     quartile_test,
 )
-from kerneldsl.utilities.formatting import AsDict
+from kerneldsl.utilities.formatting import AsDict, format_count
 
 __all__ = ["Change", "Comparison", "compare_results"]
 
@@ -79,6 +79,9 @@ class Comparison(AsDict):
         The figures that both have, the worst first.
     only_old, only_new : tuple of str
         Figures that one of them has.
+    left_out : mapping
+        Figures that both have and that are not compared, since a number in them is no time or rate,
+        with that number and whose it is.
     machine : mapping
         What differs between the machines, old and new.
     """
@@ -86,6 +89,7 @@ class Comparison(AsDict):
     changes: tuple[Change, ...]
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
+    left_out: Mapping[str, str]
     machine: Mapping[str, tuple[str, str]]
 
     @property
@@ -109,7 +113,7 @@ def compare_results(old: Any, new: Any, *, rate: float = 0.05, least: float = 0.
     Raises
     ------
     ArgumentValueError
-        If they have no figure in common.
+        If they have no figure in common that can be compared.
     """
     before, after = figures_of(old), figures_of(new)
     common = [path for path in before if path in after]
@@ -120,7 +124,22 @@ def compare_results(old: Any, new: Any, *, rate: float = 0.05, least: float = 0.
             limit=f"One has {len(before)} times and rates, the other {len(after)}",
             remedy="Compare two runs of the same benchmark",
         )
-    pairs = [_Pair(path, before[path], after[path]) for path in common]
+    left_out = {
+        path: f"{figure.fault:g} in the {which} file"
+        for which, figures in (("new", after), ("old", before))
+        for path, figure in figures.items()
+        if path in before and path in after and figure.fault is not None
+    }
+    pairs = [_Pair(path, before[path], after[path]) for path in common if path not in left_out]
+    if not pairs:
+        path, why = next(iter(left_out.items()))
+        raise ArgumentValueError(
+            "no figure of the two files can be compared",
+            value=why,
+            limit="A time or rate is a finite number above 0, and each of "
+            f"{format_count(len(left_out), 'figure')} has another: {path}, {why}",
+            remedy="Run the benchmark again, with more calls in a sample where its clock is coarse",
+        )
     changes = _judged([each.change(1 - rate) for each in pairs], pairs, rate, least)
     is_rate = {each.path: each.new.more_is_better for each in pairs}
     changes.sort(key=lambda each: each.ratio if is_rate[each.figure] else 1 / each.ratio)
@@ -128,6 +147,7 @@ def compare_results(old: Any, new: Any, *, rate: float = 0.05, least: float = 0.
         tuple(changes),
         tuple(path for path in before if path not in after),
         tuple(path for path in after if path not in before),
+        left_out,
         _differences(old, new),
     )
 

@@ -6,6 +6,7 @@ of a list are told apart by what is no figure in them: the name, the case, the s
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -65,6 +66,17 @@ class Figure:
         """The median."""
         return median(self.values)
 
+    @property
+    def fault(self) -> float | None:
+        """A number that is no time or rate: not finite, or not above 0; ``None`` of a sound figure.
+
+        Ratios, ranks and intervals of such a number say nothing.
+        """
+        spread = (*(self.quartiles or ()), *(self.extremes or ()))
+        wrong = [each for each in self.values if not 0 < each < math.inf]
+        wrong += [each for each in spread if not math.isfinite(each)]
+        return wrong[0] if wrong else None
+
 
 def figures_of(results: Any) -> dict[str, Figure]:
     """Find the figures in a benchmark's results, by their paths.
@@ -77,7 +89,7 @@ def figures_of(results: Any) -> dict[str, Figure]:
     """
     finder = _Finder()
     finder.look((), results, None)
-    return {path: figure for path, figure in finder.found.items() if figure.middle > 0}
+    return finder.found
 
 
 @dataclass
@@ -163,7 +175,7 @@ def _with_spread(
 ) -> Figure:
     figure = Figure([float(fields[name])], bool(_direction(name, unit)))
     given = {what: fields[each] for what, each in beside.items()}
-    if {"q1", "q3", "count"} <= given.keys():
+    if {"q1", "q3", "count"} <= given.keys() and 1 <= given["count"] < math.inf:
         figure.quartiles = Quartiles(given["q1"], given["q3"], int(given["count"]))
     if {"low", "high"} <= given.keys():
         figure.extremes = (given["low"], given["high"])

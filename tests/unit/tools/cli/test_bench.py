@@ -64,3 +64,20 @@ def test_files_that_cannot_be_read_are_one_message(
     assert call(str(bad), str(bad)) == 2
     assert "is not JSON" in capsys.readouterr().err
     assert call(str(tmp_path / "missing.json"), str(bad)) == 2
+
+
+def test_what_is_left_out_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = sampled(1.0, 1)
+    results["samples"] |= {f"bad {i}": [float("nan")] * 5 for i in range(5)}
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(results))
+    assert call(str(file), str(file)) == 0
+    said = capsys.readouterr().out
+    assert "2 figures: 2 same" in said
+    assert "5 figures left out" in said
+    assert "samples: bad 0: nan in the old file" in said
+    assert "bad 4" not in said
+    assert call(str(file), str(file), "--all") == 0
+    said = capsys.readouterr().out
+    assert "samples: bad 4: nan" in said
+    assert "+nan" not in said

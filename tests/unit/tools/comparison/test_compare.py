@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,36 @@ def test_what_one_run_has_alone_and_other_machines_are_told() -> None:
 def test_runs_of_different_benchmarks_are_refused() -> None:
     with pytest.raises(kd.ArgumentValueError, match="no figure in common"):
         compare_results({"a_us": 1.0}, {"b_us": 1.0})
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, 0.0, -1.0])
+@pytest.mark.parametrize("which", ["old", "new"])
+def test_a_number_that_is_no_time_is_told_and_its_figure_left_out(wrong: float, which: str) -> None:
+    runs = {"old": sampled(1.0, 1), "new": sampled(1.2, 2)}
+    runs[which]["samples"]["same"][3] = wrong
+    found = compare_results(runs["old"], runs["new"])
+    assert [each.figure for each in found.changes] == ["samples: changed"]
+    assert found.left_out == {"samples: same": f"{wrong:g} in the {which} file"}
+    assert not found.only_old
+    assert not found.only_new
+
+
+def test_a_spread_that_is_no_number_is_told() -> None:
+    rows = [
+        {"case": name, "median_s": 1.0, "q1_s": 0.9, "q3_s": 1.1, "samples": 9} for name in "ab"
+    ]
+    bad = [{**rows[0], "q3_s": math.nan}, {**rows[1], "samples": 0}]
+    found = compare_results({"rows": rows}, {"rows": bad})
+    assert found.left_out == {"rows, a: median_s": "nan in the new file"}
+    (change,) = found.changes
+    assert change.basis == "other figures"
+
+
+def test_files_of_zeros_have_figures_that_cannot_be_compared() -> None:
+    zeros = {"samples": {"a": [0.0] * 8, "b": [0.0] * 8}}
+    with pytest.raises(kd.ArgumentValueError) as refused:
+        compare_results(zeros, sampled(1.0, 1) | {"samples": {"a": [1.0] * 8, "b": [1.0] * 8}})
+    said = str(refused.value)
+    assert "each of 2 figures has another: samples: a, 0 in the old file" in said
+    assert "finite number above 0" in said
+    assert "0 times and rates" not in said
