@@ -406,8 +406,11 @@ def __getattr__(name: str) -> Any:
         from kerneldsl.language.other_names import host_remedy
 
         remedy = host_remedy(name, __all__)
-        more = f". {remedy}." if remedy else ""
-        raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}{more}")
+        if remedy:
+            # Of no object, so that Python does not add a name that it takes for a misspelled one.
+            said = f"module 'kerneldsl' has no attribute {name!r}. {remedy}."
+            raise AttributeError(said, name=name, obj=None)
+        raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}")
     from importlib import import_module
 
     try:

@@ -222,16 +222,15 @@ def kernel(
 
 
 def _refuse_option(name: str) -> NoReturn:
-    from kerneldsl.language.other_names import closest_name
+    from kerneldsl.language.other_names import option_remedy
 
     parameters = inspect.signature(kernel).parameters.values()
     known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-    near = closest_name(name, known)
     raise ArgumentTypeError(
         f"kd.kernel was given the option {name!r}",
         value=name,
         limit=f"The options are {', '.join(known)}",
-        remedy=f"Write {near}=…" if near else "Leave it out",
+        remedy=option_remedy(name, known),
     )
 
 

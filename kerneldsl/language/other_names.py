@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["ON_HOST", "closest_name", "host_remedy", "kernel_remedy"]
+__all__ = ["ON_HOST", "closest_name", "host_remedy", "kernel_remedy", "option_remedy"]
 
 _VECTOR_TYPE = re.compile(r"u?(?:int|float|char|short|long|longlong|double)\d*x?[1-4]")
 
@@ -17,7 +17,7 @@ _VECTOR_TYPE = re.compile(r"u?(?:int|float|char|short|long|longlong|double)\d*x?
 ON_HOST = {
     "as_cuda_array": "kd.as_array",
     "detect": "kd.backends",
-    "device": "kd.devices",
+    "device": "kd.func",
     "device_array": "kd.empty",
     "device_array_like": "kd.empty_like",
     "event": "kd.Event",
@@ -38,11 +38,19 @@ ON_HOST = {
 
 #: What more is to be said of some of these.
 _HOST_NOTES = {
-    "device": ", which lists them, or kd.use, which chooses one",
-    "jit": ", or kd.func for a function that kernels call",
+    "device": " above a function that kernels call, or nothing: a plain one is a device function, "
+    "too. kd.devices lists devices, and kd.use chooses one",
+    "jit": ", or for a function that kernels call kd.func or nothing: a plain one is a device "
+    "function, too",
     "mapped_array": "(…, mapped=True), and kd.mapped_view of it",
     "pinned": ", which copies into pinned memory",
     "to_device_async": "(…, stream=stream)",
+}
+
+#: Options of numba.cuda's decorators that a misspelling of ours is not.
+_OPTIONS = {
+    "device": "Write @kd.func above a function that kernels call, or nothing: a plain one is a "
+    "device function, too",
 }
 
 _IN_KERNEL = {
@@ -83,6 +91,18 @@ def host_remedy(name: str, names: Iterable[str]) -> str | None:
         return f"Write {known}{_HOST_NOTES.get(name, '')}"
     near = None if name.startswith("_") else closest_name(name, names)
     return near and f"The closest name is kd.{near}"
+
+
+def option_remedy(name: str, options: Iterable[str]) -> str:
+    """Say what to write for an option that a call does not have; it has `options`.
+
+    Examples
+    --------
+    >>> option_remedy("blocks", ["block", "stream"])
+    'Write block=…'
+    """
+    near = closest_name(name, options)
+    return _OPTIONS.get(name) or (f"Write {near}=…" if near else "Leave it out")
 
 
 def kernel_remedy(name: str) -> str | None:

@@ -122,6 +122,24 @@ def test_names_of_numba_cuda_say_what_to_write(name):
         getattr(kd, name)
 
 
+@pytest.mark.parametrize("name", ["device", "jit", "gird"])
+def test_what_python_shows_of_a_missing_name_is_one_advice(name):
+    done = run_python(["-c", f"import kerneldsl as kd\nkd.{name}"])
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"AttributeError: module 'kerneldsl' has no attribute '{name}'. ")
+    assert ".." not in last
+    assert "Did you mean" not in last
+    assert last.endswith(".")
+
+
+def test_a_device_function_of_numba_cuda_is_a_plain_one_here():
+    for name in ("device", "jit"):
+        with pytest.raises(AttributeError, match=r"kd\.func.*a plain one is a device function"):
+            getattr(kd, name)
+    with pytest.raises(kd.ArgumentTypeError, match="a plain one is a device function, too"):
+        kd.kernel(device=True)
+
+
 def test_misspelled_names_say_the_closest():
     with pytest.raises(AttributeError, match=r"'kernell'\. The closest name is kd\.kernel\.$"):
         kd.kernell
