@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
+from kerneldsl.kernels.unknown_options import refuse_option
 from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
@@ -182,7 +182,7 @@ def kernel(
     ...     x[kd.grid(1)] *= a
     """
     if unknown:
-        _refuse_option(next(iter(unknown)))
+        refuse_option("kd.kernel", kernel, unknown)
     if _is_signature(function):
         function, signature = None, function
     environment.configure_logging()
@@ -219,19 +219,6 @@ def kernel(
         return make_spaced(plain, options, space)
 
     return decorate if function is None else decorate(function)
-
-
-def _refuse_option(name: str) -> NoReturn:
-    from kerneldsl.language.other_names import option_remedy
-
-    parameters = inspect.signature(kernel).parameters.values()
-    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-    raise ArgumentTypeError(
-        f"kd.kernel was given the option {name!r}",
-        value=name,
-        limit=f"The options are {', '.join(known)}",
-        remedy=option_remedy(name, known),
-    )
 
 
 def _check_space(space: Any, block: Any) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, ParamSpec, TypeVar
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import KernelError, LaunchConfigError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.inspection import InspectionMixin
 from kerneldsl.kernels.launches import make_launch
+from kerneldsl.kernels.unknown_options import refuse_option
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
 from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.launch.native.vectorcall import native_methods
@@ -137,6 +138,7 @@ class LaunchMixin(Generic[P]):
         plan: LaunchPlan | None = None,
         cluster: int | tuple[int, ...] | None = None,
         cooperative: bool = False,
+        **unknown: Never,
     ) -> Launch[P]:
         """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
 
@@ -167,8 +169,12 @@ class LaunchMixin(Generic[P]):
         ------
         LaunchConfigError
             If the extent or the block is not that.
+        ArgumentTypeError
+            If an option is none of these.
         """
         try:
+            if unknown:
+                refuse_option(f"{self.__qualname__}.forall", LaunchMixin.forall, unknown)
             key: Any = None
             if plan is not None:
                 _check_plan(plan, block)
@@ -189,8 +195,6 @@ class LaunchMixin(Generic[P]):
         except KernelError as error:
             shorten(error)
             raise
-
-    forall.__qualname__ = "Kernel.forall"  # Python says it of an unknown keyword
 
     def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch[P]], key: Any) -> Launch[P]:
         """Make a launch, and remember it by what it was asked for with, where that is a key."""

@@ -8,9 +8,10 @@ whatever it does not know.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, ParamSpec, Protocol
 
-from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.tunable import TunableLaunch
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
@@ -309,9 +310,11 @@ class BoundLaunch(ProcessOwned, Shown):
         self.launch = launch
         self.args = args
 
-    def __call__(self) -> None:
-        """Launch the kernel; raises what the launch raises."""
+    def __call__(self, *more: Never, **named: Never) -> None:
+        """Launch the kernel; raises what the launch raises. More arguments are refused."""
         try:
+            if more or named:
+                _refuse_more(self, more, named)
             self.launch(*self.args)
         except KernelError as error:
             shorten(error)
@@ -323,6 +326,16 @@ class BoundLaunch(ProcessOwned, Shown):
 
     def __repr__(self) -> str:
         return f"<prepared {self.launch!r}>".replace("<prepared <", "<prepared ", 1)[:-1]
+
+
+def _refuse_more(bound: BoundLaunch, more: Sequence[Any], named: Mapping[str, Any]) -> NoReturn:
+    given = [*map(safe_repr, more), *(f"{name}={safe_repr(each)}" for name, each in named.items())]
+    raise ArgumentTypeError(
+        f"{bound!r} was called with ({', '.join(given)})",
+        value=given,
+        limit="It has its arguments, and is called without any",
+        remedy="Write bound(); for other arguments, launch(…) itself, or launch.bind(…) anew",
+    )
 
 
 # What is made of both: native code takes the calls of an instance once it has an entry.

@@ -20,7 +20,7 @@ Worked: TypeAlias = "tuple[Activity, Work | None]"
 
 
 class Throughput(NamedTuple):
-    """What activities of one kind moved and computed. ``None`` is what is not known of all of them.
+    """Amounts that activities of one kind moved and computed; ``None`` where one is not known.
 
     Parameters
     ----------

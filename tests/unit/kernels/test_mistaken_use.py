@@ -15,6 +15,7 @@ from kerneldsl import (
     OutsideKernelError,
     UnsupportedConstructError,
 )
+from kerneldsl.launch.native import machine
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,47 @@ def test_unknown_options_of_kernels(name: str, remedy: str) -> None:
     assert f"kd.kernel was given the option {name!r}" in message
     assert "The options are signature, fastmath, contract, debug, lineinfo," in message
     assert message.endswith(f"{remedy}.")
+
+
+@kd.kernel
+def fill(x):
+    x[kd.grid(1)] = 1
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("blocks", "Write block=…"), ("shared_byte", "Write shared_bytes=…"), ("xyz", "Leave it out")],
+)
+def test_unknown_options_of_forall(name: str, remedy: str, is_native: bool) -> None:
+    if is_native:
+        machine.install()
+    with pytest.raises(ArgumentTypeError) as caught:
+        fill.forall(64, **{name: 1})
+    message = str(caught.value)
+    assert f"fill.forall was given the option {name!r}" in message
+    assert "The options are block, stream, shared_bytes, plan, cluster, cooperative." in message
+    assert message.endswith(f"{remedy}.")
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+def test_a_prepared_launch_takes_no_arguments(is_native: bool) -> None:
+    x = np.zeros(64)
+    with kd.use("cpu"):
+        bound = fill.forall(64).bind(x)
+        for _ in range(40 if is_native else 0):
+            bound()
+        x[:] = 0
+        for call, words in (
+            (lambda: bound(1), r"was called with \(1\)"),
+            (lambda: bound(x=x), r"was called with \(x=ndarray"),
+            (lambda: bound(1, n=2), r"was called with \(1, n=2\)"),
+        ):
+            with pytest.raises(ArgumentTypeError, match=words) as caught:
+                call()
+            assert "<prepared launch of fill over (64,)>" in str(caught.value)
+            assert "Write bound()" in str(caught.value)
+    assert not x.any()
 
 
 def test_a_space_without_blocks() -> None:

@@ -1,0 +1,42 @@
+"""Options that a call does not have, told like every other mistake: with those that there are."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.language.other_names import option_remedy
+
+__all__ = ["refuse_option"]
+
+
+def refuse_option(
+    called: str, function: Callable[..., Any], unknown: Mapping[str, Any]
+) -> NoReturn:
+    """Refuse the first of the options that a call was given and does not have.
+
+    Parameters
+    ----------
+    called : str
+        What was called, as it is written.
+    function : callable
+        Its keyword-only parameters are the options.
+    unknown : mapping
+        The options, with their values.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Always.
+    """
+    name = next(iter(unknown))
+    parameters = inspect.signature(function).parameters.values()
+    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    raise ArgumentTypeError(
+        f"{called} was given the option {name!r}",
+        value=name,
+        limit=f"The options are {', '.join(known)}",
+        remedy=option_remedy(name, known),
+    )
