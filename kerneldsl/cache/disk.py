@@ -112,11 +112,15 @@ class DiskCache:
                 self._warn_once(f"the site's cache is ignored: {error}")
         try:
             user = user_folder(settings)
+        # A home or working directory that is unknown, platformdirs that is missing.
+        except (OSError, RuntimeError, ImportError) as error:
+            self._warn_once(f"nothing is written to the cache: {error}")
+            return
+        try:
             user.check()
             self.user = Store(user, secret)
-        # A home directory that is unknown, platformdirs that is missing, a folder that is unsafe.
-        except (CacheError, OSError, RuntimeError, ImportError) as error:
-            self._warn_once(f"nothing is written to the cache: {error}")
+        except (CacheError, OSError) as error:
+            self._warn_unwritable(user, error)
 
     @property
     def is_on(self) -> bool:
@@ -172,13 +176,17 @@ class DiskCache:
             return False
         except (OSError, CacheError) as error:
             counters.add(failed_writes=1)
-            self._warn_once(
-                f"the cache in {self.user.folder.path} cannot be written to, so kernels are "
-                f"compiled again in each process: {error}"
-            )
+            self._warn_unwritable(self.user.folder, error)
             return False
         logger.debug("cache: wrote %s, %d bytes", key.digest, written)
         return True
+
+    def _warn_unwritable(self, folder: Folder, error: CacheError | OSError) -> None:
+        """Warn of a folder that is not safe, or that the system refuses."""
+        if isinstance(error, OSError):
+            self._warn_once(str(folder.unwritable(error)))
+        else:
+            self._warn_once(f"nothing is written to the cache: {error}")
 
     def _warn_once(self, text: str) -> None:
         logger.debug("cache: %s", text)

@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 from kerneldsl.errors import CacheError
 
-__all__ = ["ENTRIES", "QUARANTINE", "Folder", "is_foreign", "is_open_to_others"]
+__all__ = [
+    "ENTRIES",
+    "QUARANTINE",
+    "Folder",
+    "is_foreign",
+    "is_open_to_others",
+    "nearest_existing",
+]
 
 ENTRIES = "entries"
 QUARANTINE = "quarantine"
@@ -40,6 +47,12 @@ def is_foreign(status: os.stat_result, *, is_site: bool) -> bool:
 def is_open_to_others(status: os.stat_result) -> bool:
     """Return whether others than the owner may write to a file or folder."""
     return _own_user() is not None and bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def nearest_existing(path: Path) -> Path | None:
+    """Return a path, or what is nearest above it, that is there as far as this user can see."""
+    # Unlike Path.exists, this one is False of what lies in a folder that is closed to this user.
+    return next((each for each in (path, *path.parents) if os.path.exists(each)), None)
 
 
 class Folder(NamedTuple):
@@ -87,6 +100,20 @@ class Folder(NamedTuple):
         self._check_one(self.path, may_be_link=True)
         self.make_within(self.entries)
         self._check_one(self.entries)
+
+    def unwritable(self, error: OSError) -> CacheError:
+        """Return the error of a folder that cannot be made or written to: why, and what to do."""
+        existing = nearest_existing(self.path)
+        why = f"{existing}: {error.strerror or error}"
+        if existing is not None and not existing.is_dir():
+            why = f"{existing} is not a folder"
+        return CacheError(
+            f"the cache in {self.path} cannot be written to",
+            value=str(self.path),
+            limit=f"{why}, so kernels are compiled again in each process",
+            remedy=f"Set {self._variable} to a folder of yours that can be written to, or "
+            "KERNELDSL_CACHE=off",
+        )
 
     def make_within(self, path: Path) -> None:
         """Make a folder in this one: for this user alone, or for all who share this one."""

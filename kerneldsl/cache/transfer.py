@@ -110,7 +110,10 @@ def import_entries(store: Store, file: str | os.PathLike[str], secret: bytes | N
                 except ValueError:
                     refused[Reason.STRUCTURE.value] += 1
                 else:
-                    store.write(key, entry.sections)
+                    try:
+                        store.write(key, entry.sections)
+                    except OSError as error:
+                        raise store.folder.unwritable(error) from error
                     imported += 1
     except tarfile.TarError as error:
         raise CacheError(
@@ -120,7 +123,7 @@ def import_entries(store: Store, file: str | os.PathLike[str], secret: bytes | N
         ) from error
     except OSError as error:
         raise CacheError(
-            f"{path} cannot be read, or what is in it not be written: {error.strerror or error}",
+            f"{path} cannot be read: {error.strerror or error}",
             value=str(path),
             remedy="Check the path",
         ) from error

@@ -132,6 +132,18 @@ def test_a_missing_folder_is_told_before_entries_are_read(tmp_path: Path, monkey
         kd.cache.export(tmp_path / "missing" / "file.tar")
 
 
+def test_a_folder_that_takes_no_entries_is_not_the_archives_fault(
+    tmp_path: Path, monkeypatch
+) -> None:
+    filled(1)
+    kd.cache.export(tmp_path / "file.tar")
+    (tmp_path / "in the way").write_text("")
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "in the way" / "cache"))
+    with pytest.raises(kd.CacheError, match="in the way is not a folder") as refused:
+        kd.cache.import_(tmp_path / "file.tar")
+    assert "Set KERNELDSL_CACHE_DIR" in str(refused.value)
+
+
 def test_export_takes_the_site_along(tmp_path: Path, monkeypatch) -> None:
     filled(2)
     monkeypatch.setenv("KERNELDSL_CACHE_SITE", str(kd.cache.path()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import warnings
@@ -142,11 +143,51 @@ def test_a_file_in_the_place_of_the_folder(folder: Path) -> None:
 
 def test_a_file_in_the_way_to_the_folder(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    folder = tmp_path / "file" / "cache"
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(folder))
     cache, _ = new_cache()
-    with pytest.warns(CacheWarning, match="cannot be written to"):
+    with pytest.warns(CacheWarning) as warned:
         assert not cache.keep(KEY, sections_of(KEY))
     assert cache.look_up(KEY) is None
+    (said,) = (str(each.message) for each in warned)
+    assert said == (
+        f"the cache in {folder} cannot be written to. {tmp_path / 'file'} is not a folder, so "
+        "kernels are compiled again in each process. Set KERNELDSL_CACHE_DIR to a folder of yours that can "
+        "be written to, or KERNELDSL_CACHE=off."
+    )
+    assert "Errno" not in said
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC, errno.EROFS])
+def test_what_the_system_refuses_is_told_in_words(
+    number: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise OSError(number, os.strerror(number), "some file")
+
+    cache, _ = new_cache()
+    monkeypatch.setattr("kerneldsl.cache.store.write_whole", refuse)
+    with pytest.warns(CacheWarning) as warned:
+        assert not cache.keep(KEY, sections_of(KEY))
+    (said,) = (str(each.message) for each in warned)
+    assert said.startswith(f"the cache in {folder} cannot be written to. {folder}: ")
+    assert f"{os.strerror(number)}, so kernels" in said
+    assert "Set KERNELDSL_CACHE_DIR to" in said
+    assert "Errno" not in said
+
+
+def test_a_folder_that_cannot_be_looked_at_is_told_in_words(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr("kerneldsl.cache.folders.Folder.check", refuse)
+    cache, (said,) = new_cache()
+    assert cache.user is None
+    assert f"the cache in {folder} cannot be written to" in said
+    assert "Permission denied, so kernels" in said
+    assert "Errno" not in said
 
 
 def test_off(monkeypatch, folder: Path) -> None:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from kerneldsl.cache.folders import nearest_existing
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.contract.checks import Check
 from kerneldsl.utilities import environment
@@ -37,7 +38,7 @@ def check_cache_folder() -> Iterator[Check]:
     except RuntimeError as error:  # there is no home directory
         yield Check("cache.folder", "warning", f"there is no cache folder: {error}", _ELSEWHERE)
         return
-    existing = next((p for p in (folder, *folder.parents) if p.exists()), None)
+    existing = nearest_existing(folder)
     if existing is None or not existing.is_dir():
         found = f"{folder} cannot be made: {existing or folder.anchor} is not a folder"
         yield Check("cache.folder", "warning", found, _ELSEWHERE)
