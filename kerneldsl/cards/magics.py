@@ -72,13 +72,11 @@ def register(shell: Any) -> None:
 
 
 def _of_shell(function: Any, shell: Any) -> Any:
-    from IPython.core.magic import needs_local_scope
-
-    @needs_local_scope
     def magic(line: str, local_ns: Mapping[str, Any]) -> Any:
         return function(_read(function.__name__, line, _namespace(shell.user_ns, local_ns)))
 
     magic.__doc__ = function.__doc__
+    magic.needs_local_scope = True  # type: ignore[attr-defined]  # as IPython marks its own
     return magic
 
 

@@ -152,8 +152,8 @@ def test_a_file_in_the_way_to_the_folder(tmp_path: Path, monkeypatch) -> None:
     (said,) = (str(each.message) for each in warned)
     assert said == (
         f"the cache in {folder} cannot be written to. {tmp_path / 'file'} is not a folder, so "
-        "kernels are compiled again in each process. Set KERNELDSL_CACHE_DIR to a folder of yours that can "
-        "be written to, or KERNELDSL_CACHE=off."
+        "kernels are compiled again in each process. Set KERNELDSL_CACHE_DIR to a folder of yours "
+        "that can be written to, or KERNELDSL_CACHE=off."
     )
     assert "Errno" not in said
 
