@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.language.other_names import option_remedy
 
 __all__ = ["refuse_option"]
 
@@ -31,6 +30,8 @@ def refuse_option(
     ArgumentTypeError
         Always.
     """
+    from kerneldsl.language.other_names import option_remedy
+
     name = next(iter(unknown))
     parameters = inspect.signature(function).parameters.values()
     known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
