@@ -135,6 +135,8 @@ def _check_parameter(wrt: str, parameters: Sequence[str], name: str) -> None:
 
 def _of_expressions(kernel: ExpressionKernel, wrt: str) -> ExpressionKernel:
     """Differentiate the expressions themselves."""
+    from kerneldsl.symbolic.differentiation import differentiated
+
     system = kernel.system
     _check_parameter(wrt, system.inputs, kernel.__qualname__)
     symbols = [s for s, name in system.numbers.items() if name == wrt]
@@ -148,12 +150,13 @@ def _of_expressions(kernel: ExpressionKernel, wrt: str) -> ExpressionKernel:
             limit="The derivative of an element is by one element of an array",
             remedy="Differentiate by a number, or pass the neighbours as arrays of their own",
         )
-    values = [_differentiated(each.value, symbols[0]) for each in system.outputs]
+    values = [differentiated(each.value, symbols[0]) for each in system.outputs]
     return kernel.with_values(values, f"{kernel.__qualname__}_by_{wrt}")
 
 
 def _of_kernel(kernel: Any, unit: FunctionUnit, wrt: str, name: str) -> ElementKernel:
     from kerneldsl.symbolic.derived_sources import derived_text
+    from kerneldsl.symbolic.differentiation import differentiated
     from kerneldsl.symbolic.reading import read_unit
     from kerneldsl.symbolic.sources import NAMESPACE
 
@@ -166,9 +169,8 @@ def _of_kernel(kernel: Any, unit: FunctionUnit, wrt: str, name: str) -> ElementK
         )
     symbols = [s for s, (array, _) in reading.loads.items() if array == wrt]
     symbols += [s for s, number in reading.numbers.items() if number == wrt]
-    values = [
-        _differentiated(each.value, symbols[0] if symbols else None) for each in reading.stores
-    ]
+    symbol = symbols[0] if symbols else None
+    values = [differentiated(each.value, symbol) for each in reading.stores]
     text, needs_floats = derived_text(reading, values, name)
     function = written_function(name, text, NAMESPACE, __name__)
     read = {array for array, _ in reading.loads.values()}
@@ -180,6 +182,7 @@ def _of_kernel(kernel: Any, unit: FunctionUnit, wrt: str, name: str) -> ElementK
 def _of_function(unit: FunctionUnit, wrt: str, name: str) -> Any:
     import sympy
 
+    from kerneldsl.symbolic.differentiation import differentiated
     from kerneldsl.symbolic.element_functions import function_text
     from kerneldsl.symbolic.reading import one_of, read_unit
     from kerneldsl.symbolic.sources import NAMESPACE
@@ -198,15 +201,6 @@ def _of_function(unit: FunctionUnit, wrt: str, name: str) -> Any:
     symbols = [by.get(each, sympy.Dummy(each, real=True)) for each in unit.parameters]
     names = dict(zip(symbols, unit.parameters, strict=True))
     symbol = symbols[unit.parameters.index(wrt)]
-    results = [_differentiated(each, symbol) for each in values]
+    results = [differentiated(each, symbol) for each in values]
     text = function_text(name, names, results, casts=False)
     return func(written_function(name, text, NAMESPACE, __name__))
-
-
-def _differentiated(value: Any, symbol: Any) -> Any:
-    """Return the derivative of an expression, almost everywhere."""
-    import sympy
-
-    if symbol is None or not isinstance(value, sympy.Expr):
-        return sympy.Integer(0)
-    return value.diff(symbol).replace(sympy.DiracDelta, lambda *_: sympy.Integer(0))

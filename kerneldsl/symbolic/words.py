@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sympy
+from sympy.codegen import cfunctions
 
 from kerneldsl.symbolic.functions import CALLS
 
@@ -14,7 +15,7 @@ _OTHERS = {
     "math.sqrt": sympy.sqrt,
     "math.pow": sympy.Pow,
     "math.fabs": sympy.Abs,
-    "math.cbrt": sympy.cbrt,
+    "math.cbrt": cfunctions.Cbrt,
     "math.exp2": lambda x: sympy.Integer(2) ** x,
     "numpy.square": lambda x: x**2,
     "numpy.power": sympy.Pow,
@@ -33,18 +34,10 @@ _OTHERS = {
     "float": lambda x: x,
     "pow": sympy.Pow,
 }
-#: What the language computes more accurately in a word of its own; here they are what they mean.
-_MEANINGS = {
-    "expm1": lambda x: sympy.exp(x) - 1,
-    "log1p": lambda x: sympy.log(1 + x),
-    "log2": lambda x: sympy.log(x) / sympy.log(2),
-    "log10": lambda x: sympy.log(x) / sympy.log(10),
-    "hypot": lambda x, y: sympy.sqrt(x**2 + y**2),
-}
 _INTRINSICS = {
     "fma": lambda a, b, c: a * b + c,
     "rsqrt": lambda x: 1 / sympy.sqrt(x),
-    "cbrt": lambda x: sympy.sign(x) * sympy.Abs(x) ** sympy.Rational(1, 3),
+    "cbrt": cfunctions.Cbrt,
     "selp": lambda test, a, b: sympy.Piecewise((a, sympy.Ne(test, 0)), (b, True)),
 }
 #: Functions that are constant between jumps.
@@ -68,7 +61,8 @@ def function_called(name: str) -> Any:
             return _OTHERS[name]
     for sympys, ours in CALLS.items():
         if ours == name:
-            return _MEANINGS.get(sympys) or getattr(sympy, sympys)
+            # What the language computes more accurately in a word of its own stays that word.
+            return getattr(sympy, sympys, None) or getattr(cfunctions, sympys)
     return None
 
 

@@ -176,6 +176,96 @@ def test_a_choice_of_two_parameters():
     assert [kd.derivative(chosen, "x")(x, 3.0) for x in (1.0, 0.0)] == [1, 0]
 
 
+def power(x, a):
+    return x**a
+
+
+def root_of_product(x, a):
+    return (x * a) ** 1.5
+
+
+def of_modulus(x, a):
+    return abs(x) ** a
+
+
+def distance(x, a):
+    return math.hypot(x, a)
+
+
+def near_one(x, a):
+    return a * math.expm1(x) + a * math.log1p(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "wrt", "x", "a", "wanted"),
+    [
+        *((power, "x", x, 2.0, 2 * x) for x in (0.0, 1e-200, 1e200)),
+        *((power, "x", x, 1.0, 1.0) for x in (0.0, 1e-200, 1e200)),
+        *((power, "x", x, 0.0, 0.0) for x in (0.0, 1e-200, 1e200)),
+        (power, "x", 0.0, 0.5, math.inf),
+        (power, "x", -2.0, 3.0, 12.0),
+        (power, "a", 0.0, 2.0, 0.0),
+        (power, "a", 1.0, 2.0, 0.0),
+        (power, "a", math.e, 0.0, 1.0),
+        (power, ("x", "x"), 0.0, 2.0, 2.0),
+        (power, ("x", "x"), 0.0, 1.0, 0.0),
+        (power, ("x", "a"), 2.0, 0.0, 0.5),
+        (root_of_product, "x", 0.0, 2.0, 0.0),
+        (root_of_product, "x", 1e200, 1e-200, 1.5e-200),
+        (of_modulus, "x", 0.0, 2.0, 0.0),
+        (of_modulus, "x", -1e200, 2.0, -2e200),
+        (of_modulus, "x", -2.0, 1.0, -1.0),
+        (distance, "x", 1e200, 1e200, math.sqrt(0.5)),
+        (distance, "x", -1e-200, 1e-200, -math.sqrt(0.5)),
+        (near_one, "a", 1e-20, 1.0, 2e-20),
+        (near_one, "x", 0.0, 1.0, 2.0),
+    ],
+)
+def test_values_at_zero_and_at_the_ends_of_the_floats(function, wrt, x, a, wanted):
+    with np.errstate(divide="ignore"):
+        got = kd.derivative(function, wrt)(np.float64(x), a)
+    np.testing.assert_allclose(got, wanted, rtol=1e-14)
+
+
+def test_a_power_of_arrays_on_each_target(computing):
+    @kd.kernel
+    def powers(x, a, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = x[i] ** a[i]
+
+    x = np.repeat([0.0, 1e-200, 2.0, 1e200], 3)
+    a = np.tile([0.0, 1.0, 2.0], 4)
+    out = np.full(12, np.nan)
+    kd.derivative(powers, "x").forall(12)(x, a, out)
+    np.testing.assert_allclose(out, np.choose(a.astype(int), [0 * x, 1, 2 * x]), rtol=1e-14)
+
+
+def test_a_third_root_of_negative_numbers(computing):
+    @kd.kernel
+    def third_root(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = kd.cbrt(x[i])
+
+    out = np.full(3, np.nan)
+    kd.derivative(third_root, "x").forall(3)(np.array([-8.0, 0.0, 1e-300]), out)
+    np.testing.assert_allclose(out, [1 / 12, math.inf, 1e200 / 3], rtol=1e-14)
+
+
+def test_the_slope_of_sinc():
+    x = np.array([-2.0, -1.0, -1e-3, -1e-9, 0.0, 1e-300, 1e-5, 0.5, 0.999, 1.0, 20.0])
+    slope = kd.derivative(kd.from_expression(sympy.sinc(X)), "x")
+    t = sympy.Symbol("t")
+    exact = sympy.cos(t) / t - sympy.sin(t) / t**2
+    wanted = [
+        float(exact.evalf(30, {t: sympy.Float(each, 800)}, maxn=2000)) if each else 0.0
+        for each in x
+    ]
+    with kd.use("cpu"):
+        np.testing.assert_allclose(slope(x), wanted, rtol=2e-15)
+
+
 def test_expressions_are_differentiated_as_they_are():
     i = sympy.Symbol("i", integer=True)
     u, v, out = map(sympy.IndexedBase, ("u", "v", "out"))
