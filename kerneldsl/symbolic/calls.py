@@ -13,6 +13,8 @@ import sympy
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.symbolic.dtypes import computing_dtype
+from kerneldsl.symbolic.integers import check_numbers, with_answers
 from kerneldsl.symbolic.results import outputs_of, taken_over
 from kerneldsl.symbolic.shifts import Access
 from kerneldsl.symbolic.systems import System
@@ -64,7 +66,10 @@ def _computed(kernel: Any, values: dict[str, Any], out: Any) -> list[Any]:
         if all(tuple(each.shape) == shape for each in arrays) and _are_in_c_order(arrays):
             given = {n: a.reshape((-1,)) if np.shape(a) else a for n, a in given.items()}
             shape = (given[system.outputs[0].name].size,)
-    made = kernel.of_form(fitted(system, {name: given[name] for name in system.inputs}, shape))
+    read = {name: given[name] for name in system.inputs}
+    integers = computing_dtype(read.values(), needs_floats=False)
+    check_numbers(system, kernel.__qualname__, integers, given)
+    made = kernel.of_form(with_answers(fitted(system, read, shape), integers))
     if results[0].size:
         made.forall(*shape)(*(given[name] for name in system.parameters))
     return results
@@ -94,7 +99,7 @@ def arguments_of(
         raise ArgumentTypeError(
             f"{name}: {what}",
             value=wrong or missing,
-            limit=f"It is called as {name}({', '.join(system.inputs)}, out=None)",
+            limit=f"It is called as {name}({', '.join((*system.inputs, 'out=None'))})",
         )
     found = {}
     for each, value in {**given, **named}.items():

@@ -83,8 +83,10 @@ class ElementKernel(ParameterizedKernel):
 
     def _find_dtype(self, given: Mapping[str, Any]) -> Any:
         """Return the dtype for arguments, or kinds, by their names."""
-        values = [value for name, value in given.items() if name not in self._outputs]
-        return computing_dtype(values, needs_floats=self._needs_floats)
+        return computing_dtype(self._read_of(given), needs_floats=self._needs_floats)
+
+    def _read_of(self, given: Mapping[str, Any]) -> list[Any]:
+        return [value for name, value in given.items() if name not in self._outputs]
 
     def _for(self, args: tuple[Any, ...]) -> Any:
         """Return the kernel with the dtype for arguments or a signature."""

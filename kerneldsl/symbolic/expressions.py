@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.decorators import kernel
+from kerneldsl.symbolic.dtypes import computing_dtype
 from kerneldsl.symbolic.element_kernels import ElementKernel
 from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.sympy_import import import_sympy
@@ -194,11 +195,16 @@ class ExpressionKernel(ElementKernel):
         return called(self, args, named, out)
 
     def _find_dtype(self, given: Mapping[str, Any]) -> Any:
+        from kerneldsl.symbolic.integers import check_constants
+
         for name, value in given.items():
             rank = self._ranks.get(name)
             if rank is not None and getattr(value, "ndim", 0) != rank:
                 self._refuse_rank(name, value, rank)
-        return super()._find_dtype(given)
+        found = super()._find_dtype(given)
+        integers = computing_dtype(self._read_of(given), needs_floats=False)
+        check_constants(self.system, self.__qualname__, integers, given)
+        return found
 
     def _refuse_rank(self, name: str, value: Any, rank: int) -> NoReturn:
         """Refuse an argument of a launch with more or fewer axes than the kernel indexes."""
@@ -221,7 +227,8 @@ class ExpressionKernel(ElementKernel):
         """Return the kernel of the same expressions for arrays of other shapes."""
         if system is self.system:
             return self
-        key = (len(system.axes), tuple(system.accesses.items()), tuple(system.numbers.values()))
+        accesses, numbers = tuple(system.accesses.items()), tuple(system.numbers.values())
+        key = (len(system.axes), accesses, numbers, system.outputs)
         found = self._forms.get(key)
         if found is None:
             found = ExpressionKernel(system, self._name, self._given_options)

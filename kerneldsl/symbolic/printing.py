@@ -20,6 +20,8 @@ __all__ = ["Printer", "is_condition", "needs_floats"]
 _CHOICE, _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(10)
 #: Bits of an integer constant: as many as the integers have that a float64 reaches.
 _MOST_BITS = 1024
+#: Bits of an integer constant that is written as one; arrays of integers have no larger ones.
+_WORD_BITS = 64
 _HALF = sympy.Rational(1, 2)
 #: Reciprocals, and what of.
 _RECIPROCALS = {"sec": "cos", "csc": "sin", "cot": "tan", "sech": "cosh", "csch": "sinh"} | {
@@ -146,7 +148,8 @@ class Printer:
             )
         if e < 0:
             return _Text(f"-{self._constant(-e).text}", _SIGN)
-        return self._cast(str(int(e)) if e.is_Integer else repr(float(e)))
+        is_word = e.is_Integer and int(e).bit_length() <= _WORD_BITS
+        return self._cast(str(int(e)) if is_word else repr(float(e)))
 
     def _sum(self, e: Any) -> _Text:
         text = ""

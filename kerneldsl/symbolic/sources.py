@@ -221,7 +221,11 @@ class _KernelText:
                 inside.append(f"{i} >= {-shift}" if shift < 0 else f"{i} < {n} - {shift}")
         text = f"{access.array}[{', '.join(index)}]"
         if inside:
-            text += f" if {' and '.join(inside)} else dtype({self._system.cval!r})"
+            beyond = self._system.cval
+            value = (
+                repr(beyond) if math.isfinite(beyond) else f"{'-' * (beyond < 0)}math.{abs(beyond)}"
+            )
+            text += f" if {' and '.join(inside)} else dtype({value})"
         return text
 
     def _long_enough(self) -> str:
