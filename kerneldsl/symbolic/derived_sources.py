@@ -97,6 +97,8 @@ class _Text:
                 names[symbol] = variable
         printer = Printer(names, [*self._reading.places, *self._reading.numbers])
         try:
+            for value in values:  # refused as it is read, before parts have names
+                self._whole.text(value)
             lines, results = value_lines(values, names, self._fresh, printer)
         except ArgumentValueError as error:
             raise UnsupportedConstructError(

@@ -10,6 +10,7 @@ import sympy
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.symbolic.functions import NAMES_IN_TEXT
 from kerneldsl.symbolic.shifts import coordinates_of, indexed_functions
 
@@ -63,6 +64,14 @@ def read_equations(expressions: Any) -> Iterator[tuple[Any, Any]]:
             right = sympy.sympify(right)
         if not isinstance(right, sympy.Expr | sympy.logic.boolalg.Boolean):
             _refuse_expression(right)
+        if left is None and right in (sympy.true, sympy.false):
+            raise ArgumentValueError(
+                f"an expression is {right}",
+                value=bool(right),
+                limit="SymPy has decided it: it takes an array and a comparison, of Eq(o[i], u[i] >"
+                " v[i]) for instance, to be different",
+                remedy='Name the result of a comparison in a dictionary: {"o": u[i] > v[i]}',
+            )
         if isinstance(left, str):
             left = sympy.Symbol(left)
         yield left, right
@@ -109,7 +118,7 @@ def result_name(left: Any, number: int, count: int) -> str:
 
 
 def name_of(symbol: Any) -> str:
-    """Return a symbol's name as a name of Python.
+    """Return a symbol's name, or a name, as one that a parameter of a kernel can have.
 
     Raises
     ------
@@ -124,7 +133,9 @@ def name_of(symbol: Any) -> str:
             limit="Its name becomes that of a parameter, so it is one of Python",
             remedy="Replace it by .subs(…), by a symbol of another name",
         )
-    return f"{name}_" if keyword.iskeyword(name) or name in NAMES_IN_TEXT else name
+    if keyword.iskeyword(name) or name in NAMES_IN_TEXT:
+        name = f"{name}_"
+    return f"_{name}" if name.startswith(RESERVED_PREFIX) else name
 
 
 def axes_of(lefts: list[Any], indexed: list[Any]) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ computed from arrays of float32 then stays float32, where a Python number would 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import sympy
 
@@ -27,6 +27,10 @@ _HALF = sympy.Rational(1, 2)
 _RECIPROCALS = {"sec": "cos", "csc": "sin", "cot": "tan", "sech": "cosh", "csch": "sinh"} | {
     "coth": "tanh"
 }
+
+
+#: Functions that are operators, or have another argument than SymPy's.
+_OPERATIONS = ("sign", "Mod")
 
 
 class _Text(NamedTuple):
@@ -133,6 +137,13 @@ class Printer:
         if e.is_infinite and e.is_extended_real:
             found = self._cast("math.inf")
             return found if e.is_positive else _Text(f"-{found.text}", _SIGN)
+        if e is sympy.zoo:
+            raise ArgumentValueError(
+                "the expression holds zoo, which is SymPy's quotient of a number and 0",
+                value=str(e),
+                limit="It has no sign, which infinities of floats have",
+                remedy="Find the division by 0; or write sympy.oo, or -sympy.oo",
+            )
         if not e.is_real:
             raise ArgumentValueError(
                 f"the expression holds {e}, which is no real number",
@@ -219,6 +230,8 @@ class Printer:
             return self._number(sympy.Piecewise((0, x < 0), (1, x > 0), (middle, True)))
         if name == "DiracDelta":  # almost everywhere
             return self._cast("0")
+        if name not in CALLS and name not in _OPERATIONS:
+            self._refuse(e)
         # Of Max and Min they are a set, whose order differs from process to process.
         is_set = name in ("Max", "Min")
         given = sorted(e.args, key=sympy.default_sort_key) if is_set else e.args
@@ -228,8 +241,6 @@ class Printer:
         if name == "Mod":
             left, right = arguments
             return _Text(f"{left.at(_SIGN)} % {right.at(_SIGN)}", _PRODUCT)
-        if name not in CALLS:
-            refuse_function(e)
         text = f"{CALLS[name]}({', '.join(each.text for each in arguments)})"
         return self._cast(text) if name in ("floor", "ceiling") else _Text(text, _ATOM)
 
@@ -254,26 +265,26 @@ class Printer:
         if isinstance(e, sympy.ITE):
             test, chosen, other = (self._condition(each).at(_OR) for each in e.args)
             return _Text(f"{chosen} if {test} else {other}", _CHOICE)
-        refuse_function(e)
-        raise AssertionError
+        self._refuse(e)
+
+    def _refuse(self, e: Any) -> NoReturn:
+        """Refuse a part of an expression that is no function of the language."""
+        if isinstance(e, sympy.Derivative):  # of what rounds: others are evaluated
+            remedy = "Take it out of the expression, or write its derivative by hand"
+        elif isinstance(e, sympy.Integral | sympy.Limit | sympy.Subs):
+            remedy = "Evaluate it: .doit()"
+        else:
+            remedy = "Rewrite the expression by one of these, with .rewrite(…) for instance"
+        text = str(e.xreplace({s: sympy.Symbol(name) for s, name in self._names.items()}))
+        words = sorted({*CALLS, *_OPERATIONS, "Heaviside", "Piecewise", "sqrt"})
+        raise ArgumentValueError(
+            f"{text} is a {type(e).__name__}, for which kernels have no function",
+            value=text,
+            limit=f"Functions are {', '.join(words)}, and powers",
+            remedy=remedy,
+        )
 
     def _is_whole(self, e: Any) -> bool:
         """Return whether an expression is of indices and extents alone."""
         symbols = e.free_symbols
         return symbols <= self._integers and not needs_floats(e)
-
-
-def refuse_function(e: Any) -> None:
-    """Refuse a part of an expression that is no function of the language."""
-    name = type(e).__name__
-    if isinstance(e, sympy.Derivative):
-        remedy = "Write a scheme for it: .as_finite_difference(…), or its value: .doit()"
-    else:
-        remedy = "Rewrite the expression by one of these, with .rewrite(…) for instance"
-    words = sorted({*CALLS, "sign", "Mod", "Heaviside", "Piecewise", "sqrt"})
-    raise ArgumentValueError(
-        f"{e} is a {name}, for which kernels have no function",
-        value=str(e),
-        limit=f"Functions are {', '.join(words)}, and powers",
-        remedy=remedy,
-    )

@@ -108,6 +108,13 @@ def indexed_functions(
     """
     applied = expression.atoms(AppliedUndef)
     for each in expression.atoms(sympy.Derivative):
+        if not each.has(AppliedUndef):
+            raise ArgumentValueError(
+                f"{each} is a derivative that is not evaluated",
+                value=str(each),
+                limit="Kernels compute the values of known functions",
+                remedy="Evaluate it: .doit()",
+            )
         raise ArgumentValueError(
             f"{each} is a derivative with no scheme",
             value=str(each),

@@ -17,6 +17,7 @@ from typing import Any
 import sympy
 
 from kerneldsl.symbolic.boundaries import mirror, reflect, wrap
+from kerneldsl.symbolic.equations import name_of
 from kerneldsl.symbolic.functions import NAMES_IN_TEXT, sign
 from kerneldsl.symbolic.printing import Printer, is_condition
 from kerneldsl.symbolic.shifts import Access
@@ -86,11 +87,15 @@ class _KernelText:
     def __init__(self, system: System) -> None:
         self._system = system
         self._fresh = FreshNames(*system.parameters)
-        self._indices = tuple(self._fresh(str(axis)) for axis in system.axes)
+        self._indices = tuple(self._fresh(name_of(axis)) for axis in system.axes)
         self._extents = tuple(self._fresh(f"n{n}") for n in range(len(system.axes)))
 
     def lines(self, name: str) -> Iterator[str]:
         system, fresh = self._system, self._fresh
+        # What has no word in the language is refused as it was written, before parts have names.
+        as_written = Printer(system.spoken())
+        for each in system.outputs:
+            as_written.text(each.value)
         rank = len(system.axes)
         indices = ", ".join(self._indices)
         shape = f"{system.outputs[0].name}.shape"

@@ -91,6 +91,15 @@ class System:
         found = {each for each in self.accesses.values() if each.array == array}
         return sorted(found, key=lambda each: each.key)
 
+    def spoken(self) -> dict[Any, str]:
+        """Return what is read, as it was written by who has made the expressions."""
+        indices = tuple(map(str, self.axes))
+        names = dict(zip(self.axes, indices, strict=True))
+        names |= {s: f"{array}.shape[{n}]" for s, (array, n) in self.extents.items()}
+        for symbol, access in self.accesses.items():
+            names[symbol] = access.array if self.is_elementwise else access.text(indices)
+        return names | dict(self.numbers)
+
     def text(self) -> str:
         """Return the equations, as they would be written down."""
         indices = tuple(map(str, self.axes))
@@ -157,6 +166,14 @@ def read_system(
         beyond,
         is_elementwise,
     )
+    if is_elementwise and not system.inputs:
+        raise ArgumentValueError(
+            f"the value of {names[0]} is {outputs[0].value}, whatever is read",
+            value=str(outputs[0].value),
+            limit="An expression has symbols at least, of which one is an array",
+            remedy="Make such an array by np.full(…), or store it at indices: "
+            f"sympy.Eq({names[0]}[i], {outputs[0].value})",
+        )
     return _with_boundary(system, boundary)
 
 
@@ -172,6 +189,7 @@ class _Reader:
         self._axes = {axis: n for n, axis in enumerate(axes)}
         self._is_elementwise = is_elementwise
         self._known: dict[Any, Any] = {}
+        self._symbols: dict[str, str] = {}
         self.accesses: dict[Any, Access] = {}
         self.numbers: dict[Any, str] = {}
         self.extents: dict[Any, tuple[str, int]] = {}
@@ -190,7 +208,20 @@ class _Reader:
 
     def _element(self, each: Any) -> Any:
         index = tuple(read_index(each, _unbound(i), self._axes) for i in each.indices)
-        return self._access(Access(name_of(each.base.label), index))
+        return self._access(Access(self._named(each.base.label), index))
+
+    def _named(self, symbol: Any) -> str:
+        """Return the name of a parameter, which is that of one symbol alone."""
+        name = name_of(symbol)
+        other = self._symbols.setdefault(name, str(symbol))
+        if other != str(symbol):
+            raise ArgumentValueError(
+                f"the symbols {other} and {symbol} are both the parameter {name}",
+                value=name,
+                limit=f"A parameter cannot be called {min(other, str(symbol), key=len)}",
+                remedy="Replace one of them by .subs(…), by a symbol of another name",
+            )
+        return name
 
     def _access(self, access: Access) -> Any:
         if access not in self._known:
@@ -205,12 +236,12 @@ class _Reader:
             if extent.is_Symbol and extent not in self._known:
                 symbol = sympy.Dummy(extent.name, integer=True, positive=True)
                 self._known[extent] = symbol
-                self.extents[symbol] = (name_of(each.base.label), axis)
+                self.extents[symbol] = (self._named(each.base.label), axis)
 
     def _symbol(self, symbol: Any) -> Any:
         if symbol in self._known:
             return self._known[symbol]
-        name = name_of(symbol)
+        name = self._named(symbol)
         if self._is_elementwise:
             index = tuple((n, 0) for n in range(len(self._axes)))
             found = self._access(Access(name, index))
@@ -241,10 +272,7 @@ def _in_order(reader: _Reader, parameters: Sequence[Any] | None) -> tuple[str, .
     found = (*arrays, *numbers)
     if parameters is None:
         return found
-    asked: tuple[str, ...] = tuple(
-        name_of(sympy.sympify(each, locals={})) if not isinstance(each, str) else each
-        for each in parameters
-    )
+    asked: tuple[str, ...] = tuple(name_of(each) for each in parameters)
     for name in found:
         if name not in asked:
             raise ArgumentValueError(

@@ -21,6 +21,16 @@ F = sympy.Function("f")
     [
         (sympy.zeta(A), {}, "zeta, for which kernels have no function", "rewrite"),
         (A + sympy.I, {}, "no real number", "imaginary part"),
+        (A * sympy.zoo, {}, "holds zoo", "division by 0"),
+        (A + sympy.nan, {}, "the value of out is nan, whatever is read", r"sympy.Eq(out[i], nan)"),
+        (sympy.Eq(OUT[IX], U[IX] > V[IX]), {}, "an expression is False", '{"o": u[i] > v[i]}'),
+        (sympy.Integral(A, A), {}, r"Integral\(a, a\) is a Integral", ".doit()"),
+        ((A * sympy.sin(A)).diff(A, evaluate=False), {}, "is not evaluated", ".doit()"),
+        (sympy.frac(A), {}, r"^frac\(a\) is a frac", "rewrite"),
+        (sympy.factorial(A * B) + A * B, {}, r"^factorial\(a\*b\) is a factorial", "rewrite"),
+        ({"o": sympy.Xor(A > 0, B > 0)}, {}, r"^\(a > 0\) \^ \(b > 0\) is a Xor", "rewrite"),
+        (sympy.frac(U[IX + 1]), {"boundary": "wrap"}, r"^frac\(u\[i \+ 1\]\) is a frac", "rewrite"),
+        (sympy.Symbol("if") + sympy.Symbol("if_"), {}, "if and if_ are both", "another name"),
         (A + B, {"parameters": ["a"]}, "symbol b, which is not among the parameters", "Name it"),
         (A, {"parameters": ["a", "b"]}, "parameter b is named twice, or is not", "once"),
         (U[IX + 1], {}, r"u\[i \+ 1\] is beyond the array's end", "reflect, mirror, nearest, wrap"),
@@ -66,6 +76,7 @@ _X = np.ones((3, 4))
     [
         (A + B, (_X, np.ones(3)), {}, r"shapes a \(3, 4\), b \(3,\) cannot be broadcast"),
         (A + B, (_X,), {}, "'b' is missing"),
+        (sympy.Eq(OUT[IX], IX), (_X,), {}, r"called as expression\(out=None\)"),
         (A + B, (_X, _X, _X), {}, "there are 3 arguments"),
         (A + B, (_X,), {"a": _X, "b": _X}, "'a' is no parameter, or is given twice"),
         (A + B, (1.0, 2), {}, "no array among a, b"),
@@ -85,6 +96,27 @@ def test_calls(expression, args, named, what):
     made = kd.from_expression(expression)
     with kd.use("cpu"), pytest.raises(ArgumentError, match=what):
         made(*args, **named)
+
+
+def test_a_derivative_without_a_word_is_told_as_it_is_read():
+    made = kd.from_expression(sympy.gamma(A * B) + A * B)
+    with pytest.raises(ArgumentError, match=r"^polygamma\(0, a\*b\) is a polygamma"):
+        kd.derivative(made, "a")
+
+
+@pytest.mark.parametrize(
+    "name", ["kd", "kd_x", "lambda", "dtype", "math", "max", "_", "out_", "n0"]
+)
+def test_any_name_of_a_symbol(name):
+    symbol, index = sympy.Symbol(name), sympy.Symbol(name, integer=True)
+    made = kd.from_expression(symbol * A, parameters=[name, "a"])
+    x = np.arange(3.0)
+    with kd.use("cpu"):
+        np.testing.assert_array_equal(made(2.0, x), 2 * x)
+        shifted = kd.from_expression(sympy.Eq(OUT[index], U[index + 1]), boundary="wrap")
+        np.testing.assert_array_equal(shifted(x), [1, 2, 0])
+        named = kd.from_expression({name: A + 1})
+        np.testing.assert_array_equal(named(x), x + 1)
 
 
 def test_a_stencil_is_not_computed_in_place():
