@@ -14,8 +14,11 @@ from kerneldsl.utilities.html_style import JOIN_COUNT
 
 __all__ = ["highlighted_lines", "listing"]
 
-#: Lines and characters of code that a card shows; notebooks store what they show.
-_MAX_LINES, _MAX_CHARACTERS = 200, 40_000
+#: Lines of code that a card shows, and characters of a line; notebooks store what they show. Tables
+#: of constants are single lines of LLVM IR, with tens of thousands of characters.
+_MAX_LINES, _MAX_LINE = 200, 240
+#: Characters of all lines together.
+_MAX_CHARACTERS = 16_000
 #: Kinds of Pygments' tokens to classes of the style.
 _CLASSES = (
     ("Comment", "comment"),
@@ -33,6 +36,7 @@ def listing(
     first: int = 1,
     joins: Mapping[int, int] | None = None,
     remarks: Mapping[int, Sequence[object]] | None = None,
+    whole: str = "",
 ) -> Html:
     """Return code with line numbers.
 
@@ -49,22 +53,47 @@ def listing(
         one color.
     remarks : mapping, optional
         Number of a line to what is said below it.
+    whole : str, optional
+        How a reader gets all of the code, where not all of it is shown.
     """
     joins, remarks = joins or {}, remarks or {}
-    lines = text[:_MAX_CHARACTERS].rstrip("\n").split("\n")
-    shown = lines[:_MAX_LINES]
+    lines = text.rstrip("\n").split("\n")
+    shown = _shown(lines)
     rows = []
-    for number, line in enumerate(highlighted_lines("\n".join(shown), language), first):
+    # A line that is cut is plain: it may end within a string, which would go on in the next one.
+    whole_lines = (line if line == lines[n] else "" for n, line in enumerate(shown))
+    highlighted = highlighted_lines("\n".join(whole_lines), language)
+    for number, (line, plain) in enumerate(zip(highlighted, shown, strict=True), first):
         source = joins.get(number)
         kind = "row" if source is None else f"row join{source % JOIN_COUNT}"
         title = None if source is None else f"line {source}"
         rows.append(
-            element("span", element("span", number, class_="at"), line, class_=kind, title=title)
+            element(
+                "span",
+                element("span", number, class_="at"),
+                line or plain,
+                class_=kind,
+                title=title,
+            )
         )
         rows += [element("span", each, class_="remark") for each in remarks.get(number, ())]
-    left_out = text.rstrip("\n").count("\n") + 1 - len(shown)
-    more = element("p", f"{left_out} more lines are not shown") if left_out else Html()
-    return join(element("pre", *rows), more)
+    if shown == lines:
+        return element("pre", *rows)
+    left_out = len(lines) - len(shown)
+    what = f"{left_out} more lines are not shown" if left_out else "Long lines are cut"
+    return join(element("pre", *rows), element("p", f"{what}. {whole}".rstrip()))
+
+
+def _shown(lines: Sequence[str]) -> list[str]:
+    """Return the lines that a card shows, the long ones cut."""
+    found: list[str] = []
+    left = _MAX_CHARACTERS
+    for line in lines[:_MAX_LINES]:
+        found.append(line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1]}…")
+        left -= len(found[-1])
+        if left < 0:
+            break
+    return found
 
 
 def highlighted_lines(text: str, language: str | None) -> list[Html]:

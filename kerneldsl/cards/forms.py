@@ -22,13 +22,13 @@ from kerneldsl.utilities.html import Html, fold
 
 __all__ = ["CodeForm", "code_forms", "joined_lines"]
 
-#: Form of code to its title and what Pygments calls its language.
+#: Form of code to its title, what Pygments calls its language, and the call that returns all of it.
 _FORMS = {
-    "ptx": ("PTX", "ptx"),
-    "sass": ("SASS", None),
-    "source": ("Python that is compiled", "python"),
-    "llvm": ("LLVM IR", "llvm"),
-    "asm": ("Assembly", "gas"),
+    "ptx": ("PTX", "ptx", "ptx(…)"),
+    "sass": ("SASS", None, 'artifact(…).text("sass")'),
+    "source": ("Python that is compiled", "python", "cpu_source(…)"),
+    "llvm": ("LLVM IR", "llvm", "llvm(…)"),
+    "asm": ("Assembly", "gas", "asm(…)"),
 }
 _PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
 _PTX_LINE = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
@@ -59,10 +59,11 @@ def code_forms(target: str, artifact: Artifact, filename: str) -> Iterator[CodeF
             text = artifact.text(form)
         except KernelError:  # a tool is missing, or does not know the architecture
             continue
-        title, language = _FORMS.get(form, (form, None))
+        title, language, call = _FORMS.get(form, (form, None, f"artifact(…).text({form!r})"))
         joins = joined_lines(form, text, filename)
         where = f"{target} {artifact.arch}" if artifact.arch else target
-        shown = fold(f"{title} ({where})", listing(text, language, joins=joins))
+        whole = f"kernel.{call} returns all of it."
+        shown = fold(f"{title} ({where})", listing(text, language, joins=joins, whole=whole))
         yield CodeForm(shown, frozenset(joins.values()))
 
 

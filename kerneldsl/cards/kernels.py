@@ -106,4 +106,5 @@ def _source(function: Any, notes: Annotations, joined: frozenset[int]) -> Html:
     except (OSError, TypeError):
         return element("p", "The source cannot be found.")
     joins = {line: line for line in joined}
-    return listing("".join(lines), "python", first=first, joins=joins, remarks=notes)
+    whole = "kernel.source is all of it."
+    return listing("".join(lines), "python", first=first, joins=joins, remarks=notes, whole=whole)

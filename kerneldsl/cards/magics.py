@@ -46,7 +46,7 @@ def code_card(code: Code) -> Html:
     from kerneldsl.cards.code import listing
     from kerneldsl.utilities.html import card
 
-    return card(code.heading, listing(code, code.language))
+    return card(code.heading, listing(code, code.language, whole="It is a str: print(…) it."))
 
 
 class _Call(NamedTuple):

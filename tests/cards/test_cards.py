@@ -165,6 +165,19 @@ def test_what_was_stored_without_a_module_is_not_compiled_anew(compiled: Any) ->
     assert ["Python that is compiled" in each for each in forms] == [True]
 
 
+def test_the_card_of_vector_math_is_small_enough_for_a_notebook() -> None:
+    x = sympy.Symbol("x")
+    with kd.use("cpu"):
+        made = kd.from_expression(sympy.sin(x) + 2 / (x + 3), name="tables_of_constants")
+        made(np.arange(8.0))
+    shown = made._repr_html_()
+    text = read_card(shown)
+    for part in ("Python that is compiled", "LLVM IR (cpu", "Assembly (cpu"):
+        assert part in text
+    assert "more lines are not shown. kernel.llvm(…) returns all of it." in text
+    assert len(shown) < 80_000
+
+
 def test_a_declared_signature_is_explained_before_anything_is_compiled() -> None:
     text = read_card(declared._repr_html_())
     assert "Not compiled yet" in text

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kerneldsl.cards.code import highlighted_lines, listing
 from kerneldsl.utilities.formatting import html_table
-from kerneldsl.utilities.html import card, element, facts_table, fold, items, table
+from kerneldsl.utilities.html import Html, card, element, facts_table, fold, items, table
 from kerneldsl.utilities.html_style import STYLE
 from tests.cards.reading import read_card
 from tests.support.extent import examples
@@ -69,6 +69,17 @@ def test_a_long_listing_says_what_it_leaves_out() -> None:
     text = read_card(card(None, listing("\n".join(["x"] * 1000), None)))
     assert "more lines are not shown" in text
     assert len(text) < 10_000
+
+
+def test_a_long_line_is_cut_and_takes_no_other_into_its_string() -> None:
+    pytest.importorskip("pygments")
+    table = f'@t = constant c"{chr(92)}00' * 10_000
+    shown = str(listing(f'{table}"\ndefine i32 @f()', "llvm", whole="kernel.llvm(…) returns it."))
+    text = read_card(card(None, Html(shown)))
+    assert "…" in text
+    assert "Long lines are cut. kernel.llvm(…) returns it." in text
+    assert '<span class="word">define</span>' in shown
+    assert len(shown) < 1000
 
 
 def test_the_style_is_small_and_has_balanced_braces() -> None:
