@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.cards.bundle import is_html_shown
 from kerneldsl.contract import Device
-from kerneldsl.errors import ArgumentTypeError, ToolMissingError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ToolMissingError
+from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.planner.block_limits import KernelResources
 from kerneldsl.planner.limits import ComputeCapability, DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import Occupancy
@@ -31,6 +31,12 @@ __all__ = ["OccupancyExplorer", "explore_occupancy"]
 _HTML, _PLAIN = "text/html", "text/plain"
 #: What an explorer begins with where nothing is said.
 _CAPABILITY, _BLOCK_THREADS, _REGISTERS = (9, 0), 256, 32
+#: Number to the limit of a device that it is at most.
+_MOST = {
+    "registers": "max_registers_per_thread",
+    "block_threads": "max_threads_per_block",
+    "shared_bytes": "max_shared_memory_per_block_optin",
+}
 
 
 @shorten_errors
@@ -103,6 +109,27 @@ def _begin(of: Any) -> Occupancy:
     return _held(limits, KernelResources(registers=_REGISTERS), _BLOCK_THREADS, 0)
 
 
+def _read(name: str, value: Any, present: int, least: int, limits: DeviceOccupancyLimits) -> int:
+    """Return a number that is asked for, or the present one."""
+    found = present if value is None else as_int(value)
+    if found is None:
+        raise ArgumentTypeError(
+            f"{name} is {safe_repr(value)}", value=value, limit="It must be an int"
+        )
+    attribute = _MOST[name]
+    most = getattr(limits, attribute)
+    if found != present and not least <= found <= most:
+        major, minor = limits.compute_capability
+        raise ArgumentValueError(
+            f"{name} is {found}",
+            value=found,
+            limit=f"It must be {least} to {most} on compute capability {major}.{minor} "
+            f"({attribute})",
+            remedy="Give a number in this range",
+        )
+    return found
+
+
 def _held(
     limits: DeviceOccupancyLimits, kernel: KernelResources, block_threads: int, dynamic: int
 ) -> Occupancy:
@@ -155,22 +182,24 @@ class OccupancyExplorer:
 
         Raises
         ------
-        ArgumentValueError
-            If a number is out of its range.
+        ArgumentTypeError, ArgumentValueError
+            If a number is no integer, or out of the device's range.
         """
         found = self._found
         limits, kernel = found.device, found.kernel
         if compute_capability is not None and compute_capability != limits.compute_capability:
             limits = DeviceOccupancyLimits.for_compute_capability(compute_capability)
-        if registers is not None:
-            kernel = replace(kernel, registers=registers)
+        # What another device cannot have stays as it is, and is told; what changes is in its range.
+        registers = _read("registers", registers, kernel.registers, 0, limits)
+        block_threads = _read("block_threads", block_threads, found.block_threads, 1, limits)
+        shared_bytes = _read("shared_bytes", shared_bytes, self.shared_bytes, 0, limits)
+        kernel = replace(kernel, registers=registers)
         dynamic = found.dynamic_shared_bytes
-        if shared_bytes is not None:
+        if shared_bytes != self.shared_bytes:
             static = min(kernel.static_shared_bytes, shared_bytes)
             kernel = replace(kernel, static_shared_bytes=static)
             dynamic = shared_bytes - static
-        threads = found.block_threads if block_threads is None else block_threads
-        self._found = _held(limits, kernel, threads, dynamic)
+        self._found = _held(limits, kernel, block_threads, dynamic)
         if self._sliders is not None:
             self._sliders.follow()
 

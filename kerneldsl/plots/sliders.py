@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.errors import ToolMissingError
+from kerneldsl.errors import ArgumentValueError, ToolMissingError
 from kerneldsl.planner.limits import COMPUTE_CAPABILITIES, RULES
 
 if TYPE_CHECKING:
@@ -81,12 +81,15 @@ class Sliders:
     def _changed(self, _: Any) -> None:
         if self._is_following:
             return
-        self._explorer.change(
-            compute_capability=self.capability.value,
-            block_threads=self.block_threads.value,
-            registers=self.registers.value,
-            shared_bytes=self.shared_bytes.value,
-        )
+        try:
+            self._explorer.change(
+                compute_capability=self.capability.value,
+                block_threads=self.block_threads.value,
+                registers=self.registers.value,
+                shared_bytes=self.shared_bytes.value,
+            )
+        except ArgumentValueError:  # of a device that had more: the slider goes back
+            self.follow()
 
 
 def _put(slider: Any, value: int, ends: tuple[int, int], step: int = 1) -> None:

@@ -60,11 +60,36 @@ def test_what_cannot_be_explored_is_refused() -> None:
         plots.explore_occupancy("sm_90")  # type: ignore[arg-type]
     with pytest.raises(kd.ArgumentValueError, match=r"compute_capability \(1, 0\)"):
         plots.explore_occupancy((1, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "limit"),
+    [
+        *(("registers", value, "0 to 256") for value in (-1, 257, 4000)),
+        *(("block_threads", value, "1 to 1024") for value in (0, 1025)),
+        *(("shared_bytes", value, f"0 to {227 * 1024}") for value in (-1, 227 * 1024 + 1)),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused(name: str, value: int, limit: str) -> None:
     explorer = plots.explore_occupancy()
     before = explorer.found
-    with pytest.raises(kd.ArgumentValueError, match="registers is -1"):
-        explorer.change(registers=-1)
+    with pytest.raises(kd.ArgumentValueError, match=f"^{name} is {value}") as caught:
+        explorer.change(**{name: value})
+    assert f"{limit} on compute capability 9.0" in caught.value.limit
+    with pytest.raises(kd.ArgumentValueError, match=f"{name} is {value}"):
+        plots.explore_occupancy(**{name: value})
+    with pytest.raises(kd.ArgumentTypeError, match=f"{name} is 2.5"):
+        explorer.change(**{name: 2.5})  # type: ignore[arg-type]
     assert explorer.found == before
+
+
+def test_what_another_device_cannot_have_is_told() -> None:
+    explorer = plots.explore_occupancy(shared_bytes=200 * 1024)
+    explorer.change(compute_capability=(7, 5))
+    assert explorer.shared_bytes == 200 * 1024
+    assert "No block of 256 threads fits" in str(explorer)
+    with pytest.raises(kd.ArgumentValueError, match="shared_bytes is 102400"):
+        explorer.change(shared_bytes=100 * 1024)
 
 
 def test_a_terminal_shows_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +180,14 @@ class TestSliders:
         turing = DeviceOccupancyLimits.for_compute_capability((7, 5))
         assert parts.explorer.found == held(turing, 72, 8192, 192, 0)
         assert parts.shared.max == turing.max_shared_memory_per_block_optin
+
+    def test_go_back_from_what_a_device_cannot_have(self, parts: Any) -> None:
+        parts.explorer.change(shared_bytes=200 * 1024)
+        parts.capability.value = (7, 5)
+        parts.shared.value = 100 * 1024
+        assert parts.shared.value == parts.explorer.shared_bytes == 200 * 1024
+        parts.shared.value = 8192
+        assert parts.explorer.shared_bytes == 8192
 
     def test_follow_the_explorer(self, parts: Any) -> None:
         parts.explorer.change(
