@@ -20,7 +20,10 @@ CARDS = {
     "kerneldsl.contract.code.Resources": "measured.resources_card",
     "kerneldsl.contract.device.Device": "devices.device_card",
     "kerneldsl.contract.info.DeviceInfo": "devices.info_card",
+    "kerneldsl.explain.accesses.AccessReport": "explanations.access_card",
     "kerneldsl.explain.explanation.Explanation": "explanations.explanation_card",
+    "kerneldsl.explain.explanation.Finding": "explanations.finding_card",
+    "kerneldsl.explain.roofline.Roofline": "explanations.roofline_card",
     "kerneldsl.kernels.kernel.DeviceFunction": "kernels.function_card",
     "kerneldsl.kernels.kernel.Kernel": "kernels.kernel_card",
     "kerneldsl.kernels.launches.BoundLaunch": "launches.bound_card",
@@ -34,11 +37,14 @@ CARDS = {
     "kerneldsl.planner.space.Member": "spaces.member_card",
     "kerneldsl.planner.space.Space": "spaces.space_card",
     "kerneldsl.profiling.profile.Profile": "tables.profile_card",
+    "kerneldsl.streams.streams.Stream": "devices.stream_card",
     "kerneldsl.utilities.formatting.AsTable": "tables.table_card",
+    "kerneldsl.utilities.shown.ShownTuple": "tables.tuple_card",
 }
 #: Of these the plain text is what ``print`` shows, since their repr is a line.
 _PRINTED = (
     "kerneldsl.explain.explanation.Explanation",
+    "kerneldsl.explain.explanation.Finding",
     "kerneldsl.planner.formula.PlanFormula",
 )
 #: Class to the function that makes what a terminal shows, in which a card cannot be unfolded.
@@ -46,6 +52,7 @@ _IN_TERMINALS = {
     "kerneldsl.kernels.kernel.Kernel": "kernels.kernel_text",
     "kerneldsl.planner.occupancy.Occupancy": "launches.occupancy_text",
     "kerneldsl.profiling.profile.Profile": "tables.profile_text",
+    "kerneldsl.utilities.shown.ShownTuple": "tables.tuple_text",
 }
 
 

@@ -1,13 +1,14 @@
-"""Cards of devices, and of their descriptions."""
+"""Cards of devices, of their descriptions, and of streams."""
 
 from __future__ import annotations
 
 from kerneldsl.contract import Device, DeviceInfo
 from kerneldsl.contract.info_display import attribute_rows, short_rows
+from kerneldsl.streams.streams import Stream
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.html import Html, card, facts_table, fold, table
 
-__all__ = ["device_card", "info_card"]
+__all__ = ["device_card", "info_card", "stream_card"]
 
 
 def device_card(device: Device) -> Html:
@@ -36,4 +37,19 @@ def info_card(info: DeviceInfo) -> Html:
         f"{info} · {info.name}",
         facts_table(short_rows(info)),
         fold("Every attribute that is not live", every),
+    )
+
+
+def stream_card(stream: Stream) -> Html:
+    """Return the card of a stream: what it is, without asking the device how far it has come."""
+    return card(
+        f"Stream on {stream.device}",
+        facts_table(
+            (
+                ("is", repr(stream)),
+                ("device", f"{stream.device} ({stream.device.name})"),
+                ("priority", stream.priority),
+                ("waits for the default stream", "yes" if stream.is_blocking else "no"),
+            )
+        ),
     )

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from kerneldsl.explain import Explanation, Finding
-from kerneldsl.explain.text import ACCESS_HEADERS, access_row, launch_lines, summary_lines
-from kerneldsl.utilities.html import Html, card, element, fold, items, table
+from collections.abc import Iterable, Sequence
 
-__all__ = ["explanation_card"]
+from kerneldsl.explain import AccessReport, Explanation, Finding
+from kerneldsl.explain.roofline import Roofline
+from kerneldsl.explain.text import (
+    ACCESS_HEADERS,
+    access_row,
+    launch_lines,
+    short_number,
+    summary_lines,
+)
+from kerneldsl.utilities.formatting import format_duration
+from kerneldsl.utilities.html import Html, card, element, facts_table, fold, items, table
+
+__all__ = ["access_card", "explanation_card", "finding_card", "finding_rows", "roofline_card"]
 
 
 def explanation_card(found: Explanation) -> Html:
@@ -21,12 +31,65 @@ def explanation_card(found: Explanation) -> Html:
     )
 
 
+def access_card(access: AccessReport) -> Html:
+    """Return the card of an access: its place, its index as a formula, what it costs."""
+    rows = zip(ACCESS_HEADERS[1:], access_row(access)[1:], strict=True)
+    return card(
+        f"{access.operation} {access.text}",
+        _place(access),
+        facts_table(
+            (
+                ("index", ", ".join(map(str, access.index)) or None),
+                *((name, value or None) for name, value in rows if name != "access"),
+                ("bytes a thread", access.itemsize),
+                ("counts are", access.certainty),
+            )
+        ),
+    )
+
+
+def finding_card(finding: Finding) -> Html:
+    """Return the card of a finding."""
+    return card(None, _finding(finding))
+
+
+def finding_rows(
+    findings: Iterable[Finding],
+) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+    """Return the headers and rows of a table of findings."""
+    return ("line", "about", "found", "remedy"), (
+        (each.where.lineno, each.kind, each.what, each.remedy) for each in findings
+    )
+
+
+def roofline_card(found: Roofline) -> Html:
+    """Return the card of a roofline: which roof there is, and what it is made of."""
+    return card(
+        f"{found.device}: {found.roof} is the roof",
+        facts_table(
+            (
+                ("flops a byte", f"{found.intensity:.3g}"),
+                ("arithmetic is the roof from", f"{found.ridge:.3g} flops a byte on"),
+                ("memory takes at least", format_duration(1e9 * found.memory_s)),
+                ("arithmetic takes at least", format_duration(1e9 * found.arithmetic_s)),
+                ("device memory", f"{short_number(found.memory_bytes_per_s)}B/s"),
+                ("level-2 cache", f"{short_number(found.l2_bytes_per_s)}B/s"),
+                ("arithmetic", f"{short_number(found.peak_flops_per_s)}flop/s"),
+            )
+        ),
+    )
+
+
+def _place(of: AccessReport | Finding) -> Html:
+    return element("pre", element("span", of.where.render(), class_="row"))
+
+
 def _finding(finding: Finding) -> Html:
     return fold(
         element(
             "span", f"{finding.kind}, line {finding.where.lineno}: {finding.what}", class_="finding"
         ),
-        element("pre", element("span", finding.where.render(), class_="row")),
+        _place(finding),
         element("p", f"{finding.why}. {finding.remedy}."),
         is_open=True,
     )

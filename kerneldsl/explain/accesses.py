@@ -11,6 +11,7 @@ from kerneldsl.explain.symbols import Expression, Symbols, neighbour_stride
 from kerneldsl.explain.tally import AccessTally
 from kerneldsl.explain.values import Space
 from kerneldsl.planner.work import SECTOR_BYTES
+from kerneldsl.utilities.shown import Shown
 
 __all__ = ["AccessReport", "Certainty", "report_access", "source_text"]
 
@@ -20,7 +21,7 @@ Certainty: TypeAlias = Literal["exact", "estimate", "bound"]
 
 
 @dataclass(frozen=True, eq=False)
-class AccessReport:
+class AccessReport(Shown):
     """An access of an array, over the whole grid.
 
     Parameters

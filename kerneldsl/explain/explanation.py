@@ -11,7 +11,7 @@ from kerneldsl.errors import SourceLocation
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.roofline import Roofline
 from kerneldsl.planner.occupancy import Occupancy
-from kerneldsl.utilities.shown import Shown
+from kerneldsl.utilities.shown import Shown, ShownTuple
 
 if TYPE_CHECKING:
     from kerneldsl.explain.formulas import Formulas
@@ -23,7 +23,7 @@ FLOPS = {"add": 1, "sub": 1, "mul": 1, "div": 1, "fma": 2}
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Shown):
     """One thing to know about a kernel.
 
     Parameters
@@ -176,6 +176,10 @@ class Explanation(Shown):
     left_out: tuple[str, ...]
     is_sampled: bool
 
+    def __post_init__(self) -> None:
+        for name in ("accesses", "findings"):
+            object.__setattr__(self, name, ShownTuple(getattr(self, name)))
+
     @property
     def dram_read_bytes(self) -> float:
         """Bytes that device memory has to give at least, with caches that are empty at first."""
@@ -189,12 +193,12 @@ class Explanation(Shown):
     @property
     def global_accesses(self) -> tuple[AccessReport, ...]:
         """Accesses of global memory."""
-        return tuple(each for each in self.accesses if each.space == "global")
+        return ShownTuple(each for each in self.accesses if each.space == "global")
 
     @property
     def shared_accesses(self) -> tuple[AccessReport, ...]:
         """Accesses of shared memory."""
-        return tuple(each for each in self.accesses if each.space == "shared")
+        return ShownTuple(each for each in self.accesses if each.space == "shared")
 
     def flops(self, dtype: str | None = None) -> float:
         """Return the additions, subtractions, multiplications and divisions of floats.

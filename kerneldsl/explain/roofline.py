@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from kerneldsl.contract import Device
 from kerneldsl.planner.rates import DeviceRates
+from kerneldsl.utilities.shown import Shown
 
 __all__ = ["Roofline", "roofline"]
 
@@ -19,7 +20,19 @@ __all__ = ["Roofline", "roofline"]
 _FUSED = 2.0
 
 
-class Roofline(NamedTuple):
+class _Roofline(NamedTuple):
+    device: str
+    intensity: float
+    ridge: float
+    memory_s: float
+    arithmetic_s: float
+    roof: Literal["memory", "arithmetic"]
+    memory_bytes_per_s: float
+    l2_bytes_per_s: float
+    peak_flops_per_s: float
+
+
+class Roofline(Shown, _Roofline):
     """A launch under the roofs of a device.
 
     Parameters
@@ -40,15 +53,7 @@ class Roofline(NamedTuple):
         Operations in a second, in fused multiply-adds of the dtype that most operations have.
     """
 
-    device: str
-    intensity: float
-    ridge: float
-    memory_s: float
-    arithmetic_s: float
-    roof: Literal["memory", "arithmetic"]
-    memory_bytes_per_s: float
-    l2_bytes_per_s: float
-    peak_flops_per_s: float
+    __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as numbers and text alone."""

@@ -17,6 +17,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.kernels.launches import BoundLaunch, Launch, make_launch
+from kerneldsl.utilities.shown import ShownTuple
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class ParameterizedKernel(Kernel[Any, Any]):
     @property
     def specializations(self) -> tuple[SpecializationInfo, ...]:
         """Compiled specializations of this kernel so far, of all values."""
-        return tuple(
+        return ShownTuple(
             info for each in tuple(self._kernels.values()) for info in each.specializations
         )
 

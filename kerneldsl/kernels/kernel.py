@@ -20,7 +20,7 @@ from kerneldsl.utilities.like_function import LikeFunction
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.process_owned import CopiedAsItself
 from kerneldsl.utilities.public_names import public_names
-from kerneldsl.utilities.shown import Shown
+from kerneldsl.utilities.shown import Shown, ShownTuple
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
@@ -417,7 +417,7 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
     @property
     def specializations(self) -> tuple[SpecializationInfo, ...]:
         """Compiled specializations of this kernel so far."""
-        return self._dispatcher.infos()
+        return ShownTuple(self._dispatcher.infos())
 
     def _compiled(self) -> tuple[tuple[str, Artifact], ...]:
         """Return the target and the code of each specialization so far."""

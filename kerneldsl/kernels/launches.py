@@ -17,7 +17,7 @@ from kerneldsl.kernels.tunable import TunableLaunch
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
 from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.process_owned import ProcessOwned
-from kerneldsl.utilities.shown import Shown
+from kerneldsl.utilities.shown import Shown, ShownTuple
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         args = self._in_order(args, named)
         from kerneldsl.launch.describe import describe_plans
 
-        return describe_plans(self._request(args, device, arch))
+        return ShownTuple(describe_plans(self._request(args, device, arch)))
 
     @shorten_errors
     def time(self, *args: Any, samples: int = 7, **named: Any) -> Timing:

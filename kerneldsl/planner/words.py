@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import indent
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ __all__ = [
     "headline",
     "name_limiters",
     "plan_facts",
+    "plan_rows",
     "summarize_occupancy",
 ]
 
@@ -130,23 +131,28 @@ def plan_facts(plan: LaunchPlan) -> list[str]:
 
 def compared_rows(plan: LaunchPlan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """List what was compared, the taken plan first, under what stands above the columns."""
-    names = tuple(name for name, _ in plan.parameters)
-    # Of a space, the members' values say everything.
-    head = names or ("block", "items", "vector")
+    head, rows = plan_rows((plan, *plan.considered))
+    reasons = ("taken", *(other.why for other in plan.considered))
+    return (*head, ""), [(*row, why) for row, why in zip(rows, reasons, strict=True)]
+
+
+def plan_rows(
+    plans: Sequence[LaunchPlan | PlanAlternative],
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """List what tells plans of one launch apart, under what stands above the columns."""
+    names = tuple(name for name, _ in plans[0].parameters)
     rows: list[tuple[str, ...]] = []
-    compared: list[tuple[LaunchPlan | PlanAlternative, str]] = [(plan, "taken")]
-    compared += [(other, other.why) for other in plan.considered]
-    for each, why in compared:
+    for each in plans:
         values = dict(each.parameters)
         own = (_dims(each.block_dim), _dims(each.mapping.items), str(each.mapping.vector))
         rows.append(
             (
                 *(tuple(str(values.get(name, "")) for name in names) if names else own),
                 "–" if each.predicted_ns is None else format_duration(each.predicted_ns),
-                why,
             )
         )
-    return (*head, "predicted", ""), rows
+    # Of a space, the members' values say everything.
+    return (*(names or ("block", "items", "vector")), "predicted"), rows
 
 
 def _host(plan: LaunchPlan) -> str:

@@ -26,6 +26,7 @@ from kerneldsl.placement.devices import StandIn, chosen_device, context_device
 from kerneldsl.streams.order import is_recorded, owners_of, refuse_recording
 from kerneldsl.streams.stream_handles import adopt, device_of_foreign, find
 from kerneldsl.utilities.process_owned import ProcessOwned
+from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 __all__ = [
@@ -61,7 +62,7 @@ _active: contextvars.ContextVar[tuple[tuple[BaseStream, Device | StandIn | None]
 
 
 @shorten_errors_of()
-class BaseStream(ProcessOwned):
+class BaseStream(Shown, ProcessOwned):
     """A stream as events, graphs and copies know it: a queue of a device, and whether it is open.
 
     The streams that programs hold are :class:`~kerneldsl.streams.streams.Stream`, which

@@ -7,9 +7,11 @@ and a program that shows nothing never has them.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["Shown"]
+__all__ = ["Shown", "ShownTuple"]
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Shown:
@@ -30,3 +32,9 @@ class Shown:
     def _repr_html_(self) -> Any:
         # For what asks for HTML alone, such as galleries.
         return self._repr_mimebundle_({"text/html"}).get("text/html")
+
+
+class ShownTuple(Shown, tuple[T_co, ...]):
+    """A tuple of things of one kind, which notebooks show as a table."""
+
+    __slots__ = ()

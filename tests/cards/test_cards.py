@@ -18,7 +18,7 @@ from kerneldsl.contract import Resources
 from kerneldsl.launch.specialization_info import SpecializationInfo
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.planner.formula import PlanFormula
-from kerneldsl.utilities.shown import Shown
+from kerneldsl.utilities.shown import Shown, ShownTuple
 from targets.cpu.stored import StoredLibrary
 from tests.cards.reading import read_card
 
@@ -76,12 +76,19 @@ def things() -> dict[str, Any]:
         kd.to_device(x)
     code = Code("add.s32 <r1>;")
     code.heading, code.language = "PTX of k", "ptx"
+    explained = annotations._explained(declared, annotations._specialization(declared))
+    assert explained is not None
     return {
         "Code": code,
         "Resources": Resources(32, 0, 16, 1024, 1024),
         "Device": kd.empty(1, device="cpu").device,
         "DeviceInfo": cpu[0],
-        "Explanation": annotations._explained(declared, annotations._specialization(declared)),
+        "AccessReport": explained.accesses[0],
+        "Explanation": explained,
+        "Finding": explained.findings[0],
+        "Roofline": explained.roofline,
+        "Stream": kd.Stream("cpu", priority=-1),
+        "ShownTuple": explained.accesses,
         "DeviceFunction": twice,
         "Kernel": strided,
         "SpacedKernel": spaced,
@@ -108,7 +115,12 @@ def test_every_class_has_a_card(compiled: kd.Kernel[..., Any]) -> None:
         "Resources": "registers of a thread32",
         "Device": "threads of a block1024",
         "DeviceInfo": "Every attribute that is not live",
+        "AccessReport": "load x[2 * i]",
         "Explanation": "coalescing, line",
+        "Finding": "coalescing, line",
+        "Roofline": "memory is the roofflops a byte",
+        "Stream": "priority-1waits for the default streamyes",
+        "ShownTuple": "[0]",
         "DeviceFunction": "return 2 * value",
         "Kernel": "out[i] = a * x[2 * i] + twice(a)",
         "SpacedKernel": "space4 members",
@@ -130,7 +142,7 @@ def test_every_class_has_a_card(compiled: kd.Kernel[..., Any]) -> None:
         shown = thing._repr_mimebundle_()
         assert set(shown) == {"text/plain", "text/html"}, name
         assert shows[name] in read_card(shown["text/html"]), name
-        plain = str(thing) if name in ("Explanation", "PlanFormula") else repr(thing)
+        plain = str(thing) if name in ("Explanation", "Finding", "PlanFormula") else repr(thing)
         assert shown["text/plain"].partition(" at 0x")[0] == plain.partition(" at 0x")[0]
         assert thing._repr_html_()[:2000] == shown["text/html"][:2000]
 
@@ -163,6 +175,26 @@ def test_what_was_stored_without_a_module_is_not_compiled_anew(compiled: Any) ->
     stored = replace(made, compiled=replace(made.compiled, library=library))
     forms = [str(each.fold) for each in code_forms("cpu", stored, __file__)]
     assert ["Python that is compiled" in each for each in forms] == [True]
+
+
+def test_tuples_of_things_are_tables(compiled: kd.Kernel[..., Any]) -> None:
+    planned = kd.kernel(declared.function).forall(1 << 20).plans(SIGNATURE, arch="sm_90")
+    explained = declared.explain(block=128, arch="sm_90", occupancy=False)
+    shows = {
+        "blockitemsvectorpredicted[0]": ShownTuple(planned[:9]),
+        f"{len(planned) - 40} more are not shown": planned,
+        "targetarchitecture": compiled.specializations,
+        "lineaboutfoundremedy[0]": explained.findings,
+        f"[1]{explained.accesses[1].where.lineno}store out[i]": explained.accesses,
+        "usedwavefronts[0]": explained.global_accesses,
+        "empty": explained.shared_accesses,
+    }
+    for text, things in shows.items():
+        assert isinstance(things, tuple)
+        assert things == tuple(things)
+        shown = read_card(things._repr_mimebundle_()["text/html"])  # type: ignore[attr-defined]
+        assert text in shown
+        assert not things or f"[{min(len(things), 40) - 1}]" in shown
 
 
 def test_the_card_of_vector_math_is_small_enough_for_a_notebook() -> None:
