@@ -105,7 +105,7 @@ def check_constants(system: System, name: str, dtype: Any, given: Mapping[str, A
         if leaf.value.is_Integer:
             n = int(leaf.value)
             if not (leaf.is_term and _fits(-n, limits)):
-                _check(f"{name}: {result} is computed with {n}", n, limits)
+                _check(f"{name}: {result}", str(n), n, limits)
     cval, dtype = system.cval, np.dtype(dtype)
     if "constant" not in system.boundary or dtype.kind == "f":
         return
@@ -128,7 +128,7 @@ def check_numbers(system: System, name: str, dtype: Any, given: Mapping[str, Any
         symbol = names.get(leaf.value)
         if symbol in numbers:
             n = numbers[symbol]
-            _check(f"{name}: {result} is computed with {symbol} = {n}", n, limits)
+            _check(f"{name}: {result}", f"{symbol} = {n}", n, limits)
 
 
 def _limited(
@@ -155,13 +155,13 @@ def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
     return bool(limits.min <= value <= limits.max)
 
 
-def _check(what: str, value: int, dtype: np.dtype[Any]) -> None:
+def _check(result: str, text: str, value: int, dtype: np.dtype[Any]) -> None:
     if _fits(value, dtype):
         return
     limits = np.iinfo(dtype)
     wider = "np.int64" if _fits(value, np.dtype(np.int64)) else "np.float64"
     raise ArgumentValueError(
-        f"{what}, which does not fit {dtype}",
+        f"{result} is computed with {text}, which does not fit {dtype}",
         value=value,
         limit=f"{dtype} holds {limits.min} to {limits.max}, and numbers take the arrays' dtype",
         remedy=f"Convert the arrays: array.astype({wider})",

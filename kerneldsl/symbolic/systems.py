@@ -167,12 +167,13 @@ def read_system(
         is_elementwise,
     )
     if is_elementwise and not system.inputs:
+        value = safe_repr(outputs[0].value)
         raise ArgumentValueError(
-            f"the value of {names[0]} is {outputs[0].value}, whatever is read",
-            value=str(outputs[0].value),
+            f"the value of {names[0]} is {value}, whatever is read",
+            value=value,
             limit="An expression has symbols at least, of which one is an array",
             remedy="Make such an array by np.full(…), or store it at indices: "
-            f"sympy.Eq({names[0]}[i], {outputs[0].value})",
+            f"sympy.Eq({names[0]}[i], {value})",
         )
     return _with_boundary(system, boundary)
 
