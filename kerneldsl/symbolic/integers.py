@@ -35,14 +35,11 @@ class _Leaf(NamedTuple):
     is_term: bool
 
 
-_needs_floats = lru_cache(256)(needs_floats)
-
-
 @lru_cache(256)
 def _leaves(value: Any) -> tuple[_Leaf, ...]:
     """Return the integers and symbols of a value of integers, in a fixed order."""
     found = set()
-    waiting = [_Leaf(value, not _needs_floats(value), False)]
+    waiting = [_Leaf(value, not needs_floats(value), False)]
     while waiting:
         each, is_stored, is_term = waiting.pop()
         if each.is_Symbol or each.is_Integer:
@@ -139,7 +136,7 @@ def _limited(
     if dtype.kind == "f":
         return
     # One value that may be no integer, and all comparisons are of floats.
-    is_whole = not any(_needs_floats(each.value) for each in system.outputs)
+    is_whole = not any(needs_floats(each.value) for each in system.outputs)
     for output in system.outputs:
         stored = dtype
         if output.name in given:

@@ -7,6 +7,7 @@ computed from arrays of float32 then stays float32, where a Python number would 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
 import sympy
@@ -46,6 +47,7 @@ def is_condition(value: Any) -> bool:
     return isinstance(value, sympy.logic.boolalg.Boolean) and not value.is_Symbol
 
 
+@lru_cache(256, typed=True)  # each call of a kernel asks
 def needs_floats(expression: Any) -> bool:
     """Return whether the value of an expression of integers may be no integer."""
     for each in sympy.preorder_traversal(expression):
