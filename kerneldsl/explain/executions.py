@@ -2,17 +2,20 @@
 
 It is the threads that get there times the rounds of the loops around it. Guards such as
 ``i < n`` say how many threads there are, for a grid that covers them; of conditions and loops that
-say nothing, a symbol stands for the share or the rounds that were met.
+say nothing, a symbol stands for the share or the rounds that were met. What a formula of guards and
+loops does not say, such as lanes that left in the middle of a block, is :attr:`Count.is_open`.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from kerneldsl.analysis.trips import is_range
+from kerneldsl.explain.reaching import own_nodes
 from kerneldsl.explain.symbols import (
     Expression,
     Symbols,
@@ -25,16 +28,40 @@ from kerneldsl.explain.tally import BranchTally
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.utilities.operators import OPPOSITES
 
-__all__ = ["Executions"]
+__all__ = ["Count", "Executions"]
+
+
+class Count(NamedTuple):
+    """Executions of a node, as far as guards and loops say them.
+
+    Parameters
+    ----------
+    formula : sympy.Expr
+        The executions.
+    around : hashable
+        What is around the node: nodes that have the same are executed equally often.
+    is_open : bool
+        Whether something else decides as well, so that the executions are a part of the formula.
+    """
+
+    formula: Expression
+    around: Any
+    is_open: bool
 
 
 class _Guard(NamedTuple):
-    """A condition that holds where a statement is executed, or that does not."""
+    """A condition that holds where a node is executed, or that does not."""
 
     test: ast.expr
     holds: bool
-    node: ast.If
+    node: ast.If | ast.IfExp | ast.BoolOp
     symbols: Symbols
+
+
+class _Leaving(NamedTuple):
+    """A statement before, in which some lanes left."""
+
+    statement: ast.stmt
 
 
 class _Round(NamedTuple):
@@ -44,12 +71,26 @@ class _Round(NamedTuple):
     symbols: Symbols
 
 
-_Context: TypeAlias = tuple["_Guard | _Round", ...]
+_Context: TypeAlias = tuple["_Guard | _Leaving | _Round", ...]
+_COORDINATES = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.")
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 class Executions:
     """The statements of a kernel and of the functions that it calls.
+
+    Parameters
+    ----------
+    kernel : TypedUnit
+        The kernel.
+    symbols : mapping
+        Function to the expressions of its indices.
+    branches : mapping
+        Branch or loop to what was met of it.
+    extent : tuple of int or None
+        Of a launch over an extent.
+    given : collection of str
+        Names of the symbols that a launch gives values.
 
     Attributes
     ----------
@@ -63,12 +104,16 @@ class Executions:
         symbols: Mapping[TypedUnit, Symbols],
         branches: Mapping[ast.AST, BranchTally],
         extent: tuple[int, ...] | None,
+        given: Collection[str],
     ) -> None:
         self._symbols, self._branches = symbols, branches
-        self._extent = extent
+        self._extent, self._given = extent, given
         self.sympy = import_sympy()
         self.met: dict[Any, float] = {}
         self._contexts: dict[tuple[TypedUnit, ast.stmt], _Context] = {}
+        self._inner: dict[ast.AST, _Context] = {}
+        self._parents: dict[ast.AST, ast.AST] = {}
+        self._counts: dict[tuple[_Context, ...], Count] = {}
         self._sites: dict[TypedUnit, list[tuple[TypedUnit, ast.AST]]] = {}
         self._kernel = kernel
         for each in kernel.reachable():
@@ -80,24 +125,55 @@ class Executions:
         for statement in block:
             self._contexts[typed, statement] = context
             symbols = self._symbols[typed]
+            for node in own_nodes(statement):
+                if not isinstance(node, ast.stmt):
+                    self._parents.update(dict.fromkeys(ast.iter_child_nodes(node), node))
+                if isinstance(node, ast.IfExp | ast.BoolOp):
+                    self._enter_choice(node, symbols)
             if isinstance(statement, ast.If):
                 taken = _Guard(statement.test, True, statement, symbols)
                 other = taken._replace(holds=False)
                 self._enter(typed, statement.body, (*context, taken))
                 self._enter(typed, statement.orelse, (*context, other))
-                if _leaves(statement.body) and not statement.orelse:
-                    context = (*context, other)
+                context = (*context, *_after(statement, taken, other))
             elif isinstance(statement, ast.For | ast.While):
                 self._enter(typed, statement.body, (*context, _Round(statement, symbols)))
+                if _has([statement], ast.Return):
+                    context = (*context, _Leaving(statement))
 
-    def of(self, typed: TypedUnit, node: ast.AST) -> Expression:
+    def _enter_choice(self, node: ast.IfExp | ast.BoolOp, symbols: Symbols) -> None:
+        """Enter the operands that are looked at only where others hold, or do not."""
+        if isinstance(node, ast.IfExp):
+            for part, holds in ((node.body, True), (node.orelse, False)):
+                self._inner[part] = (_Guard(node.test, holds, node, symbols),)
+            return
+        before: _Context = ()
+        for one, part in itertools.pairwise(node.values):
+            before = (*before, _Guard(one, isinstance(node.op, ast.And), node, symbols))
+            self._inner[part] = before
+
+    def of(self, typed: TypedUnit, node: ast.AST) -> Count:
         """Return how often all threads together execute a node."""
-        return sum((self._count(each) for each in self._ways(typed, node)), self.sympy.Integer(0))
+        ways = tuple(self._ways(typed, node))
+        if ways not in self._counts:
+            found = [self._count(each) for each in ways]
+            total = sum((formula for formula, _ in found), self.sympy.Integer(0))
+            self._counts[ways] = Count(total, ways, any(is_open for _, is_open in found))
+        return self._counts[ways]
+
+    def every_thread(self) -> Expression:
+        """Return how many threads there are."""
+        return self._count(())[0]
 
     def _ways(self, typed: TypedUnit, node: ast.AST) -> list[_Context]:
         """Return what is around a node, for each place that its function is called at."""
         statement = self._symbols[typed].statement_of(node)
         inner = self._contexts.get((typed, statement), ()) if statement is not None else ()
+        parts = [node]
+        while parts[-1] in self._parents:
+            parts.append(self._parents[parts[-1]])
+        for part in reversed(parts):
+            inner = (*inner, *self._inner.get(part, ()))
         if typed is self._kernel:
             return [inner]
         sites = self._sites.get(typed, [])
@@ -105,16 +181,30 @@ class Executions:
 
     # ------------------------------------------------------------------ counts
 
-    def _count(self, context: _Context) -> Expression:
+    def _count(self, context: _Context) -> tuple[Expression, bool]:
+        """Return the executions by one way, and whether something else decides as well."""
         bounds = [_Bounds() for _ in range(3)]
         factor, rounds = self.sympy.Integer(1), self.sympy.Integer(1)
+        is_open = False
+        counters = {
+            each.node.target.id
+            for each in context
+            if isinstance(each, _Round) and isinstance(each.node, ast.For)
+            if isinstance(each.node.target, ast.Name)
+        }
         for each in reversed(context):
             if isinstance(each, _Round):
-                rounds = self._times(each, rounds, bounds)
-            elif not self._narrow(each, bounds):
-                factor *= self._share(each)
+                rounds = self._times(each, rounds, bounds, counters)
+            elif isinstance(each, _Leaving):
+                is_open = True
+            elif self._narrow(each, bounds):
+                pass
+            elif isinstance(each.node, ast.If):
+                factor *= self._share(each, each.node)
+            else:
+                is_open = True
         threads = math.prod((self._along(axis, each) for axis, each in enumerate(bounds)), start=1)
-        return self.sympy.expand(threads * factor * rounds)
+        return self.sympy.expand(threads * factor * rounds), is_open
 
     def _along(self, axis: int, bounds: _Bounds) -> Expression:
         """Return how many threads there are along an axis."""
@@ -129,30 +219,46 @@ class Executions:
         low = self.sympy.Max(0, *bounds.lower) if bounds.lower else 0
         return self.sympy.Min(*upper) - low
 
-    def _share(self, guard: _Guard) -> Expression:
-        tally = self._branches.get(guard.node)
-        line = guard.symbols.unit.locate(guard.node).lineno
+    def _share(self, guard: _Guard, node: ast.If) -> Expression:
+        """Return the share of a branch's lanes that take a side.
+
+        Where data decides, both sides are counted for all lanes, and each has a share of its own.
+        """
+        tally = self._branches.get(node)
+        line = guard.symbols.unit.locate(node).lineno
+        if tally is not None and tally.depends_on_data:
+            side = "" if guard.holds else ", else"
+            share = self.sympy.Symbol(f"share(line {line}{side})", nonnegative=True)
+            self.met[share] = 1.0
+            return share
         share = self.sympy.Symbol(f"share(line {line})", nonnegative=True)
         self.met[share] = (
             tally.taken / tally.entered if tally is not None and tally.entered else 0.0
         )
         return share if guard.holds else 1 - share
 
-    def _times(self, loop: _Round, inner: Expression, bounds: list[_Bounds]) -> Expression:
+    def _times(
+        self, loop: _Round, inner: Expression, bounds: list[_Bounds], counters: Collection[str]
+    ) -> Expression:
         """Return what is done in all rounds of a loop, for what is done in one."""
         node, symbols = loop.node, loop.symbols
-        if isinstance(node, ast.For) and is_range(node.iter, symbols.unit.namespace):
-            iterable = node.iter
+        is_whole = not _has(node.body, ast.Break, ast.Return)
+        iterable = node.iter if isinstance(node, ast.For) and is_whole else None
+        if iterable is not None and is_range(iterable, symbols.unit.namespace):
             assert isinstance(iterable, ast.Call)
             given = [symbols.of(each) for each in iterable.args]
             start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
             start, step = self.sympy.sympify(start), self.sympy.sympify(step)
+            bounds_of = (start, stop, step)
             for axis in range(3):
                 if self._is_grid_stride(axis, start, step) and not is_of_thread(stop):
                     bounds[axis].upper.append(stop)
                     return inner
-            if not any(map(_varies, (start, stop, step))):
-                counter = symbol(node.target.id) if isinstance(node.target, ast.Name) else None
+            if not any(
+                _varies(each) or not self._is_given(each, symbols, counters) for each in bounds_of
+            ):
+                target = getattr(node, "target", None)
+                counter = symbol(target.id) if isinstance(target, ast.Name) else None
                 if counter is not None and step == 1 and inner.has(counter):
                     return self.sympy.summation(inner, (counter, start, stop - 1))
                 trips = stop - start if step == 1 else self.sympy.ceiling((stop - start) / step)
@@ -162,6 +268,16 @@ class Executions:
         rounds = self.sympy.Symbol(f"rounds(line {line})", nonnegative=True)
         self.met[rounds] = tally.lanes / tally.entered if tally is not None and tally.entered else 0
         return inner * rounds
+
+    def _is_given(
+        self, formula: Expression, symbols: Symbols, counters: Collection[str] = ()
+    ) -> bool:
+        """Return whether a launch gives all that is in a formula of one function's names."""
+        known = {*self._given, *counters} if symbols.typed is self._kernel else {*counters}
+        return all(
+            str(each) in known or str(each).startswith(_COORDINATES)
+            for each in formula.free_symbols
+        )
 
     def _is_grid_stride(self, axis: int, start: Expression, step: Expression) -> bool:
         place = _place(axis)
@@ -180,7 +296,7 @@ class Executions:
             one, two = guard.symbols.of(left), guard.symbols.of(right)
             above = two - one if op in (ast.Lt, ast.LtE) else one - two
             limit = self._limit(above + (1 if op in (ast.LtE, ast.GtE) else 0))
-            if limit is None:
+            if limit is None or not self._is_given(limit[2], guard.symbols):
                 return False
             found.append(limit)
         for axis, is_upper, value in found:
@@ -250,5 +366,27 @@ def _comparisons(
     return None
 
 
-def _leaves(block: Sequence[ast.stmt]) -> bool:
-    return bool(block) and isinstance(block[-1], ast.Return | ast.Continue)
+_LEAVING = (ast.Return, ast.Break, ast.Continue)
+
+
+def _after(branch: ast.If, taken: _Guard, other: _Guard) -> _Context:
+    """Return what holds behind a branch in which lanes may have left."""
+    sides = ((branch.body, other), (branch.orelse, taken))
+    leaving = [side for side in sides if _has(side[0], *_LEAVING)]
+    if not leaving:
+        return ()
+    (block, stays), *more = leaving
+    is_whole = isinstance(block[-1], _LEAVING) and not _has(block[:-1], *_LEAVING)
+    return (stays,) if is_whole and not more else (_Leaving(branch),)
+
+
+def _has(block: Sequence[ast.stmt], *kinds: type[ast.stmt]) -> bool:
+    """Return whether statements have some of a kind in them; of loops in them, only returns."""
+    for each in block:
+        if isinstance(each, kinds):
+            return True
+        if isinstance(each, ast.If) and _has([*each.body, *each.orelse], *kinds):
+            return True
+        if isinstance(each, ast.For | ast.While) and _has(each.body, ast.Return):
+            return True
+    return False

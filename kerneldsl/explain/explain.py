@@ -21,7 +21,6 @@ from kerneldsl.explain.arithmetic import (
     index_arithmetic,
     integer_division,
 )
-from kerneldsl.explain.executions import Executions
 from kerneldsl.explain.explanation import FLOPS, BranchReport, Explanation, Finding
 from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays
 from kerneldsl.explain.formulas import launch_formulas
@@ -105,6 +104,7 @@ def explain_kernel(
         wraps=specialization.options.wraparound,
         shared_bytes=shared_bytes,
     )
+    is_sampled = bool(tallies.sampled) or not threads.is_whole
     symbols = {each: Symbols(each) for each in typed.reachable()}
     for each in symbols.values():
         each.x_is_last = extent is not None
@@ -123,10 +123,12 @@ def explain_kernel(
     scalars = dict(zip(unit.parameters, given.values, strict=True))
     formulas = launch_formulas(
         tallies,
-        Executions(typed, symbols, tallies.branches, extent),
+        typed,
+        symbols,
         launch,
         given.arrays,
         {name: int(n) for name, n in scalars.items() if _is_integer(n)},
+        is_sampled=is_sampled,
     )
     single, double = (_flops(operations, is_double=each) for each in (False, True))
     moved = sum(each.read_bytes + each.written_bytes for each in arrays)
@@ -157,7 +159,7 @@ def explain_kernel(
         findings=_by_weight(findings),
         assumed={**given.assumed, **launch.assumed},
         left_out=tuple(sorted(tallies.left_out)),
-        is_sampled=bool(tallies.sampled) or not threads.is_whole,
+        is_sampled=is_sampled,
     )
 
 

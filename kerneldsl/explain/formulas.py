@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,11 +11,15 @@ from typing import Any, NamedTuple
 from kerneldsl.explain.executions import Executions
 from kerneldsl.explain.explanation import FLOPS
 from kerneldsl.explain.launched import Launched
-from kerneldsl.explain.symbols import Expression, coordinate, import_sympy, symbol
+from kerneldsl.explain.symbols import Expression, Symbols, coordinate, import_sympy, symbol
 from kerneldsl.explain.tally import Tallies
 from kerneldsl.explain.values import Memory, Space
+from kerneldsl.frontend.typed_unit import TypedUnit
 
 __all__ = ["Formulas", "launch_formulas"]
+
+#: By how much a formula may differ from what is counted, and from an estimate of it.
+_EXACT, _NEAR = 1e-9, 0.01
 
 
 class Formulas(NamedTuple):
@@ -26,8 +32,10 @@ class Formulas(NamedTuple):
     requested_bytes : sympy.Expr
         Bytes of global memory that all threads ask for.
     values : mapping
-        Symbol to its value: coordinates' extents, arrays' extents, parameters, and for conditions
-        and loops that are no bounds the share or the rounds that were met.
+        Symbol to its value: coordinates' extents, arrays' extents, parameters, and what was met:
+        the share of a condition that is no bound, the rounds of a loop without a known length, and
+        of a line that is executed more rarely than the guards and loops around it say, the part of
+        those executions; of others how often a thread executes it (``times``).
     """
 
     flops: Mapping[str, Expression]
@@ -48,36 +56,48 @@ class Formulas(NamedTuple):
         given = {each: values[str(each)] for each in formula.free_symbols if str(each) in values}
         return float(formula.subs(given))
 
+    def met(self) -> dict[str, float]:
+        """Return what was met in the launch and stands as symbols in the formulas, by name.
+
+        With other extents or parameters it may be something else.
+        """
+        used = {*self.requested_bytes.free_symbols}.union(
+            *(each.free_symbols for each in self.flops.values())
+        )
+        return {
+            str(each): self.values[each]
+            for each in sorted(used, key=str)
+            if "(" in str(each) and each in self.values
+        }
+
 
 def launch_formulas(
     tallies: Tallies,
-    executions: Executions,
+    typed: TypedUnit,
+    symbols: Mapping[TypedUnit, Symbols],
     launch: Launched,
     arrays: Sequence[Memory],
     scalars: Mapping[str, Any],
+    *,
+    is_sampled: bool,
 ) -> Formulas:
     """Return the formulas of a launch that was walked.
 
-    `scalars` are the parameters that are numbers, by name.
+    Parameters
+    ----------
+    tallies : Tallies
+        What was counted.
+    typed, symbols : TypedUnit, mapping
+        The kernel, and the expressions of the indices of each function.
+    launch : Launched
+        The launch.
+    arrays, scalars : sequence of Memory, mapping
+        The parameters that are arrays, and those that are numbers, by name.
+    is_sampled : bool
+        Whether the counts are estimates.
     """
     sympy = import_sympy()
-    ones = {
-        coordinate(name, axis): 1
-        for name, dims in (("blockDim", launch.block_dim), ("gridDim", launch.grid_dim))
-        for axis in range(3)
-        if launch.block_dim[axis] == launch.grid_dim[axis] == 1 == dims[axis]
-    }
-    flops: dict[str, Expression] = defaultdict(lambda: sympy.Integer(0))
-    for typed, node, dtype, name in tallies.floats:
-        if name in FLOPS:
-            count = executions.of(typed, node).subs(ones)
-            flops[dtype] += sympy.nsimplify(FLOPS[name]) * count
-    requested = sympy.Integer(0)
-    for each in tallies.accesses.values():
-        if each.memory.space is Space.GLOBAL:
-            share = sympy.Rational(*(each.tile_share or 1).as_integer_ratio())
-            requested += share * each.itemsize * executions.of(each.unit, each.node).subs(ones)
-    values: dict[Any, float] = dict(executions.met)
+    values: dict[Any, float] = {}
     for memory in arrays:
         for axis, extent in enumerate(memory.shape):
             values[symbol(f"{memory.name}.shape[{axis}]")] = extent
@@ -88,5 +108,77 @@ def launch_formulas(
         values[symbol(f"extent[{place}]")] = extent
     for name, value in scalars.items():
         values[sympy.Symbol(name, integer=True)] = value
+    names = frozenset(map(str, values))
+    executions = Executions(typed, symbols, tallies.branches, launch.extent, names)
+    terms = _Terms(executions, launch, values, _NEAR if is_sampled else _EXACT)
+    flops: dict[str, Expression] = defaultdict(lambda: sympy.Integer(0))
+    for (unit, node, dtype, name), count in tallies.floats.items():
+        if name in FLOPS and count:
+            flops[dtype] += FLOPS[name] * terms.of(unit, node, count)
+    requested = sympy.Integer(0)
+    for each in tallies.accesses.values():
+        if each.memory.space is Space.GLOBAL and each.asked_bytes:
+            share = sympy.Rational(*(each.tile_share or 1).as_integer_ratio())
+            nbytes = share * each.itemsize
+            counted = each.asked_bytes / float(nbytes)
+            requested += nbytes * terms.of(each.unit, each.node, counted)
     totals = {dtype: sympy.expand(formula) for dtype, formula in flops.items()}
     return Formulas(totals, sympy.expand(requested), values)
+
+
+class _Terms:
+    """Executions of nodes as formulas that are worth what was counted.
+
+    Guards and loops say how often a node is executed. Where something else decides as well, or what
+    was counted is something else, the formula has a symbol for the part of these executions that
+    was met; where it is no part of them, for the executions of each thread on average.
+    """
+
+    def __init__(
+        self, executions: Executions, launch: Launched, values: dict[Any, float], near: float
+    ) -> None:
+        self._executions, self._values, self._near = executions, values, near
+        self._ones = {
+            coordinate(name, axis): 1
+            for name, dims in (("blockDim", launch.block_dim), ("gridDim", launch.grid_dim))
+            for axis in range(3)
+            if launch.block_dim[axis] == launch.grid_dim[axis] == 1 == dims[axis]
+        }
+        self._met: dict[tuple[Any, ...], Expression] = {}
+        self._lines: list[tuple[str, int]] = []
+        self._found: dict[Any, tuple[Expression, float | None]] = {}
+
+    def of(self, typed: TypedUnit, node: ast.AST, counted: float) -> Expression:
+        """Return how often a node is executed, of which it is counted how often it was."""
+        count = self._executions.of(typed, node)
+        self._values.update(self._executions.met)
+        if count.around not in self._found:
+            self._found[count.around] = self._worth(count.formula)
+        formula, worth = self._found[count.around]
+        is_worth = worth is not None and math.isclose(worth, counted, rel_tol=self._near)
+        if is_worth and not count.is_open:
+            return formula
+        word = "part"
+        if worth is None or counted > worth * (1 + self._near):
+            word = "times"
+            formula, worth = self._worth(self._executions.every_thread())
+            assert worth is not None  # blocks and their threads have numbers
+        line = typed.unit.locate(node).lineno
+        return formula * self._symbol(word, line, count.around, counted / worth)
+
+    def _worth(self, formula: Expression) -> tuple[Expression, float | None]:
+        """Return a formula without axes that are not there, and its value if it has one."""
+        formula = formula.subs(self._ones)
+        value = formula.subs(self._values)
+        return formula, float(value) if value.is_number and value.is_finite else None
+
+    def _symbol(self, word: str, line: int, around: Any, value: float) -> Expression:
+        """Return the symbol of what was met at a line; nodes that share it are executed alike."""
+        key = word, around, float(f"{value:.9g}")
+        if key not in self._met:
+            like = self._lines.count((word, line))
+            self._lines.append((word, line))
+            name = f"{word}(line {line})" if not like else f"{word}(line {line}, {like + 1})"
+            self._met[key] = import_sympy().Symbol(name, nonnegative=True)
+            self._values[self._met[key]] = value
+        return self._met[key]

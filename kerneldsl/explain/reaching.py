@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import assigned_names
 
-__all__ = ["Given", "Reaching"]
+__all__ = ["Given", "Reaching", "own_nodes"]
 
 
 class Given(NamedTuple):
@@ -48,7 +48,7 @@ class Reaching:
             self._positions[statement] = _Position(block, number, owner)
             for inner in _blocks(statement):
                 self._enter(inner, statement)
-            for node in _own_nodes(statement):
+            for node in own_nodes(statement):
                 self._statement_of[node] = statement
 
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
@@ -112,7 +112,7 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
             yield inner
 
 
-def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
+def own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
     """Yield the nodes of a statement without those of statements in it."""
     pending: list[ast.AST] = [statement]
     while pending:

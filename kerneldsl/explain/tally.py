@@ -50,6 +50,8 @@ class AccessTally:
         Requests of warps.
     lanes : float
         Accesses of threads.
+    asked_bytes : float
+        Bytes that they ask for.
     sectors, needed_bytes : float
         Sectors of 32 bytes that the requests touch, each counted once a request, and the distinct
         bytes of them that were asked for.
@@ -82,6 +84,7 @@ class AccessTally:
     itemsize: int
     requests: float = 0.0
     lanes: float = 0.0
+    asked_bytes: float = 0.0
     sectors: float = 0.0
     needed_bytes: float = 0.0
     wavefronts: float = 0.0
@@ -118,7 +121,9 @@ class AccessTally:
         is_asked = at_work.any(axis=1)
         weights: NDArray[np.float64] = threads.warp_weights * is_asked * weight
         self.requests += float(weights.sum())
-        self.lanes += float(at_work.sum(axis=1) @ weights)
+        lanes = float(at_work.sum(axis=1) @ weights)
+        self.lanes += lanes
+        self.asked_bytes += lanes * nbytes
         distinct = count_distinct(by_warp, at_work)
         self.addresses += float(distinct @ weights)
         self.needed_bytes += float(distinct @ weights) * nbytes

@@ -55,6 +55,10 @@ def summary_lines(found: Explanation) -> list[str]:
     for dtype, formula in found.formulas.flops.items():
         lines.append(f"{dtype} flops: {formula}")
     lines.append(f"bytes that threads ask for: {found.formulas.requested_bytes}")
+    met = found.formulas.met()
+    if met:
+        pairs = ", ".join(f"{name} = {value:.4g}" for name, value in met.items())
+        lines.append(f"in this launch {pairs}")
     roof = found.roofline
     lines.append(
         f"{roof.intensity:.3g} flops a byte, {roof.device}: {roof.roof} is the roof, "
