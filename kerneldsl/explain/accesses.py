@@ -59,6 +59,9 @@ class AccessReport(Shown):
         What the counts are.
     is_tile : bool
         Whether a block takes a tile so; its index is left out.
+    record_bytes, field_offset : int
+        Of a field of records, bytes of a record, of which strides count, and from its first byte to
+        the field's; 0 of others. Where the dtype is packed, a field is requested byte by byte.
     """
 
     array: str
@@ -79,6 +82,8 @@ class AccessReport(Shown):
     same_address: float
     certainty: Certainty
     is_tile: bool = False
+    record_bytes: int = 0
+    field_offset: int = 0
 
     @property
     def sectors_per_request(self) -> float:
@@ -118,6 +123,8 @@ class AccessReport(Shown):
             "same_address": self.same_address,
             "certainty": self.certainty,
             "is_tile": self.is_tile,
+            "record_bytes": self.record_bytes,
+            "field_offset": self.field_offset,
         }
 
 
@@ -157,12 +164,16 @@ def report_access(
         same_address=tally.lanes / tally.addresses if tally.addresses else 1.0,
         certainty=certainty,
         is_tile=is_tile,
+        record_bytes=0 if tally.part is None else tally.part.record_bytes,
+        field_offset=0 if tally.part is None else tally.part.offset,
     )
 
 
 def _stride(tally: AccessTally, offset: Expression | None) -> Expression | int | None:
     """Return the stride as a formula where that says more than the number that was met."""
     met = tally.stride
+    if offset is None and tally.part is not None:
+        return met
     if met is None or offset is None or tally.depends_on_data:
         return None
     formula = neighbour_stride(offset)

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from kerneldsl.analysis.expressions import assigned_names, index_parts
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.explain.explanation import BranchReport, Finding
+from kerneldsl.explain.symbols import record_of
 from kerneldsl.explain.tally import Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import Kind, ScalarKind, leaf_kinds
 from kerneldsl.language.types import DtypeType
 
@@ -51,7 +53,7 @@ def double_arithmetic(
     typed: TypedUnit, kinds: Sequence[Kind], tallies: Tallies
 ) -> Iterator[Finding]:
     """Yield where a kernel computes in float64 whose arguments hold none."""
-    leaves = [each.element for each in leaf_kinds(kinds)]
+    leaves = [part for each in leaf_kinds(kinds) for part in _numbers(each.element)]
     if any(each.is_double for each in leaves) or not any(each.is_float for each in leaves):
         return
     found: dict[tuple[TypedUnit, ast.AST], _Doubles] = {}
@@ -83,6 +85,14 @@ def double_arithmetic(
             remedy,
             weight=64 * each.count,
         )
+
+
+def _numbers(element: ElementType) -> Iterator[ElementType]:
+    """Yield an element type, or those of a record's fields."""
+    if not element.is_record:
+        yield element
+    for each in element.fields if element.is_record else ():
+        yield from _numbers(ELEMENT_TYPES[each.dtype])
 
 
 @dataclass
@@ -171,11 +181,14 @@ def index_arithmetic(typed: TypedUnit, tallies: Tallies) -> Iterator[Finding]:
         proven = nonnegative_indices(unit.unit)
         places: dict[ast.AST, float] = {}
         for each in tallies.accesses.values():
-            if each.unit is not unit or each.wraps or not isinstance(each.node, ast.Subscript):
+            node = each.node
+            while (base := record_of(unit, node)) is not None:
+                node = base
+            if each.unit is not unit or each.wraps or not isinstance(node, ast.Subscript):
                 continue
-            parts = [p for p in index_parts(each.node) if p not in proven and _wraps(unit, p)]
+            parts = [p for p in index_parts(node) if p not in proven and _wraps(unit, p)]
             if parts:  # what is read and written at one place has one index
-                places[each.node] = len(parts) * each.lanes
+                places[node] = len(parts) * each.lanes
         if not places:
             continue
         count = sum(places.values())

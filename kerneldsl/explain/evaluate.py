@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.analysis.library_names import library_name, outside_value
-from kerneldsl.explain.lane_memory import LaneMemory, Lanes
+from kerneldsl.explain.lane_memory import LaneMemory, Lanes, record_type
 from kerneldsl.explain.subscripts import elements
 from kerneldsl.explain.tally import DivisionTally
 from kerneldsl.explain.values import (
@@ -106,6 +106,10 @@ class Evaluator(LaneMemory, ABC):
         if outside is not None:
             return outside
         value = self.value(base)
+        if isinstance(value, View) and record_type(self.typed.type_of(base)) is not None:
+            found = self.field(value, base, attr)
+            if found is not UNKNOWN:
+                return self._element(node, found)
         if isinstance(value, View):
             match attr:
                 case "shape":
@@ -241,8 +245,12 @@ class Evaluator(LaneMemory, ABC):
         return as_dtype(choose(holds, first, second), kind)
 
     def _load(self, node: ast.Subscript) -> Value:
-        found = self.element(node.value, node.slice)
-        if isinstance(found, View) and not found.shape:
+        return self._element(node, self.element(node.value, node.slice))
+
+    def _element(self, node: ast.expr, found: Value) -> Value:
+        """Return an element that is read; a record is none, but a name for where it is."""
+        is_record = record_type(self.typed.type_of(node)) is not None
+        if isinstance(found, View) and not found.shape and not is_record:
             self.access(node, found)
             return elements(found, self.threads.lane_count)
         return found

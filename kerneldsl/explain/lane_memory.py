@@ -15,15 +15,17 @@ from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.tile_shapes import OF_BLOCK
 from kerneldsl.explain.arrangements import arrangements_of, moved_addresses
 from kerneldsl.explain.requests import WARP_LANES
-from kerneldsl.explain.subscripts import element_addresses, subscript, view_of
+from kerneldsl.explain.subscripts import element_addresses, field_of, subscript, view_of
 from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.tiles import tile_requests, tile_starts
 from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, View
 from kerneldsl.frontend.typed_unit import TypedUnit
-from kerneldsl.language.kinds import ScalarKind
+from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.language.types import Type
 
-__all__ = ["ARRAY_GAP", "LaneMemory", "Lanes"]
+__all__ = ["ARRAY_GAP", "LaneMemory", "Lanes", "record_type"]
 
 #: Addresses that two arrays are apart, at least.
 ARRAY_GAP = 1 << 40
@@ -108,6 +110,9 @@ class LaneMemory:
     def element(self, base: ast.expr, index: ast.expr) -> Value:
         """Return the view that a subscript is, or an element of a tuple."""
         value = self.value(base)
+        match index:
+            case ast.Constant(value=str() as name):
+                return self.field(value, base, name)
         parts = [self.value(each) for each in index_parts(ast.Subscript(base, index, ast.Load()))]
         if isinstance(value, View):
             lanes = self.threads.lane_count
@@ -119,6 +124,14 @@ class LaneMemory:
             except (IndexError, TypeError):
                 return UNKNOWN
         return UNKNOWN
+
+    def field(self, value: Value, base: ast.expr, name: str) -> Value:
+        """Return the view that a field of a record is, or of records; counting nothing."""
+        record = record_type(self.typed.type_of(base))
+        found = None
+        if record is not None and isinstance(value, View):
+            found = field_of(value, record, name)
+        return UNKNOWN if found is None else found
 
     def _is_negative(self, index: Value) -> bool:
         """Return whether an index is negative in some lane at work, or may be, since it is data."""
@@ -139,8 +152,13 @@ class LaneMemory:
         tally.is_uncertain |= self.uncertain > 0
         tally.wraps |= self.wrapped
         mask = self.active.mask
-        tally.add(addresses, mask, self.threads, self.weight)
-        self.tallies.steps += self.weight
+        # Packed fields and whole records are accessed byte by byte.
+        is_record = view.part is None and ELEMENT_TYPES[view.memory.dtype].is_record
+        is_plain = not is_record and (view.part is None or view.part.is_aligned)
+        nbytes = view.itemsize if is_plain else 1
+        for place in range(0, view.itemsize, nbytes):
+            tally.add(addresses + place, mask, self.threads, self.weight, nbytes, is_more=place > 0)
+            self.tallies.steps += self.weight
         if view.memory.space is Space.GLOBAL:
             tally.widen(None if view.is_unknown else view.chosen, mask, self.threads)
         if self.rearranges and view.memory.space is Space.SHARED and not view.is_unknown:
@@ -181,6 +199,20 @@ class LaneMemory:
             text = ast.unparse(node)
             where = self.unit.locate(node)
             tally = self.tallies.accesses[key] = AccessTally(
-                view.memory, node, self.typed, text, where, is_store, is_atomic, view.itemsize
+                view.memory,
+                node,
+                self.typed,
+                text,
+                where,
+                is_store,
+                is_atomic,
+                view.itemsize,
+                part=view.part,
             )
         return tally
+
+
+def record_type(kind: Type | None) -> ElementType | None:
+    """Return the element type of records, or of arrays of them; ``None`` of others."""
+    element = kind.element if isinstance(kind, ScalarKind | ArrayKind) else None
+    return element if element is not None and element.is_record else None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kerneldsl.explain.values import UNKNOWN, Memory, Value, View
+from kerneldsl.explain.values import UNKNOWN, Memory, Part, Value, View
+from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 
-__all__ = ["element_addresses", "elements", "subscript", "view_as", "view_of"]
+__all__ = ["element_addresses", "elements", "field_of", "subscript", "view_as", "view_of"]
 
 
 def view_of(memory: Memory) -> View:
@@ -79,6 +81,29 @@ def subscript(
         view.itemsize,
         chosen,
         is_unknown,
+        view.part,
+    )
+
+
+def field_of(view: View, record: ElementType, name: str) -> View | None:
+    """Return a field of a record, or of each record of an array."""
+    found = next((each for each in record.fields if each.name == name), None)
+    if found is None:
+        return None
+    itemsize = ELEMENT_TYPES[found.dtype].nbytes
+    inner = tuple(itemsize * math.prod(found.shape[axis + 1 :]) for axis in range(len(found.shape)))
+    outer = view.part or Part(view.memory.itemsize, 0, True)
+    return View(
+        view.memory,
+        view.offset + found.offset,
+        (*view.shape, *found.shape),
+        (*view.strides, *inner),
+        itemsize,
+        None,
+        view.is_unknown,
+        Part(
+            outer.record_bytes, outer.offset + found.offset, outer.is_aligned and record.is_aligned
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.trips import is_range
+from kerneldsl.explain.lane_memory import record_type
 from kerneldsl.explain.reaching import Given, Reaching
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
@@ -31,6 +32,7 @@ __all__ = [
     "import_sympy",
     "is_of_thread",
     "neighbour_stride",
+    "record_of",
     "symbol",
 ]
 
@@ -223,6 +225,9 @@ class Symbols:
 
     def array(self, node: ast.expr) -> tuple[str, Sequence[Expression], int | None] | None:
         """Return the array that an expression is a view of, and the indices that choose it."""
+        base = record_of(self.typed, node)
+        if base is not None:
+            return self.array(base)
         if isinstance(node, ast.Subscript):
             outer = self.array(node.value)
             parts = index_parts(node)
@@ -273,7 +278,7 @@ class Symbols:
         """
         if isinstance(node, ast.Call) and len(node.args) > 1:
             node = ast.Subscript(node.args[0], node.args[1], ast.Load())
-        found = self.array(node) if isinstance(node, ast.Subscript) else None
+        found = self.array(node) if isinstance(node, ast.Subscript | ast.Attribute) else None
         if found is None:
             return (), None
         name, indices, rank = found
@@ -283,6 +288,16 @@ class Symbols:
         for axis, index in enumerate(indices):
             offset = (offset * self.extent(name, axis) if axis else offset) + index
         return tuple(indices), self.sympy.expand(offset)
+
+
+def record_of(typed: TypedUnit, node: ast.AST) -> ast.expr | None:
+    """Return the record, or the records, of which an expression is a field; ``None`` of others."""
+    match node:
+        case ast.Attribute(value=base) if record_type(typed.type_of(base)) is not None:
+            return base
+        case ast.Subscript(value=base, slice=ast.Constant(value=str())):
+            return base
+    return None
 
 
 def neighbour_stride(offset: Expression) -> Expression | None:

@@ -23,7 +23,7 @@ from kerneldsl.explain.requests import (
     count_wavefronts,
 )
 from kerneldsl.explain.threads import Threads
-from kerneldsl.explain.values import Memory, Space
+from kerneldsl.explain.values import Memory, Part, Space
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.planner.work import SECTOR_BYTES
 
@@ -72,6 +72,8 @@ class AccessTally:
         was walked; ``None`` where that is not known, empty where it is not at work.
     wraps : bool
         Whether some index is seen to be negative, so that it counts from the end.
+    part : Part or None
+        Of a field of records, where it lies in them.
     """
 
     memory: Memory
@@ -102,6 +104,12 @@ class AccessTally:
     tile_share: Fraction | None = None
     box: tuple[tuple[int, int], ...] | None = ()
     wraps: bool = False
+    part: Part | None = None
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of what strides count: an element of the array, or what it is viewed as."""
+        return self.itemsize if self.part is None else self.part.record_bytes
 
     def add(
         self,
@@ -110,10 +118,13 @@ class AccessTally:
         threads: Threads,
         weight: float,
         nbytes: int | None = None,
+        *,
+        is_more: bool = False,
     ) -> None:
         """Count the requests of the warps whose lanes a mask names.
 
-        Each lane asks for `nbytes`, by default an item.
+        Each lane asks for `nbytes`, by default an item; with `is_more` for more of the item that it
+        asked for before.
         """
         nbytes = nbytes or self.itemsize
         by_warp = addresses.reshape(-1, WARP_LANES)
@@ -122,21 +133,22 @@ class AccessTally:
         weights: NDArray[np.float64] = threads.warp_weights * is_asked * weight
         self.requests += float(weights.sum())
         lanes = float(at_work.sum(axis=1) @ weights)
-        self.lanes += lanes
         self.asked_bytes += lanes * nbytes
         distinct = count_distinct(by_warp, at_work)
-        self.addresses += float(distinct @ weights)
+        if not is_more:
+            self.lanes += lanes
+            self.addresses += float(distinct @ weights)
         self.needed_bytes += float(distinct @ weights) * nbytes
         if self.has_stride:
             self._compare_lanes(by_warp, at_work[:, 1:] & at_work[:, :-1] & threads.neighbours)
         if self.memory.space is Space.SHARED:
-            self.wavefronts += float(count_wavefronts(by_warp, at_work, self.itemsize) @ weights)
-            least = count_least_wavefronts(at_work, self.itemsize)
+            self.wavefronts += float(count_wavefronts(by_warp, at_work, nbytes) @ weights)
+            least = count_least_wavefronts(at_work, nbytes)
             self.least_wavefronts += float(least @ weights)
         elif self.memory.space is Space.GLOBAL:
             sectors = count_sectors(by_warp, at_work, nbytes)
             self.sectors += float(sectors @ weights)
-            self._remember(addresses, mask, threads, weight)
+            self._remember(addresses, mask, threads, weight, nbytes)
 
     def add_moved(
         self,
@@ -158,17 +170,19 @@ class AccessTally:
         if not apart.size:
             return
         first = int(apart[0])
-        is_same = not np.any(apart != first) and first % self.itemsize == 0
-        stride = first // self.itemsize
+        is_same = not np.any(apart != first) and first % self.element_bytes == 0
+        stride = first // self.element_bytes
         self.has_stride = is_same and self.stride in (None, stride)
         self.stride = stride if self.has_stride else None
 
-    def _remember(self, addresses: Integers, mask: Mask, threads: Threads, weight: float) -> None:
+    def _remember(
+        self, addresses: Integers, mask: Mask, threads: Threads, weight: float, nbytes: int
+    ) -> None:
         """Remember which sectors each block touches."""
         found = addresses[mask]
         if not found.size:
             return
-        low, high = int(found.min()), int(found.max()) + self.itemsize
+        low, high = int(found.min()), int(found.max()) + nbytes
         self.low = low if self.low is None else min(self.low, low)
         self.high = max(self.high, high)
         self.weight = max(self.weight, weight)

@@ -11,7 +11,7 @@ import enum
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ __all__ = [
     "UNKNOWN",
     "Maybe",
     "Memory",
+    "Part",
     "Space",
     "Unknown",
     "Value",
@@ -112,13 +113,31 @@ class Memory:
         return self.itemsize * int(np.prod(self.shape, dtype=np.int64))
 
 
+class Part(NamedTuple):
+    """Where a field lies in the records of an array.
+
+    Parameters
+    ----------
+    record_bytes : int
+        Bytes of a record of the array.
+    offset : int
+        Bytes from the record's first to the field's.
+    is_aligned : bool
+        Whether the field lies at multiples of its alignment; else it is accessed byte by byte.
+    """
+
+    record_bytes: int
+    offset: int
+    is_aligned: bool
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class View:
     """Elements of an array that a name stands for.
 
     `offset` are bytes from the array's first element, a number or one for each lane; `chosen` holds
     the indices by which it was made, one for each axis that is gone, or ``None`` where the axes
-    are no longer those of the array.
+    are no longer those of the array. `part` is there of a field of records.
     """
 
     memory: Memory
@@ -128,6 +147,7 @@ class View:
     itemsize: int
     chosen: tuple[Any, ...] | None = ()
     is_unknown: bool = False
+    part: Part | None = None
 
 
 #: NumPy's functions, for a division by zero in one lane is no error here.

@@ -121,6 +121,9 @@ class _Walk(Assigner):
         match node:
             case ast.Assign(targets=targets, value=value):
                 found = self.value(value)
+                is_copied = any(isinstance(each, ast.Subscript) for each in targets)
+                if is_copied and isinstance(found, View) and not found.shape:
+                    self.access(value, found)  # a whole record
                 for target in targets:
                     self.assign(target, found)
             case ast.AnnAssign(target=target, value=ast.expr() as value):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from tests.support.extent import examples, full_beyond
-from tests.support.recorded import Counted, record
+from tests.support.recorded import Counted, record, sectors_of
 
 
 @kd.kernel
@@ -275,3 +275,72 @@ def test_vectors_are_one_request():
     found = wide.explain("float32[::1], float32[::1]", block=128, sizes=sizes, arch="sm_90")
     (load,) = (each for each in found.accesses if each.operation == "load")
     assert (load.itemsize, load.requests, load.sectors_per_request) == (16, 32, 16)
+
+
+_PARTICLE = [("x", "f4"), ("y", "f4", (3,)), ("at", [("z", "f8")]), ("on", "i1")]
+
+
+@kd.kernel
+def fields(a, b, out):
+    i = kd.grid(1)
+    if i < out.size:
+        r = a[i]
+        b[i].x = a[i].y[2]
+        out[i] = r.at.z + a["at"]["z"][i] + b["y"][i, 1]
+
+
+@pytest.mark.parametrize("is_aligned", [False, True], ids=["packed", "aligned"])
+def test_fields_of_records_are_accesses_of_their_bytes(is_aligned):
+    """A packed field is loaded and stored byte by byte, as the PTX says."""
+    dtype = np.dtype(_PARTICLE, align=is_aligned)
+    a, b, out = np.zeros(64, dtype), np.zeros(64, dtype), np.zeros(64, np.float64)
+    found = fields.explain(a, b, out, block=32, arch="sm_90", occupancy=False)
+    starts = {
+        "r.at.z": dtype.fields["at"][1],
+        "b[i].x": 0,
+        "a[i].y[2]": dtype.fields["y"][1] + 8,
+        'a["at"]["z"][i]': dtype.fields["at"][1],
+        'b["y"][i, 1]': dtype.fields["y"][1] + 4,
+    }
+    by_text = {each.text: each for each in found.accesses if each.array != "out"}
+    assert set(by_text) == set(starts)
+    for text, start in starts.items():
+        access, nbytes = by_text[text], 8 if "z" in text else 4
+        field = dtype.fields["y"][1] if "y" in text else start
+        assert (access.itemsize, access.field_offset, access.stride) == (nbytes, field, 1)
+        assert (access.record_bytes, access.threads) == (dtype.itemsize, 64)
+        parts = [(start, nbytes)] if is_aligned else [(start + k, 1) for k in range(nbytes)]
+        assert access.requests == 2 * len(parts)
+        assert access.needed_bytes == 64 * nbytes
+        assert access.sectors == sum(
+            sectors_of([lane * dtype.itemsize + place for lane in lanes], width)
+            for place, width in parts
+            for lanes in (range(32), range(32, 64))
+        )
+    code = fields.ptx(a, b, out, arch="sm_90")
+    stores = 1 if is_aligned else 4
+    assert code.count("st.global.b32" if is_aligned else "st.global.b8") == stores
+    assert found.formulas.evaluate(found.formulas.requested_bytes) == 64 * (4 + 4 + 8 + 8 + 4 + 8)
+    assert "float64" not in {each.kind for each in found.findings}
+
+
+def test_a_copied_record_is_read_and_written_byte_by_byte():
+    @kd.kernel
+    def copied(a, b):
+        tile = kd.shared.array(32, particle)
+        t = kd.threadIdx.x
+        tile[t] = a[t]
+        kd.syncthreads()
+        r = tile[t]
+        b[t] = r
+
+    particle = np.dtype([("x", "f4"), ("y", "f4")], align=True)
+    a = np.zeros(32, particle)
+    found = copied.explain(a, a.copy(), block=32, arch="sm_90", occupancy=False)
+    kinds = [(each.operation, each.space, each.text, each.requests) for each in found.accesses]
+    assert kinds == [
+        ("load", "global", "a[t]", 8),
+        ("store", "shared", "tile[t]", 8),
+        ("load", "shared", "r", 8),
+        ("store", "global", "b[t]", 8),
+    ]
