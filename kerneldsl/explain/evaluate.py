@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -46,7 +46,9 @@ _OPERATION_NAMES: dict[type[ast.operator], str] = {
     ast.Pow: "pow",
 }
 #: Functions that take no operation on floats, or one that counters of those do not count.
-_FREE = frozenset({"abs", "absolute", "fabs", "min", "max", "minimum", "maximum", "len", "range"})
+_FREE = frozenset(
+    {"abs", "absolute", "fabs", "min", "max", "minimum", "maximum", "len", "range", "complex"}
+)
 
 
 class Evaluator(LaneMemory, ABC):
@@ -158,8 +160,8 @@ class Evaluator(LaneMemory, ABC):
         name = _OPERATION_NAMES.get(type(op))
         if name is None or not isinstance(result, ScalarKind):
             return
-        if result.element.is_float:
-            self.count(node, result.dtype, name)
+        if _is_of_floats(result):
+            self.count(node, result, name)
         elif name in ("div", "mod") and not self._is_constant(node):
             self._divide(node, result, (left, right))
 
@@ -188,8 +190,11 @@ class Evaluator(LaneMemory, ABC):
         is_captured = isinstance(right, ast.Name) and right.id in self.unit.constants
         return isinstance(right, ast.Constant) or is_captured
 
-    def count(self, node: ast.AST, dtype: str, name: str) -> None:
-        """Count an operation on floats."""
+    def count(self, node: ast.AST, kind: ScalarKind, name: str) -> None:
+        """Count an operation on floats, or on complex numbers of floats."""
+        dtype = kind.dtype
+        if kind.element.is_complex:
+            dtype, name = kind.element.arithmetic, f"complex {name}"
         self.tallies.floats[self.typed, node, dtype, name] += self.weight * self.active.threads
 
     def _compare(self, node: ast.Compare) -> Value:
@@ -272,13 +277,18 @@ class Evaluator(LaneMemory, ABC):
             return len(value) if isinstance(value, tuple) else UNKNOWN
         if name in ("int", "float", "bool") and arguments:
             return as_dtype(arguments[0], result)
-        if isinstance(result, ScalarKind) and result.element.is_float and name not in _FREE:
-            self.count(node, result.dtype, name or "function")
+        if _is_of_floats(result) and name not in _FREE:
+            self.count(node, result, name or "function")
         operations = self.typed.operations.get(node, ())
         if operations and len(operations[0].operands) == len(arguments):
             kinds = operations[0].operands
             arguments = [as_dtype(a, k) for a, k in zip(arguments, kinds, strict=True)]
         return as_dtype(function(name, arguments), result)
+
+
+def _is_of_floats(kind: Type | None) -> TypeGuard[ScalarKind]:
+    """Return whether a type is a float or a complex number."""
+    return isinstance(kind, ScalarKind) and (kind.element.is_float or kind.element.is_complex)
 
 
 def _is_narrow(kind: Type | None) -> bool:

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FLOPS", "ArrayTraffic", "BranchReport", "Explanation", "Finding"]
 
-#: Operations that count as arithmetic on floats, and as how many.
-FLOPS = {"add": 1, "sub": 1, "mul": 1, "div": 1, "fma": 2}
+#: Operations that count as arithmetic on floats, and as how many. Those of complex numbers are four
+#: products and two sums, and of a division three divisions, products and sums (Smith's algorithm).
+FLOPS = {
+    **{"add": 1, "sub": 1, "mul": 1, "div": 1, "fma": 2},
+    **{"complex add": 2, "complex sub": 2, "complex mul": 6, "complex div": 9},
+}
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,8 @@ class Explanation(Shown):
     arrays : tuple of ArrayTraffic
         Arrays among the arguments.
     operations : mapping
-        Operations on floats of all threads, by dtype and name (``("float32", "add")``).
+        Operations on floats of all threads, by dtype and name (``("float32", "add")``); those on
+        complex numbers have the dtype of their parts (``("float32", "complex mul")``).
     lanes_at_work : float
         Lanes at work, of those of the warps that execute a statement.
     formulas : Formulas
@@ -203,7 +208,8 @@ class Explanation(Shown):
     def flops(self, dtype: str | None = None) -> float:
         """Return the additions, subtractions, multiplications and divisions of floats.
 
-        A fused multiply-add counts two; functions such as ``sqrt`` are not counted.
+        A fused multiply-add counts two; functions such as ``sqrt`` and powers are not counted. Of
+        complex numbers it is those of their parts.
         """
         return sum(
             FLOPS.get(name, 0) * count

@@ -74,7 +74,7 @@ class IntrinsicEvaluator(Evaluator):
         if name == "view" and isinstance(arguments[0], View):
             return view_as(arguments[0], ELEMENT_TYPES[str(use.static["dtype"])].nbytes)
         if is_float and name in ("fma", "rsqrt", "cbrt") and isinstance(result, ScalarKind):
-            self.count(node, result.dtype, name)
+            self.count(node, result, name)
         if name == "fma" and not any(each is UNKNOWN for each in arguments):
             a, b, c = arguments
             return binary(ast.Add(), binary(ast.Mult(), a, b), c)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import sympy
@@ -176,6 +178,38 @@ def test_a_loop_over_the_grid_and_calls_are_counted_once_an_element():
     assert found.flops() == 3000
     (formula,) = found.formulas.flops.values()
     assert formula == 3 * _symbol("x.shape[0]")
+
+
+@pytest.mark.parametrize(("dtype", "real"), [("complex64", "f32"), ("complex128", "f64")])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
+def test_operations_on_complex_numbers_are_those_of_the_ptx(dtype, real, name):
+    def add(a, b, out):
+        i = kd.grid(1)
+        out[i] = a[i] + b[i]
+
+    def sub(a, b, out):
+        i = kd.grid(1)
+        out[i] = a[i] - b[i]
+
+    def mul(a, b, out):
+        i = kd.grid(1)
+        out[i] *= b[i]
+
+    def div(a, b, out):
+        i = kd.grid(1)
+        out[i] = a[i] / b[i]
+
+    kernel = kd.kernel({"add": add, "sub": sub, "mul": mul, "div": div}[name])
+    signature = ", ".join([f"{dtype}[::1]"] * 3)
+    code = re.findall(
+        rf"\b(add|sub|mul|div|fma)\.(?:rn\.)?{real}", kernel.ptx(signature, arch="sm_90")
+    )
+    wanted = len(code) + code.count("fma")
+    sides = 2 if name == "div" else 1  # by the larger part of the divisor; one of them is taken
+    found = kernel.explain(signature, block=64, grid=1, arch="sm_90", occupancy=False)
+    assert found.flops(f"float{real[1:]}") == found.flops() == 64 * wanted / sides
+    (formula,) = found.formulas.flops.values()
+    assert found.formulas.evaluate(formula) == found.flops()
 
 
 def test_float64_divisions_and_divergence_are_found():
