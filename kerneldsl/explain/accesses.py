@@ -41,7 +41,8 @@ class AccessReport(Shown):
     index : tuple of sympy.Expr
         Index along each axis, in coordinates, loop counters, parameters and extents.
     offset : sympy.Expr or None
-        Elements from the first of an array in C order; ``None`` of what is no plain element.
+        Elements from the first of an array, in its C or Fortran order; ``None`` of what is no plain
+        element, and of an array with strides of its own.
     stride : sympy.Expr, int or None
         Elements from a thread's access to that of its neighbour, as a formula where it depends on
         extents or parameters; ``None`` where it is not the same for all.
@@ -61,7 +62,11 @@ class AccessReport(Shown):
         Whether a block takes a tile so; its index is left out.
     record_bytes, field_offset : int
         Of a field of records, bytes of a record, of which strides count, and from its first byte to
-        the field's; 0 of others. Where the dtype is packed, a field is requested byte by byte.
+        the field's; 0 of others.
+    is_packed : bool
+        Whether it is a field of a packed dtype, which is requested byte by byte.
+    axis_bytes : tuple of int
+        Bytes from an element of the array to the next along each axis; 0 along axes that have one.
     """
 
     array: str
@@ -84,6 +89,8 @@ class AccessReport(Shown):
     is_tile: bool = False
     record_bytes: int = 0
     field_offset: int = 0
+    is_packed: bool = False
+    axis_bytes: tuple[int, ...] = ()
 
     @property
     def sectors_per_request(self) -> float:
@@ -125,6 +132,8 @@ class AccessReport(Shown):
             "is_tile": self.is_tile,
             "record_bytes": self.record_bytes,
             "field_offset": self.field_offset,
+            "is_packed": self.is_packed,
+            "axis_bytes": list(self.axis_bytes),
         }
 
 
@@ -166,17 +175,20 @@ def report_access(
         is_tile=is_tile,
         record_bytes=0 if tally.part is None else tally.part.record_bytes,
         field_offset=0 if tally.part is None else tally.part.offset,
+        is_packed=tally.part is not None and not tally.part.is_aligned,
+        axis_bytes=tuple(
+            nbytes if extent > 1 else 0
+            for nbytes, extent in zip(memory.strides, memory.shape, strict=True)
+        ),
     )
 
 
 def _stride(tally: AccessTally, offset: Expression | None) -> Expression | int | None:
     """Return the stride as a formula where that says more than the number that was met."""
     met = tally.stride
-    if offset is None and tally.part is not None:
-        return met
-    if met is None or offset is None or tally.depends_on_data:
+    if met is None or tally.depends_on_data:
         return None
-    formula = neighbour_stride(offset)
+    formula = None if offset is None else neighbour_stride(offset)
     return formula if formula is not None and formula.free_symbols else met
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.arrangements import Arrangement, Padding, Swizzle, arrangements_of
 from kerneldsl.explain.explanation import Finding
+from kerneldsl.explain.neighbours import reason_of
 from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.explain.values import Memory, Space
@@ -30,24 +31,15 @@ def coalescing(accesses: Sequence[AccessReport]) -> Iterator[Finding]:
         needed = each.needed_bytes / each.requests / SECTOR_BYTES
         if sectors < needed + 1.0:  # one sector at least, whatever is asked for
             continue
-        far = "data decides where neighbouring threads access it"
-        remedy = "Sort or group the indices, or gather through shared memory"
-        if each.is_tile:
-            far = "each thread takes neighbours of the tile one by one"
-            remedy = "Take long rows as tiles of one axis: neighbours are then one access"
-        elif each.stride is not None:
-            far = f"neighbouring threads are {each.stride} elements apart"
-            remedy = (
-                "Let threadIdx.x run along the array's last axis, or stage a tile in shared memory"
-            )
+        reason = reason_of(each)
         yield Finding(
             "coalescing",
             each.where,
             sectors,
             f"a warp's {each.operation} of {each.array} touches {sectors:.3g} sectors where "
             f"{max(1.0, needed):.3g} would do: {100 * each.efficiency:.3g} % is used",
-            f"Memory moves sectors of {SECTOR_BYTES} bytes, and {far}",
-            remedy,
+            f"Memory moves sectors of {SECTOR_BYTES} bytes, and {reason.why}",
+            reason.remedy,
             weight=SECTOR_BYTES * each.sectors - each.needed_bytes,
         )
 

@@ -38,7 +38,8 @@ def reuse(
             each
             for each in accesses
             if each.array == array.name and each.operation == "load" and each.space == "global"
-            if not each.is_tile  # whose sectors come again from one request to the next
+            # Of tiles and packed fields sectors come again from one request to the next.
+            if not each.is_tile and not each.is_packed
         ]
         if array.block_reads < _AGAIN or not reads:
             continue

@@ -223,7 +223,7 @@ class Symbols:
 
     # ------------------------------------------------------------------ arrays
 
-    def array(self, node: ast.expr) -> tuple[str, Sequence[Expression], int | None] | None:
+    def array(self, node: ast.expr) -> tuple[str, Sequence[Expression], ArrayKind | None] | None:
         """Return the array that an expression is a view of, and the indices that choose it."""
         base = record_of(self.typed, node)
         if base is not None:
@@ -236,12 +236,11 @@ class Symbols:
             return outer[0], (*outer[1], *map(self.of, parts)), outer[2]
         if isinstance(node, ast.Name):
             kind = self.typed.type_of(node)
-            rank = kind.ndim if isinstance(kind, ArrayKind) else None
             given = self._reaching.value_of(node)
             match given:
                 case Given(ast.Subscript() | ast.Name() as value, None, False):
                     return self.array(value)
-            return node.id, (), rank
+            return node.id, (), kind if isinstance(kind, ArrayKind) else None
         return None
 
     @cached_property
@@ -274,19 +273,21 @@ class Symbols:
     def place(self, node: ast.AST) -> tuple[tuple[Expression, ...], Expression | None]:
         """Return the indices of an access, and how many elements it is from the array's first.
 
-        The latter is for an array in C order; ``None`` where the array is not known.
+        The latter is by the array's order; ``None`` where the array is not known, or has strides of
+        its own.
         """
         if isinstance(node, ast.Call) and len(node.args) > 1:
             node = ast.Subscript(node.args[0], node.args[1], ast.Load())
         found = self.array(node) if isinstance(node, ast.Subscript | ast.Attribute) else None
         if found is None:
             return (), None
-        name, indices, rank = found
-        if rank is not None and rank != len(indices):
+        name, indices, kind = found
+        if kind is not None and (kind.ndim != len(indices) or kind.layout == "A"):
             return tuple(indices), None
         offset = self.sympy.Integer(0)
-        for axis, index in enumerate(indices):
-            offset = (offset * self.extent(name, axis) if axis else offset) + index
+        axes = list(enumerate(indices))
+        for axis, index in reversed(axes) if kind is not None and kind.layout == "F" else axes:
+            offset = offset * self.extent(name, axis) + index
         return tuple(indices), self.sympy.expand(offset)
 
 

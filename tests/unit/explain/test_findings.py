@@ -3,8 +3,95 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import kerneldsl as kd
+
+
+def _rows(a, out):
+    x, y = kd.grid(2)
+    if x < out.shape[1] and y < out.shape[0]:
+        out[y, x] = a[y, x]
+
+
+def _columns(a, out):
+    x, y = kd.grid(2)
+    if x < out.shape[1] and y < out.shape[0]:
+        out[y, x] = a[x, y]
+
+
+def _copied(a, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a[i]
+
+
+def _thirds(a, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a[3 * i + 1]
+
+
+def _second(a, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a[1, i]
+
+
+def _fields(a, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = a[i].x
+
+
+def _even(a, out):
+    i = kd.grid(1)
+    if i < out.size and i % 4 == 0:
+        out[i] = a[i]
+
+
+_F32 = np.float32
+_SQUARE, _LONG, _SHORT = (np.zeros(shape, _F32) for shape in ((64, 64), 2304, 768))
+_PAIRS = np.zeros(768, np.dtype([("x", "f4"), ("y", "f4", 3)], align=True))
+_PACKED = np.zeros(768, [("x", "f4"), ("y", "f4", 3)])
+_LAST, _FIRST = "along the array's last axis", "along the array's first axis"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "a", "block", "remedy", "better", "as_told", "better_block"),
+    [
+        (_columns, _SQUARE, (32, 8), _LAST, _rows, _SQUARE, (32, 8)),
+        (_rows, _SQUARE.T, (32, 8), _FIRST, _columns, _SQUARE.T, (32, 8)),
+        (_copied, _LONG[::3], 64, "np.ascontiguousarray", _copied, _SHORT, 64),
+        (_thirds, _LONG, 64, "[k, i] instead of [3*i + k]", _second, _LONG.reshape(3, 768), 64),
+        (_fields, _PAIRS, 64, "in an array of its own", _copied, _SHORT, 64),
+        (_fields, _PACKED, 64, "align=True", _copied, _SHORT, 64),
+        (_even, _SHORT, 64, "what is accessed side by side", _copied, _SHORT[:192], 64),
+        (_rows, _SQUARE, (2, 32), "rows along threadIdx.x longer", _rows, _SQUARE, (32, 2)),
+    ],
+)
+def test_a_layout_as_it_is_advised_ends_the_finding(
+    kernel, a, block, remedy, better, as_told, better_block
+):
+    def told(kernel, a, block):
+        out = np.zeros(a.shape if a.ndim == 2 and kernel is not _second else len(a), _F32)
+        found = kd.kernel(kernel).explain(a, out, block=block, arch="sm_90", occupancy=False)
+        return [each for each in findings(found, "coalescing") if " of a " in each.what]
+
+    (finding,) = told(kernel, a, block)
+    assert remedy in finding.remedy
+    assert "data decides" not in finding.why
+    assert told(better, as_told, better_block) == []
+
+
+def test_strides_are_of_memory_in_every_layout():
+    a, out = np.zeros((64, 128), np.float32), np.zeros((128, 64), np.float32)
+    for array, stride in ((a, "a.shape[1]"), (np.asfortranarray(a), "1"), (a[:, ::2], "128")):
+        found = kd.kernel(_columns).explain(
+            array, out[: array.shape[1]], block=(32, 8), arch="sm_90", occupancy=False
+        )
+        assert str(found.accesses[0].stride) == stride
+
 
 SQUARE = "float32[:, ::1], float32[:, ::1]"
 FLAT = "float32[::1], int64, float32[:, ::1]"
