@@ -136,7 +136,7 @@ def explain_kernel(
         *coalescing(accesses),
         *bank_conflicts(accesses, one_block, one_names),
         *local_arrays(tallies, accesses),
-        *reuse(arrays, accesses, one_block, tallies),
+        *reuse(arrays, accesses, (one_block, launch.middle), (tallies, threads)),
         *divergence(branches),
         *double_arithmetic(typed, specialization.kinds, tallies),
         *integer_division(tallies),

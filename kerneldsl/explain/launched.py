@@ -82,7 +82,7 @@ class Launched:
                 rounds=rounds,
             )
 
-        middle = Threads.of_one_block(self.grid_dim, self.block_dim)
+        middle = self.middle
         one = walked(middle, _FIRST_ROUNDS)
         steps = min(max(1, int(one.steps)), MAX_ROUNDS * len(one.accesses))
         lanes = min(_MAX_LANES, _BUDGET // max(1, steps))
@@ -93,6 +93,11 @@ class Launched:
         return Walked(
             tallies, threads, walked(middle, _FIRST_ROUNDS, rearranges=True) if conflicts else one
         )
+
+    @property
+    def middle(self) -> Threads:
+        """The block in the middle of the grid, which is walked by itself."""
+        return Threads.of_one_block(self.grid_dim, self.block_dim)
 
     def _places(
         self, threads: Threads

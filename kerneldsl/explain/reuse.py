@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +12,8 @@ import numpy as np
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.explanation import ArrayTraffic, Finding
 from kerneldsl.explain.tally import AccessTally, Tallies
+from kerneldsl.explain.threads import Threads
+from kerneldsl.explain.traffic import block_reads
 from kerneldsl.explain.values import Memory, Space
 from kerneldsl.utilities.formatting import format_bytes
 
@@ -26,12 +29,15 @@ _STATIC_BYTES = 48 * 1024
 
 
 def reuse(
-    arrays: Sequence[ArrayTraffic], accesses: Sequence[AccessReport], *walked: Tallies
+    arrays: Sequence[ArrayTraffic],
+    accesses: Sequence[AccessReport],
+    *walked: tuple[Tallies, Threads],
 ) -> Iterator[Finding]:
     """Yield the arrays of which blocks ask for the same sectors again and again.
 
     The tile is that of the first block of what was walked, or of what was walked else where that
-    block is not at work.
+    block is not at work. It holds what is asked for again: where loads read ranges that lie apart,
+    the range that takes the most of what could be spared.
     """
     for array in arrays:
         reads = [
@@ -55,14 +61,22 @@ def reuse(
         )
 
 
-def _remedy(name: str, reads: Sequence[AccessReport], walked: Sequence[Tallies]) -> str:
+def _remedy(
+    name: str, reads: Sequence[AccessReport], walked: Sequence[tuple[Tallies, Threads]]
+) -> str:
     """Return which tile of an array a block should read once."""
-    for tallies in walked:
-        loads = [
-            each
-            for each in tallies.accesses.values()
-            if each.memory.name == name and each.memory.space is Space.GLOBAL and not each.is_store
-        ]
+    whole = walked[-1]
+    for tallies, _ in walked:
+        loads = _read_again(
+            [
+                each
+                for each in tallies.accesses.values()
+                if each.memory.name == name
+                and each.memory.space is Space.GLOBAL
+                and not each.is_store
+            ],
+            whole,
+        )
         box = _box(loads)
         if box is None:
             continue
@@ -72,7 +86,9 @@ def _remedy(name: str, reads: Sequence[AccessReport], walked: Sequence[Tallies])
                 f"Read the block's {_tile(box, memory)} once, wait with kd.syncthreads(), and read "
                 "them there"
             )
-        counters = _counters(reads, loads, len(box))
+        places = {each.where for each in loads}
+        mine = [each for each in reads if each.where in places]
+        counters = _counters(mine, loads, len(box))
         if any(counters):
             tile = tuple(
                 min(n, _ROUNDS) if found else n for n, found in zip(box, counters, strict=True)
@@ -93,6 +109,41 @@ def _tile(shape: tuple[int, ...], memory: Memory) -> str:
         f"{extents} elements, {format_bytes(math.prod(shape) * memory.itemsize)}, into "
         f"kd.shared.array({shape if len(shape) > 1 else shape[0]}, {dtype})"
     )
+
+
+def _read_again(
+    loads: Sequence[AccessTally], whole: tuple[Tallies, Threads]
+) -> Sequence[AccessTally]:
+    """Return the loads of one range that a block asks for again, of those that lie apart.
+
+    How often it does is asked of the whole launch, of which more rounds of loops were walked. Loads
+    whose range is not known are left out.
+    """
+    groups: list[list[AccessTally]] = []
+    for each in loads:
+        if each.box:
+            near = [group for group in groups if any(_is_near(each, other) for other in group)]
+            groups = [group for group in groups if group not in near]
+            groups.append([each, *itertools.chain(*near)])
+    if len(groups) == 1:
+        return groups[0]
+    tallies, threads = whole
+
+    def spared(group: list[AccessTally]) -> float:
+        found = [tallies.accesses.get((each.node, False), each) for each in group]
+        times = block_reads(found, threads)
+        return sum(each.sectors for each in found) * (1.0 - 1.0 / times) if times >= _AGAIN else 0.0
+
+    best = max(groups, key=spared, default=[])
+    return best if best and spared(best) else []
+
+
+def _is_near(one: AccessTally, other: AccessTally) -> bool:
+    """Return whether the ranges of two loads overlap, or are neighbours."""
+    if not one.box or not other.box or len(one.box) != len(other.box):
+        return False
+    pairs = zip(one.box, other.box, strict=True)
+    return all(a[0] <= b[1] + 1 and b[0] <= a[1] + 1 for a, b in pairs)
 
 
 def _box(loads: Sequence[AccessTally]) -> tuple[int, ...] | None:

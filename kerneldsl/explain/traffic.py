@@ -12,7 +12,7 @@ from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import Memory
 from kerneldsl.planner.work import SECTOR_BYTES
 
-__all__ = ["array_traffic"]
+__all__ = ["array_traffic", "block_reads"]
 
 #: Sectors that the L2 cache reads from device memory together, as it does unless
 #: ``cudaLimitMaxL2FetchGranularity`` says otherwise (CUDA Runtime API, "Device Management").
@@ -30,7 +30,6 @@ def array_traffic(memory: Memory, tallies: Iterable[AccessTally], threads: Threa
     mine = [each for each in tallies if each.memory is memory]
     loads = [each for each in mine if not each.is_store or each.is_atomic]
     stores = [each for each in mine if each.is_store]
-    block_sectors = _touched(loads, threads)[1]
     fetches = _touched(loads, threads, _FETCHED_SECTORS)[0]
     requested = sum(each.sectors for each in loads)
     return ArrayTraffic(
@@ -39,8 +38,14 @@ def array_traffic(memory: Memory, tallies: Iterable[AccessTally], threads: Threa
         _FETCHED_SECTORS * SECTOR_BYTES * fetches,
         SECTOR_BYTES * _touched(stores, threads)[0],
         SECTOR_BYTES * requested,
-        requested / block_sectors if block_sectors else 0.0,
+        block_reads(loads, threads),
     )
+
+
+def block_reads(loads: list[AccessTally], threads: Threads) -> float:
+    """Return how often a block asks for a sector that some loads read, on average."""
+    block_sectors = _touched(loads, threads)[1]
+    return sum(each.sectors for each in loads) / block_sectors if block_sectors else 0.0
 
 
 def _touched(tallies: list[AccessTally], threads: Threads, group: int = 1) -> tuple[float, float]:

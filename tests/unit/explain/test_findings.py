@@ -181,6 +181,23 @@ def test_a_stencil_is_told_its_tile_and_the_tile_ends_the_reuse(rng):
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.parametrize("count", [1024, 4096, 16384])
+def test_a_tile_holds_what_is_read_again_and_not_what_lies_between(count):
+    @kd.kernel
+    def looked_up(a, out):
+        i = kd.grid(1)
+        if i < out.size:
+            s = a[i]
+            for k in range(31):
+                s += a[k]
+            out[i] = s
+
+    a = np.zeros(count, np.float32)
+    found = looked_up.explain(a, a.copy(), block=128, arch="sm_90", occupancy=False)
+    (finding,) = findings(found, "reuse")
+    assert "31 elements, 124 bytes, into kd.shared.array(31, np.float32)" in finding.remedy
+
+
 def test_a_product_is_told_to_go_through_its_loop_in_steps():
     @kd.kernel
     def product(a, b, c):
