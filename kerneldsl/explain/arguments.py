@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.explain.lane_memory import ARRAY_GAP
 from kerneldsl.explain.subscripts import view_of
 from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, as_dtype
@@ -57,7 +57,7 @@ def read_given(
     kinds: Sequence[Kind],
     arguments: Sequence[Any] | None,
     written: Collection[int],
-    sizes: Mapping[str, Any],
+    sizes: Mapping[str, Any] | None,
 ) -> Given:
     """Read arguments, or what `sizes` says of a signature's.
 
@@ -71,14 +71,32 @@ def read_given(
         The arguments themselves; ``None`` for a signature.
     written : collection of int
         Positions of the parameters that the kernel writes.
-    sizes : mapping
-        Name of a parameter to its value, or to the shape of an array.
+    sizes : mapping or None
+        Of a signature, name of a parameter to its value, or to the shape of an array.
 
     Raises
     ------
+    ArgumentTypeError
+        If `sizes` is no mapping, or has a value or a shape that is no number.
     ArgumentValueError
-        If `sizes` names no parameter.
+        If `sizes` names no parameter, has a shape of another rank or a value that the parameter's
+        type does not have, or is given beside arguments.
     """
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise ArgumentTypeError(
+            f"sizes is {safe_repr(sizes)}",
+            value=sizes,
+            limit="It must be a mapping from names of parameters to numbers and shapes",
+            remedy=f"Write sizes={{{names[0]!r}: …}}" if names else None,
+        )
+    if sizes and arguments is not None:
+        raise ArgumentValueError(
+            f"sizes {safe_repr(dict(sizes))} is given beside arguments",
+            value=sizes,
+            limit="It says what a signature leaves open, and arguments have shapes and values",
+            remedy="Leave sizes out, or give a signature instead of the arguments",
+        )
+    sizes = sizes or {}
     for name in sizes:
         if name not in names:
             raise ArgumentValueError(
@@ -90,10 +108,44 @@ def read_given(
     values = []
     for position, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         argument = sizes.get(name) if arguments is None else arguments[position]
+        if arguments is None and argument is not None:
+            _check_size(name, kind, argument)
         is_written = position in written
         values.append(_read(given, name, kind, argument, is_written=is_written))
     given.values = tuple(values)
     return given
+
+
+def _check_size(name: str, kind: Kind, size: Any) -> None:
+    """Refuse what is neither the value of a number nor the shape of an array."""
+    given = f"sizes[{name!r}] is {safe_repr(size)}"
+    if isinstance(kind, TupleKind):
+        if not isinstance(size, tuple) or len(size) != len(kind.elements):
+            limit = f"It must be a tuple with {len(kind.elements)} items, None for those left open"
+            raise ArgumentTypeError(given, value=size, limit=limit)
+        for place, (each, part) in enumerate(zip(kind.elements, size, strict=True)):
+            if part is not None:
+                _check_size(f"{name}.{place}", each, part)
+    elif isinstance(kind, ScalarKind):
+        number = as_int(size)
+        is_number = isinstance(size, bool | int | float | complex | np.generic)
+        if number is None and (kind.element.is_integer or not is_number):
+            raise ArgumentTypeError(given, value=size, limit=f"The parameter is {kind}")
+        if number is not None and kind.element.is_integer:
+            low, high = kind.element.integer_range
+            if not low <= number <= high:
+                limit = f"{kind} has the values {low} to {high}"
+                raise ArgumentValueError(given, value=size, limit=limit)
+    else:
+        shape = getattr(size, "shape", size)
+        extents = [
+            as_int(each) for each in (shape if isinstance(shape, tuple | list) else (shape,))
+        ]
+        limit = f"It must be the shape of {kind}, an int or a tuple of ints that are not negative"
+        if None in extents:
+            raise ArgumentTypeError(given, value=size, limit=limit)
+        if any(each is not None and each < 0 for each in extents):
+            raise ArgumentValueError(given, value=size, limit=limit)
 
 
 def _read(given: Given, name: str, kind: Kind, argument: Any, *, is_written: bool) -> Value:
@@ -147,7 +199,7 @@ def _layout_of(argument: Any, kind: ArrayKind) -> _Layout:
             return _Layout(shape, tuple(map(int, strides)), address)
     else:
         shape = getattr(argument, "shape", argument)
-        shape = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
+        shape = tuple(map(int, shape)) if isinstance(shape, tuple | list) else (int(shape),)
     if len(shape) != kind.ndim:
         raise ArgumentValueError(
             f"the shape {shape} has {len(shape)} axes", value=shape, limit=f"The type is {kind}"

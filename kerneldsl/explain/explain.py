@@ -92,9 +92,7 @@ def explain_kernel(
     """
     unit, traits = specialization.unit, specialization.traits
     typed = compiler.typed_unit(unit, specialization.kinds)
-    given = read_given(
-        unit.parameters, specialization.kinds, arguments, traits.written, sizes or {}
-    )
+    given = read_given(unit.parameters, specialization.kinds, arguments, traits.written, sizes)
     names_written = {unit.parameters[position] for position in traits.written}
     written = [each for each in given.arrays if each.name.partition(".")[0] in names_written]
     launch = launched(traits, given.arrays, written, block=block, grid=grid, extent=extent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.errors import (
     ArgumentTypeError,
@@ -135,6 +135,7 @@ class InspectionMixin:
         arch: str | None = None,
         shared_bytes: int = 0,
         occupancy: bool = True,
+        **unknown: Any,
     ) -> Explanation:
         """Explain what a launch on a GPU would do, without a GPU.
 
@@ -169,12 +170,20 @@ class InspectionMixin:
         ------
         ToolMissingError
             If SymPy is not installed.
+        ArgumentTypeError
+            If an option is unknown, or `sizes` is no mapping to numbers and shapes.
         ArgumentValueError
-            If `sizes` names no parameter, or has a shape of another rank.
+            If `sizes` names no parameter, has a shape of another rank or a negative one, or is
+            given beside arguments.
+        LaunchConfigError
+            If the device cannot have such a block or grid, or so much shared memory.
         """
+        if unknown:
+            known = "block, grid, forall, sizes, arch, shared_bytes and occupancy"
+            self._refuse_option(sorted(unknown)[0], known, "explain")
         from kerneldsl.explain.explain import explain_kernel, explained_device
         from kerneldsl.language.signatures import is_signature
-        from kerneldsl.launch.dimensions import read_extent, read_shared_bytes
+        from kerneldsl.launch.dimensions import check_limits, read_extent, read_shared_bytes
 
         target = _writer_of("ptx")
         device = explained_device(target, arch)
@@ -185,7 +194,12 @@ class InspectionMixin:
             "arch": device.arch,
             "target": target,
         }
+        block_dim = self._block if block is None else read_dim3(block, "block_dim")
+        grid_dim = None if grid is None else read_dim3(grid, "grid_dim")
+        dynamic_bytes = read_shared_bytes(shared_bytes)
         compiler, specialization = self.specialization(*args, **options)
+        static_bytes = specialization.traits.static_shared_bytes
+        check_limits(device, grid_dim, block_dim, static_bytes, dynamic_bytes, extent)
         resources: Resources | None = None
         if occupancy:
             with contextlib.suppress(ToolMissingError):
@@ -197,11 +211,11 @@ class InspectionMixin:
             None if is_typed else args,
             device,
             resources=resources,
-            block=self._block if block is None else read_dim3(block, "block_dim"),
-            grid=None if grid is None else read_dim3(grid, "grid_dim"),
+            block=block_dim,
+            grid=grid_dim,
             extent=extent,
             sizes=sizes,
-            shared_bytes=read_shared_bytes(shared_bytes),
+            shared_bytes=dynamic_bytes,
         )
 
     @shorten_errors
@@ -341,17 +355,20 @@ class InspectionMixin:
             unknown = set(options) - {"forall", "block", "arch", "target"}
             if isinstance(error, ArgumentTypeError) or not unknown:
                 raise
-            name = sorted(unknown)[0]
-            parameter = inspect.signature(self.function).parameters.get(name)
-            is_constant = parameter is not None and parameter.kind is parameter.KEYWORD_ONLY
-            raise ArgumentTypeError(
-                f"unknown option {name!r}",
-                limit="Options are forall, block, arch and target",
-                remedy=f"Give compile-time parameters beforehand: .member({name}=…).{form}(…)"
-                if is_constant
-                else None,
-            ) from None
+            self._refuse_option(sorted(unknown)[0], "forall, block, arch and target", form)
         try:
             return artifact.text(form)
         except ValueError as error:
             raise ArgumentValueError(str(error), value=form) from error
+
+    def _refuse_option(self, name: str, options: str, method: str) -> NoReturn:
+        """Refuse an option that a method does not have."""
+        parameter = inspect.signature(self.function).parameters.get(name)
+        is_constant = parameter is not None and parameter.kind is parameter.KEYWORD_ONLY
+        raise ArgumentTypeError(
+            f"unknown option {name!r}",
+            limit=f"Options are {options}",
+            remedy=f"Give compile-time parameters beforehand: .member({name}=…).{method}(…)"
+            if is_constant
+            else None,
+        ) from None

@@ -9,7 +9,7 @@ import pytest
 import sympy
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from tests.unit.explain.test_accesses import gathered, transposed
 
 
@@ -112,6 +112,37 @@ def test_sizes_name_parameters_and_have_their_rank():
         gathered.explain(signature, sizes={"y": 3}, arch="sm_90")
     with pytest.raises(ArgumentValueError, match="2 axes"):
         gathered.explain(signature, sizes={"x": (3, 4)}, arch="sm_90")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"sizes": {"x": -3}}, ArgumentValueError, "not negative"),
+        ({"sizes": {"x": "y"}}, ArgumentTypeError, r"sizes\['x'\] is 'y'"),
+        ({"sizes": {"x": (2.5,)}}, ArgumentTypeError, "tuple of ints"),
+        ({"sizes": {"n": 2.5}}, ArgumentTypeError, "The parameter is int32"),
+        ({"sizes": {"n": 2**31}}, ArgumentValueError, "-2147483648 to 2147483647"),
+        ({"sizes": 300}, ArgumentTypeError, "must be a mapping"),
+        ({"blocks": 128}, ArgumentTypeError, "unknown option 'blocks'. Options are block, grid"),
+        ({"block": 2048}, LaunchConfigError, "2048 threads.* allows 1024"),
+        ({"block": 64, "shared_bytes": 1 << 20}, LaunchConfigError, "shared memory"),
+    ],
+)
+def test_what_no_launch_could_have_is_refused(options, error, message):
+    @kd.kernel
+    def first(x, n):
+        i = kd.grid(1)
+        if i < n:
+            x[i] = i
+
+    with pytest.raises(error, match=message):
+        first.explain("float32[::1], int32", arch="sm_90", **options)
+
+
+def test_sizes_are_refused_beside_arguments():
+    args = np.zeros(9, np.int32), np.zeros(9, np.float32), np.zeros(9, np.float32)
+    with pytest.raises(ArgumentValueError, match=r"beside arguments.*Leave sizes out"):
+        gathered.explain(*args, sizes={"out": 3000}, arch="sm_90")
 
 
 def test_what_is_printed_has_a_line_for_each_access_and_becomes_json():
