@@ -1,23 +1,20 @@
-"""Findings about a kernel's branches and arithmetic, with places and what to write instead."""
+"""Findings about a kernel's branches and integers, with places and what to write instead."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
-from kerneldsl.analysis.expressions import assigned_names, index_parts
+from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.explain.explanation import BranchReport, Finding
 from kerneldsl.explain.symbols import record_of
 from kerneldsl.explain.tally import Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.frontend.typed_unit import TypedUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
-from kerneldsl.language.kinds import Kind, ScalarKind, leaf_kinds
-from kerneldsl.language.types import DtypeType
+from kerneldsl.language.kinds import ScalarKind
 
-__all__ = ["divergence", "double_arithmetic", "index_arithmetic", "integer_division"]
+__all__ = ["divergence", "index_arithmetic", "integer_division"]
 
 #: Lanes at work, below which a branch or a loop is told of, and the warps that it must concern.
 _AT_WORK, _CONCERNED = 0.9, 0.05
@@ -47,105 +44,6 @@ def divergence(branches: Sequence[BranchReport]) -> Iterator[Finding]:
         yield Finding(
             "divergence", each.where, each.share, what, why, remedy, weight=32 * idle * each.warps
         )
-
-
-def double_arithmetic(
-    typed: TypedUnit, kinds: Sequence[Kind], tallies: Tallies
-) -> Iterator[Finding]:
-    """Yield where a kernel computes in float64 whose arguments hold none."""
-    leaves = [part for each in leaf_kinds(kinds) for part in _numbers(each.element)]
-    if any(each.is_double for each in leaves) or not any(each.is_float for each in leaves):
-        return
-    found: dict[tuple[TypedUnit, ast.AST], _Doubles] = {}
-    statements = {each: _statements(each) for each in typed.reachable()}
-    for (unit, node, dtype, _), count in tallies.floats.items():
-        statement = statements[unit].get(node)
-        if dtype != "float64" or statement is None:
-            continue
-        cause = _cause(unit, statement)
-        key = unit, statement if cause is None else cause
-        doubles = found.setdefault(key, _Doubles(node if cause is None else cause))
-        doubles.count += count
-        doubles.lines.add(unit.unit.locate(statement).lineno)
-    for (unit, place), each in found.items():
-        where = unit.unit.locate(each.shown)
-        remedy = "Convert the operands by np.float32(…), integers before they are divided"
-        if each.shown is place:
-            text = ast.unparse(place)
-            remedy = f"Write np.float32({text}), or name it as a constant of that type"
-        others = sorted(each.lines - {where.lineno})
-        lines = f" in line{'s' * (len(others) > 1)} {', '.join(map(str, others))}" if others else ""
-        yield Finding(
-            "float64",
-            where,
-            each.count,
-            f"{short_number(each.count)} operations{lines} are in float64, and no argument is",
-            "A Python float is a float64, and so is what it is added to or multiplied by; GPUs "
-            "compute in float64 at half the rate of float32 or, most of them, at a 64th",
-            remedy,
-            weight=64 * each.count,
-        )
-
-
-def _numbers(element: ElementType) -> Iterator[ElementType]:
-    """Yield an element type, or those of a record's fields."""
-    if not element.is_record:
-        yield element
-    for each in element.fields if element.is_record else ():
-        yield from _numbers(ELEMENT_TYPES[each.dtype])
-
-
-@dataclass
-class _Doubles:
-    """Operations in float64 that one place causes."""
-
-    shown: ast.AST
-    count: float = 0.0
-    lines: set[int] = field(default_factory=set)
-
-
-def _statements(typed: TypedUnit) -> dict[ast.AST, ast.stmt]:
-    """Return the innermost statement of each node."""
-    found: dict[ast.AST, ast.stmt] = {}
-    for node in ast.walk(typed.unit.tree):  # outer statements come first
-        if isinstance(node, ast.stmt):
-            found.update(dict.fromkeys(ast.walk(node), node))
-    return found
-
-
-def _cause(typed: TypedUnit, statement: ast.stmt) -> ast.expr | None:
-    """Return the float that makes a statement compute in float64.
-
-    It is written into the statement, or into one that gave a variable of the statement its value.
-    """
-    waiting = [statement]
-    looked: set[ast.stmt] = set()
-    while waiting:
-        one = waiting.pop(0)
-        looked.add(one)
-        names = set()
-        header = one.test if isinstance(one, ast.If | ast.While) else one
-        converted = {
-            each
-            for node in ast.walk(header)
-            if isinstance(node, ast.Call) and isinstance(typed.type_of(node.func), DtypeType)
-            for each in node.args
-        }
-        for node in ast.walk(header):
-            if isinstance(node, ast.Constant) and isinstance(node.value, float):
-                if node not in converted:
-                    return node
-            elif isinstance(node, ast.Name) and typed.type_of(node) == ScalarKind("float64"):
-                if node.id in typed.unit.constants:
-                    return node
-                names.add(node.id)
-        waiting += [
-            each
-            for each in ast.walk(typed.unit.tree)
-            if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign)
-            if each not in looked and names & set(assigned_names(each))
-        ]
-    return None
 
 
 def integer_division(tallies: Tallies) -> Iterator[Finding]:

@@ -17,10 +17,10 @@ from kerneldsl.explain.accesses import report_access
 from kerneldsl.explain.arguments import read_given
 from kerneldsl.explain.arithmetic import (
     divergence,
-    double_arithmetic,
     index_arithmetic,
     integer_division,
 )
+from kerneldsl.explain.doubles import double_arithmetic
 from kerneldsl.explain.explanation import FLOPS, BranchReport, Explanation, Finding
 from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays
 from kerneldsl.explain.formulas import launch_formulas

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import kerneldsl as kd
+from tests.support.extent import examples
+from tests.support.source import exec_source
 
 
 def _rows(a, out):
@@ -119,6 +126,90 @@ def test_a_sum_that_begins_with_a_python_float_is_blamed_on_that():
     first = finding.where.lineno
     assert f"in lines {first + 2}, {first + 3}" in finding.what
     assert "np.float32(0.0)" in finding.remedy
+
+
+_ROOTS = st.sampled_from(["{2.0}", "{n}", "{0.5}", "{3}", "{HALF}"])
+
+
+@st.composite
+def _marked(draw):
+    """Statements of a kernel, with braces around all that makes them float64."""
+    lines = []
+    names = ["a[i]"]
+    for number in range(draw(st.integers(1, 3))):
+        text = draw(st.sampled_from(names))
+        for _ in range(draw(st.integers(0, 3))):
+            op, root = draw(st.sampled_from("+-*/")), draw(_ROOTS)
+            other = draw(st.sampled_from([root, "a[i]"]))
+            text = draw(st.sampled_from([f"({text} {op} {other})", f"({other} {op} {text})"]))
+        form = draw(st.sampled_from(["{0}", "-{0}", "twice({0})", "({0} if i > 3 else a[i])"]))
+        lines.append(f"t{number} = {form.format(text)}")
+        if draw(st.booleans()):
+            lines.append(f"t{number} += a[i] * {draw(_ROOTS)}")
+        names.append(f"t{number}")
+    return [*lines, f"out[i] = {' + '.join(names)}"]
+
+
+def _explained(lines, left_alone=None):
+    """Explain marked statements as they are, or with all marks but one converted."""
+    marks = itertools.count()
+
+    def converted(match):
+        return match[1] if next(marks) in (left_alone, None) else f"np.float32({match[1]})"
+
+    body = "\n        ".join(lines)
+    text = re.sub(r"\{([^}]*)\}", converted, body) if left_alone is not None else body
+    source = f"""
+import numpy as np
+import kerneldsl as kd
+
+HALF = 0.5
+
+@kd.func
+def twice(v):
+    return v + v
+
+@kd.kernel
+def generated(a, out, n):
+    i = kd.grid(1)
+    if i < out.size:
+        {text.replace("{", "").replace("}", "")}
+"""
+    signature = "float32[::1], float32[::1], int64"
+    kernel = exec_source(source)["generated"]
+    return kernel.explain(signature, block=64, grid=1, arch="sm_90", occupancy=False)
+
+
+@given(_marked())
+@settings(max_examples=examples(30), deadline=None)
+def test_all_that_makes_operations_float64_is_named_and_no_less_helps(lines):
+    found = _explained(lines)
+    marks = re.findall(r"\{([^}]*)\}", "\n".join(lines))
+    named = " ".join(each.remedy for each in findings(found, "float64"))
+    assert {f"np.float32({mark})" for mark in marks} <= set(
+        re.findall(r"np\.float32\([^)]*\)", named)
+    )
+    assert _explained(lines, left_alone=-1).flops("float64") == 0
+    for number in range(len(marks)):
+        assert _explained(lines, left_alone=number).flops("float64") > 0
+
+
+def test_what_a_called_function_computes_in_float64_is_named_there():
+    @kd.func
+    def shifted(v):
+        return v + 0.5
+
+    @kd.kernel
+    def called(a, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = shifted(a[i]) * 2.0
+
+    found = called.explain("float32[::1], float32[::1]", block=64, arch="sm_90", occupancy=False)
+    (finding,) = findings(found, "float64")
+    assert finding.number == found.flops("float64")
+    assert "np.float32(0.5)" in finding.remedy
+    assert "np.float32(2.0)" in finding.remedy
 
 
 def test_a_constant_that_is_converted_is_not_blamed():
