@@ -109,8 +109,8 @@ class ArrayTraffic(NamedTuple):
     nbytes : int
         Bytes of the array.
     read_bytes, written_bytes : float
-        Bytes of the sectors that the launch reads and writes, each once: what device memory moves
-        at least.
+        Bytes that device memory moves at least: of the pairs of sectors of 32 bytes that the launch
+        reads some of, and of the sectors that it writes, each once.
     requested_bytes : float
         Bytes of the sectors of all requests that read it.
     block_reads : float

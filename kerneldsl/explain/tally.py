@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
@@ -27,7 +28,7 @@ from kerneldsl.explain.values import Memory, Part, Space
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.planner.work import SECTOR_BYTES
 
-__all__ = ["AccessTally", "BranchTally", "DivisionTally", "Tallies", "split_keys"]
+__all__ = ["AccessTally", "BranchTally", "DivisionTally", "Tallies", "settled", "split_keys"]
 
 _BLOCK_BITS = 15
 
@@ -287,3 +288,32 @@ class Tallies:
     steps: float = 0.0
     #: Loops of which some rounds stand for all.
     sampled: set[ast.AST] = field(default_factory=set)
+
+    def settle(self) -> None:
+        """Round counts that are integers but for the rounding of their sums."""
+        counted: list[Any] = [
+            self,
+            *self.accesses.values(),
+            *self.branches.values(),
+            *self.divisions.values(),
+        ]
+        for each in counted:
+            for one in fields(each):
+                value = getattr(each, one.name)
+                if isinstance(value, float):
+                    setattr(each, one.name, settled(value))
+        for each in self.accesses.values():
+            each.moved.update({key: settled(count) for key, count in each.moved.items()})
+        self.floats.update({key: settled(count) for key, count in self.floats.items()})
+
+
+def settled(count: float) -> float:
+    """Return the integer that a count is, but for the rounding of its sum; else the count.
+
+    Examples
+    --------
+    >>> settled(3145727.9999999944), settled(2.5)
+    (3145728.0, 2.5)
+    """
+    nearest = round(count)
+    return float(nearest) if math.isclose(count, nearest, rel_tol=1e-9, abs_tol=1e-9) else count

@@ -65,7 +65,8 @@ def summary_lines(found: Explanation) -> list[str]:
         f"{1e6 * max(roof.memory_s, roof.arithmetic_s):.3g} µs at least"
     )
     if found.occupancy is not None:
-        lines.append(found.occupancy.summary())
+        registers = found.occupancy.kernel.registers
+        lines.append(f"{registers} registers a thread. {found.occupancy.summary()}")
     if found.left_out:
         lines.append(f"not counted: what {', '.join(found.left_out)} access by themselves")
     return lines

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kerneldsl.explain.explanation import ArrayTraffic
-from kerneldsl.explain.tally import AccessTally, split_keys
+from kerneldsl.explain.tally import AccessTally, settled, split_keys
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import Memory
 from kerneldsl.planner.work import SECTOR_BYTES
@@ -56,7 +56,7 @@ def _touched(tallies: list[AccessTally], threads: Threads, group: int = 1) -> tu
     sectors, blocks = split_keys(np.unique(np.concatenate(sets)))
     groups = np.unique(np.stack([sectors // group, blocks]), axis=1)
     many = max(each.weight for each in tallies if each.sets)
-    by_blocks = float(threads.block_weights[groups[1]].sum()) * many
+    by_blocks = settled(float(threads.block_weights[groups[1]].sum()) * many)
     lowest = min(each.low for each in tallies if each.low is not None)
     highest = max(each.high for each in tallies)
     between = -(-(highest - lowest) // (group * SECTOR_BYTES))

@@ -74,6 +74,7 @@ def walk_kernel(
         walk.active = Lanes(walk.active.mask & within, threads)
     walk.names = dict(zip(typed.unit.parameters, arguments, strict=True))
     walk.run()
+    tallies.settle()
     return tallies
 
 

@@ -234,6 +234,26 @@ def test_blocks_that_begin_anywhere_in_a_sector_are_equally_many(block):
         assert access.sectors == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("block", [96, 128, 224])
+def test_counts_of_blocks_that_stand_for_all_have_no_rounding_in_them(block):
+    n = 1 << 22
+    x, out = np.ones(n, np.float32), np.zeros(n, np.float32)
+    found = strided.explain(x, out, 1, 0, n, block=block, arch="sm_90", occupancy=False)
+    assert found.is_sampled
+    for access in found.accesses:
+        assert access.sectors_per_request == 4
+        assert (access.requests, access.threads) == (n / 32, n)
+    doubled = twofold.explain(x, out, block=block, arch="sm_90", occupancy=False)
+    assert doubled.flops() == n
+
+
+@kd.kernel
+def twofold(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i] + x[i]
+
+
 def test_device_memory_is_read_in_pairs_of_sectors_and_written_in_single_ones():
     count = 1 << 10
     for stride, each in (1, 4), (3, 12), (16, 64), (33, 64):

@@ -285,6 +285,7 @@ def test_occupancy_is_that_of_the_compiled_kernel():
     assert found.occupancy is not None
     assert found.occupancy.kernel.registers == resources.registers
     assert found.occupancy.block_threads == 1024
+    assert f"{resources.registers} registers a thread" in str(found)
     none = unpadded.explain(signature, block=(32, 32), arch="sm_90", occupancy=False)
     assert none.occupancy is None
 
