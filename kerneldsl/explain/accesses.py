@@ -61,10 +61,10 @@ class AccessReport(Shown):
     is_tile : bool
         Whether a block takes a tile so; its index is left out.
     record_bytes, field_offset : int
-        Of a field of records, bytes of a record, of which strides count, and from its first byte to
-        the field's; 0 of others.
-    is_packed : bool
-        Whether it is a field of a packed dtype, which is requested byte by byte.
+        Of a record or a field of it, bytes of a record, of which strides count, and from its first
+        byte to the field's; 0 of others.
+    is_bytewise : bool
+        Whether it is requested byte by byte: a field of a packed dtype, and a whole record.
     axis_bytes : tuple of int
         Bytes from an element of the array to the next along each axis; 0 along axes that have one.
     """
@@ -89,7 +89,7 @@ class AccessReport(Shown):
     is_tile: bool = False
     record_bytes: int = 0
     field_offset: int = 0
-    is_packed: bool = False
+    is_bytewise: bool = False
     axis_bytes: tuple[int, ...] = ()
 
     @property
@@ -132,7 +132,7 @@ class AccessReport(Shown):
             "is_tile": self.is_tile,
             "record_bytes": self.record_bytes,
             "field_offset": self.field_offset,
-            "is_packed": self.is_packed,
+            "is_bytewise": self.is_bytewise,
             "axis_bytes": list(self.axis_bytes),
         }
 
@@ -175,7 +175,7 @@ def report_access(
         is_tile=is_tile,
         record_bytes=0 if tally.part is None else tally.part.record_bytes,
         field_offset=0 if tally.part is None else tally.part.offset,
-        is_packed=tally.part is not None and not tally.part.is_aligned,
+        is_bytewise=tally.part is not None and not tally.part.is_aligned,
         axis_bytes=tuple(
             nbytes if extent > 1 else 0
             for nbytes, extent in zip(memory.strides, memory.shape, strict=True)

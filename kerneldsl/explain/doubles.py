@@ -87,7 +87,7 @@ _Root: TypeAlias = tuple[ast.AST, TypedUnit]
 
 
 class _Roots:
-    """What makes operations of one function float64: constants, integers, and what is called.
+    """Causes of float64 in one function: constants, integers, and functions that are called.
 
     Each has to be a float32 for the operation to be in float32.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +20,7 @@ from kerneldsl.explain.subscripts import element_addresses, field_of, subscript,
 from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.tiles import tile_requests, tile_starts
-from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, View
+from kerneldsl.explain.values import UNKNOWN, Memory, Part, Space, Value, View
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
@@ -145,6 +146,8 @@ class LaneMemory:
         """Count an access of the lanes at work."""
         if not self.active:
             return
+        if view.part is None and ELEMENT_TYPES[view.memory.dtype].is_record:
+            view = replace(view, part=Part(view.itemsize, 0, is_aligned=False))
         tally = self._tally_of(node, view, is_store=is_store, is_atomic=is_atomic)
         lanes = self.threads.lane_count
         addresses = element_addresses(view, lanes)
@@ -152,10 +155,7 @@ class LaneMemory:
         tally.is_uncertain |= self.uncertain > 0
         tally.wraps |= self.wrapped
         mask = self.active.mask
-        # Packed fields and whole records are accessed byte by byte.
-        is_record = view.part is None and ELEMENT_TYPES[view.memory.dtype].is_record
-        is_plain = not is_record and (view.part is None or view.part.is_aligned)
-        nbytes = view.itemsize if is_plain else 1
+        nbytes = view.itemsize if view.part is None or view.part.is_aligned else 1
         for place in range(0, view.itemsize, nbytes):
             tally.add(addresses + place, mask, self.threads, self.weight, nbytes, is_more=place > 0)
             self.tallies.steps += self.weight

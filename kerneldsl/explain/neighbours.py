@@ -1,4 +1,4 @@
-"""Why neighbouring threads access elements that are far apart, and what to write instead."""
+"""Reasons why neighbouring threads access elements that are far apart, and remedies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STAGE = "stage a tile in shared memory"
 
 
 class Reason(NamedTuple):
-    """Why a request touches more sectors than it needs, and what to write instead."""
+    """Reason why a request touches more sectors than it needs, and what to write instead."""
 
     why: str
     remedy: str
@@ -74,10 +74,16 @@ def reason_of(access: AccessReport) -> Reason:
 
 
 def _of_field(access: AccessReport) -> Reason:
-    """Return the reason of a field, of which neighbours lie a record apart."""
+    """Return the reason of a field, of which neighbours lie a record apart, or of a record."""
+    if access.itemsize == access.record_bytes:
+        return Reason(
+            f"a record's {access.itemsize} bytes are copied one by one",
+            "Copy the fields that are needed, of a dtype with align=True or each in an array of "
+            "its own",
+        )
     why = f"the field is {access.itemsize} of a record's {access.record_bytes} bytes"
     remedy = "Keep the field in an array of its own, where neighbours lie side by side"
-    if access.is_packed:
+    if access.is_bytewise:
         why += ", requested byte by byte since the dtype is packed"
         remedy += ", or at least declare the dtype with align=True"
     return Reason(why, remedy)

@@ -44,8 +44,8 @@ def reuse(
             each
             for each in accesses
             if each.array == array.name and each.operation == "load" and each.space == "global"
-            # Of tiles and packed fields sectors come again from one request to the next.
-            if not each.is_tile and not each.is_packed
+            # Of tiles and of bytes sectors come again from one request to the next.
+            if not each.is_tile and not each.is_bytewise
         ]
         if array.block_reads < _AGAIN or not reads:
             continue

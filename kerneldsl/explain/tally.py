@@ -74,7 +74,7 @@ class AccessTally:
     wraps : bool
         Whether some index is seen to be negative, so that it counts from the end.
     part : Part or None
-        Of a field of records, where it lies in them.
+        Of a record or a field of it, what it is of the record.
     """
 
     memory: Memory

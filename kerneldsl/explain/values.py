@@ -114,7 +114,7 @@ class Memory:
 
 
 class Part(NamedTuple):
-    """Where a field lies in the records of an array.
+    """A field of the records of an array, or all of them.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Part(NamedTuple):
     offset : int
         Bytes from the record's first to the field's.
     is_aligned : bool
-        Whether the field lies at multiples of its alignment; else it is accessed byte by byte.
+        Whether it is accessed at once: not where the dtype is packed, nor a whole record.
     """
 
     record_bytes: int

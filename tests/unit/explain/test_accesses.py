@@ -364,3 +364,6 @@ def test_a_copied_record_is_read_and_written_byte_by_byte():
         ("load", "shared", "r", 8),
         ("store", "global", "b[t]", 8),
     ]
+    told = [each for each in found.findings if each.kind == "coalescing"]
+    assert len(told) == 2
+    assert all("8 bytes are copied one by one" in each.why for each in told)

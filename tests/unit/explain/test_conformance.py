@@ -28,7 +28,8 @@ def test_counts_are_within_bounds(case):
     assert 0 <= found.lanes_at_work <= 1
     for access in found.accesses:
         assert access.requests > 0 or access.is_tile  # which may lie beside its array
-        assert access.requests <= access.threads * (1 + 1e-9)
+        each = access.itemsize if access.is_bytewise else 1
+        assert access.requests <= each * access.threads * (1 + 1e-9)
         assert access.threads <= 32 * access.requests * (1 + 1e-9)
         assert access.needed_bytes <= 32 * access.sectors * (1 + 1e-9)
         assert access.least_wavefronts <= access.wavefronts * (1 + 1e-9)
