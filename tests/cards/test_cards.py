@@ -161,7 +161,7 @@ def test_a_kernel_shows_its_code_joined_by_line(compiled: kd.Kernel[..., Any]) -
     line = compiled.function.__code__.co_firstlineno + 5
     assert f"{line}        out[i] = a * x[2 * i]" in text
     assert "load x[2 * i]: 8 sectors a request, 50 % used" in text
-    assert "Let threadIdx.x run along" in text
+    assert "at [k, i] instead of [2*i + k]" in text
     for part in ("PTX (cuda sm_90)", ".visible .entry strided", "LLVM IR (cpu", "Assembly (cpu"):
         assert part in text
     # The line of the source, of PTX and of LLVM have the same color.
