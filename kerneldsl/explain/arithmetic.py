@@ -11,6 +11,7 @@ from kerneldsl.explain.explanation import BranchReport, Finding
 from kerneldsl.explain.symbols import record_of
 from kerneldsl.explain.tally import Tallies
 from kerneldsl.explain.text import short_number
+from kerneldsl.explain.values import Memory
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.kinds import ScalarKind
 
@@ -77,7 +78,7 @@ def index_arithmetic(typed: TypedUnit, tallies: Tallies) -> Iterator[Finding]:
     """
     for unit in typed.reachable():
         proven = nonnegative_indices(unit.unit)
-        places: dict[ast.AST, float] = {}
+        places: dict[tuple[ast.AST, Memory], float] = {}
         for each in tallies.accesses.values():
             node = each.node
             while (base := record_of(unit, node)) is not None:
@@ -86,14 +87,15 @@ def index_arithmetic(typed: TypedUnit, tallies: Tallies) -> Iterator[Finding]:
                 continue
             parts = [p for p in index_parts(node) if p not in proven and _wraps(unit, p)]
             if parts:  # what is read and written at one place has one index
-                places[node] = len(parts) * each.lanes
+                places[node, each.memory] = len(parts) * each.lanes
         if not places:
             continue
         count = sum(places.values())
-        many = f" at {len(places)} places" if len(places) > 1 else ""
+        nodes = {node for node, _ in places}
+        many = f" at {len(nodes)} places" if len(nodes) > 1 else ""
         yield Finding(
             "index arithmetic",
-            unit.unit.locate(max(places, key=lambda place: places[place])),
+            unit.unit.locate(max(places, key=lambda place: places[place])[0]),
             count,
             f"{short_number(count)} indices{many} may be negative, for all that the code shows",
             "Each is compared with 0 to count from the end: some four 64-bit instructions, eight "

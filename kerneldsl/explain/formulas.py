@@ -115,13 +115,15 @@ def launch_formulas(
     for (unit, node, dtype, name), count in tallies.floats.items():
         if name in FLOPS and count:
             flops[dtype] += FLOPS[name] * terms.of(unit, node, count)
-    requested = sympy.Integer(0)
+    asked: dict[tuple[Any, ...], float] = defaultdict(float)
     for each in tallies.accesses.values():
         if each.memory.space is Space.GLOBAL and each.asked_bytes:
-            share = sympy.Rational(*(each.tile_share or 1).as_integer_ratio())
-            nbytes = share * each.itemsize
-            counted = each.asked_bytes / float(nbytes)
-            requested += nbytes * terms.of(each.unit, each.node, counted)
+            nbytes = (each.tile_share or 1) * each.itemsize
+            asked[each.unit, each.node, each.is_store, nbytes] += each.asked_bytes
+    requested = sympy.Integer(0)
+    for (unit, node, _, nbytes), count in asked.items():
+        executions_of = terms.of(unit, node, count / float(nbytes))
+        requested += sympy.Rational(*nbytes.as_integer_ratio()) * executions_of
     totals = {dtype: sympy.expand(formula) for dtype, formula in flops.items()}
     return Formulas(totals, sympy.expand(requested), values)
 

@@ -193,7 +193,7 @@ class LaneMemory:
     def _tally_of(
         self, node: ast.AST, view: View, *, is_store: bool, is_atomic: bool = False
     ) -> AccessTally:
-        key = (node, is_store)
+        key = (node, is_store, view.memory)
         tally = self.tallies.accesses.get(key)
         if tally is None:
             text = ast.unparse(node)

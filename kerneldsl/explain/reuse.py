@@ -130,7 +130,7 @@ def _read_again(
     tallies, threads = whole
 
     def spared(group: list[AccessTally]) -> float:
-        found = [tallies.accesses.get((each.node, False), each) for each in group]
+        found = [tallies.accesses.get((each.node, False, each.memory), each) for each in group]
         times = block_reads(found, threads)
         return sum(each.sectors for each in found) * (1.0 - 1.0 / times) if times >= _AGAIN else 0.0
 

@@ -267,6 +267,7 @@ class DivisionTally:
 class Tallies:
     """All that is counted of a launch."""
 
+    #: By place, whether it is a store, and array: a function may be called with several.
     accesses: dict[Any, AccessTally] = field(default_factory=dict)
     branches: dict[ast.AST, BranchTally] = field(default_factory=dict)
     #: Operations on floats, by place, dtype and name: ``add``, ``sub``, ``mul``, ``div``, ``fma``,

@@ -254,6 +254,30 @@ def twofold(x, out):
         out[i] = x[i] + x[i]
 
 
+@kd.func
+def squared(x, i):
+    return x[i] * x[i]
+
+
+@kd.kernel
+def of_both(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = squared(x, i) + squared(y, 2 * i)
+
+
+def test_a_function_that_is_called_with_several_arrays_accesses_each():
+    x, y, out = (np.zeros(n, np.float32) for n in (512, 1024, 512))
+    found = of_both.explain(x, y, out, block=64, arch="sm_90", occupancy=False)
+    reads = {each.name: each.read_bytes for each in found.arrays}
+    assert reads == {"x": 512 * 4, "y": 1024 * 4, "out": 0}
+    loads = [each for each in found.accesses if each.operation == "load"]
+    assert [(each.array, each.stride, each.sectors_per_request) for each in loads] == [
+        *[("x", 1, 4)] * 2, *[("y", 2, 8)] * 2,
+    ]  # fmt: skip
+    assert str(found.formulas.requested_bytes) == "20*out.shape[0]"
+
+
 def test_device_memory_is_read_in_pairs_of_sectors_and_written_in_single_ones():
     count = 1 << 10
     for stride, each in (1, 4), (3, 12), (16, 64), (33, 64):
