@@ -12,9 +12,18 @@ import ast
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from kerneldsl.analysis.trips import is_range
+from kerneldsl.explain.contexts import (
+    Context,
+    Guard,
+    Leaving,
+    Round,
+    after,
+    comparisons,
+    has_statement,
+)
 from kerneldsl.explain.reaching import own_nodes
 from kerneldsl.explain.symbols import (
     Expression,
@@ -26,7 +35,6 @@ from kerneldsl.explain.symbols import (
 )
 from kerneldsl.explain.tally import BranchTally
 from kerneldsl.frontend.typed_unit import TypedUnit
-from kerneldsl.utilities.operators import OPPOSITES
 
 __all__ = ["Count", "Executions"]
 
@@ -49,31 +57,7 @@ class Count(NamedTuple):
     is_open: bool
 
 
-class _Guard(NamedTuple):
-    """A condition that holds where a node is executed, or that does not."""
-
-    test: ast.expr
-    holds: bool
-    node: ast.If | ast.IfExp | ast.BoolOp
-    symbols: Symbols
-
-
-class _Leaving(NamedTuple):
-    """A statement before, in which some lanes left."""
-
-    statement: ast.stmt
-
-
-class _Round(NamedTuple):
-    """A loop around a statement."""
-
-    node: ast.For | ast.While
-    symbols: Symbols
-
-
-_Context: TypeAlias = tuple["_Guard | _Leaving | _Round", ...]
 _COORDINATES = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.")
-_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 class Executions:
@@ -110,10 +94,10 @@ class Executions:
         self._extent, self._given = extent, given
         self.sympy = import_sympy()
         self.met: dict[Any, float] = {}
-        self._contexts: dict[tuple[TypedUnit, ast.stmt], _Context] = {}
-        self._inner: dict[ast.AST, _Context] = {}
+        self._contexts: dict[tuple[TypedUnit, ast.stmt], Context] = {}
+        self._inner: dict[ast.AST, Context] = {}
         self._parents: dict[ast.AST, ast.AST] = {}
-        self._counts: dict[tuple[_Context, ...], Count] = {}
+        self._counts: dict[tuple[Context, ...], Count] = {}
         self._sites: dict[TypedUnit, list[tuple[TypedUnit, ast.AST]]] = {}
         self._kernel = kernel
         for each in kernel.reachable():
@@ -121,7 +105,7 @@ class Executions:
             for node, callee in each.calls.items():
                 self._sites.setdefault(callee, []).append((each, node))
 
-    def _enter(self, typed: TypedUnit, block: Sequence[ast.stmt], context: _Context) -> None:
+    def _enter(self, typed: TypedUnit, block: Sequence[ast.stmt], context: Context) -> None:
         for statement in block:
             self._contexts[typed, statement] = context
             symbols = self._symbols[typed]
@@ -131,25 +115,25 @@ class Executions:
                 if isinstance(node, ast.IfExp | ast.BoolOp):
                     self._enter_choice(node, symbols)
             if isinstance(statement, ast.If):
-                taken = _Guard(statement.test, True, statement, symbols)
+                taken = Guard(statement.test, True, statement, symbols)
                 other = taken._replace(holds=False)
                 self._enter(typed, statement.body, (*context, taken))
                 self._enter(typed, statement.orelse, (*context, other))
-                context = (*context, *_after(statement, taken, other))
+                context = (*context, *after(statement, taken, other))
             elif isinstance(statement, ast.For | ast.While):
-                self._enter(typed, statement.body, (*context, _Round(statement, symbols)))
-                if _has([statement], ast.Return):
-                    context = (*context, _Leaving(statement))
+                self._enter(typed, statement.body, (*context, Round(statement, symbols)))
+                if has_statement([statement], ast.Return):
+                    context = (*context, Leaving(statement))
 
     def _enter_choice(self, node: ast.IfExp | ast.BoolOp, symbols: Symbols) -> None:
         """Enter the operands that are looked at only where others hold, or do not."""
         if isinstance(node, ast.IfExp):
             for part, holds in ((node.body, True), (node.orelse, False)):
-                self._inner[part] = (_Guard(node.test, holds, node, symbols),)
+                self._inner[part] = (Guard(node.test, holds, node, symbols),)
             return
-        before: _Context = ()
+        before: Context = ()
         for one, part in itertools.pairwise(node.values):
-            before = (*before, _Guard(one, isinstance(node.op, ast.And), node, symbols))
+            before = (*before, Guard(one, isinstance(node.op, ast.And), node, symbols))
             self._inner[part] = before
 
     def of(self, typed: TypedUnit, node: ast.AST) -> Count:
@@ -165,7 +149,7 @@ class Executions:
         """Return how many threads there are."""
         return self._count(())[0]
 
-    def _ways(self, typed: TypedUnit, node: ast.AST) -> list[_Context]:
+    def _ways(self, typed: TypedUnit, node: ast.AST) -> list[Context]:
         """Return what is around a node, for each place that its function is called at."""
         statement = self._symbols[typed].statement_of(node)
         inner = self._contexts.get((typed, statement), ()) if statement is not None else ()
@@ -181,7 +165,7 @@ class Executions:
 
     # ------------------------------------------------------------------ counts
 
-    def _count(self, context: _Context) -> tuple[Expression, bool]:
+    def _count(self, context: Context) -> tuple[Expression, bool]:
         """Return the executions by one way, and whether something else decides as well."""
         bounds = [_Bounds() for _ in range(3)]
         factor, rounds = self.sympy.Integer(1), self.sympy.Integer(1)
@@ -189,13 +173,13 @@ class Executions:
         counters = {
             each.node.target.id
             for each in context
-            if isinstance(each, _Round) and isinstance(each.node, ast.For)
+            if isinstance(each, Round) and isinstance(each.node, ast.For)
             if isinstance(each.node.target, ast.Name)
         }
         for each in reversed(context):
-            if isinstance(each, _Round):
+            if isinstance(each, Round):
                 rounds = self._times(each, rounds, bounds, counters)
-            elif isinstance(each, _Leaving):
+            elif isinstance(each, Leaving):
                 is_open = True
             elif self._narrow(each, bounds):
                 pass
@@ -219,7 +203,7 @@ class Executions:
         low = self.sympy.Max(0, *bounds.lower) if bounds.lower else 0
         return self.sympy.Min(*upper) - low
 
-    def _share(self, guard: _Guard, node: ast.If) -> Expression:
+    def _share(self, guard: Guard, node: ast.If) -> Expression:
         """Return the share of a branch's lanes that take a side.
 
         Where data decides, both sides are counted for all lanes, and each has a share of its own.
@@ -238,11 +222,11 @@ class Executions:
         return share if guard.holds else 1 - share
 
     def _times(
-        self, loop: _Round, inner: Expression, bounds: list[_Bounds], counters: Collection[str]
+        self, loop: Round, inner: Expression, bounds: list[_Bounds], counters: Collection[str]
     ) -> Expression:
         """Return what is done in all rounds of a loop, for what is done in one."""
         node, symbols = loop.node, loop.symbols
-        is_whole = not _has(node.body, ast.Break, ast.Return)
+        is_whole = not has_statement(node.body, ast.Break, ast.Return)
         iterable = node.iter if isinstance(node, ast.For) and is_whole else None
         if iterable is not None and is_range(iterable, symbols.unit.namespace):
             assert isinstance(iterable, ast.Call)
@@ -286,9 +270,9 @@ class Executions:
 
     # ------------------------------------------------------------------ guards
 
-    def _narrow(self, guard: _Guard, bounds: list[_Bounds]) -> bool:
+    def _narrow(self, guard: Guard, bounds: list[_Bounds]) -> bool:
         """Add what a condition says of the threads; return whether that is all that it says."""
-        pairs = _comparisons(guard.test, guard.holds)
+        pairs = comparisons(guard.test, guard.holds)
         if pairs is None:
             return False
         found = []
@@ -344,49 +328,3 @@ def _varies(expression: Expression) -> bool:
         for each in expression.free_symbols
         if ".shape[" not in str(each)
     )
-
-
-def _comparisons(
-    test: ast.expr, holds: bool
-) -> list[tuple[ast.expr, type[ast.cmpop], ast.expr]] | None:
-    """Return comparisons that all hold where a condition does, or where it does not."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _comparisons(operand, not holds)
-        case ast.BoolOp(op=op, values=values) if isinstance(op, ast.And) == holds:
-            parts = [_comparisons(each, holds) for each in values]
-            if any(each is None for each in parts):
-                return None
-            return [pair for each in parts if each is not None for pair in each]
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            if not all(isinstance(op, _ORDERS) for op in ops) or (not holds and len(ops) > 1):
-                return None
-            kinds = [type(op) if holds else OPPOSITES[type(op)] for op in ops]
-            return list(zip((left, *others), kinds, others, strict=False))
-    return None
-
-
-_LEAVING = (ast.Return, ast.Break, ast.Continue)
-
-
-def _after(branch: ast.If, taken: _Guard, other: _Guard) -> _Context:
-    """Return what holds behind a branch in which lanes may have left."""
-    sides = ((branch.body, other), (branch.orelse, taken))
-    leaving = [side for side in sides if _has(side[0], *_LEAVING)]
-    if not leaving:
-        return ()
-    (block, stays), *more = leaving
-    is_whole = isinstance(block[-1], _LEAVING) and not _has(block[:-1], *_LEAVING)
-    return (stays,) if is_whole and not more else (_Leaving(branch),)
-
-
-def _has(block: Sequence[ast.stmt], *kinds: type[ast.stmt]) -> bool:
-    """Return whether statements have some of a kind in them; of loops in them, only returns."""
-    for each in block:
-        if isinstance(each, kinds):
-            return True
-        if isinstance(each, ast.If) and _has([*each.body, *each.orelse], *kinds):
-            return True
-        if isinstance(each, ast.For | ast.While) and _has(each.body, ast.Return):
-            return True
-    return False
