@@ -144,6 +144,15 @@ def _explain_index_count(array: str, count: str) -> Finding:
     )
 
 
+def _explain_tuple_index() -> Finding:
+    return Finding(
+        "a tuple is indexed beyond its elements",
+        "Use an index below its length",
+        lambda node: False,  # which tuple it is only its type says
+        lambda node: isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant),
+    )
+
+
 def _explain_unify(one: str, other: str, name: str) -> Finding:
     variable = name.partition(".")[0].lstrip("$")
     if name.startswith(("$", "phi")) or re.fullmatch(r"phi\d+(\.\d+)?", variable):
@@ -415,6 +424,7 @@ _RULES: tuple[_Rule, ...] = tuple(
         (r"wrong tuple length for .*?expected (\d+), got (\d+)", _explain_unpacked_count),
         (r"Unsupported array index type (.+?) in ", _explain_index_type),
         (r"cannot index (array\(.+?\)) with (\d+) indices", _explain_index_count),
+        (r"tuple index out of range", _explain_tuple_index),
         (r"Cannot unify (.+?) and (.+?) for '([^']+)'", _explain_unify),
         (r"Cannot determine Numba type of <class '([^']+)'>", _explain_unknown_object),
         (r"Can't unify return type from the following types: (.+?)\n", _explain_return),

@@ -83,7 +83,7 @@ def prepare_function(
     fail, in debug mode; `tuples` are its parameters that are tuples, with their lengths.
     """
     if spec.options.debug:
-        record = RecordFaults(first_site=len(sites), tuple_parameters=tuples or {})
+        record = RecordFaults(first_site=len(sites))
         tree, table = record(unit)
         sites.extend(table.sites)
         return tree

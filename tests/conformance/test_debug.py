@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.conformance.kernels import DEBUG_CASES, QUICK_CASES
+from tests.support.cases import Case
+from tests.support.extent import full_beyond
 
 
 @kd.kernel(debug=True)
@@ -77,6 +82,29 @@ def array_in_a_tuple(x, out):
     i = kd.grid(1)
     mixed = ((5, 6), x)
     out[i] = mixed[0][1] + mixed[1][i + 3]
+
+
+@kd.kernel(debug=True)
+def tuples_of_calls(numbers, out):
+    i = kd.grid(1)
+    words = kd.random.philox(1, i)
+    digits = kd.unpack(kd.uint32(0x76543210), kd.int4)
+    found = kd.match_all_sync(0xFFFFFFFF, 5)
+    first, second = numbers
+    out[i] = (words[1] & 1) + digits[1] % 10 + found[1] + second[i % 2] + numbers[1][0] + first
+
+
+@kd.kernel(debug=True)
+def element_of_a_tuple(numbers, out):
+    i = kd.grid(1)
+    out[i] = numbers[1][i]
+
+
+@kd.kernel(debug=True)
+def index_in_a_tuple(places, out):
+    i = kd.grid(1)
+    out[i, 0] = 1
+    out[places[0]] = 7
 
 
 @kd.kernel(debug=True)
@@ -187,6 +215,39 @@ def test_tuples_in_tuples(computing_target: str) -> None:
         assert out.tolist() == [3 + 6 + k + 14 + 2 for k in range(4)]
         with pytest.raises(IndexError, match=r"Index 4 .* of mixed\[1\], whose extent is 4"):
             array_in_a_tuple.forall(out.size)(x, out)
+
+
+def test_tuples_that_are_not_written_out(computing_target: str) -> None:
+    out = np.full(32, -1)
+    with kd.use(computing_target):
+        tuples_of_calls[1, 32]((10, (100, 200)), out)
+    parity = out - [213 + 100 * (i % 2) for i in range(32)]
+    assert set(parity) == {0, 1}
+
+
+def test_a_computed_index_of_a_tuple_is_checked(computing_target: str) -> None:
+    out = np.full(4, -1)
+    with kd.use(computing_target):
+        element_of_a_tuple.forall(2)((0, (7, 8)), out)
+        assert out.tolist() == [7, 8, -1, -1]
+        with pytest.raises(IndexError, match=r"of numbers\[1\], whose extent is 2"):
+            element_of_a_tuple.forall(4)((0, (7, 8)), out)
+
+
+def test_a_tuple_as_an_index_is_checked_in_each_part(computing_target: str) -> None:
+    out = np.zeros((4, 3), np.int64)
+    with kd.use(computing_target):
+        index_in_a_tuple.forall(4)(((-1, 2),), out)
+        assert out[3, 2] == 7
+        with pytest.raises(IndexError, match="Index 3 is out of range for axis 1 of out"):
+            index_in_a_tuple.forall(4)(((1, 3),), out)
+
+
+@pytest.mark.parametrize("case", full_beyond(QUICK_CASES, DEBUG_CASES), ids=lambda c: c.name)
+def test_cases(computing_target: str, case: Case, rng: np.random.Generator) -> None:
+    """What is valid is no fault, and computes the same."""
+    debugged = kd.kernel(debug=True)(case.kernel.function)
+    replace(case, kernel=debugged).check(computing_target, rng)
 
 
 def test_parameters_may_have_any_name(computing_target: str) -> None:

@@ -62,7 +62,7 @@ def test_mark_nonnegative_indices(function: Any, wraparound: bool, check_golden:
 @each_kernel
 def test_record_faults(function: Any, check_golden: Check) -> None:
     unit = make_unit(function)
-    tree, table = RecordFaults(first_site=10, tuple_parameters={"pos": 2})(unit)
+    tree, table = RecordFaults(first_site=10)(unit)
     assert isinstance(table, FaultTable)
     sites = "\n".join(
         f"# {10 + i}: {s.kind.__name__} {s.array or s.message!r}, "

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 import kerneldsl as kd
 from kerneldsl.lowering.faults import FAULT_FIELDS
-from tests.ptx.helpers import body_of, compile_ptx
+from tests.conformance.kernels import DEBUG_CASES, QUICK_CASES
+from tests.ptx.helpers import assemble_together, body_of, compile_ptx, lower, write
+from tests.support.cases import Case
+from tests.support.extent import full_beyond
 
 
 @kd.func
@@ -71,3 +76,28 @@ def test_a_negative_index_is_a_fault_when_wrapping_is_switched_off() -> None:
     wrapping = body_of(compile_ptx(read, signature, debug=True))
     strict = body_of(compile_ptx(read, signature, debug=True, wraparound=False))
     assert wrapping.count("setp") > strict.count("setp")
+
+
+@kd.func
+def both(pair):
+    return pair[1], pair[0]
+
+
+def of_tuples(x, numbers, out):
+    i = kd.grid(1)
+    mixed = ((5, 6), x)
+    words = kd.random.philox(1, i)
+    swapped = both(numbers)
+    out[i] = words[0] + mixed[1][i] + numbers[1][i % 2] + swapped[0][1] + swapped[1]
+
+
+def test_tuples_are_told_from_arrays() -> None:
+    signature = "int64[::1], (int64, (int64, int64)), int64[::1]"
+    artifact = compile_ptx(of_tuples, signature, debug=True)
+    assert assemble_together([artifact], "sm_75") == 1
+
+
+@pytest.mark.parametrize("case", full_beyond(QUICK_CASES, DEBUG_CASES), ids=lambda c: c.name)
+def test_cases_compile_and_assemble(case: Case) -> None:
+    lowered = lower(case.kernel, case.kinds, case.mode, block=case.block_dim, debug=True)
+    assert assemble_together([write(lowered, "sm_90")], "sm_90") == 1

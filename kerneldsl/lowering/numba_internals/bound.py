@@ -17,18 +17,25 @@ __all__ = ["BoundIntrinsic"]
 class BoundIntrinsic:
     """An operation with its constant parameters.
 
-    It has the name by which the user knows it, such as ``"atomic.add"``.
+    It has the name by which the user knows it, such as ``"atomic.add"``. With `prefers_literals`
+    the rule is first asked with types of constants that say their values.
     """
 
     def __init__(
-        self, name: str, rule: TypingRule, emitter: Emitter, static: Mapping[str, Any]
+        self,
+        name: str,
+        rule: TypingRule,
+        emitter: Emitter,
+        static: Mapping[str, Any],
+        *,
+        prefers_literals: bool = False,
     ) -> None:
         self.name = name
         self._rule = rule
         self._emitter = emitter
         self.static = dict(static)
         #: Where Numba looks for the type of an object that it does not know.
-        self._numba_type_ = types.Function(_template(self))
+        self._numba_type_ = types.Function(_template(self, prefers_literals))
 
     def __repr__(self) -> str:
         return f"kerneldsl.{self.name}"
@@ -48,7 +55,7 @@ class BoundIntrinsic:
         return lower
 
 
-def _template(bound: BoundIntrinsic) -> type[AbstractTemplate]:
+def _template(bound: BoundIntrinsic, prefers_literals: bool) -> type[AbstractTemplate]:
     def generic(self: Any, args: tuple[Any, ...], kws: Mapping[str, Any]) -> Any:
         return bound.signature(args, kws)
 
@@ -62,5 +69,10 @@ def _template(bound: BoundIntrinsic) -> type[AbstractTemplate]:
             "docstring": "",
         }
 
-    members = {"key": bound, "generic": generic, "get_template_info": get_template_info}
+    members = {
+        "key": bound,
+        "generic": generic,
+        "get_template_info": get_template_info,
+        "prefer_literal": prefers_literals,
+    }
     return type(f"Intrinsic({bound.name})", (AbstractTemplate,), members)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -12,14 +11,13 @@ from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.faults import FaultSite, FaultTable
-from kerneldsl.lowering.passes.tuple_names import TupleLengths, nested_tuples, tuple_lengths
 from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["CHECKED", "FAULT", "RecordFaults"]
 
 T = TypeVar("T", bound=ast.AST)
 
-#: ``kd_checked(index, bound, site, axis)`` gives the index back, or records a fault.
+#: ``kd_checked(index, indexed, site, axis)`` gives the index back, or records a fault.
 CHECKED = "kd_checked"
 #: ``kd_fault(site)`` records a fault.
 FAULT = "kd_fault"
@@ -29,24 +27,21 @@ FAULT = "kd_fault"
 class RecordFaults:
     """Put a check around every index, and a fault in place of ``assert`` and ``raise``.
 
-    ``a[i, j]`` becomes ``a[kd_checked(i, a.shape[0], 0, 0), kd_checked(j, a.shape[1], 0, 1)]``; the
-    index of an atomic operation likewise. The target that implements ``kd_checked`` accepts
-    ``-bound <= index < bound`` where negative indices wrap around, else ``0 <= index < bound``, and
-    ends the thread otherwise, as ``kd_fault`` does.
+    ``a[i, j]`` becomes ``a[kd_checked(i, a, 0, 0), kd_checked(j, a, 0, 1)]``; the index of an
+    atomic operation likewise. The target that implements ``kd_checked`` knows by the types whether
+    `a` is an array or a tuple, and how many parts the index has (:mod:`..checked_indices`). It
+    accepts ``-bound <= index < bound`` where negative indices wrap around, else
+    ``0 <= index < bound``, and ends the thread otherwise, as ``kd_fault`` does.
 
     Slices are left alone, and so is what follows an ellipsis and an access to what a call returns.
     """
 
     #: Number of the function's first place; those of its callees follow those of its caller.
     first_site: int = 0
-    #: Parameters that are tuples, and their lengths: elements of a tuple are not checked, because
-    #: Numba wants their indices constant.
-    tuple_parameters: TupleLengths = field(default_factory=dict)
 
     def __call__(self, unit: FunctionUnit) -> tuple[ast.FunctionDef, FaultTable]:
         """Return the function with its checks, and the places that they name."""
-        tuples = tuple_lengths(unit, self.tuple_parameters)
-        recorder = _Recorder(unit, self.first_site, tuples, nested_tuples(unit, tuples))
+        recorder = _Recorder(unit, self.first_site)
         tree = recorder.visit(copy_tree(unit.tree))
         return ast.fix_missing_locations(tree), FaultTable(tuple(recorder.sites))
 
@@ -55,9 +50,6 @@ class RecordFaults:
 class _Recorder(ast.NodeTransformer):
     unit: FunctionUnit
     first_site: int
-    tuples: Mapping[str, int | None]
-    #: Of tuples that are written out, whether elements are tuples, too.
-    nested: Mapping[str, list[bool]]
     sites: list[FaultSite] = field(default_factory=list)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
@@ -65,7 +57,7 @@ class _Recorder(ast.NodeTransformer):
         if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
             node.value = self.visit(array)  # the field of a record
             return node
-        if _is_simple(array) and not self._is_tuple(array):
+        if _is_simple(array) and not _is_visible_tuple(array):
             text = ast.unparse(array)
             base = copy_tree(array)
             node.slice = self._checked(node.slice, base, self._site(IndexError, "", node, text))
@@ -127,18 +119,9 @@ class _Recorder(ast.NodeTransformer):
         return _at(ast.Expr(_at(call(FAULT, ast.Constant(site)), node)), node)
 
     def _checked(self, index: ast.expr, array: ast.expr, site: int) -> ast.expr:
-        if isinstance(index, ast.Tuple):
-            parts = index.elts
-        elif isinstance(index, ast.Name) and index.id in self.tuples:
-            length = self.tuples[index.id]
-            if length is None:
-                return index
-            parts = [
-                _at(ast.Subscript(index, ast.Constant(k), ast.Load()), index) for k in range(length)
-            ]
-            index = _at(ast.Tuple(parts, ast.Load()), index)
-        else:
+        if not isinstance(index, ast.Tuple):
             return self._check_part(index, array, site, 0)
+        parts = index.elts
         axis = 0
         checked: list[ast.expr] = []
         for k, part in enumerate(parts):
@@ -157,23 +140,17 @@ class _Recorder(ast.NodeTransformer):
             isinstance(part, ast.Constant) and part.value in (None, ...)
         ):
             return self.visit(part) if isinstance(part, ast.Slice) else part
-        is_element = isinstance(part, ast.Subscript) and self._is_tuple(part.value)
-        inner: ast.expr = part if is_element else self.visit(part)
-        shape = ast.Attribute(copy_tree(array), "shape", ast.Load())
-        bound = ast.Subscript(shape, ast.Constant(axis), ast.Load())
-        return _at(call(CHECKED, inner, bound, ast.Constant(site), ast.Constant(axis)), part)
+        checked = call(
+            CHECKED, self.visit(part), copy_tree(array), ast.Constant(site), ast.Constant(axis)
+        )
+        return _at(checked, part)
 
-    def _is_tuple(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.Tuple):
-            return True
-        match node:
-            case ast.Attribute():
-                return node.attr in ("shape", "strides")
-            case ast.Subscript(ast.Name(name), ast.Constant(int(k))) if name in self.nested:
-                return self.nested[name][k : k + 1] == [True]
-            case ast.Subscript(ast.Name(name)):
-                return any(self.nested.get(name, ()))
-        return isinstance(node, ast.Name) and node.id in self.tuples
+
+def _is_visible_tuple(node: ast.expr) -> bool:
+    """Return whether an expression is a tuple to anyone who reads it: it needs no site."""
+    return isinstance(node, ast.Tuple) or (
+        isinstance(node, ast.Attribute) and node.attr in ("shape", "strides")
+    )
 
 
 def _is_simple(node: ast.expr) -> bool:

@@ -12,7 +12,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import Kind, TupleKind
 
-__all__ = ["TupleLengths", "nested_tuples", "tuple_arguments", "tuple_lengths"]
+__all__ = ["TupleLengths", "tuple_arguments", "tuple_lengths"]
 
 #: Functions that give a tuple.
 _TUPLE_FUNCTIONS = frozenset(
@@ -74,20 +74,6 @@ def tuple_lengths(
             if name not in found and _is_tuple(value, unit, found):
                 found[name] = _length(value, unit, found)
                 changed = True
-    return found
-
-
-def nested_tuples(unit: FunctionUnit, known: TupleLengths) -> dict[str, list[bool]]:
-    """Map variables that hold a tuple to whether its elements are tuples, where that is written."""
-    found = {
-        name: [isinstance(each, tuple) for each in captured.value]
-        for name, captured in unit.constants.items()
-        if isinstance(captured.value, tuple)
-    }
-    for binding in bindings(unit.tree):
-        value = _first(binding.value) if binding.is_item else binding.value
-        if isinstance(binding.target, ast.Name) and isinstance(value, ast.Tuple):
-            found[binding.target.id] = [_is_tuple(each, unit, known) for each in value.elts]
     return found
 
 

@@ -12,6 +12,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from kerneldsl.lowering.checked_indices import checked_index, index_parts
+
 __all__ = ["checker", "faulter"]
 
 _I32 = ir.IntType(32)
@@ -44,44 +46,45 @@ def _record_fault(
     context.call_conv.return_user_exc(builder, RuntimeError, ("kernel fault",))
 
 
-@intrinsic
+@intrinsic(prefer_literal=True)
 def checker(
     typingctx: Any,
     index: Any,
-    bound: Any,
+    indexed: Any,
     site: Any,
     axis: Any,
     wraps: Any,
     record: Any,
     place: Any,
 ) -> Any:
-    """Give `index` back if it lies in its bound; else record the fault and end the thread.
+    """Give `index` back if it is in the bounds of `indexed`; else record a fault, end the thread.
 
-    `place` is the tuple (thread x, y, z, block x, y, z), `record` the address of the fault record,
-    `wraps` whether a negative index counts from the end.
+    `axis` is that of the index, or of its first part; `place` is the tuple (thread x, y, z, block
+    x, y, z), `record` the address of the fault record, `wraps` whether a negative index counts from
+    the end.
     """
-    if not isinstance(index, types.Integer):
-        return index(index, bound, site, axis, wraps, record, place), (
-            lambda context, builder, signature, args: args[0]
-        )
+    checked = checked_index(index, indexed, axis)
+    if checked is None:
+        return None
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value = context.cast(builder, args[0], index, types.int64)
-        limit = args[1]
-        low = builder.select(args[4], builder.neg(limit), _I64(0))
-        inside = builder.icmp_signed("<", value, limit)
-        if index.signed:
-            inside = builder.and_(inside, builder.icmp_signed(">=", value, low))
-        else:
-            inside = builder.icmp_unsigned("<", value, limit)
-        with builder.if_then(builder.not_(inside), likely=False):
-            words = (builder.trunc(args[2], _I32), builder.trunc(args[3], _I32))
-            coordinates = cgutils.unpack_tuple(builder, args[6], 6)
-            _record_fault(context, builder, args[5], words, (value, limit), coordinates)
+        first = axis.literal_value
+        for part in index_parts(context, builder, (checked, indexed), (args[0], args[1]), first):
+            low = builder.select(args[4], builder.neg(part.bound), _I64(0))
+            if part.is_signed:
+                inside = builder.icmp_signed("<", part.value, part.bound)
+                inside = builder.and_(inside, builder.icmp_signed(">=", part.value, low))
+            else:
+                inside = builder.icmp_unsigned("<", part.value, part.bound)
+            with builder.if_then(builder.not_(inside), likely=False):
+                words = (builder.trunc(args[2], _I32), _I32(part.axis))
+                coordinates = cgutils.unpack_tuple(builder, args[6], 6)
+                numbers = (part.value, part.bound)
+                _record_fault(context, builder, args[5], words, numbers, coordinates)
         return args[0]
 
-    signature = index(
-        index, types.int64, types.int64, types.int64, types.boolean, types.int64, place
+    signature = checked(
+        checked, indexed, types.int64, axis, types.boolean, types.int64, types.unliteral(place)
     )
     return signature, generate
 

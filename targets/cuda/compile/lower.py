@@ -195,13 +195,13 @@ class _FunctionBuilder:
         return build_function(tree, unit.name, namespace, unit.filename)
 
     def _rewrite(self, unit: FunctionUnit) -> ast.FunctionDef:
-        tuples = tuple_arguments(self._unit, self._kinds)[unit]
         if self._options.debug:
-            record = RecordFaults(first_site=len(self._sites), tuple_parameters=tuples)
+            record = RecordFaults(first_site=len(self._sites))
             tree, table = record(unit)
             self._sites.extend(table.sites)
             return tree
         tree = DropExceptions()(unit.tree)
+        tuples = tuple_arguments(self._unit, self._kinds)[unit]
         if not (unit is self._unit and self._has_tiles):
             mark = MarkNonnegativeIndices.for_unit(
                 unit, wraparound=self._options.wraparound, tuples=tuples

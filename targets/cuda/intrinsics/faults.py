@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import errors, types
 
 from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.checked_indices import checked_index, index_parts
 from kerneldsl.lowering.faults import FAULT_FIELDS
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.calling import STATUS_FAULT
@@ -60,28 +61,26 @@ def _record(
 
 
 def _type_checked(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    index, bound = types.unliteral(args[0]), args[1]
-    if not isinstance(index, types.Integer):
-        # A slice or a tuple: Numba's own indexing deals with it.
-        return index(index, types.unliteral(bound), types.int32, types.int32)
-    return index(index, types.int64, types.int32, types.int32)
+    index, indexed, _, axis = args
+    checked = checked_index(index, indexed, axis)
+    return None if checked is None else checked(checked, indexed, types.int32, axis)
 
 
 def _emit_checked(call: Call) -> ir.Value:
-    kind = call.signature.args[0]
-    value, bound, site, axis = call.args
-    if not isinstance(kind, types.Integer):
-        return value
-    wide = call.context.cast(
-        call.builder, value, kind, types.int64 if kind.signed else types.uint64
-    )
-    outside = call.builder.icmp_unsigned(">=", wide, bound)
-    if kind.signed and call.static["wraparound"]:  # an index from -bound on counts from the end
-        wrapped = call.builder.icmp_unsigned(">=", call.builder.add(wide, bound), bound)
-        outside = call.builder.and_(outside, wrapped)
-    with call.builder.if_then(outside, likely=False):
-        _record(call.builder, site, axis, wide, bound)
-        _begin_unreachable(call.builder)
+    builder = call.builder
+    index, indexed, _, axis = call.signature.args
+    value, array, site, _ = call.args
+    for part in index_parts(
+        call.context, builder, (index, indexed), (value, array), axis.literal_value
+    ):
+        outside = builder.icmp_unsigned(">=", part.value, part.bound)
+        if part.is_signed and call.static["wraparound"]:
+            # An index from -bound on counts from the end.
+            wrapped = builder.icmp_unsigned(">=", builder.add(part.value, part.bound), part.bound)
+            outside = builder.and_(outside, wrapped)
+        with builder.if_then(outside, likely=False):
+            _record(builder, site, _i32(part.axis), part.value, part.bound)
+            _begin_unreachable(builder)
     return value
 
 
@@ -117,7 +116,11 @@ _FAULT = BoundIntrinsic("kd_fault", _type_fault, _emit_fault, {})
 _UNSIGNED = BoundIntrinsic("kd_unsigned", _type_unsigned, _emit_same, {})
 _CHECKED = {
     wraparound: BoundIntrinsic(
-        "kd_checked", _type_checked, _emit_checked, {"wraparound": wraparound}
+        "kd_checked",
+        _type_checked,
+        _emit_checked,
+        {"wraparound": wraparound},
+        prefers_literals=True,
     )
     for wraparound in (False, True)
 }

@@ -60,7 +60,7 @@ from tests.conformance.kernels import (
 )
 from tests.support.cases import Case
 
-__all__ = ["CASES", "QUICK_CASES"]
+__all__ = ["CASES", "DEBUG_CASES", "QUICK_CASES"]
 
 #: Every case of every topic.
 CASES: list[Case] = [
@@ -133,3 +133,7 @@ def _quick() -> list[Case]:
 
 #: Those of a quick run.
 QUICK_CASES = _quick()
+#: Topics whose kernels index tuples that are not written out: what calls return, and arguments.
+_TUPLE_TOPICS = ("random_numbers", "packed", "tile_tuples", "functions", "warps", "vectors")
+#: Those that a quick run launches in debug mode, which must tell arrays from tuples.
+DEBUG_CASES = [case for case in QUICK_CASES if case.name.partition(".")[0] in _TUPLE_TOPICS]

@@ -62,6 +62,11 @@ def indexed_constant(x):
     x[0] = three[0]
 
 
+def beyond_a_tuple(x):
+    pair = (1, 2)
+    x[0] = pair[2]
+
+
 def too_many_indices(x):
     x[0, 1] = 3.0
 
@@ -100,6 +105,7 @@ def length_of_scalar(x):
         (indexed_number, (VECTOR, N), "a number of type int64 is indexed", 1, "n[1]"),
         (indexed_number_beside_an_array, (VECTOR, N), "a number of type int64", 1, "n[1]"),
         (indexed_constant, (VECTOR,), "a number of type int64 is indexed", 2, "three[0]"),
+        (beyond_a_tuple, (VECTOR,), "a tuple is indexed beyond its elements", 2, None),
         (too_many_indices, (VECTOR,), "float32[::1] is indexed with 2 indices", 1, "x[0, 1]"),
         (two_types, (VECTOR, N), "float32[::1]", 5, "y"),
         (too_many_arguments, (VECTOR,), "sqrt cannot be called", 1, "np.sqrt(x[0], 1, 2)"),
