@@ -21,8 +21,11 @@ from typing import Any
 from kerneldsl.analysis.expressions import written
 from kerneldsl.analysis.flatten_tiles import flatten_tiles
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.inferred_types import types_of_values
+from kerneldsl.analysis.known_values import Value
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.analysis.tile_refusals import (
+    AT_REMEDY,
     dtype_of,
     has_tiles,
     refuse_attribute,
@@ -36,6 +39,7 @@ from kerneldsl.analysis.tile_uses import TileUses
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["separate_tiles"]
 
@@ -64,11 +68,13 @@ class _Separator:
         self.unit = unit
         self.shapes = shapes
         self.made = TileUses(unit, shapes)
+        #: From a node's identity to its copy, as :func:`copy.deepcopy` notes it.
+        self.copies: dict[int, Any] = {}
 
     def run(self) -> FunctionUnit:
         # The tree is read as it is, since shapes are found by the names of uses; it is the copy
         # that changes, statement by statement.
-        tree = copy.deepcopy(self.unit.tree)
+        tree = copy.deepcopy(self.unit.tree, self.copies)
         tree.body = self.block(tree.body)
         return replace(self.unit, tree=tree, uses=self.made.uses)
 
@@ -308,7 +314,7 @@ class _Separator:
         """Return the index of a tile's first element along each axis of an array."""
         if isinstance(at, ast.Tuple):
             found = at.elts
-        elif len(shape) == 1:
+        elif len(shape) == 1 or self.is_number(at):
             found = [at]
         else:
             name = self.plain(at, before)
@@ -319,8 +325,27 @@ class _Separator:
         if len(found) != len(shape):
             self.shapes.fail(
                 at,
-                f"at has {len(found)} indices, and the tile {len(shape)} axes",
-                "Give one index for each axis; of an array of more axes take a part: a[i]. What "
-                "t.sum(axis=1) gives keeps the axis, with an extent of 1",
+                f"at has {len(found)} ind{'ices' if len(found) != 1 else 'ex'}, and the tile "
+                f"{len(shape)} axes",
+                AT_REMEDY,
             )
         return [self.plain(each, before) for each in found]
+
+    def is_number(self, at: ast.expr) -> bool:
+        """Return whether an index is known to be one number, whatever the arguments are."""
+        if isinstance(outside_value(at, self.unit.namespace), int):
+            return True
+        if isinstance(at, ast.BinOp):  # of tuples there is a sum
+            is_sum = isinstance(at.op, ast.Add)
+            return not is_sum or self.is_number(at.left) or self.is_number(at.right)
+        types = self.types_of_any_arguments
+        return any(
+            isinstance(node, ast.expr) and isinstance(types.get(node), str)
+            for node in ast.walk(self.unit.tree)
+            if self.copies.get(id(node)) is at
+        )
+
+    @cached_property
+    def types_of_any_arguments(self) -> dict[ast.expr, Value]:
+        """What is known of the expressions as they were written, without the arguments' types."""
+        return types_of_values(self.unit, (None,) * len(self.unit.parameters))

@@ -12,14 +12,34 @@ from kerneldsl.frontend.statics import dtype_name
 from kerneldsl.language.other_names import closest_name
 
 __all__ = [
+    "AT_REMEDY",
     "dtype_of",
     "has_tiles",
+    "is_part_of_at",
     "refuse_attribute",
     "refuse_conditional",
     "refuse_tile",
     "shape_of_own",
     "shape_of_tile",
 ]
+
+
+#: What helps where ``at`` and a tile differ in their axes.
+AT_REMEDY = (
+    "Give one index for each axis; of an array of more axes take a part: a[i]. What "
+    "t.sum(axis=1) gives keeps the axis, with an extent of 1"
+)
+
+
+def is_part_of_at(node: ast.AST) -> bool:
+    """Return whether an index was added to the ``at`` of a tile operation, which is no tuple.
+
+    It stands where the whole of ``at`` does in the source.
+    """
+    return isinstance(node, ast.Subscript) and (node.lineno, node.end_col_offset) == (
+        node.value.lineno,
+        node.value.end_col_offset,
+    )
 
 
 def has_tiles(shapes: TileShapes, node: ast.expr) -> bool:

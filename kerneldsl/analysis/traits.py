@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kerneldsl.analysis.aliases import Augmented
 from kerneldsl.errors import SourceLocation
 
-__all__ = ["BarrierProblem", "KernelTraits"]
+__all__ = ["AS_ONE", "BarrierProblem", "KernelTraits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,12 @@ class BarrierProblem:
     #: Whether the condition depends on the thread's own index; else it could only not be proved
     #: uniform.
     is_provable: bool
+    #: What helps, of an operation that a block does as one; of a barrier the target says it.
+    remedy: str | None = None
+
+
+#: Why an operation of a block is refused where single threads differ.
+AS_ONE = "Every thread of a block must reach such an operation, with the same arguments"
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,8 @@ class ExpressionRules(ABC):
         self.levels: dict[ast.AST, Uniformity] = {}
         #: Barriers in places that are not uniform.
         self.barriers: dict[ast.AST, Divergence] = {}
+        #: What helps with those of operations that a block does as one.
+        self.remedies: dict[ast.AST, str] = {}
         self.assigned = assigned_names(unit.tree)
 
     @abstractmethod
@@ -293,6 +295,10 @@ class ExpressionRules(ABC):
             known = self.barriers.get(node)
             if known is None or known.level < control.level:
                 self.barriers[node] = control
+                if intrinsic.is_of_block and control.level is Uniformity.VARYING:
+                    what = f"{_of_block(intrinsic)} is not reached by every thread: {control.text}"
+                    self.barriers[node] = self.because(control, what, node)
+                    self.remedies[node] = _OUT_OF_CONDITION
         if intrinsic.is_of_block and self.scope is Scope.BLOCK:
             self.check_of_block(intrinsic, node, values)
         if intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
@@ -319,11 +325,25 @@ class ExpressionRules(ABC):
 
         Both are told as a barrier that diverges: threads would work on different tiles, or parts.
         """
-        fact = join(self.left, *(value.worst for value in values))
-        if fact is not None and fact.level is Uniformity.VARYING and node not in self.barriers:
-            name = "a tile operation" if intrinsic.typing is Typing.TILE else repr(intrinsic)
-            what = f"{name} needs the same in every thread of the block: {fact.text}"
-            self.barriers[node] = self.because(fact, what, node)
+        if node in self.barriers:
+            return
+        name = _of_block(intrinsic)
+        if level_of(self.left) is Uniformity.VARYING:
+            assert self.left is not None
+            what = f"threads have returned before {name}: {self.left.text}"
+            self.barriers[node] = self.because(self.left, what, node)
+            self.remedies[node] = _STAY
+            return
+        for position, value in enumerate(values):
+            fact = value.worst
+            if fact is not None and fact.level is Uniformity.VARYING:
+                argument = _argument(intrinsic, position, len(values))
+                if argument is not None:
+                    name = f"kd.{intrinsic.name}, for {argument},"
+                what = f"{name} needs the same in every thread of the block: {fact.text}"
+                self.barriers[node] = self.because(fact, what, node)
+                self.remedies[node] = _GIVE_THE_SAME
+                return
 
     def method(
         self,
@@ -399,6 +419,32 @@ class ExpressionRules(ABC):
     def shown(self, name: str) -> str:
         """Name a variable as the user called it."""
         return self.unit.spellings.get(name, name)
+
+
+#: What helps where a block is to do as one what single threads do, miss or differ in.
+_OUT_OF_CONDITION = "Move the operation out of the condition, and guard only the work around it"
+_STAY = (
+    "Let every thread reach it: put what some threads leave out under a condition, in place of "
+    "returning. What a tile has beyond the edge of an array is neither read nor written"
+)
+_GIVE_THE_SAME = (
+    "Give what all threads of a block agree on, such as an argument or kd.blockIdx; of numbers "
+    "that differ, kd.tile.of(…) makes a tile"
+)
+
+
+def _of_block(intrinsic: Intrinsic) -> str:
+    """Name an operation that a block does as one; of a tile it may be an operator."""
+    return "a tile operation" if intrinsic.typing is Typing.TILE else repr(intrinsic)
+
+
+def _argument(intrinsic: Intrinsic, position: int, count: int) -> str | None:
+    """Return the user's name of an argument of a separated load or store of a tile."""
+    if intrinsic.name == "tile.load":  # then come the indices
+        return ("array", "other", "at")[min(position, 2)]
+    if intrinsic.name == "tile.store":
+        return "array" if position == 0 else "at" if position < count - 1 else "tile"
+    return None
 
 
 def _is_view(index: ast.expr) -> bool:

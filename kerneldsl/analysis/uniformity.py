@@ -43,6 +43,7 @@ from kerneldsl.analysis.uniform_values import COUNTING_FUNCTIONS, ExpressionRule
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["UniformityResult", "analyze_uniformity", "barrier_problems"]
 
@@ -137,6 +138,7 @@ def _interpret(
             divergence.text,
             divergence.chain(),
             divergence.level is Uniformity.VARYING,
+            analysis.remedies.get(node),
         )
         for node, divergence in analysis.barriers.items()
     ]
@@ -210,7 +212,8 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
         self, target: ast.expr, source: ast.expr, value: Value, env: Environment, *, at: ast.AST
     ) -> None:
         if isinstance(target, ast.Name):
-            if value.worst is not None:
+            is_users = target.id in self.unit.spellings or not target.id.startswith(RESERVED_PREFIX)
+            if value.worst is not None and is_users:
                 what = f"`{self.shown(target.id)}` is assigned `{self.text(source)}`"
                 fact = self.because(value.fact, what, source) if value.fact else None
                 extent = self.because(value.extent, what, source) if value.extent else None

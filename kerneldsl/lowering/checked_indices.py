@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba import errors, types
 from numba.core import cgutils
-from numba.core.imputils import impl_ret_borrowed
 from numba.extending import lower_builtin
 
 from kerneldsl.lowering.numba_internals.operators import AbstractTemplate, builtin_registry
@@ -116,5 +115,4 @@ class _Element(AbstractTemplate):
 @lower_builtin(operator.getitem, types.BaseTuple, types.IntegerLiteral)
 def _element(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
     indexed, index = signature.args
-    element = builder.extract_value(args[0], index.literal_value % len(indexed))
-    return impl_ret_borrowed(context, builder, signature.return_type, element)
+    return builder.extract_value(args[0], index.literal_value % len(indexed))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kerneldsl.analysis.tile_refusals import AT_REMEDY, is_part_of_at
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -223,6 +224,18 @@ def _explain_indexed_number(number: str, unit: FunctionUnit, kinds: tuple[Kind, 
             and node.value.id in numbers
         )
 
+    indexed = [
+        node
+        for reached in unit.reachable()
+        for node in ast.walk(reached.tree)
+        if is_of_argument(node)
+    ]
+    if indexed and all(map(is_part_of_at, indexed)):
+        return Finding(
+            f"at is a number of type {number}, and the tile has more axes than one",
+            AT_REMEDY,
+            is_of_argument,
+        )
     return Finding(
         f"a number of type {number} is indexed like an array",
         "Pass an array, such as np.array([number]), or leave the index out",

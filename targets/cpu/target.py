@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.analysis.traits import AS_ONE, KernelTraits
 from kerneldsl.contract import (
     Artifact,
     Check,
@@ -249,6 +249,14 @@ def _with_block(specialization: Specialization) -> Specialization:
 def refuse_divergent_barriers(specialization: Specialization) -> None:
     """Raise for the first barrier that is not proved uniform."""
     for problem in specialization.traits.barrier_problems:
+        if problem.remedy is not None:
+            raise BarrierDivergenceError(
+                problem.what,
+                where=problem.where,
+                limit=AS_ONE,
+                remedy=problem.remedy,
+                chain=problem.chain,
+            )
         rule = (
             "Every thread of a block must reach the same barrier"
             if problem.is_provable

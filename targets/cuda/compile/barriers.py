@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kerneldsl.analysis.traits import AS_ONE
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import BarrierDivergenceError, BarrierDivergenceWarning
 from kerneldsl.utilities.user_warnings import warn_user
@@ -25,8 +26,11 @@ def check_barriers(specialization: Specialization) -> None:
             raise BarrierDivergenceError(
                 problem.what,
                 where=problem.where,
-                limit="Every thread of a block must reach the same barrier",
-                remedy="Move the barrier out of the condition, or make the condition the same in "
+                limit="Every thread of a block must reach the same barrier"
+                if problem.remedy is None
+                else AS_ONE,
+                remedy=problem.remedy
+                or "Move the barrier out of the condition, or make the condition the same in "
                 "every thread of the block; or, where the other threads have nothing left to do, "
                 "let them return first: if i >= n: return",
                 chain=problem.chain,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kerneldsl as kd
@@ -55,14 +56,41 @@ def in_a_branch(x):
         x[0] = t.sum()
 
 
+def varying_fill(x):
+    kd.tile.store(x, 0, kd.tile.load(x, 0, 64, other=kd.threadIdx.x + 1))
+
+
+def varying_place_of_a_store(x):
+    kd.tile.store(x, kd.threadIdx.x * 2, kd.tile.load(x, 0, 64))
+
+
 @pytest.mark.parametrize(
-    "function",
-    [varying_number, varying_place, after_a_return, in_a_branch],
-    ids=lambda f: f.__name__,
+    ("function", "what", "remedy"),
+    [
+        (varying_number, "kd.tile.store, for tile,", "kd.tile.of"),
+        (varying_place, "kd.tile.load, for at,", "Give what all threads"),
+        (varying_place_of_a_store, "kd.tile.store, for at,", "Give what all threads"),
+        (varying_fill, "kd.tile.load, for other,", "Give what all threads"),
+        (after_a_return, "threads have returned before a tile operation", "in place of returning"),
+        (in_a_branch, "is not reached by every thread", "out of the condition"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else None,
 )
-def test_what_varies_is_refused(function: Any) -> None:
+def test_what_varies_is_refused(function: Any, what: str, remedy: str) -> None:
     problems = analyze(separate_tiles(make_unit(function))).barrier_problems
-    assert any(problem.is_provable for problem in problems)
+    (problem, *_) = (problem for problem in problems if problem.is_provable)
+    assert what in problem.what
+    assert remedy in str(problem.remedy)
+    assert not any("kd__" in text for text in (problem.what, *problem.chain))
+
+
+@pytest.mark.parametrize("target", ["cpu", "null"])
+def test_every_target_says_what_helps(target: str) -> None:
+    kernel = kd.kernel(after_a_return)
+    with kd.use(target), pytest.raises(kd.BarrierDivergenceError) as caught:
+        kernel[1, 32](np.zeros(64))
+    assert "in place of returning" in str(caught.value)
+    assert "let them return first" not in str(caught.value)
 
 
 def uniform(x, n):
@@ -110,6 +138,15 @@ def all_of_two_axes(x):
     kd.tile.store(x, 0, t)
 
 
+def one_index(x):
+    kd.tile.store(x, 0, kd.tile.zeros(SIZES, kd.float32))
+
+
+def one_computed_index(x, n):
+    row = kd.blockIdx.x * 4
+    kd.tile.store(x, (0, 0), kd.tile.load(x, row, SIZES) + kd.tile.load(x, n + 1, SIZES))
+
+
 def truth(x):
     t = kd.tile.load(x, 0, 64)
     if t > 3:
@@ -125,9 +162,21 @@ def truth(x):
         (axis_of_a_launch, "axis is n, which is not a constant"),
         (exclusive_of_a_launch, "exclusive is n, which is not a constant"),
         (all_of_two_axes, r"tiles of shapes \(8, 4\) and \(32,\)"),
+        (one_index, "at has 1 index, and the tile 2 axes"),
+        (one_computed_index, "at has 1 index, and the tile 2 axes"),
         (truth, "is a tile"),
     ],
 )
 def test_what_has_no_meaning(function: Any, message: str) -> None:
     with pytest.raises(kd.UnsupportedConstructError, match=message):
         separate_tiles(make_unit(function))
+
+
+def placed_by_an_argument(x, n):
+    kd.tile.store(x, n, kd.tile.zeros(SIZES, kd.float32))
+
+
+def test_an_argument_is_one_index() -> None:
+    with pytest.raises(kd.KernelTypingError, match="at is a number of type int64") as caught:
+        kd.kernel(placed_by_an_argument)[1, 32](np.zeros((8, 4)), 2)
+    assert "Give one index for each axis" in str(caught.value)
