@@ -56,6 +56,10 @@ def shape_of_tile(shapes: TileShapes, node: ast.expr, *, is_stored: bool = False
     shape = shapes.of(node)
     if shape is None and shapes.operation(node) == "take":
         return shape_of_tile(shapes, shapes.arguments(node)["places"])
+    method = node.func if isinstance(node, ast.Call) else node
+    if shape is None and isinstance(method, ast.Attribute) and shapes.of(method.value) is not None:
+        if shapes.operation(node) is None:
+            refuse_attribute(shapes, method)
     if shape is None and is_stored:
         shapes.fail(
             node,
@@ -89,8 +93,10 @@ def refuse_tile(shapes: TileShapes, node: ast.expr) -> NoReturn:
     shapes.fail(
         node,
         f"{written(node, shapes.unit)} is a tile, and a number is needed here",
-        "Reduce it, as in t.sum() or t.any(), or take the thread's own element, t.own",
-        limit="Tiles can be computed with, stored, reduced, and given to device functions",
+        "Reduce it, as in t.sum() or t.any(), take the thread's own element, t.own, or those at "
+        "some places, t.take(places); its shape is the constants that it was made with",
+        limit="Tiles can be computed with, stored, reduced, and given to device functions, and a "
+        f"tile has {', '.join(TILE_MEMBERS)}",
     )
 
 

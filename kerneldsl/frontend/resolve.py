@@ -13,7 +13,7 @@ from kerneldsl.frontend.captured import is_constant
 from kerneldsl.frontend.foreign import foreign_name, is_dispatcher
 from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 from kerneldsl.language.other_names import closest_name, kernel_remedy
 
 __all__ = ["HOST_LIBRARIES", "Resolved", "Scope", "device_function", "is_kernel"]
@@ -189,7 +189,13 @@ def _spelled_otherwise(path: str, value: object, name: str) -> str | None:
         known = kernel_remedy(name)
         if known is not None:
             return known
-    near = closest_name(name.partition(".")[0], dir(value))
+    members = dir(value)
+    near = closest_name(name.partition(".")[0], members)
+    if isinstance(value, IntrinsicGroup):
+        known = kernel_remedy(f"{repr(value).partition('.')[2]}.{name}")
+        return known or f"{path} has {', '.join(members)}" + (
+            f"; the closest name is {path}.{near}" if near else ""
+        )
     return near and f"The closest name is {path}.{near}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import math
 import types
 from collections.abc import Callable, Mapping
@@ -384,9 +385,31 @@ class Rewriter(OutsideValues):
                 arguments.append(self._operation(given[parameter], intrinsic, parameter))
             else:
                 arguments.append(self.visit(given[parameter]))
+                if parameter in intrinsic.below:
+                    self._check_below(intrinsic, parameter, given[parameter], arguments[-1])
         if intrinsic.typing is Typing.ELEMENT:
             arguments = access_of(node, intrinsic, arguments, self._statement, self._reporter)
         return self._use(node, intrinsic, static, arguments)
+
+    def _check_below(
+        self, intrinsic: Intrinsic, parameter: str, node: ast.expr, visited: ast.expr
+    ) -> None:
+        """Refuse a constant that no thread has as its index."""
+        value: object = None
+        if isinstance(visited, ast.Constant | ast.UnaryOp):
+            with contextlib.suppress(ValueError):  # of a variable with a sign
+                value = ast.literal_eval(visited)
+        elif isinstance(visited, ast.Name) and visited.id in self.constants:
+            value = self.constants[visited.id].value
+        bound = intrinsic.below[parameter]
+        if isinstance(value, int) and not 0 <= value < bound:
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: {parameter} is {value}",
+                f"Name one of 0 to {bound - 1} that takes part",
+                limit=f"{parameter} is an index, and there are {bound} at most",
+                value=value,
+            )
 
     def _operation(self, node: ast.expr, intrinsic: Intrinsic, parameter: str) -> ast.expr:
         """Return the name of a function that an intrinsic is given."""

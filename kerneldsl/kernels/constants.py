@@ -17,6 +17,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.kernels.launches import BoundLaunch, Launch, make_launch
+from kerneldsl.language.other_names import closest_name
 from kerneldsl.utilities.shown import ShownTuple
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
@@ -94,10 +95,12 @@ class ParameterizedKernel(Kernel[Any, Any]):
         """
         unknown = [name for name in values if name not in self._names]
         if unknown:
+            near = closest_name(unknown[0], self._names)
             raise ArgumentTypeError(
                 f"{self.__qualname__}.member was given {unknown[0]!r}",
                 value=unknown[0],
                 limit=f"The compile-time parameters are {', '.join(self._names)}",
+                remedy=f"Write {near}=…" if near else None,
             )
         return self._kernel_of(*self._take(values))
 
@@ -116,12 +119,21 @@ class ParameterizedKernel(Kernel[Any, Any]):
             elif name in self._defaults:
                 constants[name] = self._defaults[name]
             else:
-                self._refuse_missing(name)
+                self._refuse_missing(name, named)
         return tuple([_key_of(value, name) for name, value in constants.items()]), constants
 
-    def _refuse_missing(self, name: str) -> None:
+    def _refuse_missing(self, name: str, named: dict[str, Any]) -> None:
+        near = closest_name(name, named)
+        parameters = inspect.signature(self.function).parameters
+        if near is not None and near not in parameters:
+            raise ArgumentTypeError(
+                f"{self.__qualname__} was given the argument {near!r} that it does not have",
+                value=near,
+                limit=f"Its compile-time parameters are {', '.join(self._names)}",
+                remedy=f"Write {name}=…",
+            )
         given = ", ".join(f"{each}=…" for each in self._names if each not in self._defaults)
-        positional = ", ".join(list(inspect.signature(self.function).parameters)[:1])
+        positional = ", ".join(list(parameters)[:1])
         raise ArgumentTypeError(
             f"{self.__qualname__}: the compile-time parameter {name!r} has no value",
             value=name,

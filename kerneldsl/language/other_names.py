@@ -52,6 +52,11 @@ _OPTIONS = {
     "device": "Write @kd.func above a function that kernels call, or nothing: a plain one is a "
     "device function, too",
 }
+#: What to write for an array of tiles in shared memory, and for a copy into it.
+_NO_COPY = (
+    "A variable holds a tile, t = kd.tile.load(…); for threads that read elements of it, store it "
+    "to a shared array: s = kd.shared.array(…), kd.tile.store(s, 0, t), kd.syncthreads()"
+)
 
 _IN_KERNEL = {
     "to_device": "Copy to the device outside the kernel, with kd.to_device",
@@ -60,6 +65,8 @@ _IN_KERNEL = {
     "cuda.cg.this_grid().sync()",
     "fp16": "Operators and the functions of math take float16: kd.float16(value) makes one, arrays "
     "hold them, and a NumPy or kd.float16 array is passed as it is",
+    "shared.tile": _NO_COPY,
+    "tile.copy": _NO_COPY,
     "random": "Use kd.random, which has numba.cuda's generators, and others by seed and index",
 }
 

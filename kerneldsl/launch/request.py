@@ -5,6 +5,7 @@ Launches, plans and inspections all begin here, with arguments or with the text 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -14,6 +15,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfig
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
+from kerneldsl.language.other_names import closest_name
 from kerneldsl.language.signatures import is_signature, read_signature
 from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.launch.arguments.binding import Binding, code_of, kinds_of
@@ -295,15 +297,29 @@ def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -
     wrong = [name for name in named if name not in rest]
     if wrong:
         known = wrong[0] in unit.parameters
+        compiled_in = _keyword_only(unit)
+        near = None if known else closest_name(wrong[0], (*rest, *compiled_in))
+        limit = f"Its parameters are ({', '.join(unit.parameters)})"
+        if compiled_in:
+            limit += f", and by name {', '.join(compiled_in)}"
         raise ArgumentTypeError(
             f"{unit.qualname} was given the argument {wrong[0]!r} "
             + ("twice" if known else "that it does not have"),
             value=wrong[0],
-            limit=f"Its parameters are ({', '.join(unit.parameters)})",
+            limit=limit,
+            remedy=f"Write {near}=…" if near else None,
         )
     if any(name not in named for name in rest):
         _refuse_count(unit, len(args) + len(named), {*unit.parameters[: len(args)], *named})
     return (*args, *(named[name] for name in rest))
+
+
+def _keyword_only(unit: FunctionUnit) -> tuple[str, ...]:
+    """Return the names of the kernel's compile-time parameters, whose values are compiled in."""
+    if unit.function is None:
+        return ()
+    parameters = inspect.signature(unit.function).parameters.values()
+    return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
 def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoReturn:

@@ -69,12 +69,15 @@ class CpuCompiler(Compiler):
 
     def compile(self, specialization: Specialization) -> CpuArtifact:
         """Compile in three steps, each of which is timed."""
+        from kerneldsl.lowering.missing import refuse_missing
         from kerneldsl.lowering.numba_internals.compiling import collector_paused
         from targets.cpu.artifact import CpuArtifact
         from targets.cpu.compiler import compile_body, infer_types
         from targets.cpu.functions import numba_flags
         from targets.cpu.generate import generate
+        from targets.cpu.intrinsics.table import LOWERINGS
 
+        refuse_missing(specialization.unit, "cpu", LOWERINGS, "targets/cpu/intrinsics/table.py")
         refuse_divergent_barriers(specialization)
         refuse_too_much_shared(specialization)
         specialization = _with_block(specialization)

@@ -37,6 +37,10 @@ ORDERED = tuple(
 _ADDED = ("bool", *ORDERED, *(row.name for row in ELEMENT_TYPES.values() if row.is_complex))
 
 
+#: Threads that a warp has, and that a block can have on any target.
+_MAX_THREADS = {Scope.WARP: 32, Scope.BLOCK: 1024}
+
+
 def _members(scope: Scope) -> dict[str, Intrinsic]:
     """Return the operations of a group; what one thread gets alone is uniform in no scope."""
     group = scope.name.lower()
@@ -52,6 +56,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
         uniform_in: Scope,
         dtypes: tuple[str, ...] = (),
         defaults: dict[str, None] | None = None,
+        below: dict[str, int] | None = None,
     ) -> None:
         is_shared = scope is Scope.BLOCK and bool(dtypes)  # votes are the barrier's own
         members[name] = Intrinsic(
@@ -67,6 +72,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
             functions=("op",) if "op" in parameters else (),
             shared_bytes=is_shared * GROUP_SLOTS_BYTES
             + (is_shared and name in _WITH_WORDS) * GROUP_WORDS_BYTES,
+            below=dict(below or {}),
         )
 
     declare("sum", f"The sum of `x` over {threads}.", Typing.SUM, ("x",), scope, _ADDED)
@@ -113,6 +119,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
         ("x", "source"),
         scope,
         _ADDED,
+        below={"source": _MAX_THREADS[scope]},
     )
     declare(
         "exchange",

@@ -218,6 +218,8 @@ class Intrinsic:
         What to write for a target that has no such operation.
     choices : dict
         The words that a constant parameter takes.
+    below : dict
+        Bounds of parameters that are indices of threads: a constant is at least 0, and below.
     on_host : callable, optional
         The same outside of kernels, for an operation that hosts have, too.
     """
@@ -238,6 +240,7 @@ class Intrinsic:
     result_dtypes: tuple[str, ...] = ()
     instead: str = ""
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    below: dict[str, int] = field(default_factory=dict)
     on_host: Callable[..., Any] | None = None
 
     @property

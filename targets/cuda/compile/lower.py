@@ -21,6 +21,7 @@ from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.errors import translate
 from kerneldsl.lowering.faults import FaultSite, FaultTable
+from kerneldsl.lowering.missing import refuse_missing
 from kerneldsl.lowering.numba_internals.compiling import (
     compile_function,
     global_compiler_lock,
@@ -42,7 +43,7 @@ from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.unroll_loops import unroll_loops
 from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.guard import guard_helper
-from targets.cuda.intrinsics.table import bind
+from targets.cuda.intrinsics.table import EMITTERS, bind
 
 __all__ = ["Lowered", "lower_unit", "type_unit"]
 
@@ -72,6 +73,7 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     Raises `KernelTypingError` where Numba cannot type it.
     """
     started = time.perf_counter()
+    refuse_missing(specialization.unit, "cuda", EMITTERS, "targets/cuda/intrinsics/table.py")
     contexts = descriptor()
     builder = _FunctionBuilder(specialization, *_without_tiles(specialization))
     function = builder.kernel()

@@ -147,6 +147,31 @@ def one_computed_index(x, n):
     kd.tile.store(x, (0, 0), kd.tile.load(x, row, SIZES) + kd.tile.load(x, n + 1, SIZES))
 
 
+def reshaped(x):
+    kd.tile.store(x, (0, 0), kd.tile.load(x, 0, 8).reshape(2, 4))
+
+
+def counted(x):
+    x[0] = len(kd.tile.load(x, 0, 8))
+
+
+def indexed(x):
+    x[0] = kd.tile.load(x, 0, 8)[1]
+
+
+def copied(x):
+    kd.tile.copy(x, 0, 8)
+
+
+def shared(x):
+    t = kd.shared.tile(8, kd.float32)
+    x[0] = t[0]
+
+
+def misspelled(x):
+    kd.tile.store(x, 0, kd.tile.zeross(8, kd.float32))
+
+
 def truth(x):
     t = kd.tile.load(x, 0, 64)
     if t > 3:
@@ -164,6 +189,12 @@ def truth(x):
         (all_of_two_axes, r"tiles of shapes \(8, 4\) and \(32,\)"),
         (one_index, "at has 1 index, and the tile 2 axes"),
         (one_computed_index, "at has 1 index, and the tile 2 axes"),
+        (reshaped, r"has no 'reshape'.*A tile has T, all, any"),
+        (counted, r"is a tile, .*a tile has T, all, any.*t\.take\(places\)"),
+        (indexed, r"is a tile, .*a tile has T, all, any.*t\.take\(places\)"),
+        (copied, r"no attribute 'copy'.*kd\.tile\.store\(s, 0, t\)"),
+        (shared, r"no attribute 'tile'.*kd\.shared\.array"),
+        (misspelled, r"kd\.tile has .*arange.*the closest name is kd\.tile\.zeros"),
         (truth, "is a tile"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -119,3 +120,24 @@ def test_what_is_no_operation_is_refused(kernel, text: str) -> None:
         make_unit(kernel)
     assert text in str(raised.value)
     assert "kd.block.reduce" in str(raised.value)
+
+
+LANE = 32
+
+
+def beyond_a_warp(x):
+    x[0] = kd.warp.broadcast(x[kd.threadIdx.x], 32)
+
+
+def captured_beyond_a_warp(x):
+    x[0] = kd.warp.broadcast(x[kd.threadIdx.x], source=LANE)
+
+
+def below_a_block(x):
+    x[0] = kd.block.broadcast(x[kd.threadIdx.x], -1)
+
+
+@pytest.mark.parametrize("kernel", [beyond_a_warp, captured_beyond_a_warp, below_a_block])
+def test_a_constant_source_is_a_thread(kernel: Any) -> None:
+    with pytest.raises(kd.UnsupportedConstructError, match=r"broadcast: source is (32|-1)"):
+        make_unit(kernel)

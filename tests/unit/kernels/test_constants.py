@@ -169,6 +169,9 @@ def test_values_are_part_of_the_key_of_the_disk_cache():
         ({"factor": object()}, ArgumentTypeError, "of type object"),
         ({"factor": 2**64}, ArgumentValueError, "does not fit a 64-bit signed integer"),
         ({"factor": 1, "missing": 2}, ArgumentTypeError, "'missing' that it does not have"),
+        ({"factor": 1, "missing": 2}, ArgumentTypeError, r"\(x\), and by name factor, shift"),
+        ({"factor": 1, "shfit": 2}, ArgumentTypeError, "Write shift=…"),
+        ({"facto": 1}, ArgumentTypeError, "'facto' that it does not have.* Write factor=…"),
     ],
 )
 def test_refusals(values, error, message: str):
@@ -182,6 +185,8 @@ def test_what_needs_the_values_says_so():
         scale.ptx("float64[::1]", arch="sm_90")
     with pytest.raises(ArgumentTypeError, match="member was given 'other'"):
         scale.member(other=2)
+    with pytest.raises(ArgumentTypeError, match="Write factor=…"):
+        scale.member(factr=2)
     with pytest.raises(LaunchConfigError):
         scale(np.ones(2), factor=2)
 

@@ -1,0 +1,41 @@
+"""Refuse a kernel that uses what its target has no lowering for, before anything is compiled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container
+
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.intrinsic import Typing
+
+__all__ = ["refuse_missing"]
+
+
+def refuse_missing(unit: FunctionUnit, target: str, lowered: Container[str], table: str) -> None:
+    """Raise `UnsupportedConstructError` for the first intrinsic that a target does not lower.
+
+    `lowered` has the names of those that it does, beside libdevice's, and is kept in `table`.
+    """
+    for reached in unit.reachable():
+        missing = {
+            name: use.intrinsic
+            for name, use in reached.uses.items()
+            if use.intrinsic.typing is not Typing.CONSTANT  # nothing is left of its calls
+            and not use.intrinsic.name.startswith("libdevice.")
+            and use.intrinsic.name not in lowered
+        }
+        if not missing:
+            continue
+        for node in ast.walk(reached.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                intrinsic = missing.get(node.func.id)
+                if intrinsic is not None:
+                    raise UnsupportedConstructError(
+                        f"kd.{intrinsic.name} has no lowering on the target {target!r}",
+                        where=reached.locate(node),
+                        value=intrinsic.name,
+                        limit="A target runs the operations that its table of lowerings has",
+                        remedy=f"Add a row for {intrinsic.name!r} to {table}, write the operation "
+                        "with others, or launch on a target that has it",
+                    )
