@@ -25,9 +25,9 @@ from kerneldsl.analysis.inferred_types import types_of_values
 from kerneldsl.analysis.known_values import Value
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.analysis.tile_refusals import (
-    AT_REMEDY,
     dtype_of,
     has_tiles,
+    refuse_at,
     refuse_attribute,
     refuse_conditional,
     refuse_tile,
@@ -323,12 +323,7 @@ class _Separator:
                 for i in range(len(shape))
             ]
         if len(found) != len(shape):
-            self.shapes.fail(
-                at,
-                f"at has {len(found)} ind{'ices' if len(found) != 1 else 'ex'}, and the tile "
-                f"{len(shape)} axes",
-                AT_REMEDY,
-            )
+            refuse_at(self.shapes, at, len(found), len(shape))
         return [self.plain(each, before) for each in found]
 
     def is_number(self, at: ast.expr) -> bool:
@@ -347,5 +342,5 @@ class _Separator:
 
     @cached_property
     def types_of_any_arguments(self) -> dict[ast.expr, Value]:
-        """What is known of the expressions as they were written, without the arguments' types."""
+        """Types of the expressions as they were written, as far as arguments do not matter."""
         return types_of_values(self.unit, (None,) * len(self.unit.parameters))

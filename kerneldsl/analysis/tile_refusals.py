@@ -12,10 +12,10 @@ from kerneldsl.frontend.statics import dtype_name
 from kerneldsl.language.other_names import closest_name
 
 __all__ = [
-    "AT_REMEDY",
     "dtype_of",
     "has_tiles",
     "is_part_of_at",
+    "refuse_at",
     "refuse_attribute",
     "refuse_conditional",
     "refuse_tile",
@@ -24,11 +24,15 @@ __all__ = [
 ]
 
 
-#: What helps where ``at`` and a tile differ in their axes.
-AT_REMEDY = (
-    "Give one index for each axis; of an array of more axes take a part: a[i]. What "
-    "t.sum(axis=1) gives keeps the axis, with an extent of 1"
-)
+def refuse_at(shapes: TileShapes, at: ast.expr, count: int, rank: int) -> NoReturn:
+    """Raise: the index of a tile's first element has not one part for each axis of the tile."""
+    indices = "1 index" if count == 1 else f"{count} indices"
+    shapes.fail(
+        at,
+        f"at has {indices}, and the tile {rank} axes",
+        "Give one index for each axis; of an array of more axes take a part: a[i]. What "
+        "t.sum(axis=1) gives keeps the axis, with an extent of 1",
+    )
 
 
 def is_part_of_at(node: ast.AST) -> bool:
@@ -57,9 +61,9 @@ def shape_of_tile(shapes: TileShapes, node: ast.expr, *, is_stored: bool = False
     if shape is None and shapes.operation(node) == "take":
         return shape_of_tile(shapes, shapes.arguments(node)["places"])
     method = node.func if isinstance(node, ast.Call) else node
-    if shape is None and isinstance(method, ast.Attribute) and shapes.of(method.value) is not None:
-        if shapes.operation(node) is None:
-            refuse_attribute(shapes, method)
+    is_unknown = shape is None and shapes.operation(node) is None
+    if is_unknown and isinstance(method, ast.Attribute) and shapes.of(method.value) is not None:
+        refuse_attribute(shapes, method)
     if shape is None and is_stored:
         shapes.fail(
             node,

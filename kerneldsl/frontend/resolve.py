@@ -193,9 +193,8 @@ def _spelled_otherwise(path: str, value: object, name: str) -> str | None:
     near = closest_name(name.partition(".")[0], members)
     if isinstance(value, IntrinsicGroup):
         known = kernel_remedy(f"{repr(value).partition('.')[2]}.{name}")
-        return known or f"{path} has {', '.join(members)}" + (
-            f"; the closest name is {path}.{near}" if near else ""
-        )
+        if known is not None or near is None:
+            return known or f"{path} has {', '.join(members)}"
     return near and f"The closest name is {path}.{near}"
 
 

@@ -307,7 +307,7 @@ def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -
             + ("twice" if known else "that it does not have"),
             value=wrong[0],
             limit=limit,
-            remedy=f"Write {near}=…" if near else None,
+            remedy="Give it once" if known else f"Write {near}=…" if near else "Leave it out",
         )
     if any(name not in named for name in rest):
         _refuse_count(unit, len(args) + len(named), {*unit.parameters[: len(args)], *named})

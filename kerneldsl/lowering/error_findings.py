@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kerneldsl.analysis.tile_refusals import AT_REMEDY, is_part_of_at
+from kerneldsl.analysis.tile_refusals import is_part_of_at
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -233,7 +233,7 @@ def _explain_indexed_number(number: str, unit: FunctionUnit, kinds: tuple[Kind, 
     if indexed and all(map(is_part_of_at, indexed)):
         return Finding(
             f"at is a number of type {number}, and the tile has more axes than one",
-            AT_REMEDY,
+            "Give one index for each axis, as in (i, j)",
             is_of_argument,
         )
     return Finding(
