@@ -21,8 +21,6 @@ from typing import Any
 from kerneldsl.analysis.expressions import written
 from kerneldsl.analysis.flatten_tiles import flatten_tiles
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.analysis.inferred_types import types_of_values
-from kerneldsl.analysis.known_values import Value
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.analysis.tile_refusals import (
     dtype_of,
@@ -39,7 +37,6 @@ from kerneldsl.analysis.tile_uses import TileUses
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["separate_tiles"]
 
@@ -68,13 +65,11 @@ class _Separator:
         self.unit = unit
         self.shapes = shapes
         self.made = TileUses(unit, shapes)
-        #: From a node's identity to its copy, as :func:`copy.deepcopy` notes it.
-        self.copies: dict[int, Any] = {}
 
     def run(self) -> FunctionUnit:
         # The tree is read as it is, since shapes are found by the names of uses; it is the copy
         # that changes, statement by statement.
-        tree = copy.deepcopy(self.unit.tree, self.copies)
+        tree = copy.deepcopy(self.unit.tree)
         tree.body = self.block(tree.body)
         return replace(self.unit, tree=tree, uses=self.made.uses)
 
@@ -327,20 +322,10 @@ class _Separator:
         return [self.plain(each, before) for each in found]
 
     def is_number(self, at: ast.expr) -> bool:
-        """Return whether an index is known to be one number, whatever the arguments are."""
-        if isinstance(outside_value(at, self.unit.namespace), int):
+        """Return whether an index is known to be one number, before types are."""
+        if isinstance(at, ast.Constant) or isinstance(outside_value(at, self.unit.namespace), int):
             return True
-        if isinstance(at, ast.BinOp):  # of tuples there is a sum
-            is_sum = isinstance(at.op, ast.Add)
-            return not is_sum or self.is_number(at.left) or self.is_number(at.right)
-        types = self.types_of_any_arguments
-        return any(
-            isinstance(node, ast.expr) and isinstance(types.get(node), str)
-            for node in ast.walk(self.unit.tree)
-            if self.copies.get(id(node)) is at
-        )
-
-    @cached_property
-    def types_of_any_arguments(self) -> dict[ast.expr, Value]:
-        """Types of the expressions as they were written, as far as arguments do not matter."""
-        return types_of_values(self.unit, (None,) * len(self.unit.parameters))
+        if not isinstance(at, ast.BinOp):
+            return False
+        is_sum = isinstance(at.op, ast.Add)  # of tuples there is one, too
+        return not is_sum or self.is_number(at.left) or self.is_number(at.right)
