@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import struct
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -122,18 +122,28 @@ class ParameterizedKernel(Kernel[Any, Any]):
                 self._refuse_missing(name, named)
         return tuple([_key_of(value, name) for name, value in constants.items()]), constants
 
-    def _refuse_missing(self, name: str, named: dict[str, Any]) -> None:
-        near = closest_name(name, named)
+    def check_names(self, named: Iterable[str]) -> None:
+        """Refuse arguments by name that the function does not have."""
         parameters = inspect.signature(self.function).parameters
-        if near is not None and near not in parameters:
-            raise ArgumentTypeError(
-                f"{self.__qualname__} was given the argument {near!r} that it does not have",
-                value=near,
-                limit=f"Its compile-time parameters are {', '.join(self._names)}",
-                remedy=f"Write {name}=…",
-            )
+        unknown = next((name for name in named if name not in parameters), None)
+        if unknown is None:
+            return
+        near = closest_name(unknown, parameters)
+        others = ", ".join(name for name in parameters if name not in self._names)
+        raise ArgumentTypeError(
+            f"{self.__qualname__} was given the argument {unknown!r} that it does not have",
+            value=unknown,
+            limit=f"Its parameters are ({others}), and by name {', '.join(self._names)}",
+            remedy=f"Write {near}=…" if near else "Leave it out",
+        )
+
+    def _refuse_missing(self, name: str, named: dict[str, Any]) -> NoReturn:
+        parameters = inspect.signature(self.function).parameters
+        near = closest_name(name, [each for each in named if each not in parameters])
+        if near is not None:
+            self.check_names([near])
+        positional = next(iter(parameters))
         given = ", ".join(f"{each}=…" for each in self._names if each not in self._defaults)
-        positional = ", ".join(list(parameters)[:1])
         raise ArgumentTypeError(
             f"{self.__qualname__}: the compile-time parameter {name!r} has no value",
             value=name,
@@ -217,14 +227,19 @@ class _ParameterizedLaunch(Launch[Any]):
     def __call__(self, *args: Any, **named: Any) -> None:
         """Launch the kernel with compile-time parameters and arguments."""
         try:
-            self._of(args, named)(*args, **named)
+            launch = self._of(args, named)
+            if named:
+                self.kernel.check_names(named)
+            launch(*args, **named)
         except KernelError as error:
             shorten(error)
             raise
 
     @shorten_errors
     def bind(self, *args: Any, **named: Any) -> BoundLaunch:
-        return self._of(args, named).bind(*args, **named)
+        launch = self._of(args, named)
+        self.kernel.check_names(named)
+        return launch.bind(*args, **named)
 
     @shorten_errors
     def plan(self, *args: Any, **named: Any) -> LaunchPlan:

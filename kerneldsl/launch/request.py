@@ -5,7 +5,6 @@ Launches, plans and inspections all begin here, with arguments or with the text 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -297,29 +296,17 @@ def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -
     wrong = [name for name in named if name not in rest]
     if wrong:
         known = wrong[0] in unit.parameters
-        compiled_in = _keyword_only(unit)
-        near = None if known else closest_name(wrong[0], (*rest, *compiled_in))
-        limit = f"Its parameters are ({', '.join(unit.parameters)})"
-        if compiled_in:
-            limit += f", and by name {', '.join(compiled_in)}"
+        near = None if known else closest_name(wrong[0], rest)
         raise ArgumentTypeError(
             f"{unit.qualname} was given the argument {wrong[0]!r} "
             + ("twice" if known else "that it does not have"),
             value=wrong[0],
-            limit=limit,
+            limit=f"Its parameters are ({', '.join(unit.parameters)})",
             remedy="Give it once" if known else f"Write {near}=…" if near else "Leave it out",
         )
     if any(name not in named for name in rest):
         _refuse_count(unit, len(args) + len(named), {*unit.parameters[: len(args)], *named})
     return (*args, *(named[name] for name in rest))
-
-
-def _keyword_only(unit: FunctionUnit) -> tuple[str, ...]:
-    """Return the names of the kernel's compile-time parameters, whose values are compiled in."""
-    if unit.function is None:
-        return ()
-    parameters = inspect.signature(unit.function).parameters.values()
-    return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
 def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoReturn:

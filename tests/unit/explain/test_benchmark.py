@@ -13,7 +13,7 @@ _FOLDER = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def benchmark():
+def explaining():
     sys.path.insert(0, str(_FOLDER))
     try:
         spec = importlib.util.spec_from_file_location("explain_benchmark", _FOLDER / "explain.py")
@@ -24,29 +24,29 @@ def benchmark():
     return module
 
 
-def test_counters_are_read_by_launch(benchmark, monkeypatch):
-    metrics = sorted({each for group in benchmark._COUNTERS.values() for each in group})
+def test_counters_are_read_by_launch(explaining, monkeypatch):
+    metrics = sorted({each for group in explaining._COUNTERS.values() for each in group})
     rows = [["ID", "Kernel Name", *metrics], ["", "", *["unit"] * len(metrics)]]
-    names = ["something_else", *(case.kernel.__name__ for case in benchmark.CASES)]
+    names = ["something_else", *(case.kernel.__name__ for case in explaining.CASES)]
     rows += [
         [str(n), f"kd_{name}_1f", *[f"{1000 + n:,}"] * len(metrics)] for n, name in enumerate(names)
     ]
     lines = ["==PROF== noise", *(",".join(f'"{cell}"' for cell in row) for row in rows)]
     done = subprocess.CompletedProcess([], 0, "\n".join(lines), "")
-    monkeypatch.setattr(benchmark.subprocess, "run", lambda *args, **kwargs: done)
-    found = benchmark.counted()
-    assert len(found) == len(benchmark.CASES) >= 24
+    monkeypatch.setattr(explaining.subprocess, "run", lambda *args, **kwargs: done)
+    found = explaining.counted()
+    assert len(found) == len(explaining.CASES) >= 24
     assert found[0]["load sectors"] == 1001
     assert found[0]["flops"] == 8 * 1001
-    assert found[-1]["dram read bytes"] == 1000 + len(benchmark.CASES)
+    assert found[-1]["dram read bytes"] == 1000 + len(explaining.CASES)
 
 
-def test_misses_are_named(benchmark):
-    one = dict.fromkeys(benchmark._COUNTERS, 4.0)
+def test_misses_are_named(explaining):
+    one = dict.fromkeys(explaining._COUNTERS, 4.0)
 
     def found(name, **counts):
-        case = next(case for case in benchmark.CASES if case.name == name)
-        return benchmark.misses(
+        case = next(case for case in explaining.CASES if case.name == name)
+        return explaining.misses(
             case, one, {**one, **{k.replace("_", " "): v for k, v in counts.items()}}
         )
 
@@ -57,13 +57,13 @@ def test_misses_are_named(benchmark):
     assert "compiler" in found("tiled matmul", shared_load_wavefronts=3.0)["wavefronts, loads"]
 
 
-def test_reasons_are_of_what_is_compared(benchmark):
-    assert all(benchmark._TOLD.keys() >= case.because.keys() for case in benchmark.CASES)
+def test_reasons_are_of_what_is_compared(explaining):
+    assert all(explaining._TOLD.keys() >= case.because.keys() for case in explaining.CASES)
 
 
 @pytest.mark.full
-def test_every_case_is_explained(benchmark):
-    for case in benchmark.CASES[::6]:
-        counts = benchmark.explained(case)
+def test_every_case_is_explained(explaining):
+    for case in explaining.CASES[::6]:
+        counts = explaining.explained(case)
         assert counts["load requests"] > 0, case.name
         assert counts["dram read bytes"] > 0, case.name
