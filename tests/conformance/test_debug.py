@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.kernels.kernel import Kernel
 from tests.conformance.kernels import DEBUG_CASES, QUICK_CASES
 from tests.support.cases import Case
 from tests.support.extent import full_beyond
@@ -246,7 +247,10 @@ def test_a_tuple_as_an_index_is_checked_in_each_part(computing_target: str) -> N
 @pytest.mark.parametrize("case", full_beyond(QUICK_CASES, DEBUG_CASES), ids=lambda c: c.name)
 def test_cases(computing_target: str, case: Case, rng: np.random.Generator) -> None:
     """What is valid is no fault, and computes the same."""
-    debugged = kd.kernel(debug=True)(case.kernel.function)
+    kernel = case.kernel
+    compiled = replace(kernel.options.compile, debug=True)
+    options = kernel.options._replace(compile=compiled)
+    debugged = Kernel(kernel.function, options, kernel._constant_values)
     replace(case, kernel=debugged).check(computing_target, rng)
 
 
