@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tests.fuzz import typing
+from tests.support.simt import Thread
 from tests.support.vectors import Vector
 
 __all__ = ["HELPERS"]
@@ -26,8 +28,24 @@ def _each(function: Callable[..., Any], *args: Any) -> Any:
     return np.array(found).reshape(tiles[0].shape)
 
 
-def _iterate(values: Any) -> Iterator[Any]:
-    return map(typing.constant, values)
+def _iterate(thread: Thread, place: Any, values: Iterable[Any]) -> Iterator[Any]:
+    """Go through a loop of the program, whose turns the thread counts; a break ends it, too."""
+    for turn, value in enumerate(values):
+        thread.turns.append((place, turn))
+        try:
+            yield typing.constant(value)
+        finally:
+            thread.turns.pop()
+
+
+def _forever(thread: Thread, place: Any) -> Iterator[Any]:
+    return _iterate(thread, place, itertools.count())
+
+
+def _in_turn(thread: Thread, place: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a place in the program with the turns of the loops around it, for an order."""
+    *name, position = place
+    return (*name, (*thread.turns, (position, 0)))
 
 
 def _joined(value: Any, first: str, second: str) -> Any:
@@ -50,6 +68,8 @@ HELPERS: dict[str, Any] = {
     "of_extremum_": typing.extremum,
     "of_sqrt_": typing.square_root,
     "of_iterate_": _iterate,
+    "of_forever_": _forever,
+    "of_in_turn_": _in_turn,
     "of_each_": _each,
     "of_partial_": functools.partial,
     "of_slice_": slice,

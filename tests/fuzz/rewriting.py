@@ -17,7 +17,7 @@ from tests.fuzz import typing
 from tests.fuzz.operations import HELPERS
 from tests.fuzz.static_types import TypeExpressions
 from tests.support.scalars import SCALARS
-from tests.support.simt import STOPS
+from tests.support.simt import MEETINGS, STOPS
 from tests.support.tile_words import TILE_METHODS
 from tests.support.vectors import VECTORS
 
@@ -55,6 +55,10 @@ def _name(name: str) -> ast.Name:
 
 def _call(name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(_name(f"of_{name}_"), list(args), [])
+
+
+def _position(node: ast.stmt) -> ast.Constant:
+    return ast.Constant((node.lineno, node.col_offset))
 
 
 def _dotted(node: ast.AST) -> str:
@@ -195,9 +199,16 @@ class _Rewriter(ast.NodeTransformer):
         return _call("constant", value) if is_number else value
 
     def visit_For(self, node: ast.For) -> ast.For:
-        node.iter = _call("iterate", self.visit(node.iter))
+        node.iter = _call("iterate", _name(_THREAD), _position(node), self.visit(node.iter))
         node.body = [made for s in node.body for made in self._statements(s)]
         return node
+
+    def visit_While(self, node: ast.While) -> ast.For:
+        """Count the turns, too."""
+        leave = ast.If(ast.UnaryOp(ast.Not(), self.visit(node.test)), [ast.Break()], [])
+        body = [made for s in node.body for made in self._statements(s)]
+        turns = _call("forever", _name(_THREAD), _position(node))
+        return ast.For(ast.Name("of_turn_", ast.Store()), turns, [leave, *body], [])
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         method = _tile_method(node)
@@ -243,8 +254,10 @@ class _Rewriter(ast.NodeTransformer):
         raise NotImplementedError(name)
 
     def _stop(self, name: str, node: ast.expr, args: list[ast.expr]) -> ast.expr:
-        """Wait for other threads at a place in the program."""
-        place = ast.Constant((name, self._function, (node.lineno, node.col_offset)))
+        """Wait for other threads at a place in the program, those of a warp in the same turn."""
+        place: ast.expr = ast.Constant((name, self._function, (node.lineno, node.col_offset)))
+        if name in MEETINGS:
+            place = _call("in_turn", _name(_THREAD), place)
         return ast.Yield(ast.Tuple([place, ast.Tuple(args, ast.Load())], ast.Load()))
 
     def _of_group(self, name: str, node: ast.Call, given: list[ast.expr]) -> ast.expr:

@@ -211,3 +211,12 @@ def test_packed_numbers_begin_in_the_lowest_bits() -> None:
 def test_hints_change_no_access() -> None:
     body = "kd.store(out, t, 2.0 * kd.load(out, -1 - t, cache='streaming') + t, 'through')"
     assert list(_run(body, 3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("loop", ["for l in range(3):", "l = -1\nwhile l < 2:\n    l += 1"])
+def test_lanes_of_one_turn_of_a_loop_meet(loop: str) -> None:
+    """A lane that leaves a word out waits for the others in the next turn, not in this one."""
+    inside = "if l != t:\n        v = v * 10 + kd.warp.count(True)"
+    inside += "\n    if l == 1 and t == 3:\n        break"
+    found = _run(f"v = 0\n{loop}\n    {inside}\nout[t] = v", 4)
+    assert list(found) == [32, 32, 33, 33]

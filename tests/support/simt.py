@@ -25,6 +25,7 @@ from tests.support.warps import EXCHANGES, WARP_SIZE, exchange
 __all__ = [
     "BARRIERS",
     "GRID_BARRIER",
+    "MEETINGS",
     "STOPS",
     "Body",
     "DivergentBarrierError",
@@ -45,13 +46,13 @@ BARRIERS = frozenset(
 #: What all threads of a launch wait at, those that have ended included.
 GRID_BARRIER = "grid_group.sync"
 #: What the lanes of a warp meet at that reach it together.
-_MEETINGS = frozenset(f"warp.{word}" for word in GROUP_WORDS)
+MEETINGS = frozenset(f"warp.{word}" for word in GROUP_WORDS)
 #: What the lanes of a warp wait at that a mask names and that live.
 _OF_WARPS = EXCHANGES | {"syncwarp"}
 #: The mask where none is given.
 _ALL_LANES = 0xFFFFFFFF
 #: All that a thread waits at.
-STOPS = BARRIERS | _OF_WARPS | _MEETINGS | {GRID_BARRIER}
+STOPS = BARRIERS | _OF_WARPS | MEETINGS | {GRID_BARRIER}
 
 _Place = tuple[int, int, int]
 #: Where a thread waits, and with which arguments. The name of the call is first; of what lanes meet
@@ -166,6 +167,8 @@ class Thread:
     def __init__(self, launch: Launch, block: _Place, thread: _Place, shared: dict[Any, Any]):
         self._launch = launch
         self._shared = shared
+        #: Where the loops stand that the thread is in, and in which turn it is, outermost first.
+        self.turns: list[tuple[Any, int]] = []
         self.blockIdx = _index(block)
         self.threadIdx = _index(thread)
         self.blockDim = launch.block_dim
@@ -326,7 +329,7 @@ def _met_together(stops: dict[int, Stop]) -> dict[int, Any]:
     answers: dict[int, Any] = {}
     warps: dict[int, dict[Any, dict[int, Any]]] = {}
     for number, (place, given) in stops.items():
-        if place[0] in _MEETINGS:
+        if place[0] in MEETINGS:
             places = warps.setdefault(number // WARP_SIZE, {})
             places.setdefault(place, {})[number % WARP_SIZE] = given
     for warp, places in warps.items():
