@@ -38,6 +38,7 @@ from targets.cpu.array_variables import array_variables
 from targets.cpu.block_arrays import BlockArrays
 from targets.cpu.block_variables import BlockVariables
 from targets.cpu.counter_signs import tell_signs_of_counters
+from targets.cpu.dead_branches import without_dead_branches
 from targets.cpu.emit import BlockEmitter, ElementEmitter
 from targets.cpu.functions import Binder
 from targets.cpu.gathered_atomics import GatheredAtomics
@@ -114,7 +115,7 @@ def generate(
 
     Device functions whose loops can then be run for many threads at once are inlined.
     """
-    flat = inline_block_functions(spec.unit)
+    flat = without_dead_branches(inline_block_functions(spec.unit))
     if not spec.options.debug and (also := functions_with_loops(flat)):
         inlined = inline_block_functions(flat, also)
         generated = _Generator(spec, infer, infer_unit, inlined).run(only_with_rows=True)

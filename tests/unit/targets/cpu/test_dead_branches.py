@@ -1,0 +1,57 @@
+"""Branches that compile-time parameters rule out leave nothing behind on the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+
+
+@kd.kernel
+def with_strips(x, out, *, strip, turned=False):
+    c = kd.grid(1)
+    if c < x.shape[1]:
+        first, total = 0, np.float32(0)
+        if strip > 1:
+            own = kd.local.array(4, np.float32)
+            first = x.shape[0] - x.shape[0] % strip
+            for r in range(0, first, strip):
+                for k in range(strip):
+                    own[k] = x[r + k, c]
+                for k in range(strip):
+                    total += own[k]
+        for r in range(first, x.shape[0]):
+            total += x[r, c]
+        if not turned:
+            out[c] = total
+        else:
+            out[x.shape[1] - 1 - c] = total
+
+
+@kd.kernel
+def without_strips(x, out):
+    c = kd.grid(1)
+    if c < x.shape[1]:
+        first, total = 0, np.float32(0)
+        for r in range(first, x.shape[0]):
+            total += x[r, c]
+        out[c] = total
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("strip", [0, 1, 2, 4])
+def test_results_are_those_of_the_branch_that_runs(strip, turned, rng):
+    x = rng.integers(-99, 99, (11, 37)).astype(np.float32)
+    out = np.full(37, np.nan, np.float32)
+    with kd.use("cpu"):
+        with_strips.forall(37)(x, out, strip=strip, turned=turned)
+    assert np.array_equal(out[::-1] if turned else out, x.sum(0))
+
+
+def test_the_code_is_that_of_a_kernel_without_them():
+    kinds = "float32[:, ::1], float32[::1]"
+    found = with_strips.member(strip=1).cpu_source(kinds, forall=1)
+    expected = without_strips.cpu_source(kinds, forall=1)
+    assert found == expected.replace("without_strips", "with_strips")
+    assert "strip" in with_strips.member(strip=2).cpu_source(kinds, forall=1).partition("\n")[2]
