@@ -39,7 +39,7 @@ _OWN = ("kerneldsl", "targets")
 #: is compiled, and all of that is in the key; it does not compile.
 _PARTS = (
     *(f"kerneldsl/{part}" for part in ("analysis", "cache", "contract", "frontend", "language")),
-    *("kerneldsl/lowering", "targets"),
+    *("kerneldsl/lowering", "kerneldsl/transforms", "targets"),
 )
 #: Numba's variables that have no part in the code.
 _NO_PART = frozenset(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.analysis.members import number_members
-from kerneldsl.analysis.rows.expand import expand_rows
 from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
@@ -20,6 +18,8 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.state import KernelState
+from kerneldsl.transforms.members import number_members
+from kerneldsl.transforms.rows.expand import expand_rows
 
 __all__ = ["make_specialization", "specialize", "specialize_anew", "useful_promises"]
 

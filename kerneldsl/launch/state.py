@@ -159,7 +159,7 @@ class KernelState:
         known = self._known_traits.get((kinds, is_overlapping))
         if known is None:
             from kerneldsl.analysis.analyze import analyze
-            from kerneldsl.analysis.members import number_members
+            from kerneldsl.transforms.members import number_members
 
             found = analyze(number_members(self.unit, kinds), kinds)
             problems = found.barrier_problems
@@ -254,8 +254,8 @@ class KernelStates:
 
     def _make_state(self) -> KernelState:
         from kerneldsl.analysis.analyze import analyze
-        from kerneldsl.analysis.separate_tiles import separate_tiles
         from kerneldsl.frontend.normalize import make_unit
+        from kerneldsl.transforms.separate_tiles import separate_tiles
 
         function, _, signatures, constants = self.definition
         with refuse_deep_nesting(function):

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kerneldsl.analysis.tile_refusals import is_part_of_at
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -28,6 +27,7 @@ from kerneldsl.lowering.node_tests import (
     needs_memory,
 )
 from kerneldsl.lowering.numba_text import arguments_of, last_name, plain
+from kerneldsl.transforms.tile_refusals import is_part_of_at
 
 __all__ = ["Finding", "find_cause"]
 

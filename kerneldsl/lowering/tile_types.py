@@ -1,6 +1,6 @@
 """Typing of operations on tiles, one rule for each.
 
-An operation is typed in the form that :mod:`kerneldsl.analysis.separate_tiles` gives it. Its
+An operation is typed in the form that :mod:`kerneldsl.transforms.separate_tiles` gives it. Its
 elements are typed as numbers are, so tiles compute by the rules of numbers. No target has Numba
 compile a tile: it is taken apart into its elements before.
 """

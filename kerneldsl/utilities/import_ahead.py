@@ -39,7 +39,7 @@ FIRST_LAUNCH = (
     "kerneldsl.launch.dispatch",
     "kerneldsl.streams.waiting",
     "kerneldsl.analysis.analyze",
-    "kerneldsl.analysis.separate_tiles",
+    "kerneldsl.transforms.separate_tiles",
     "kerneldsl.frontend.normalize",
 )
 

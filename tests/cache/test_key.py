@@ -7,6 +7,7 @@ import linecache
 import math
 import sys
 import textwrap
+import tomllib
 from collections import namedtuple
 from dataclasses import fields, replace
 from pathlib import Path
@@ -340,6 +341,17 @@ def test_every_source_that_the_identity_names_is_there() -> None:
     root = Path(toolchain.__file__).parents[2]
     for part in toolchain._PARTS:
         assert [path for path in toolchain._sources(root / part) if Path(path).is_file()], part
+
+
+def test_identity_names_every_package_that_compiles() -> None:
+    root = Path(toolchain.__file__).parents[2]
+    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(
+        each["layers"] for each in contracts["contracts"] if "lowering" in each.get("layers", ())
+    )
+    below = set(layers[layers.index("lowering") :])
+    named = {part.partition("/")[2] for part in toolchain._PARTS} - {""}
+    assert below - named == {"planner", "utilities", "errors", "_version"}
 
 
 def test_sources_edited_while_the_process_runs(monkeypatch, tmp_path) -> None:

@@ -8,8 +8,6 @@ from functools import cache
 from typing import Any
 
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.analysis.rows.expand import expand_rows
-from kerneldsl.analysis.separate_tiles import separate_tiles
 from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
@@ -22,6 +20,8 @@ from kerneldsl.contract import (
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.signatures import parse_signature
+from kerneldsl.transforms.rows.expand import expand_rows
+from kerneldsl.transforms.separate_tiles import separate_tiles
 from targets.cuda.architectures import ARCHITECTURES, choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel

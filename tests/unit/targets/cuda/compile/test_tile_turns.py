@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.analysis.separate_tiles import separate_tiles
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.signatures import parse_signature
+from kerneldsl.transforms.separate_tiles import separate_tiles
 from targets.cuda.compile.tile_turns import TileTurns
 from tests.support.extent import examples
 

@@ -6,8 +6,8 @@ import ast
 
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.tile_shapes import TileShapes
-from kerneldsl.analysis.unpack_tiles import unpack_tiles
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.transforms.unpack_tiles import unpack_tiles
 
 __all__ = ["flatten_tiles"]
 

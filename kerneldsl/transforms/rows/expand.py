@@ -19,13 +19,13 @@ from weakref import WeakKeyDictionary
 from kerneldsl.analysis.inferred_types import types_of_values
 from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
 from kerneldsl.analysis.library_names import library_name
-from kerneldsl.analysis.rows.elements import ElementWriter, RowView
-from kerneldsl.analysis.rows.overlap import refuse_overlap
-from kerneldsl.analysis.rows.reductions import REDUCTIONS, dot_unit, reduction_unit
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import call, load, store
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
+from kerneldsl.transforms.rows.elements import ElementWriter, RowView
+from kerneldsl.transforms.rows.overlap import refuse_overlap
+from kerneldsl.transforms.rows.reductions import REDUCTIONS, dot_unit, reduction_unit
 
 __all__ = ["expand_rows"]
 

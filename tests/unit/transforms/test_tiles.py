@@ -9,8 +9,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.analysis.separate_tiles import separate_tiles
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.transforms.separate_tiles import separate_tiles
 
 
 def varying_number(x):

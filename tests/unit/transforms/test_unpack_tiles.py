@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.analysis.flatten_tiles import flatten_tiles
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.transforms.flatten_tiles import flatten_tiles
 from tests.support.extent import examples
 from tests.support.source import exec_source
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.analysis.effects import array_effects
-from kerneldsl.analysis.rows.expand import expand_rows
-from kerneldsl.analysis.rows.reductions import REDUCTIONS, reduction_unit
 from kerneldsl.errors import KernelFault, UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.signatures import parse_signature
+from kerneldsl.transforms.rows.expand import expand_rows
+from kerneldsl.transforms.rows.reductions import REDUCTIONS, reduction_unit
 from tests.support.extent import examples
 from tests.support.source import exec_source
 

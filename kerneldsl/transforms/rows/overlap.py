@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from kerneldsl.analysis.expressions import base_name, index_parts
-from kerneldsl.analysis.rows.elements import ElementWriter, is_full
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.transforms.rows.elements import ElementWriter, is_full
 
 __all__ = ["refuse_overlap"]
 

@@ -19,10 +19,14 @@ from dataclasses import replace
 from typing import Any
 
 from kerneldsl.analysis.expressions import written
-from kerneldsl.analysis.flatten_tiles import flatten_tiles
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import outside_value
-from kerneldsl.analysis.tile_refusals import (
+from kerneldsl.analysis.tile_shapes import OF_BLOCK, REDUCTIONS, Shape, TileShapes, uses_tiles
+from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.transforms.flatten_tiles import flatten_tiles
+from kerneldsl.transforms.tile_refusals import (
     dtype_of,
     has_tiles,
     refuse_at,
@@ -32,11 +36,7 @@ from kerneldsl.analysis.tile_refusals import (
     shape_of_own,
     shape_of_tile,
 )
-from kerneldsl.analysis.tile_shapes import OF_BLOCK, REDUCTIONS, Shape, TileShapes, uses_tiles
-from kerneldsl.analysis.tile_uses import TileUses
-from kerneldsl.frontend.syntax import load
-from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.transforms.tile_uses import TileUses
 
 __all__ = ["separate_tiles"]
 

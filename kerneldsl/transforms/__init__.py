@@ -1,0 +1,4 @@
+"""Rewrite a normal form for its arguments, once for all targets; no Numba here.
+
+Members of named tuples become numbers, expressions over rows loops, and tiles elements.
+"""
