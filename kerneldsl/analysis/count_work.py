@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -27,7 +27,7 @@ from kerneldsl.analysis.index_forms import (
     operate,
     pattern_of,
 )
-from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.operations import CONVERSIONS, OPERATORS, SELECTIONS, called_function
 from kerneldsl.analysis.trips import (
     halving_trips,
     integer_value,
@@ -37,7 +37,6 @@ from kerneldsl.analysis.trips import (
 )
 from kerneldsl.analysis.work import UNKNOWN_TRIPS, Access, BodyWork
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_types import REAL_KINDS, names_of
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Scope, Typing
 
 __all__ = ["body_work"]
@@ -69,33 +68,19 @@ def body_work(
     """
     counter = _Counter(x_is_last, unknown_trips, block_dim)
     _Body(unit, counter, {name: i for i, name in enumerate(unit.parameters)}, {}).run()
-    counted = {name: getattr(counter, name) for name in BodyWork._fields if name != "accesses"}
-    return BodyWork(tuple(counter.accesses.values()), **counted)
+    return replace(counter.work, accesses=tuple(counter.accesses.values()))
 
 
 @dataclass
 class _Counter:
-    """Facts of the launch, and the counts so far, as in `BodyWork`."""
+    """Facts of the launch, and the counts so far."""
 
     x_is_last: bool
     unknown_trips: float
     block_dim: tuple[int, int, int] | None
     is_in_loop: bool = False
     accesses: dict[tuple[Any, ...], Access] = field(default_factory=dict)
-    operations: float = 0.0
-    divisions: float = 0.0
-    functions: float = 0.0
-    rounds: float = 0.0
-    loop_operations: float = 0.0
-    barriers: float = 0.0
-    shared_atomics: float = 0.0
-    has_unknown_loop: bool = False
-    local_values: int = 0
-
-    @property
-    def computed(self) -> float:
-        """Operations of any kind."""
-        return self.operations + self.divisions + self.functions
+    work: BodyWork = field(default_factory=BodyWork)
 
     def add(self, key: tuple[Any, ...], access: Access) -> None:
         """Count an access; a second one of the same text is served by a register."""
@@ -131,14 +116,14 @@ class _Body(Dataflow[_Values]):
         self._depth = depth
         self._is_guarded = is_guarded
         #: Operations counted before each side of a branch.
-        self._sides: dict[ast.AST, list[float]] = {}
-        #: What was counted before the outermost loop.
+        self._sides: dict[ast.AST, list[Mapping[str, float]]] = {}
+        #: Operations counted before the outermost loop.
         self._before_loop = 0.0
         #: Statements that threads with several items test once.
         self._guard = () if depth else find_guard(unit, unit.tree)
 
     def run(self) -> None:
-        self._counter.local_values += len(assigned_names(self._unit.tree.body))
+        self._counter.work.local_values += len(assigned_names(self._unit.tree.body))
         self.block(self._unit.tree.body, self._values)
 
     # -------------------------------------------------------------- statements
@@ -149,7 +134,9 @@ class _Body(Dataflow[_Values]):
         outer = self._is_guarded, self._weight, counter.is_in_loop
         after = super().statement(node, state)
         if counter.is_in_loop and not outer[-1]:
-            counter.loop_operations += counter.computed - self._before_loop
+            counter.work.loop_operations += (
+                sum(counter.work.operations.values()) - self._before_loop
+            )
         self._is_guarded, self._weight, counter.is_in_loop = outer
         return after
 
@@ -161,7 +148,7 @@ class _Body(Dataflow[_Values]):
                     self._assign(target, value, found)
             case ast.AugAssign(target=target, value=value):
                 found = self._expression(value)
-                self._count_operation(node.op)
+                self._count(OPERATORS[type(node.op)])
                 if isinstance(target, ast.Subscript):
                     self._access(target, is_store=False)
                     self._access(target, is_store=True)
@@ -185,12 +172,12 @@ class _Body(Dataflow[_Values]):
         else:
             trips = halving_trips(node.test, node.body, self._integer)
         if trips is None:
-            counter.has_unknown_loop = True
+            counter.work.has_unknown_loop = True
             trips = counter.unknown_trips
         self._weight *= max(trips, 0)
-        counter.rounds += self._weight
+        counter.work.rounds += self._weight
         if not counter.is_in_loop:
-            self._before_loop = counter.computed
+            self._before_loop = sum(counter.work.operations.values())
         counter.is_in_loop = True
         for name in _advanced_names(node.body):
             state[name] = state.get(name, UNIFORM).advancing(None)
@@ -217,7 +204,7 @@ class _Body(Dataflow[_Values]):
     def assume(self, node: Branching, truth: bool, tested: _Values) -> _Values:
         if not isinstance(node, ast.If):
             return tested
-        self._sides.setdefault(node, []).append(self._counter.operations)
+        self._sides.setdefault(node, []).append(dict(self._counter.work.operations))
         return dict(tested) if truth else tested
 
     def join(self, one: _Values, two: _Values) -> _Values:
@@ -227,11 +214,12 @@ class _Body(Dataflow[_Values]):
         return two
 
     def after(self, node: ast.If, state: _Values | None) -> _Values | None:
-        """Count the dearer of two sides."""
+        """Count each operation as often as the side does that has more of it."""
         start, middle = self._sides.pop(node)
-        first = middle - start
-        second = self._counter.operations - start - first
-        self._counter.operations = start + max(first, second)
+        operations = self._counter.work.operations
+        for name, count in operations.items():
+            before, between = start.get(name, 0.0), middle.get(name, 0.0)
+            operations[name] = before + max(between - before, count - between)
         return state
 
     def repeat(self, frame: Frame[_Values], end: _Values | None) -> None:
@@ -292,7 +280,7 @@ class _Body(Dataflow[_Values]):
                 return self._access(node, is_store=False)
             case ast.BinOp(left=left, op=op, right=right):
                 first, second = self._expression(left), self._expression(right)
-                self._count_operation(op)
+                self._count(OPERATORS[type(op)])
                 return operate(op, first, second, self._integer(left), self._integer(right))
             case ast.UnaryOp(operand=operand):
                 found = self._expression(operand)
@@ -302,7 +290,7 @@ class _Body(Dataflow[_Values]):
             case ast.Compare(left=left, comparators=others):
                 for each in (left, *others):
                     self._expression(each)
-                self._counter.operations += self._weight * len(others)
+                self._count("compare", len(others))
                 return UNIFORM
             case ast.Call():
                 return self._call(node)
@@ -313,7 +301,7 @@ class _Body(Dataflow[_Values]):
             case ast.IfExp(test=test, body=body, orelse=other):
                 self._expression(test)
                 first, second = self._expression(body), self._expression(other)
-                self._counter.operations += self._weight
+                self._count("select")
                 return either(first, second)
             case ast.BoolOp(values=values) | ast.Tuple(elts=values) | ast.List(elts=values):
                 for each in values:
@@ -330,11 +318,8 @@ class _Body(Dataflow[_Values]):
         finally:
             self._counter = saved
 
-    def _count_operation(self, op: ast.operator) -> None:
-        if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod | ast.Pow):
-            self._counter.divisions += self._weight
-        else:
-            self._counter.operations += self._weight
+    def _count(self, name: str, many: int = 1) -> None:
+        self._counter.work.operations[name] += self._weight * many
 
     def _call(self, node: ast.Call) -> IndexForm:
         use = self._unit.use_of(node)
@@ -348,35 +333,32 @@ class _Body(Dataflow[_Values]):
                     self._expression(extra)
                 base = node.args[0]
                 if not (isinstance(base, ast.Name) and base.id in self._arrays):
-                    self._counter.shared_atomics += self._weight
+                    self._counter.work.shared_atomics += self._weight
                 target = ast.Subscript(base, node.args[1], ast.Store())
                 self._access(target, is_store=True, is_atomic=True)
                 return LOADED
             if use.intrinsic.synchronizes(Scope.BLOCK):
-                self._counter.barriers += self._weight
+                self._counter.work.barriers += self._weight
             if use.intrinsic.name.startswith("blockDim.") and self._counter.block_dim:
                 place = "xyz".index(use.intrinsic.name[-1])
                 return IndexForm(constant=self._counter.block_dim[place])
             for argument in node.args:
                 self._expression(argument)
             if _computes(use.intrinsic):
-                self._counter.operations += self._weight
+                self._count("intrinsic")
                 return LOADED
             return LOADED if use.intrinsic.name == "laneid" else UNIFORM
         callee = self._unit.callee_of(node)
         if callee is not None and self._depth < _MAX_DEPTH and not node.keywords:
             return self._enter(callee, node)
         found = [self._expression(argument) for argument in node.args]
-        name = (library_name(node.func, self._unit.namespace) or "").rpartition(".")[2]
-        if name in _CONVERSIONS and found:
+        name = called_function(node, self._unit.namespace)
+        if name in CONVERSIONS and found:
             return found[0]
-        if name in _SINGLE_OPERATIONS:
-            self._counter.operations += self._weight * max(len(node.args) - 1, 0)
-            return reduce(either, found) if name in ("min", "max") and found else UNIFORM
-        if name == "sqrt":
-            self._counter.divisions += self._weight
-        else:
-            self._counter.functions += self._weight
+        if name not in ("len", "range"):
+            self._count(name, len(found) - 1 if name in SELECTIONS else 1)
+        if name in ("min", "max") and found:
+            return reduce(either, found)
         return LOADED if any(not each.is_uniform for each in found) else UNIFORM
 
     def _enter(self, callee: FunctionUnit, node: ast.Call) -> IndexForm:
@@ -433,16 +415,10 @@ class _Body(Dataflow[_Values]):
 
     def _index(self, node: ast.expr) -> IndexForm:
         """Return what is known of an index, whose arithmetic is not counted."""
-        counter = self._counter
-        operations, divisions = counter.operations, counter.divisions
+        operations = self._counter.work.operations.copy()
         found = self._expression(node)
-        counter.operations, counter.divisions = operations, divisions
+        self._counter.work.operations = operations
         return found
-
-
-_CONVERSIONS = names_of(*REAL_KINDS) | {"int", "float", "bool"}
-#: Functions that take one instruction for each two arguments.
-_SINGLE_OPERATIONS = frozenset({"min", "max", "abs", "absolute", "fabs", "range", "len", "fma"})
 
 
 def _computes(intrinsic: Intrinsic) -> bool:

@@ -6,8 +6,8 @@ more; :mod:`~kerneldsl.analysis.count_work` makes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections import defaultdict
+from dataclasses import dataclass, field
 
 from kerneldsl.analysis.index_forms import Pattern
 
@@ -48,20 +48,18 @@ class Access:
     is_guarded: bool = False
 
 
-class BodyWork(NamedTuple):
+@dataclass
+class BodyWork:
     """Work of a kernel for one index."""
 
     #: Reads and writes of array parameters, each distinct place once.
     accesses: tuple[Access, ...] = ()
-    #: Additions, multiplications, comparisons and the like on values (not on indices).
-    operations: float = 0.0
-    #: Divisions, roots and powers.
-    divisions: float = 0.0
-    #: Calls of other mathematical functions.
-    functions: float = 0.0
+    #: What is computed of values (not of indices), by the names of :mod:`operations`, and
+    #: ``"compare"``, ``"select"`` and ``"intrinsic"``.
+    operations: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     #: Rounds of loops, each of which takes some instructions of its own.
     rounds: float = 0.0
-    #: Of the operations, divisions and functions, those in loops.
+    #: Of the operations, those in loops.
     loop_operations: float = 0.0
     #: Barriers of the block, and atomic operations on its shared memory.
     barriers: float = 0.0

@@ -14,7 +14,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from kerneldsl.analysis.library_names import library_name, outside_value
+from kerneldsl.analysis.library_names import outside_value
+from kerneldsl.analysis.operations import CONVERSIONS, OPERATORS, SELECTIONS, called_function
 from kerneldsl.explain.lane_memory import LaneMemory, Lanes, record_type
 from kerneldsl.explain.subscripts import elements
 from kerneldsl.explain.tally import DivisionTally
@@ -35,20 +36,6 @@ from kerneldsl.language.kinds import ScalarKind
 from kerneldsl.language.types import DtypeType, Type
 
 __all__ = ["Evaluator"]
-
-_OPERATION_NAMES: dict[type[ast.operator], str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.FloorDiv: "div",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-}
-#: Functions that take no operation on floats, or one that counters of those do not count.
-_FREE = frozenset(
-    {"abs", "absolute", "fabs", "min", "max", "minimum", "maximum", "len", "range", "complex"}
-)
 
 
 class Evaluator(LaneMemory, ABC):
@@ -157,8 +144,8 @@ class Evaluator(LaneMemory, ABC):
     def _count(
         self, node: ast.AST, op: ast.operator, result: Type, left: Value, right: Value
     ) -> None:
-        name = _OPERATION_NAMES.get(type(op))
-        if name is None or not isinstance(result, ScalarKind):
+        name = OPERATORS[type(op)]
+        if not isinstance(result, ScalarKind):
             return
         if _is_of_floats(result):
             self.count(node, result, name)
@@ -269,7 +256,7 @@ class Evaluator(LaneMemory, ABC):
         result = self.typed.type_of(node)
         if isinstance(called, DtypeType):
             return as_dtype(arguments[0] if arguments else 0, ScalarKind(called.dtype))
-        name = (library_name(node.func, self.unit.namespace) or "").rpartition(".")[2]
+        name = called_function(node, self.unit.namespace)
         if name == "len" and arguments:
             value = arguments[0]
             if isinstance(value, View) and value.shape:
@@ -277,7 +264,7 @@ class Evaluator(LaneMemory, ABC):
             return len(value) if isinstance(value, tuple) else UNKNOWN
         if name in ("int", "float", "bool") and arguments:
             return as_dtype(arguments[0], result)
-        if _is_of_floats(result) and name not in _FREE:
+        if _is_of_floats(result) and name not in CONVERSIONS | SELECTIONS:
             self.count(node, result, name or "function")
         operations = self.typed.operations.get(node, ())
         if operations and len(operations[0].operands) == len(arguments):

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kerneldsl.analysis.operations import OPERATORS, SELECTIONS
 from kerneldsl.analysis.work import Access, BodyWork
 from kerneldsl.contract import Promises
 from kerneldsl.contract.abi import array_parameters
@@ -31,8 +32,13 @@ __all__ = ["SECTOR_BYTES", "ArrayReads", "ElementWork", "Oriented", "element_wor
 SECTOR_BYTES = 32
 #: Bytes of the widest access of memory.
 VECTOR_BYTES = 16
-#: float32 operations that a division, and a mathematical function, comes to.
+#: float32 operations that a division or a root, and another mathematical function, comes to.
 _DIVISION, _FUNCTION = 8.0, 20.0
+_COSTS = {
+    **dict.fromkeys(OPERATORS.values(), 1.0),
+    **dict.fromkeys((*SELECTIONS, "compare", "fma", "intrinsic", "select"), 1.0),
+    **dict.fromkeys(("div", "mod", "pow", "sqrt"), _DIVISION),
+}
 
 
 class ArrayReads(NamedTuple):
@@ -125,7 +131,7 @@ def element_work(
     --------
     >>> from kerneldsl.analysis.work import Access, BodyWork
     >>> from kerneldsl.language.signatures import parse_signature
-    >>> body = BodyWork((Access(0, False, "contiguous"), Access(1, True, "contiguous")), 1.0)
+    >>> body = BodyWork((Access(0, False, "contiguous"), Access(1, True, "contiguous")))
     >>> found = element_work(body, parse_signature("float32[::1], float32[::1]"))
     >>> found.read_bytes, found.written_bytes, found.max_vector
     (4.0, 4.0, 4)
@@ -181,7 +187,7 @@ def element_work(
             contended += access.count if pattern == "uniform" else 0.0
         if access.depends_on_load:
             rounds = 2
-    operations = body.operations + _DIVISION * body.divisions + _FUNCTION * body.functions
+    operations = sum(_COSTS.get(name, _FUNCTION) * many for name, many in body.operations.items())
     if uses_double is None:
         uses_double = any(kind.element.is_double for kind in map(_array, kinds) if kind)
     return ElementWork(
@@ -272,7 +278,7 @@ def orient(last: BodyWork, first: BodyWork, kinds: Sequence[Kind], promises: Pro
         replace(kind, layout="C") if position in turned and isinstance(kind, ArrayKind) else kind
         for position, kind in enumerate(kinds)
     )
-    return Oriented(last._replace(accesses=tuple(accesses)), seen, is_first)
+    return Oriented(replace(last, accesses=tuple(accesses)), seen, is_first)
 
 
 def _turned(kinds: Sequence[Kind], promises: Promises) -> set[int]:
