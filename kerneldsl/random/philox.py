@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.kernels.decorators import func
+from kerneldsl.language.intrinsics.values import mulhi
 
 __all__ = ["philox", "philox_4x32_10"]
+
+_FACTORS = (np.uint32(0xD2511F53), np.uint32(0xCD9E8D57))
 
 
 @func
@@ -42,15 +45,15 @@ def philox_4x32_10(
     """
     word0, word1 = np.uint32(counter0), np.uint32(counter1)
     word2, word3 = np.uint32(counter2), np.uint32(counter3)
-    upper, low = np.uint64(32), np.uint64(0xFFFFFFFF)
-    round0, round1 = np.uint64(key0), np.uint64(key1)
+    low, round0, round1 = np.uint64(0xFFFFFFFF), np.uint64(key0), np.uint64(key1)
     for _ in range(10):
-        product0 = np.uint64(word0) * np.uint64(0xD2511F53)
-        product1 = np.uint64(word2) * np.uint64(0xCD9E8D57)
-        word0 = np.uint32(np.uint32(product1 >> upper) ^ word1 ^ np.uint32(round0))
-        word1 = np.uint32(product1 & low)
-        word2 = np.uint32(np.uint32(product0 >> upper) ^ word3 ^ np.uint32(round1))
-        word3 = np.uint32(product0 & low)
+        product0 = np.uint64(word0) * np.uint64(_FACTORS[0])
+        product1 = np.uint64(word2) * np.uint64(_FACTORS[1])
+        # A GPU has an instruction for these; elsewhere they are the upper halves of the products.
+        upper0, upper1 = mulhi(word0, _FACTORS[0]), mulhi(word2, _FACTORS[1])
+        word0 = np.uint32(upper1 ^ word1 ^ np.uint32(round0))
+        word2 = np.uint32(upper0 ^ word3 ^ np.uint32(round1))
+        word1, word3 = np.uint32(product1 & low), np.uint32(product0 & low)
         round0 = (round0 + np.uint64(0x9E3779B9)) & low
         round1 = (round1 + np.uint64(0xBB67AE85)) & low
     return word0, word1, word2, word3

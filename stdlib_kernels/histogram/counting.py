@@ -116,10 +116,9 @@ def _bins(edges: Any) -> Any:
 
 
 def _span(edges: Any) -> Any:
-    """Return what all elements are compared with: both ends, bins by unit, doubt and certainty."""
+    """Return both ends, bins by unit, and up to how far from its middle a bin is beyond doubt."""
     bins = _bins(edges)
-    doubt = edges[bins + 2]
-    return edges[0], edges[bins], edges[bins + 1], doubt, edges.dtype.type(1) - doubt
+    return edges[0], edges[bins], edges[bins + 1], edges.dtype.type(0.5) - edges[bins + 2]
 
 
 def _no_span(edges: Any) -> Any:
@@ -134,18 +133,27 @@ def itself(v: Any, edges: Any, span: Any) -> Any:
 def evenly(v: Any, edges: Any, span: Any) -> Any:
     """Return the bin between edges at even distances, -1 if there is none.
 
-    A product tells which one it is but near an edge, which is compared then: the only branch.
+    A product tells which one it is but near an edge, and outside, where edges are compared.
     """
-    is_inside, last = v >= span[0] and v <= span[1], np.int32(_bins(edges) - 1)
-    at = (v - span[0]) * span[2] if is_inside else span[3]
-    whole = np.int32(at)
-    k, beyond = np.int32(min(whole, last)), at - edges.dtype.type(whole)
-    if beyond < span[3] or beyond > span[4]:
-        if beyond < span[3] and v < edges[k]:
-            k = np.int32(k - 1)
-        elif k < last and v >= edges[k + 1]:
-            k = np.int32(k + 1)
-    return k if is_inside else np.int32(-1)
+    low, _, scale, sure = span
+    at = (v - low) * scale
+    k = np.int32(at)
+    beyond = at - edges.dtype.type(k)
+    is_sure = abs(beyond - edges.dtype.type(0.5)) < sure
+    if is_sure and k >= 0 and k < np.int32(_bins(edges)):
+        return k
+    return _near_edge(v, edges, k)
+
+
+def _near_edge(v: Any, edges: Any, near: Any) -> Any:
+    """Return the bin of a number that is in it, in one beside it, or in none."""
+    last = np.int32(_bins(edges) - 1)
+    if not (v >= edges[0] and v <= edges[last + 1]):
+        return np.int32(-1)
+    k = min(max(near, np.int32(0)), last)
+    if v < edges[k]:
+        return np.int32(k - 1)
+    return np.int32(k + 1) if k < last and v >= edges[k + 1] else k
 
 
 def between(v: Any, edges: Any, span: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["bitcast", "fma"]
+__all__ = ["bitcast", "fma", "mulhi"]
 
 _NARROW = (np.dtype(np.float16), np.dtype(np.float32))
 
@@ -38,6 +38,11 @@ def fma(a: Any, b: Any, c: Any) -> Any:
         return np.float64(float(exact) if exact else product + third)
     except OverflowError:
         return np.float64(math.inf if exact > 0 else -math.inf)
+
+
+def mulhi(a: Any, b: Any) -> Any:
+    """Return the upper half of the product of two NumPy integers of one dtype."""
+    return a.dtype.type(int(a) * int(b) >> 8 * a.dtype.itemsize)
 
 
 def _sum_to_odd(a: float, b: float) -> float:

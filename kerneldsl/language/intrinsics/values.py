@@ -79,6 +79,7 @@ mulhi = Intrinsic(
     "The upper half of the product of `a` and `b`, which has twice their width.",
     Typing.WIDE_INTEGERS,
     ("a", "b"),
+    on_host=host_values.mulhi,
 )
 dot4 = Intrinsic(
     "dot4",

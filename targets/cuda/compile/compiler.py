@@ -146,7 +146,11 @@ def write_kernel(
             ) from missing
         _require_libdevice(specialization, linked)
         linked_at = time.perf_counter()
-        text, llvm = ptx.write_ptx(linked, name, arch, ptx_version)
+        traits = specialization.traits
+        has_shared = traits.static_shared_bytes > 0 or traits.uses_dynamic_shared
+        text, llvm = ptx.write_ptx(
+            linked, name, arch, ptx_version, views_shared=traits.views_vectors and has_shared
+        )
     timings["link"] = linked_at - started
     timings["llvm"] = time.perf_counter() - linked_at
     _log.debug(

@@ -168,11 +168,17 @@ def _libdevice_functions(module: Any) -> tuple[str, ...]:
 
 
 def write_ptx(
-    linked: Linked, entry_name: str, arch: Architecture, ptx_version: PtxVersion
+    linked: Linked,
+    entry_name: str,
+    arch: Architecture,
+    ptx_version: PtxVersion,
+    *,
+    views_shared: bool = False,
 ) -> tuple[str, str]:
     """Optimize a module and write it.
 
-    The module is changed. The result is the PTX, and the optimized module as text.
+    With `views_shared` shared memory is looked at as vectors. The module is changed. The result is
+    the PTX, and the optimized module as text.
 
     Raises `LibdeviceMissingError` where a function of libdevice is called and there is no
     libdevice.
@@ -189,13 +195,22 @@ def write_ptx(
         for function in module.functions:
             if not function.is_declaration and function.name.startswith("__"):
                 function.linkage = "internal"
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    tuning.loop_vectorization = False
-    builder = llvm.create_pass_builder(machine, tuning)
-    run_passes(builder.getModulePassManager(), module, builder)
+    _optimize(module, machine, speed_level=3)
+    if views_shared:
+        # The back end replaces generic addresses by those of shared memory, and LLVM knows the
+        # alignment of these alone, without which it reads vectors number by number.
+        machine.emit_assembly(module)
+        _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
     text = work_around_ptxas(count_anew(machine.emit_assembly(module)))
     return text, count_anew(str(module))
+
+
+def _optimize(module: Any, machine: Any, *, speed_level: int) -> None:
+    tuning = llvm.create_pipeline_tuning_options(speed_level=speed_level)
+    tuning.loop_vectorization = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    run_passes(builder.getModulePassManager(), module, builder)
 
 
 def _define_by_architecture(module: Any, arch: Architecture, ptx_version: PtxVersion) -> None:

@@ -2,7 +2,7 @@
 
 References
 ----------
-PTX ISA, sections "prmt", "rsqrt" and "nanosleep"; LLVM, "User Guide for NVPTX Back-end".
+PTX ISA, sections "prmt", "rsqrt", "mul" and "nanosleep"; LLVM, "User Guide for NVPTX Back-end".
 """
 
 from __future__ import annotations
@@ -19,6 +19,13 @@ from targets.cuda.intrinsics.synchronize import call_nvvm
 __all__ = ["EMITTERS"]
 
 _I32 = ir.IntType(32)
+#: By the width of the factors, and whether they are signed.
+_UPPER_PRODUCTS = {
+    (32, True): "mulhi.i",
+    (32, False): "mulhi.ui",
+    (64, True): "mulhi.ll",
+    (64, False): "mulhi.ull",
+}
 
 
 def _permute_bytes(call: Call) -> ir.Value:
@@ -32,6 +39,15 @@ def _reciprocal_root(call: Call) -> ir.Value:
     (value,) = call.args
     precision = "f" if call.signature.return_type.bitwidth == 32 else "d"
     return call_nvvm(call.builder, f"rsqrt.approx.{precision}", value.type, [value])
+
+
+def _upper_product(call: Call) -> ir.Value:
+    """Multiply by one instruction.
+
+    LLVM computes products of words, and what is computed of their halves, in 64 bits.
+    """
+    kind, is_signed = call.args[0].type, call.signature.return_type.signed
+    return call_nvvm(call.builder, _UPPER_PRODUCTS[kind.width, is_signed], kind, list(call.args))
 
 
 def _dot(call: Call) -> ir.Value:
@@ -94,6 +110,7 @@ def _sleep(call: Call) -> ir.Value:
 EMITTERS: dict[str, Emitter] = {
     "byte_perm": _permute_bytes,
     "dot4": _dot,
+    "mulhi": _upper_product,
     "rsqrt": _reciprocal_root,
     "unpack": _unpack,
     "nanosleep": _sleep,
