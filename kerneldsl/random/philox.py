@@ -45,17 +45,17 @@ def philox_4x32_10(
     """
     word0, word1 = np.uint32(counter0), np.uint32(counter1)
     word2, word3 = np.uint32(counter2), np.uint32(counter3)
-    low, round0, round1 = np.uint64(0xFFFFFFFF), np.uint64(key0), np.uint64(key1)
-    for _ in range(10):
+    first, second, low = np.uint64(key0), np.uint64(key1), np.uint64(0xFFFFFFFF)
+    for number in range(10):
         product0 = np.uint64(word0) * np.uint64(_FACTORS[0])
         product1 = np.uint64(word2) * np.uint64(_FACTORS[1])
         # A GPU has an instruction for these; elsewhere they are the upper halves of the products.
         upper0, upper1 = mulhi(word0, _FACTORS[0]), mulhi(word2, _FACTORS[1])
-        word0 = np.uint32(upper1 ^ word1 ^ np.uint32(round0))
-        word2 = np.uint32(upper0 ^ word3 ^ np.uint32(round1))
+        round0 = (first + np.uint64(number) * np.uint64(0x9E3779B9)) & low
+        round1 = (second + np.uint64(number) * np.uint64(0xBB67AE85)) & low
+        word0 = np.uint32(np.uint64(upper1) ^ np.uint64(word1) ^ round0)
+        word2 = np.uint32(np.uint64(upper0) ^ np.uint64(word3) ^ round1)
         word1, word3 = np.uint32(product1 & low), np.uint32(product0 & low)
-        round0 = (round0 + np.uint64(0x9E3779B9)) & low
-        round1 = (round1 + np.uint64(0xBB67AE85)) & low
     return word0, word1, word2, word3
 
 

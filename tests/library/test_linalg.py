@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
-from stdlib_kernels.linalg import batches, matmul, panels, product, transpose
+from stdlib_kernels.linalg import batches, blocks, matmul, panels, product, transpose
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond
 
@@ -132,10 +134,12 @@ def test_matmul_of_small_stacks_by_rows_of_threads(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_matmul_of_large_blocks_on_every_target(target, rng, monkeypatch, dtype):
+@pytest.mark.parametrize(("dtype", "halves"), [("float32", 1), ("float32", 2), ("float64", 1)])
+def test_matmul_of_large_blocks_on_every_target(target, rng, monkeypatch, dtype, halves):
     monkeypatch.setattr(product, "is_on_host", lambda array: False)
-    for m, k, n in [(128, 8, 128), (256, 40, 384), (200, 37, 150), (96, 1, 260), (131, 0, 100)]:
+    monkeypatch.setattr(blocks, "_halves", lambda out: halves)
+    sizes = [(128, 8, 128), (256, 40, 384), (200, 37, 150), (96, 1, 260), (131, 0, 100)]
+    for m, k, n in [*sizes, (256, 16, 512)]:
         a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
         assert_close_product(matmul(a, b), a, b)
         assert_close_product(matmul(np.asfortranarray(a), b[:, ::-1]), a, b[:, ::-1])
@@ -144,6 +148,18 @@ def test_matmul_of_large_blocks_on_every_target(target, rng, monkeypatch, dtype)
     a, b = (np.ones((100, 100), dtype) for _ in range(2))
     a[3, 7] = np.inf
     np.testing.assert_array_equal(matmul(a, b), a @ b)
+
+
+@pytest.mark.parametrize(("size", "dtype", "halves"), [
+    (1024, "float32", 1), (2048, "float32", 2), (3072, "float32", 1), (8192, "float32", 2),
+    (8192, "float64", 1),
+])  # fmt: skip
+def test_blocks_are_wide_where_their_rounds_are_sooner_done(size, dtype, halves):
+    """As measured on an H100, which has 132 multiprocessors."""
+    limits = SimpleNamespace(multiprocessor_count=132)
+    device = SimpleNamespace(limits=limits)
+    out = SimpleNamespace(shape=(size, size), dtype=np.dtype(dtype), device=device)
+    assert blocks._halves(out) == halves
 
 
 @pytest.mark.parametrize("dtype", full_beyond(["float32", "float64", "int32", "uint64"], []))

@@ -134,8 +134,13 @@ CASES = {
         f"{ROW}, {ROW}, {ROW}, {ROW}, {ROW}, int64",
     ),
     "blocks of a product": (
-        blocks.matmul_blocks_of_singles,
-        {"whole": True, **VECTORS},
+        blocks.matmul_blocks,
+        {"whole": True, "halves": 1, **VECTORS},
+        f"{ROW}, {ROW}, {ROW}",
+    ),
+    "wide blocks of a product": (
+        blocks.matmul_blocks,
+        {"whole": False, "halves": 2, **VECTORS},
         f"{ROW}, {ROW}, {ROW}",
     ),
     "a filter of rows": (
