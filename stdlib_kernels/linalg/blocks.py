@@ -155,7 +155,8 @@ def multiply_blocks(a: Array, b: Array, out: Array) -> None:
     vectors = vectors_of(out.dtype, a, b)
     halves = _halves(out)
     is_whole = not (out.shape[0] % SIDE or out.shape[1] % (halves * SIDE) or a.shape[1] % DEPTH)
-    member = matmul_blocks.member(
+    kernel: Any = matmul_blocks
+    member = kernel.member(
         number=out.dtype.type, vector=vectors["vector"], halves=halves,
         whole=is_whole and vectors["width"] > 1,
     )  # fmt: skip
@@ -170,9 +171,11 @@ def _halves(out: Array) -> int:
     """Return 2 where wide blocks, one at a time on a multiprocessor, are done sooner."""
     if out.dtype != np.float32:
         return 1  # of float64 the sums fill the registers
+    device: Any = out.device
+    multiprocessors: int = device.limits.multiprocessor_count
 
     def rounds(columns: int) -> int:
         blocks = -(-out.shape[0] // SIDE) * -(-out.shape[1] // columns)
-        return -(-blocks // out.device.limits.multiprocessor_count)
+        return -(-blocks // multiprocessors)
 
     return 2 if WIDE_TIME * rounds(2 * SIDE) < rounds(SIDE) else 1

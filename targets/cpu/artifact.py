@@ -24,6 +24,7 @@ from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.code import FAILURE_WORD, HEADER_BYTES, Compiled
 from targets.cpu.fault_text import Description, describe_launch
 from targets.cpu.faults import raise_incomplete, raise_recorded
+from targets.cpu.orientation import RowAxis
 from targets.cpu.passes import run_in_passes
 from targets.cpu.signals import (
     current_launch,
@@ -71,13 +72,19 @@ class CpuArtifact(Artifact):
     source: str = field(repr=False)
     #: Its machine code.
     compiled: Compiled = field(repr=False)
-    #: Whether units of work are row segments; else they are blocks.
-    is_element_space: bool = False
+    #: Where units of work are row segments, the axis of the extent that they run along; of blocks
+    #: ``None``.
+    rows_along: RowAxis | None = None
     #: Sites of faults in debug mode.
     fault_table: FaultTable | None = field(default=None, repr=False)
     #: Storage of a block that waits for the others, without dynamic shared memory; ``None`` where
     #: blocks do not wait.
     part_bytes: int | None = None
+
+    @property
+    def is_element_space(self) -> bool:
+        """Whether units of work are row segments, and not blocks."""
+        return self.rows_along is not None
 
     def text(self, form: str) -> str:
         """Return a form of the code: ``"source"`` generated Python, ``"llvm"``, or ``"asm"``."""
@@ -247,7 +254,9 @@ class CpuExecutable(Executable):
         self, config: LaunchConfig, wanted: int, shortest: int
     ) -> tuple[int, tuple[int, ...]]:
         if config.extent is not None:
-            nx, ny, nz = (*reversed(config.extent), 1, 1)[:3]
+            is_last = self.artifact.rows_along == "last"
+            axes = reversed(config.extent) if is_last else config.extent
+            nx, ny, nz = (*axes, 1, 1)[:3]
         else:
             nx, ny, nz = (g * b for g, b in zip(config.grid_dim, config.block_dim, strict=True))
         rows = ny * nz

@@ -52,6 +52,7 @@ from targets.cpu.loaded_bounds import name_loaded_bounds
 from targets.cpu.loop_functions import functions_with_loops
 from targets.cpu.magnitudes import small_integers
 from targets.cpu.merging import Merging
+from targets.cpu.orientation import RowAxis, row_axis
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
@@ -89,8 +90,8 @@ class Generated:
     function: types.FunctionType
     #: The same as text.
     source: str
-    #: Whether its units of work are row segments; else they are blocks.
-    is_element_space: bool
+    #: Where its units of work are row segments, what they run along; of blocks ``None``.
+    rows_along: RowAxis | None
     #: Scratch memory one call needs, without the dynamic shared memory that follows it.
     scratch_bytes: int
     #: Whether it needs any.
@@ -145,7 +146,7 @@ class _Generator:
         self.sites: list[FaultSite] = []
         self.space: Space
         if spec.traits.uses_grid_only:
-            self.space = ElementSpace(spec.mode)
+            self.space = ElementSpace(spec.mode, row_axis(spec))
         else:
             assert spec.block_dim is not None
             kind = WarpSpace if runs_by_warps(self.unit, spec) else BlockSpace
@@ -239,7 +240,7 @@ class _Generator:
         return Generated(
             self.build(function_tree),
             ast.unparse(ast.fix_missing_locations(function_tree)),
-            isinstance(self.space, ElementSpace),
+            self.space.rows_along if isinstance(self.space, ElementSpace) else None,
             self.storage.scratch_bytes,
             self.storage.scratch_bytes > 0 or self.spec.traits.uses_dynamic_shared,
             self.waits,

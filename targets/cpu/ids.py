@@ -20,6 +20,7 @@ from kerneldsl.contract import Dim3
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.frontend.syntax import call, load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from targets.cpu.orientation import RowAxis
 
 __all__ = [
     "EXPRESSIONS",
@@ -40,8 +41,10 @@ _AXES = "xyz"
 class ElementSpace:
     """Indices without blocks."""
 
-    #: Under ``forall`` the last axis of the extent is x; else x is the first axis of the grid.
+    #: Under ``forall`` the last axis of the extent is x, or the first; else x is the first axis of
+    #: the grid.
     mode: LaunchMode
+    rows_along: RowAxis = "last"
 
     @property
     def thread_names(self) -> tuple[str, ...]:
@@ -61,7 +64,7 @@ class ElementSpace:
     def axes(self, ndim: int) -> list[str]:
         """Return the axis letters in the order in which ``grid`` gives them."""
         rank = self.mode.forall_ndim
-        if rank is None:
+        if rank is None or self.rows_along == "first":
             return list(_AXES[:ndim])
         return list(reversed(_AXES[:rank]))[:ndim]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from typing import get_args
 
 from kerneldsl.contract import Specialization, UnusableCodeError
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
 from targets.cpu.objects import IS_SUPPORTED, load_object
+from targets.cpu.orientation import RowAxis
 from targets.cpu.pool import POOL_CODE
 from targets.cpu.signals import HANDLERS_CODE
 
@@ -33,7 +35,7 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
         return None
     metadata = {
         "entry_name": artifact.entry_name,
-        "is_element_space": artifact.is_element_space,
+        "rows_along": artifact.rows_along,
         "part_bytes": artifact.part_bytes,
         "timings": dict(artifact.timings),
     }
@@ -61,7 +63,7 @@ def restore(
         raise UnusableCodeError("object code is loaded on Linux alone")
     try:
         metadata = parse_json(sections["metadata"])
-        entry_name, is_element_space = metadata["entry_name"], metadata["is_element_space"]
+        entry_name, rows_along = metadata["entry_name"], metadata["rows_along"]
         part_bytes = metadata["part_bytes"]
         timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
         source = sections["source"].decode("utf-8", "surrogatepass")
@@ -70,7 +72,7 @@ def restore(
         raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
     if (
         not isinstance(entry_name, str)
-        or not isinstance(is_element_space, bool)
+        or rows_along not in (None, *get_args(RowAxis))
         or not isinstance(part_bytes, int | None)
     ):
         raise UnusableCodeError("the metadata is of other types")
@@ -79,7 +81,7 @@ def restore(
         each.offer(sections.get(name))
     compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)
     return CpuArtifact(
-        *(specialization, entry_name, timings, source, compiled, is_element_space),
+        *(specialization, entry_name, timings, source, compiled, rows_along),
         part_bytes=part_bytes,
     )
 

@@ -124,7 +124,7 @@ class CpuCompiler(Compiler):
             },
             generated.source,
             compiled,
-            generated.is_element_space,
+            generated.rows_along,
             generated.fault_table,
             generated.scratch_bytes if generated.waits else None,
         )

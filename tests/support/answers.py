@@ -152,7 +152,7 @@ def _work(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
         {"block_dim": (64, 2, 1)},
     ):
         found = body_work(unit, **fields)  # type: ignore[arg-type]
-        yield str(found._replace(accesses=()))
+        yield str(dataclasses.replace(found, accesses=(), operations=dict(found.operations)))
         for access in found.accesses:
             said = dataclasses.asdict(access)
             yield "  " + ", ".join(f"{k}={v}" for k, v in said.items() if v)

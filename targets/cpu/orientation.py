@@ -1,0 +1,30 @@
+"""Which axis of an extent the CPU's rows run along.
+
+Rows are loops whose neighbouring indices should touch neighbouring elements: along the last axis of
+``forall``'s extent, unless more bytes then lie side by side along the first, as where a kernel
+indexes ``a[y, x]`` under ``x, y = kd.grid(2)``, or in Fortran order.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from kerneldsl.analysis.count_work import body_work
+from kerneldsl.contract import Specialization
+from kerneldsl.planner.work import orient
+
+__all__ = ["RowAxis", "row_axis"]
+
+RowAxis: TypeAlias = Literal["first", "last"]
+
+
+def row_axis(spec: Specialization) -> RowAxis:
+    """Return the axis of the extent that the rows of an element kernel run along.
+
+    Without ``forall``, x is the first axis of the grid, whatever is touched.
+    """
+    rank = spec.mode.forall_ndim
+    if rank is None or rank == 1 or spec.options.debug:
+        return "last"
+    last, first = (body_work(spec.unit, x_is_last=is_last) for is_last in (True, False))
+    return "first" if orient(last, first, spec.kinds, spec.promises).is_first else "last"
