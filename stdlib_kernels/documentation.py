@@ -3,6 +3,7 @@
 A line of a docstring that is a word in braces is replaced by what the table has for it; what stands
 behind a colon is put in there: `{out}` becomes the description of that parameter, and
 `{returns: array}` the title of a section and its first line. Blank lines come before sections.
+Examples need no word where they import the function alone: the section begins at the first of them.
 """
 
 from __future__ import annotations
@@ -123,8 +124,14 @@ axis : int
     "errors": """kerneldsl.errors.ArgumentError
     Where `x` is no array, or of another dtype, there is no such axis, or another argument does not
     fit.""",
-    "empty": """kerneldsl.errors.ArgumentValueError
-    Where the axes that are reduced have no elements.""",
+    "raises if empty and see": """{raises}
+kerneldsl.errors.ArgumentValueError
+    Where the axes that are reduced have no elements.
+{see: {}}""",
+    "raises by operator and see": """{raises}
+kerneldsl.errors.KernelError
+    Where `op` cannot be compiled.
+{see: {}}""",
     "parameters": """Parameters
 ----------
 {{}}""",
@@ -224,13 +231,22 @@ def documented(public: T) -> T:
     """Fill in the words of a function's or a class's docstring; a decorator."""
     of: Any = public
     source = f"{of.__module__.split('.')[1]} import {of.__name__}"
-    lines = list(_filled(of.__doc__ or "", source))
+    lines = list(_filled(_with_examples(of.__doc__ or ""), source))
     for at in range(len(lines) - 1, 0, -1):
         is_title = lines[at].endswith("---") and set(lines[at].strip()) == {"-"}
         if is_title and lines[at - 2].strip():
             lines.insert(at - 1, "")
     of.__doc__ = "\n".join(lines) or None
     return public
+
+
+def _with_examples(text: str) -> str:
+    """Return a text with the word of examples before the first one, if it has no title."""
+    before, prompt, behind = text.partition(">>>")
+    if not prompt or "{examples: " in before or "Examples\n" in before:
+        return text
+    margin = before.rpartition("\n")[2]
+    return f"{before}{{examples}}\n{margin}{prompt}{behind}"
 
 
 def _filled(text: str, source: str) -> Iterator[str]:

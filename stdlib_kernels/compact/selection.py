@@ -40,7 +40,6 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
     {returns: array}
         Of `x`'s kind and dtype, in the order of the elements; `out`, where it is given.
     {raises and see: numpy.compress}
-    {examples}
     >>> compress(np.array([True, False, True]), np.array([5, 6, 7])).tolist()
     [5, 7]
     >>> compress(np.array([0, 1]), np.array([[1, 2], [3, 4]]), axis=1).tolist()
@@ -75,7 +74,6 @@ def flatnonzero(x: Array) -> Any:
     {returns: int64 array of one axis}
         Of `x`'s kind, in rising order. A NaN is not zero.
     {raises and see: numpy.flatnonzero}
-    {examples}
     >>> flatnonzero(np.array([[0, 3], [2, 0]])).tolist()
     [1, 2]
     """
@@ -94,7 +92,6 @@ def nonzero(x: Array) -> Any:
     kerneldsl.errors.ArgumentValueError
         Where `x` has no axes.
     {see: numpy.nonzero}
-    {examples}
     >>> [each.tolist() for each in nonzero(np.array([[0, 3], [2, 0]]))]
     [[0, 1], [1, 0]]
     """
@@ -126,7 +123,6 @@ def partition(condition: Array, x: Array) -> Any:
     count : int
         The size of the first part.
     {raises and see: numpy.compress}
-    {examples}
     >>> x = np.array([5, 6, 7, 8])
     >>> elements, count = partition(x % 2 == 0, x)
     >>> elements.tolist(), count
@@ -163,7 +159,6 @@ def run_length(x: Array) -> Any:
     lengths : int64 array of shape (m,)
         How many there are of it, of `x`'s kind.
     {raises and see: numpy.unique}
-    {examples}
     >>> values, lengths = run_length(np.array([7, 7, 3, 7]))
     >>> values.tolist(), lengths.tolist()
     ([7, 3, 7], [2, 1, 1])
@@ -185,7 +180,6 @@ def unique(x: Array, *, return_counts: bool = False) -> Any:
         Of `x`'s kind and dtype. NaN are equal to each other and come last; 0 and -0 are equal.
     counts : int64 array of shape (m,), where `return_counts` is True
     {raises and see: numpy.unique}
-    {examples}
     >>> unique(np.array([3, 1, 3])).tolist()
     [1, 3]
     """

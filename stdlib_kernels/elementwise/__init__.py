@@ -1,7 +1,5 @@
 """Functions of single elements, over arrays that are broadcast against each other."""
 
-from __future__ import annotations
-
 from stdlib_kernels.elementwise.mapping import astype, clip, map, where
 
 __all__ = ["astype", "clip", "map", "where"]

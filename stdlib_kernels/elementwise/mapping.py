@@ -52,7 +52,6 @@ def where(
     {raises of: ArgumentError}
         Where there is no array, or the arrays do not fit each other.
     {see: numpy.where}
-    {examples}
     >>> where(np.array([True, False]), np.array([1, 2]), 0).tolist()
     [1, 0]
     """
@@ -83,7 +82,6 @@ def clip(
         Of `x`'s kind and of NumPy's dtype for all three; `out`, where it is given. Of a NaN
         anywhere it is NaN.
     {raises and see: numpy.clip}
-    {examples}
     >>> clip(np.array([-3, 1, 9]), 0, 5).tolist()
     [0, 1, 5]
     """
@@ -111,7 +109,6 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
         A new one of `x`'s shape and kind; `out`, where it is given. A float that the dtype does not
         hold becomes what the device makes of it.
     {raises and see: numpy.ndarray.astype}
-    {examples}
     >>> astype(np.array([-1.5, 2.5]), np.int32).tolist()
     [-1, 2]
     """

@@ -1,7 +1,5 @@
 """Histograms: how many elements there are of each value, or between edges."""
 
-from __future__ import annotations
-
 from stdlib_kernels.histogram.bins import histogram, histogram2d
 from stdlib_kernels.histogram.integers import bincount
 

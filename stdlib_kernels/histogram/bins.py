@@ -78,7 +78,6 @@ def histogram(
     kerneldsl.errors.ArgumentValueError
         Where edges do not rise, or the range is not finite.
     {see: numpy.histogram}
-    {examples}
     >>> hist, edges = histogram(np.array([1.0, 2.0, 2.5, 4.0]), 3)
     >>> hist.tolist(), edges.tolist()
     ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
@@ -128,7 +127,6 @@ def histogram2d(
     {raises of: ArgumentError}
         As in `histogram`, and where `y` is not of `x`'s length and kind.
     {see: numpy.histogram2d}
-    {examples}
     >>> x, y = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 2.0])
     >>> histogram2d(x, y, 2)[0].tolist()
     [[1.0, 0.0], [1.0, 1.0]]

@@ -53,7 +53,6 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     kerneldsl.errors.ArgumentValueError
         Where an element or `minlength` is negative.
     {see: numpy.bincount}
-    {examples}
     >>> bincount(np.array([0, 1, 1, 3])).tolist()
     [1, 2, 0, 1]
     """

@@ -1,7 +1,5 @@
 """Image processing: grey conversion, Gaussian blur, Sobel edges, histogram and equalization."""
 
-from __future__ import annotations
-
 from stdlib_kernels.imaging.blur import gaussian_blur
 from stdlib_kernels.imaging.colour import grey
 from stdlib_kernels.imaging.edges import sobel

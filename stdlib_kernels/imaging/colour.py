@@ -45,7 +45,6 @@ def grey(image: Array, *, out: Out = None) -> Any:
         The luma, rounded half up; `out`, where it is given.
     {raises of: ArgumentError}
         Where `image` is no colour image of bytes, or `out` does not fit.
-    {examples}
     >>> grey(np.array([[[255, 255, 255], [255, 0, 0]]], np.uint8)).tolist()
     [[255, 76]]
     """

@@ -66,7 +66,6 @@ def sobel(image: Array, *, out: Out = None) -> Any:
         edges by its mirror image.
     {grey raises}
     {see: scipy.ndimage.sobel : one component of the gradient, with the same scale.}
-    {examples}
     >>> sobel(np.array([[0, 0, 9, 9]] * 3, np.uint8))[1].tolist()
     [0.0, 36.0, 36.0, 0.0]
     """

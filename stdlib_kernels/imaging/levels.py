@@ -70,7 +70,6 @@ def histogram(image: Array, *, out: Out = None) -> Any:
     {raises of: ArgumentError}
         Where `image` is no array of bytes, or `out` does not fit.
     {see: numpy.bincount : with ``minlength=256`` gives the same.}
-    {examples}
     >>> histogram(np.array([[2, 0], [2, 1]], np.uint8))[:4].tolist()
     [1, 1, 2, 0]
     """
@@ -94,7 +93,6 @@ def equalize(image: Array, *, out: Out = None) -> Any:
         of one grey value stays as it is. `out`, where it is given.
     {raises of: ArgumentError}
         Where `image` is no grey image of bytes, or `out` does not fit.
-    {examples}
     >>> equalize(np.array([[10, 11], [11, 12]], np.uint8)).tolist()
     [[0, 170], [170, 255]]
     """

@@ -82,7 +82,6 @@ def matmul(a: Array, b: Array, out: Out = None) -> Any:
     kerneldsl.errors.ArgumentValueError
         Where the inner dimensions differ, or others cannot be broadcast.
     {see: numpy.matmul}
-    {examples}
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).tolist()
     [[19, 22], [43, 50]]
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([1, 10])).tolist()
@@ -119,7 +118,6 @@ def transpose(a: Array, *, out: Out = None) -> Any:
     {raises of: ArgumentError}
         Where `a` is no matrix, or `out` does not fit.
     {see: numpy.transpose : gives a view instead.}
-    {examples}
     >>> transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
     [[1, 4], [2, 5], [3, 6]]
     """

@@ -1,7 +1,5 @@
 """Movement: elements at other places, unchanged."""
 
-from __future__ import annotations
-
 from stdlib_kernels.movement.along import flip, pad, repeat, roll, tile
 from stdlib_kernels.movement.gathering import put_along_axis, take, take_along_axis
 from stdlib_kernels.movement.joining import concatenate, stack

@@ -94,7 +94,6 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
         Along which; all axes by default.
     {like x: , and its shape}
     {raises and see: numpy.flip : gives a view instead.}
-    {examples}
     >>> flip(np.array([[1, 2], [3, 4]]), 1).tolist()
     [[2, 1], [4, 3]]
     """
@@ -117,7 +116,6 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
         Along which; by default along the flattened array, whose shape stays.
     {like x: , and its shape}
     {raises and see: numpy.roll}
-    {examples}
     >>> roll(np.array([1, 2, 3, 4]), 1).tolist()
     [4, 1, 2, 3]
     """
@@ -149,7 +147,6 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     {along or flattened}
     {like x}
     {raises and see: numpy.repeat}
-    {examples}
     >>> repeat(np.array([1, 2]), 2).tolist()
     [1, 1, 2, 2]
     """
@@ -174,7 +171,6 @@ def tile(x: Array, reps: Ints) -> Any:
         are 1, and so are extents that `x` lacks.
     {like x}
     {raises and see: numpy.tile}
-    {examples}
     >>> tile(np.array([1, 2]), 2).tolist()
     [1, 2, 1, 2]
     """
@@ -234,7 +230,6 @@ def pad(x: Array, pad_width: Any, mode: str = "constant", *, constant_values: An
         The constant.
     {like x}
     {raises and see: numpy.pad}
-    {examples}
     >>> pad(np.array([1, 2, 3]), (2, 1), "reflect").tolist()
     [3, 2, 1, 2, 3, 2]
     """

@@ -147,7 +147,6 @@ def take(
         Of `x`'s kind and dtype, and its shape but for that of `indices` in the place of the axis;
         `out`, where it is given.
     {raises and see: numpy.take}
-    {examples}
     >>> take(np.array([5, 6, 7]), np.array([2, -1, 0])).tolist()
     [7, 7, 5]
     """
@@ -194,7 +193,6 @@ def take_along_axis(
     {returns: array}
         Of `x`'s kind and dtype, and the shape of `indices`; `out`, where it is given.
     {raises and see: numpy.take_along_axis}
-    {examples}
     >>> take_along_axis(np.array([[5, 6], [7, 8]]), np.array([[1], [0]])).tolist()
     [[6], [7]]
     """
@@ -239,7 +237,6 @@ def put_along_axis(
     {returns: array}
         `x` itself.
     {raises and see: numpy.put_along_axis, numpy.ufunc.at}
-    {examples}
     >>> x = np.zeros(3)
     >>> put_along_axis(x, np.array([0, 2, 0]), np.array([1.0, 2.0, 4.0]), combine="add").tolist()
     [5.0, 0.0, 2.0]

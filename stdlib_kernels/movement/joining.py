@@ -25,7 +25,6 @@ def concatenate(arrays: tuple[Array, ...], axis: int = 0) -> Any:
     {returns: array}
         Of their kind, and of NumPy's dtype for all of them.
     {raises and see: numpy.concatenate}
-    {examples}
     >>> concatenate((np.array([1, 2]), np.array([3]))).tolist()
     [1, 2, 3]
     """
@@ -57,7 +56,6 @@ def stack(arrays: tuple[Array, ...], axis: int = 0) -> Any:
     {returns: array}
         Of their kind, and of NumPy's dtype for all of them.
     {raises and see: numpy.stack}
-    {examples}
     >>> stack((np.array([1, 2]), np.array([3, 4])), 1).tolist()
     [[1, 3], [2, 4]]
     """

@@ -105,7 +105,6 @@ def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Out = None) -
     {returns: array}
         Of `x`'s kind and dtype, contiguous in C order; `out`, where it is given.
     {raises and see: numpy.transpose : gives a view instead.}
-    {examples}
     >>> permute(np.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """

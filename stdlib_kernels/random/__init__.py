@@ -7,8 +7,6 @@
 =============  ====================================================================================
 """
 
-from __future__ import annotations
-
 from stdlib_kernels.random.draws import State
 from stdlib_kernels.random.generator import Generator, default_rng
 

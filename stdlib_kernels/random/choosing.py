@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,14 @@ from stdlib_kernels.arrays import allocate, finish, on_device, to_host
 from stdlib_kernels.checks import Array, check_array, check_same_kind, check_shape
 from stdlib_kernels.movement.gathering import take_places
 from stdlib_kernels.parameters import axis_of, integer_of
-from stdlib_kernels.random.draws import Draw, State, drawn, integer_draw, weighted_draw
+from stdlib_kernels.random.draws import WEIGHTED, Counter, drawn, integer_draw
 from stdlib_kernels.sort import argsort
 
 __all__ = ["chosen"]
 
 
 def chosen(
-    take: Callable[[int], State],
-    device: Any,
-    a: Any,
-    shape: tuple[int, ...],
-    p: Array | None,
-    axis: int,
-    *,
-    replace: bool = True,
+    counter: Counter, a: Any, shape: tuple[int, ...], p: Array | None, axis: int, *, replace: bool
 ) -> Any:
     """Draw elements of an array, or numbers below an int, as `Generator.choice` says."""
     is_array = isinstance(a, np.ndarray | kd.DeviceArray) and a.ndim > 0
@@ -46,22 +38,17 @@ def chosen(
         )
     like = a if is_array else p
     source = None if like is None else on_device(like)
-
-    def draw_some(count: int, dtype: np.dtype[Any], draw: Draw, numbers: tuple[Any, ...]) -> Any:
-        """Draw beside an array, or on the generator's device."""
-        beside = None if source is None else allocate(source, (count,), dtype)
-        return drawn(take, device, draw, (count,), dtype, beside, *numbers)
-
-    if replace:
-        draw: tuple[Any, tuple[Any, ...]] = integer_draw(0, max(n, 1))
-        if p is not None:
-            draw = weighted_draw(), (_cumulative(p, n, like),)
-        places = draw_some(size, np.dtype(np.int64), *draw)
-    else:
+    count, dtype = (size, np.dtype(np.int64)) if replace else (n, np.dtype(np.uint64))
+    numbers: tuple[Any, ...]
+    draw, numbers = integer_draw(0, max(n, 1) if replace else 1 << 64)
+    if p is not None:
+        draw, numbers = WEIGHTED, (_cumulative(p, n, like),)
+    beside = None if source is None else allocate(source, (count,), dtype)
+    places = drawn(counter, draw, (count,), dtype, beside, *numbers)
+    if not replace:
         # Of two equal keys, which are among n with a probability below n * n / 2**65, the one that
         # was drawn first comes first.
-        keys = draw_some(n, np.dtype(np.uint64), *integer_draw(0, 1 << 64))
-        places = argsort(keys)[:size]
+        places = argsort(places)[:size]
     if source is None or not is_array:
         found: Any = places.reshape(shape)
         if like is not None:

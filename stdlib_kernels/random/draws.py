@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import secrets
 import threading
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.parameters import integer_of, shape_of, wrong_type, wrong_value
 
 __all__ = [
+    "WEIGHTED",
     "Counter",
     "Draw",
     "State",
@@ -32,7 +32,6 @@ __all__ = [
     "drawn",
     "integer_draw",
     "seeded",
-    "weighted_draw",
 ]
 
 
@@ -53,10 +52,10 @@ class State(NamedTuple):
 
 
 class Counter:
-    """The state of a generator that threads may share."""
+    """The state of a generator that threads may share, and the device where it makes arrays."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, device: Any) -> None:
+        self._state, self._device = state, device
         self._lock = threading.Lock()
 
     @property
@@ -213,6 +212,8 @@ _DRAWS = {
 }
 #: Of float16 and bfloat16 numbers that need not be rounded.
 _NARROW_UNITS = {"float16": Draw(_unit_of(11), 4), "bfloat16": Draw(_unit_of(8), 4)}
+#: The draw of places by their cumulative weights, an array that it takes as `a`.
+WEIGHTED = Draw(_weighted_2, 2)
 
 
 def draw_of(name: str, dtype: np.dtype[Any], *, is_wide: bool) -> Draw:
@@ -229,11 +230,6 @@ def integer_draw(first: int, count: int) -> tuple[Draw, tuple[Any, Any, Any]]:
     least = (1 << (64 if is_wide else 32)) % count
     low, n, rejected = (np.uint64(each % (1 << 64)) for each in (first, count, least))
     return draw, (low, n, rejected)
-
-
-def weighted_draw() -> Draw:
-    """Return the draw of places by their cumulative weights, an array that it takes as `a`."""
-    return Draw(_weighted_2, 2)
 
 
 @kd.kernel(wraparound=False)
@@ -292,28 +288,20 @@ def _counters_of(size: int, draw: Draw) -> int:
 def _fill(out: Array, draw: Draw, state: State, a: Any, b: Any = 0, c: Any = 0) -> None:
     """Fill an array of one axis from a state on; `a`, `b` and `c` are what the draw takes."""
     low = (1 << 64) - 1
-    words = (state.key, state.counter & low, state.counter >> 64)
+    words = (np.uint64(n) for n in (state.key, state.counter & low, state.counter >> 64))
     constants: dict[str, Any] = {"draw": draw.function, "number": out.dtype.type}
     vector = getattr(kd, f"{out.dtype.name}x{draw.per_counter}", None)
     kernel: Any = fill_singly
     if vector is not None:
         kernel = fill_fours if draw.per_counter == 4 else fill_pairs
         constants["vector"] = vector
-    kernel.forall(_counters_of(out.size, draw))(
-        out, *(np.uint64(word) for word in words), a, b, c, **constants
-    )
+    kernel.forall(_counters_of(out.size, draw))(out, *words, a, b, c, **constants)
 
 
 def drawn(
-    take: Callable[[int], State],
-    device: Any,
-    draw: Draw,
-    size: Any,
-    dtype: np.dtype[Any],
-    out: Out,
-    *numbers: Any,
+    source: Counter, draw: Draw, size: Any, dtype: np.dtype[Any], out: Out, *numbers: Any
 ) -> Any:
-    """Fill a new array on a device, or `out`, and return it; of no `size` a NumPy scalar."""
+    """Fill a new array on the source's device, or `out`; return a NumPy scalar of no `size`."""
     if out is not None:
         check_array("out", out, dtypes=(dtype.name,))
     shape = tuple(out.shape) if out is not None and size is None else shape_of("size", size)
@@ -321,9 +309,9 @@ def drawn(
         check_out(out, like=out, shape=shape, dtype=dtype)
     result: Any = out
     if out is None or not is_contiguous(out) or on_device(out) is not out:
-        on = out.device if isinstance(out, kd.DeviceArray) else device
+        on = out.device if isinstance(out, kd.DeviceArray) else source._device
         result = kd.empty(shape, dtype, device=on)
-    state = take(_counters_of(math.prod(shape), draw))
+    state = source.take(_counters_of(math.prod(shape), draw))
     if result.size:
         _fill(result.reshape((-1,)), draw, state, *numbers)
     if out is not None:

@@ -60,8 +60,7 @@ class Generator(Counter):
     """
 
     def __init__(self, seed: int | None = None, *, device: Any = None) -> None:
-        super().__init__(seeded(seed))
-        self._device = device
+        super().__init__(seeded(seed), device)
 
     def __repr__(self) -> str:
         return f"Generator(key={self.state.key:#x}, counter={self.state.counter})"
@@ -201,7 +200,7 @@ class Generator(Counter):
                 limit=f"It has at least one number; {kind} has {info.min} to {info.max}",
             )
         draw, numbers = integer_draw(first, last - first + 1)
-        return drawn(self.take, self._device, draw, size, kind, out, *numbers)
+        return drawn(self, draw, size, kind, out, *numbers)
 
     @library_function
     def choice(
@@ -241,7 +240,7 @@ class Generator(Counter):
                 limit="Elements of different weights are drawn with replacement",
             )
         shape = shape_of("size", size)
-        return chosen(self.take, self._device, a, shape, p, axis, replace=replace)
+        return chosen(self, a, shape, p, axis, replace=replace)
 
     @library_function
     def permutation(self, x: int | Array, axis: int = 0) -> Any:
@@ -263,7 +262,7 @@ class Generator(Counter):
             n = x.shape[axis_of(axis, x.ndim)]
         else:
             n = integer_of("x", x)
-        return chosen(self.take, self._device, x, (n,), None, axis, replace=False)
+        return chosen(self, x, (n,), None, axis, replace=False)
 
     @library_function
     def shuffle(self, x: Array, axis: int = 0) -> None:
@@ -285,9 +284,7 @@ class Generator(Counter):
         found = dtype_of(dtype, np.float64 if out is None else out.dtype, kinds="f")
         number = computing_dtype(found)
         draw = draw_of(name, found, is_wide=number == np.float64)
-        return drawn(
-            self.take, self._device, draw, size, found, out, number.type(a), number.type(b)
-        )
+        return drawn(self, draw, size, found, out, number.type(a), number.type(b))
 
 
 @documented

@@ -3,8 +3,6 @@
 How an array is laid out for any of them is said in :mod:`stdlib_kernels.reduce.arrangement`.
 """
 
-from __future__ import annotations
-
 from stdlib_kernels.reduce.extremes import all, any, count_nonzero, max, min
 from stdlib_kernels.reduce.moments import std, var
 from stdlib_kernels.reduce.places import argmax, argmin

@@ -43,10 +43,7 @@ def max(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     {reduction of: real array}
     {reduced}
         A NaN is larger than every number; which of 0 and -0 is found is not said.
-    {raises}
-    {empty}
-    {see: numpy.max}
-    {examples}
+    {raises if empty and see: numpy.max}
     >>> max(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
     [4, 9]
     """
@@ -60,10 +57,7 @@ def min(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     {reduction of: real array}
     {reduced}
         A NaN is smaller than every number; which of 0 and -0 is found is not said.
-    {raises}
-    {empty}
-    {see: numpy.min}
-    {examples}
+    {raises if empty and see: numpy.min}
     >>> int(min(np.array([3, 1, 4])))
     1
     """
@@ -91,7 +85,6 @@ def any(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     {reduced}
         A bool, which of no elements is False.
     {raises and see: numpy.any}
-    {examples}
     >>> any(np.array([[0, 0], [0, 2]]), axis=1).tolist()
     [False, True]
     """
@@ -106,7 +99,6 @@ def all(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     {reduced}
         A bool, which of no elements is True.
     {raises and see: numpy.all}
-    {examples}
     >>> all(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [False, True]
     """
@@ -121,7 +113,6 @@ def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: boo
     {reduced}
         An int64.
     {raises and see: numpy.count_nonzero}
-    {examples}
     >>> count_nonzero(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [1, 2]
     """

@@ -163,7 +163,6 @@ def var(
     RuntimeWarning
         Where the divisor is not above 0; the result is NaN or infinite then.
     {see: numpy.var}
-    {examples}
     >>> var(np.array([[1, 3], [2, 8]]), axis=1).tolist()
     [1.0, 9.0]
     """
@@ -186,7 +185,6 @@ def std(
     {parameters of a spread}
     {reduced}
     {raises and see: numpy.std}
-    {examples}
     >>> float(std(np.array([1.0, 3.0])))
     1.0
     """

@@ -80,10 +80,7 @@ def argmax(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool
     {parameters of a place}
     {reduced}
         An int64. Of equal elements the first one counts, and a NaN is larger than every number.
-    {raises}
-    {empty}
-    {see: numpy.argmax}
-    {examples}
+    {raises if empty and see: numpy.argmax}
     >>> argmax(np.array([[3, 1, 4], [1, 5, 5]]), axis=1).tolist()
     [2, 1]
     """
@@ -97,10 +94,7 @@ def argmin(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool
     {parameters of a place}
     {reduced}
         An int64. Of equal elements the first one counts, and a NaN is smaller than every number.
-    {raises}
-    {empty}
-    {see: numpy.argmin}
-    {examples}
+    {raises if empty and see: numpy.argmin}
     >>> int(argmin(np.array([3, 1, 4, 1])))
     1
     """

@@ -56,7 +56,6 @@ def sum(
         Integers wrap around as in NumPy. float16 and bfloat16 add up as float32, and the sum is
         rounded once. The sum of no elements is 0.
     {raises and see: numpy.sum}
-    {examples}
     >>> int(sum(np.arange(10, dtype=np.int32)))
     45
     >>> sum(np.arange(6).reshape(2, 3), axis=1).tolist()
@@ -77,7 +76,6 @@ def prod(
     {reduced}
         The product of no elements is 1.
     {raises and see: numpy.prod}
-    {examples}
     >>> int(prod(np.arange(1, 6)))
     120
     """
@@ -112,7 +110,6 @@ def mean(
     RuntimeWarning
         Where there are no elements.
     {see: numpy.mean}
-    {examples}
     >>> mean(np.array([[1, 2], [3, 5]]), axis=0).tolist()
     [2.0, 3.5]
     """
@@ -144,11 +141,7 @@ def reduce(
     {operator: It must be associative and commutative, as elements meet in any order.}
     {reduced}
         float16 and bfloat16 are combined as float32. No elements come to `identity`.
-    {raises}
-    kerneldsl.errors.KernelError
-        Where `op` cannot be compiled.
-    {see: numpy.ufunc.reduce}
-    {examples}
+    {raises by operator and see: numpy.ufunc.reduce}
     >>> reduce(np.array([[12, 18], [8, 20]]), lambda a, b: a | b, 0, axis=1).tolist()
     [30, 28]
     """
@@ -193,7 +186,6 @@ def norm(
     kerneldsl.errors.ArgumentValueError
         Where the axes that are reduced have no elements, and `ord` is -inf.
     {see: numpy.linalg.vector_norm}
-    {examples}
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
     """
@@ -226,7 +218,6 @@ def dot(x: Array, y: Array, *, out: Out = None) -> Any:
         Of NumPy's dtype for the two; `out`, where it is given. Nothing is conjugated. Integers
         wrap around in that dtype, and float16 and bfloat16 add up as float32.
     {raises and see: numpy.dot, stdlib_kernels.linalg.matmul}
-    {examples}
     >>> int(dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """

@@ -1,7 +1,5 @@
 """Functions of rows: along an axis, each element by what its row comes to; and their gradients."""
 
-from __future__ import annotations
-
 from stdlib_kernels.rows.backward import (
     layer_norm_backward,
     log_softmax_backward,

@@ -88,7 +88,6 @@ def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     {returns: array}
         ``grad - exp(y) * sum(grad)``, of `y`'s shape, dtype and kind.
     {gradient raises}
-    {examples}
     >>> log_softmax_backward(np.array([1.0, -1.0]), np.log([0.5, 0.5])).tolist()
     [1.0, -1.0]
     """
@@ -106,7 +105,6 @@ def layer_norm_backward(
         Of `x`'s dtype and kind: the gradient by `x`, of its shape, and by weights and bias, of
         shape (n,).
     {gradient raises}
-    {examples}
     >>> found = layer_norm_backward(np.ones((4, 2)), np.array([[1.0, 3.0]] * 4), eps=0.0)
     >>> [each.tolist() for each in found[1:]]
     [[-4.0, 4.0], [4.0, 4.0]]
@@ -126,7 +124,6 @@ def rms_norm_backward(
     {returns: tuple of arrays}
         As `layer_norm_backward`, without a bias.
     {gradient raises}
-    {examples}
     >>> rms_norm_backward(np.ones(2), np.array([3.0, 3.0]), eps=0.0)[1].tolist()
     [1.0, 1.0]
     """

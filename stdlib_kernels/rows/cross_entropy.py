@@ -124,7 +124,6 @@ def cross_entropy(
     {raises of: ArgumentError}
         Where `x` or `labels` are no arrays of such dtypes, or their shapes do not fit.
     {see: torch.nn.functional.cross_entropy : with ``reduction="none"``.}
-    {examples}
     >>> cross_entropy(np.array([[0.0, 0.0], [0.0, -np.inf]]), np.array([1, 0])).round(3).tolist()
     [0.693, 0.0]
     """
@@ -150,7 +149,6 @@ def cross_entropy_backward(
         ``grad * (softmax(x) - onehot)``, of `x`'s shape, dtype and kind, where onehot is 1 at each
         row's label; zeros of rows that are left out.
     {gradient raises}
-    {examples}
     >>> cross_entropy_backward(np.array([1.0]), np.array([[0.0, 0.0]]), np.array([1])).tolist()
     [[0.5, -0.5]]
     """

@@ -132,7 +132,6 @@ def layer_norm(
     {rows}
         It is ``(x - mean) / sqrt(variance + eps) * weight + bias``.
     {raises and see: torch.nn.functional.layer_norm}
-    {examples}
     >>> layer_norm(np.array([[1.0, 3.0], [4.0, 0.0]]), eps=0).tolist()
     [[-1.0, 1.0], [1.0, -1.0]]
     """
@@ -158,7 +157,6 @@ def rms_norm(
     {rows}
         It is ``x / sqrt(mean(x * x) + eps) * weight``.
     {raises and see: torch.nn.functional.rms_norm}
-    {examples}
     >>> rms_norm(np.array([5.0, 5.0]), eps=0).tolist()
     [1.0, 1.0]
     """

@@ -1,7 +1,5 @@
 """Scans: each element becomes what all up to it come to, as NumPy names them."""
 
-from __future__ import annotations
-
 from stdlib_kernels.scan.cumulative import cummax, cummin, cumprod, cumsum, scan
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "scan"]

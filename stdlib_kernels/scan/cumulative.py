@@ -36,7 +36,6 @@ def cumsum(
         Integers wrap around as in NumPy. Floats are added in another order than NumPy's, the same
         at every launch; float16 and bfloat16 as float32.
     {raises and see: numpy.cumsum}
-    {examples}
     >>> cumsum(np.array([3, 1, 4, 1, 5], np.uint8)).tolist()
     [3, 4, 8, 9, 14]
     >>> cumsum(np.array([[3, 1], [4, 1]]), axis=1, exclusive=True).tolist()
@@ -61,7 +60,6 @@ def cumprod(
     {accumulating dtype}
     {scanned}
     {raises and see: numpy.cumprod}
-    {examples}
     >>> cumprod(np.array([3, 1, 4]), reverse=True).tolist()
     [12, 4, 4]
     """
@@ -84,7 +82,6 @@ def cummax(
         From a NaN on all are NaN. Before the first element the largest is the least number of the
         dtype, -inf of floats.
     {raises and see: numpy.ufunc.accumulate}
-    {examples}
     >>> cummax(np.array([3, 1, 4, 1, 5])).tolist()
     [3, 3, 4, 4, 5]
     """
@@ -107,7 +104,6 @@ def cummin(
         From a NaN on all are NaN. Before the first element the smallest is the dtype's largest
         number, inf of floats.
     {raises and see: numpy.ufunc.accumulate}
-    {examples}
     >>> cummin(np.array([3, 1, 4, 1, 5])).tolist()
     [3, 1, 1, 1, 1]
     """
@@ -132,11 +128,7 @@ def scan(
     {operator: It must be associative; the first value comes from earlier elements.}
     {scanned}
         float16 and bfloat16 are combined as float32. What `op` returns is converted to the dtype.
-    {raises}
-    kerneldsl.errors.KernelError
-        Where `op` cannot be compiled.
-    {see: numpy.ufunc.accumulate}
-    {examples}
+    {raises by operator and see: numpy.ufunc.accumulate}
     >>> scan(np.array([8, 2, 3]), lambda a, b: a | b, 0).tolist()
     [8, 10, 11]
     """

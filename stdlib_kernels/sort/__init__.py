@@ -1,7 +1,5 @@
 """Order: sorts and the places that sort, the largest elements, and searches in what is sorted."""
 
-from __future__ import annotations
-
 from stdlib_kernels.sort.ordering import argsort, sort, sort_pairs, top_k
 from stdlib_kernels.sort.searching import merge, searchsorted
 

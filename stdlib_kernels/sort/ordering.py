@@ -44,7 +44,6 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
         where it is given. NaN come last, in descending order first; 0 and -0 are equal, and keep
         their order, as all equal elements do.
     {raises and see: numpy.sort}
-    {examples}
     >>> sort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 1, 3, 4, 5]
     >>> sort(np.array([[3, 1], [4, 1]]), axis=0, descending=True).tolist()
@@ -70,7 +69,6 @@ def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: O
         Of `x`'s kind, and its shape, or of shape ``(x.size,)`` without an axis; `out`, where it is
         given. The order is that of `sort`; equal elements keep theirs.
     {raises and see: numpy.argsort}
-    {examples}
     >>> argsort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 3, 0, 2, 4]
     """
@@ -98,7 +96,6 @@ def sort_pairs(
     {returns: keys, values : array}
         As `sort` returns; the values of equal keys keep their order.
     {raises and see: numpy.argsort}
-    {examples}
     >>> keys, values = sort_pairs(np.array([3, 1, 2]), np.array([0.5, 0.25, 0.125]))
     >>> keys.tolist(), values.tolist()
     ([1, 2, 3], [0.25, 0.125, 0.5])
@@ -154,7 +151,6 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     places : int64 array
         Where along the axis they are. Of equal elements the first is taken.
     {raises and see: numpy.argpartition}
-    {examples}
     >>> values, places = top_k(np.array([3, 1, 4, 1, 5]), 2)
     >>> values.tolist(), places.tolist()
     ([5, 4], [4, 2])

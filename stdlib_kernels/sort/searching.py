@@ -76,7 +76,6 @@ def searchsorted(x: Array, v: Array, side: str = "left", *, out: Out = None) -> 
         For each value the number of elements before it; of `v`'s shape and kind. `out`, where it is
         given.
     {raises and see: numpy.searchsorted}
-    {examples}
     >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8])).tolist()
     [1, 4]
     >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8]), "right").tolist()
@@ -111,7 +110,6 @@ def merge(x: Array, y: Array, *, out: Out = None) -> Any:
         In rising order, equal elements of `x` before those of `y`; of `x`'s kind, and of NumPy's
         dtype for both. `out`, where it is given.
     {raises}
-    {examples}
     >>> merge(np.array([1, 4]), np.array([0, 4, 5])).tolist()
     [0, 1, 4, 4, 5]
     """

@@ -9,8 +9,6 @@
 ===================================================  ==============================================
 """
 
-from __future__ import annotations
-
 from stdlib_kernels.stencil.boxes import convolve, correlate, median_filter
 from stdlib_kernels.stencil.filters import (
     convolve1d,

@@ -135,7 +135,6 @@ def correlate(
 
     {parameters of weights}
     {see: scipy.ndimage.correlate}
-    {examples}
     >>> correlate(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 10.0])).tolist()
     [21.0, 42.0, 44.0]
     """
@@ -191,54 +190,35 @@ def weigh(x: Array, box: np.ndarray[Any, Any], mode: Any, cval: Any, origin: Any
         missing = 3 - x.ndim
         before, shape = [0] * missing + first, (1,) * missing + tuple(x.shape)
         box = np.where(np.abs(box) > np.finfo(np.float64).eps, box, 0)
-        box = box.reshape((1,) * missing + box.shape).transpose(0, 2, 1)
-        planes = source[(None,) * missing], result.reshape(shape)
-        (_weigh_padded if is_on_host(source) else _weigh_tiles)(*planes, box, border, before)
+        box = box.reshape((1,) * missing + box.shape)
+        taken, given, number = source[(None,) * missing], result.reshape(shape), computing(x.dtype)
+        how: dict[str, Any] = {"box": box.shape, "number": number.type, "store": stored(x.dtype)}
+        how["skips"] = bool(np.any(box == 0))
+        box = box.transpose(0, 2, 1).astype(number)
+        if is_on_host(source) or not _weighed_by_tiles(taken, given, box, border, before, how):
+            wide = padded(taken, number, border, before, how["box"])
+            weights = constant_beside(taken, box.reshape(-1))
+            launch_over(weigh_box, shape, wide, weights, given, **how)
     return finish(result, like=x, out=out)
 
 
-def _constants(box: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
-    count, across, down = box.shape
-    return {
-        "box": (count, down, across),
-        "number": computing(dtype).type,
-        "store": stored(dtype),
-        "skips": bool(np.any(box == 0)),
-    }
-
-
-def _weigh_padded(
-    x: Array, out: Array, box: np.ndarray[Any, Any], border: Border, before: Any
-) -> None:
-    """Weigh the elements of a copy with its border, so that the kernel knows no edges."""
-    constants = _constants(box, x.dtype)
-    number = computing(x.dtype)
-    wide = padded(x, number, border, before, constants["box"])
-    weights = constant_beside(x, box.reshape(-1).astype(number))
-    launch_over(weigh_box, out.shape, wide, weights, out, **constants)
-
-
-def _weigh_tiles(
-    x: Array, out: Array, box: np.ndarray[Any, Any], border: Border, before: Any
-) -> None:
-    """Weigh parts of planes, as far as their halos fit into shared memory."""
-    constants = _constants(box, x.dtype)
-    _, down, across = constants["box"]
-    number = computing(x.dtype)
+def _weighed_by_tiles(
+    x: Array, out: Array, box: np.ndarray[Any, Any], border: Border, before: Any, how: Any
+) -> bool:
+    """Weigh parts of planes, unless their halos have no room in shared memory."""
+    _, across, down = box.shape
     high, wide = WARPS * ITEMS + down - 1, COLUMNS + across - 1
     rows = -(-out.shape[1] // (WARPS * ITEMS))
     grid = -(-out.shape[2] // COLUMNS), out.shape[0] * rows
-    if high * wide * number.itemsize > MAX_SHARED_BYTES or grid[1] > MAX_GRID_Y:
-        _weigh_padded(x, out, box, border, before)
-        return
-    constants |= vector_of(number)
-    spare = -down % constants["width"]
-    weights = np.pad(box, ((0, 0), (0, 0), (0, spare))).reshape(-1)
-    constants |= {"lines": -(-high // WARPS), "strips": -(-wide // 32)}
-    constants |= {"items": ITEMS, "mode": border.mode}
-    arrays = x, constant_beside(x, weights.astype(number)), out
-    numbers = number.type(border.fill), tuple(before)
-    launch(weigh_tiles, grid, 32 * WARPS, *arrays, *numbers, **constants)
+    if high * wide * box.dtype.itemsize > MAX_SHARED_BYTES or grid[1] > MAX_GRID_Y:
+        return False
+    vector = vector_of(box.dtype)
+    weights = np.pad(box, ((0, 0), (0, 0), (0, -down % vector["width"]))).reshape(-1)
+    constants = {"lines": -(-high // WARPS), "strips": -(-wide // 32), "items": ITEMS, **vector}
+    numbers = box.dtype.type(border.fill), tuple(before)
+    arrays = x, constant_beside(x, weights), out, *numbers
+    launch(weigh_tiles, grid, 32 * WARPS, *arrays, mode=border.mode, **constants, **how)
+    return True
 
 
 @kd.kernel(wraparound=False)
@@ -276,7 +256,6 @@ def median_filter(
     Of a box with a NaN the result is not defined. Work grows with the square of the number of
     elements of the box.
     {see: scipy.ndimage.median_filter}
-    {examples}
     >>> median_filter(np.array([1, 9, 2, 3, 8]), 3).tolist()
     [1, 2, 3, 3, 8]
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import axis_of, count_of, integer_of, number_of
-from stdlib_kernels.stencil.borders import MAX_SIZE, Border, border_of, offset_of, per_axis
+from stdlib_kernels.stencil.borders import MAX_SIZE, Border, border_of, per_axis
 from stdlib_kernels.stencil.boxes import box_of, weigh
-from stdlib_kernels.stencil.lines import filter_line
+from stdlib_kernels.stencil.lines import Step, filter_line, step_of
 from stdlib_kernels.stencil.planes import filter_plane, fits_plane
 
 __all__ = [
@@ -34,33 +34,16 @@ __all__ = [
 _MAX_RADIUS = 1 << 20
 
 
-class Step(NamedTuple):
-    """Weights along an axis, and what their sum is divided by."""
-
-    weights: Any
-    axis: int
-    origin: int = 0
-    divisor: float = 1.0
-
-
 def filter_lines(
     x: Array, steps: Sequence[Step], border: Border, out: Out, dtype: np.dtype[Any] | None = None
 ) -> Any:
     """Filter along one axis after the other, as SciPy with results in the dtype of `out`."""
-    check_array("x", x, kinds="iuf", halves=True)
     source, result = source_and_result(x, out, tuple(x.shape), x.dtype if dtype is None else dtype)
-    for weights, _, origin, _ in steps:
-        offset_of(len(weights), origin)
     passes = _passes(steps, source, result)
-    for number, (step, *others) in enumerate(passes):
+    for number, taken in enumerate(passes if x.size else []):
         is_last = number == len(passes) - 1
         into = result if is_last else allocate(source, tuple(x.shape), result.dtype)
-        weights, axis, origin, divisor = step
-        if others:
-            both = (weights, others[0].weights), (origin, others[0].origin)
-            filter_plane(source, *both, border, into)
-        else:
-            filter_line(source, weights, axis, border, into, origin=origin, divisor=divisor)
+        (filter_line if len(taken) == 1 else filter_plane)(source, into, border, *taken)
         source = into
     if not steps and x.size:
         copy_array(source, result)
@@ -99,7 +82,7 @@ def correlate1d(
     {see: scipy.ndimage.correlate1d}
     """
     found = _line(weights)
-    step = Step(found, _axis(x, axis), integer_of("origin", origin))
+    step = step_of(found, _axis(x, axis), integer_of("origin", origin))
     return filter_lines(x, [step], border_of(mode, cval), out)
 
 
@@ -121,7 +104,8 @@ def convolve1d(
     """
     found = _line(weights)
     moved = -integer_of("origin", origin) - (len(found) % 2 == 0)
-    return filter_lines(x, [Step(found[::-1], _axis(x, axis), moved)], border_of(mode, cval), out)
+    step = step_of(found[::-1], _axis(x, axis), moved)
+    return filter_lines(x, [step], border_of(mode, cval), out)
 
 
 @repeated_function
@@ -148,14 +132,13 @@ def gaussian_filter(
     References
     ----------
     R. C. Gonzalez and R. E. Woods, "Digital Image Processing", 4th edition, 2018, section 3.5.
-    {examples}
     >>> round(float(gaussian_filter(np.array([0.0, 0, 1, 0, 0]), 0.5)[2]), 4)
     0.7866
     """
     check_array("x", x, kinds="iuf", halves=True)
     reach = number_of("truncate", truncate)
     steps = [
-        Step(gaussian_weights(number_of("sigma", one), reach), axis)
+        step_of(gaussian_weights(number_of("sigma", one), reach), axis)
         for axis, one in enumerate(per_axis("sigma", sigma, x.ndim))
         if number_of("sigma", one) != 0
     ]
@@ -186,7 +169,7 @@ def uniform_filter(
     sizes = [count_of("size", n, 1, MAX_SIZE) for n in per_axis("size", size, x.ndim)]
     moved = [integer_of("origin", n) for n in per_axis("origin", origin, x.ndim)]
     steps = [
-        Step(np.ones(n), axis, by, n)
+        step_of(np.ones(n), axis, by, n)
         for axis, (n, by) in enumerate(zip(sizes, moved, strict=True))
         if n > 1
     ]
@@ -250,8 +233,8 @@ def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[
 
 def _derived(x: Array, axis: int, across: tuple[float, ...], border: Border, out: Out) -> Any:
     along = _axis(x, axis)
-    others = [Step(np.array(across), a) for a in range(x.ndim) if a != along]
-    return filter_lines(x, [Step(np.array([-1.0, 0.0, 1.0]), along), *others], border, out)
+    others = [step_of(np.array(across), a) for a in range(x.ndim) if a != along]
+    return filter_lines(x, [step_of(np.array([-1.0, 0.0, 1.0]), along), *others], border, out)
 
 
 def _axis(x: Array, axis: Any) -> int:

@@ -18,7 +18,7 @@ Victor Podlozhnyuk, "Image Convolution with CUDA", NVIDIA, 2007: the separable f
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from stdlib_kernels.copying import itself
 from stdlib_kernels.stencil.borders import Border, offset_of, place
 from stdlib_kernels.vectors import vector_of
 
-__all__ = ["computing", "filter_line", "read_weights", "shift", "stored"]
+__all__ = ["Step", "computing", "filter_line", "read_weights", "shift", "step_of", "stored"]
 
 #: Threads of a block that filters rows; elements that one of them filters, odd so that their
 #: places in shared memory are in different banks.
@@ -42,6 +42,21 @@ COLUMN_ITEMS, HOST_COLUMN_ITEMS = 8, 2
 REACH = 32
 #: Bytes of shared memory that every device has for a block.
 MAX_SHARED_BYTES = 48 << 10
+
+
+class Step(NamedTuple):
+    """Weights along an axis, and what their sum is divided by."""
+
+    weights: Any
+    axis: int
+    #: Where the first weight lies, beside the element itself.
+    first: int
+    divisor: float = 1.0
+
+
+def step_of(weights: Any, axis: int, origin: int = 0, divisor: float = 1.0) -> Step:
+    """Return a step of weights whose middle is moved by `origin`, which must be one of them."""
+    return Step(weights, axis, offset_of(len(weights), origin), divisor)
 
 
 def truncated(v: Any) -> Any:
@@ -161,21 +176,9 @@ def along_rows(
             out[row, start + k] = store(tile[k] / divisor if divides else tile[k])
 
 
-def filter_line(
-    x: Array,
-    weights: np.ndarray[Any, Any],
-    axis: int,
-    border: Border,
-    out: Array,
-    *,
-    origin: int = 0,
-    divisor: float = 1.0,
-) -> None:
-    """Correlate with weights along an axis into another contiguous array of the same shape."""
-    if not x.size:
-        return
-    number = computing(out.dtype)
-    first, count = offset_of(len(weights), origin), len(weights)
+def filter_line(x: Array, out: Array, border: Border, step: Step) -> None:
+    """Correlate along an axis into another contiguous array of the same shape, not an empty one."""
+    number, count, axis = computing(out.dtype), len(step.weights), step.axis
     n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
     on_host = is_on_host(x)
     constants = {
@@ -183,11 +186,11 @@ def filter_line(
         "taps": 0 if on_host else count,
         "number": number.type,
         "store": stored(out.dtype),
-        "divides": divisor != 1,
+        "divides": step.divisor != 1,
         **(vector_of(number) | ({"width": 1} if on_host else {})),
     }
-    taken = np.pad(np.asarray(weights, number), (0, -count % constants["width"]))
-    numbers = (border.mode, number.type(border.fill), first, number.type(divisor))
+    taken = np.pad(np.asarray(step.weights, number), (0, -count % constants["width"]))
+    numbers = (border.mode, number.type(border.fill), step.first, number.type(step.divisor))
     source, held = around_axis(x, axis), constant_beside(x, taken)
     items = 1 if on_host else ROW_ITEMS
     reach = -(-count // REACH) * REACH

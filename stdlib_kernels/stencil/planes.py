@@ -20,12 +20,13 @@ import kerneldsl as kd
 from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import constant_beside, contiguous
 from stdlib_kernels.checks import Array
-from stdlib_kernels.stencil.borders import Border, offset_of, place
+from stdlib_kernels.stencil.borders import Border, place
 from stdlib_kernels.stencil.lines import (
     BLOCK,
     MAX_SHARED_BYTES,
     REACH,
     ROW_ITEMS,
+    Step,
     read_weights,
     shift,
 )
@@ -114,30 +115,20 @@ def fits_plane(dtype: np.dtype[Any], *taps: int) -> bool:
     return is_small and dtype in (np.float32, np.float64)
 
 
-def filter_plane(
-    x: Array,
-    weights: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]],
-    origins: tuple[int, int],
-    border: Border,
-    out: Array,
-) -> None:
-    """Correlate with weights along the last two axes into another contiguous array of the shape."""
-    if not x.size:
-        return
-    number = out.dtype
+def filter_plane(x: Array, out: Array, border: Border, down: Step, across: Step) -> None:
+    """Correlate along the last two axes into another contiguous array of the shape of `x`."""
+    number, (n, m) = out.dtype, x.shape[-2:]
     vector = vector_of(number)
-    down, across = (
+    weights = (
         constant_beside(x, np.pad(np.asarray(w, number), (0, -len(w) % vector["width"])))
-        for w in weights
+        for w in (down.weights, across.weights)
     )
-    first = [offset_of(len(w), origin) for w, origin in zip(weights, origins, strict=True)]
-    n, m = x.shape[-2:]
     shape = (math.prod(x.shape[:-2]), n, m)
     grid = shape[0] * -(-n // ROWS) * -(-m // COLUMNS)
-    arrays = (contiguous(x).reshape(shape), down, across, out.reshape(shape))
-    taps = {"taps_down": len(weights[0]), "taps_across": len(weights[1])}
+    arrays = (contiguous(x).reshape(shape), *weights, out.reshape(shape))
+    taps = {"taps_down": len(down.weights), "taps_across": len(across.weights)}
     constants = {**taps, "reach": _reach(taps["taps_across"]), "number": number.type, **vector}
-    numbers = (border.mode, number.type(border.fill), *first)
+    numbers = (border.mode, number.type(border.fill), down.first, across.first)
     launch(along_planes, grid, BLOCK, *arrays, *numbers, **constants)
 
 

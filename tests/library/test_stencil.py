@@ -145,19 +145,22 @@ def test_parts_of_long_rows_and_columns(target, rng, monkeypatch, items):
 def test_both_axes_at_once_have_the_bits_of_two_passes(target, rng, dtype, shape, taps, mode):
     x, border = array_of(rng, shape, dtype), border_of(mode, 0.75)
     x[..., -1] = np.nan
-    down, across = (rng.standard_normal(n) for n in taps)
+    down, across = (
+        lines.step_of(rng.standard_normal(n), axis)
+        for n, axis in zip(taps, (len(shape) - 2, len(shape) - 1), strict=True)
+    )
     source = kd.to_device(x)
     between, twice, once = (kd.to_device(poisoned(shape, dtype)) for _ in range(3))
-    lines.filter_line(source, down, len(shape) - 2, border, between)
-    lines.filter_line(between, across, len(shape) - 1, border, twice)
-    planes.filter_plane(source, (down, across), (0, 0), border, once)
+    lines.filter_line(source, between, border, down)
+    lines.filter_line(between, twice, border, across)
+    planes.filter_plane(source, once, border, down, across)
     np.testing.assert_array_equal(once.copy_to_host(), twice.copy_to_host())
 
 
 def test_the_last_two_axes_are_filtered_at_once(target, monkeypatch):
     monkeypatch.setattr(filters, "is_on_host", lambda array: False)
     x = kd.to_device(np.ones((2, 20, 30), np.float32))
-    steps = [filters.Step(np.ones(3), axis) for axis in range(3)]
+    steps = [lines.step_of(np.ones(3), axis) for axis in range(3)]
     assert [len(each) for each in filters._passes(steps, x, x)] == [1, 2]
     assert [len(each) for each in filters._passes(steps[::-1], x, x)] == [1, 1, 1]
     divided = [*steps[:2], steps[2]._replace(divisor=3.0)]
