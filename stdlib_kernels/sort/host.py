@@ -86,10 +86,8 @@ def cut(keys, out, values, out_values, counts, bounds, chunk, shift, flip, *, ra
         place = places[d]
         places[d] = place + 1
         out[place] = w
-        if gives == "values":
-            out_values[place] = values[i]
-        if gives == "places":
-            out_values[place] = i
+        if gives != "keys":
+            out_values[place] = i if gives == "places" else values[i]
 
 
 @kd.kernel(wraparound=False)
@@ -105,10 +103,8 @@ def sort_segments(
     if not is_cut:
         for i in range(first, end):
             one[i] = keys[i]
-            if gives == "values":
-                one_values[i] = values[i]
-            if gives == "places":
-                one_values[i] = i - first
+            if gives != "keys":
+                one_values[i] = i - first if gives == "places" else values[i]
     if end - first <= SHORT:
         for i in range(first + 1, end):
             w, v, k = one[i], one_values[i], i

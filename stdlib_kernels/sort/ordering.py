@@ -9,17 +9,14 @@ from typing import Any
 
 import numpy as np
 
-import kerneldsl as kd
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import allocate, contiguous, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import axis_of, count_of
 from stdlib_kernels.sort.rows import (
-    ITEMS,
     MAX_WIDTH,
     as_rows,
-    sort_places,
     sort_rows,
     sort_short_rows,
 )
@@ -49,11 +46,7 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
     >>> sort(np.array([[3, 1], [4, 1]]), axis=0, descending=True).tolist()
     [[4, 1], [3, 1]]
     """
-    place, shape = _checked(x, axis)
-    check_out(out, like=x, shape=shape, dtype=x.dtype)
-    rows, restored = as_rows(on_device(x), place)
-    found, _ = sort_rows(rows, descending=read_flag("descending", descending))
-    return finish(restored(found), like=x, out=out)
+    return _sorted(x, axis, descending, out, "keys")
 
 
 @library_function
@@ -72,11 +65,7 @@ def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: O
     >>> argsort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 3, 0, 2, 4]
     """
-    place, shape = _checked(x, axis)
-    check_out(out, like=x, shape=shape, dtype=np.dtype(np.int64))
-    rows, restored = as_rows(on_device(x), place)
-    places = sort_places(rows, descending=read_flag("descending", descending))
-    return finish(restored(places), like=x, out=out)
+    return _sorted(x, axis, descending, out, "places")
 
 
 @library_function
@@ -100,39 +89,31 @@ def sort_pairs(
     >>> keys.tolist(), values.tolist()
     ([1, 2, 3], [0.25, 0.125, 0.5])
     """
-    place, _ = _checked(keys, axis, "keys")
+    place = _checked("keys", keys, axis)
     check_array("values", values, halves=True)
     check_alike("values", values, "keys", keys)
     rows, restored = as_rows(on_device(keys), place)
     beside, _ = as_rows(on_device(values), place)
     asked = read_flag("descending", descending)
     found = sort_rows(rows, beside, descending=asked, gives="values")
-    return tuple(finish(restored(e), like=keys) for e in found if e is not None)
+    return tuple(finish(restored(each), like=keys) for each in found)
 
 
-def _checked(x: Array, axis: int | None, name: str = "x") -> tuple[int | None, tuple[int, ...]]:
-    """Return the axis from 0 on, and the shape of the result."""
+def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) -> Any:
+    """Return the sorted array, or the places of its elements, as `gives` says."""
+    place = _checked("x", x, axis)
+    shape = (x.size,) if place is None else tuple(x.shape)
+    check_out(out, like=x, shape=shape, dtype=x.dtype if gives == "keys" else np.dtype(np.int64))
+    rows, restored = as_rows(on_device(x), place)
+    asked = read_flag("descending", descending)
+    ordered, places = sort_rows(rows, descending=asked, gives=gives)
+    return finish(restored(ordered if gives == "keys" else places), like=x, out=out)
+
+
+def _checked(name: str, x: Array, axis: int | None) -> int | None:
+    """Return the axis from 0 on."""
     check_array(name, x, kinds="biuf", halves=True)
-    if axis is None:
-        return None, (x.size,)
-    return axis_of(axis, x.ndim), tuple(x.shape)
-
-
-@kd.kernel
-def sort_part(keys, out, values, out_values, flip, parts, *, width, rank, last, is_first):
-    """Give the first elements of parts: ``keys[rows, n], out[rows * parts, k]``, values alike.
-
-    In the first round values are places.
-    """
-    row, at = kd.blockIdx.x // parts, kd.blockIdx.x % parts * width
-    words = kd.tile.load(keys[row], at, width, other=last)
-    places = words.map(rank, flip).argsort()
-    kd.tile.store(out[kd.blockIdx.x], 0, words.take(places))
-    if is_first:
-        kd.tile.store(out_values[kd.blockIdx.x], 0, places + at)
-    else:
-        moved = kd.tile.load(values[row], at, width).take(places)
-        kd.tile.store(out_values[kd.blockIdx.x], 0, moved)
+    return None if axis is None else axis_of(axis, x.ndim)
 
 
 @library_function
@@ -165,7 +146,7 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
         found: Any = (allocate(rows, shape, d) for d in (x.dtype, np.dtype(np.int64)))
     elif rows.shape[1] > MAX_WIDTH and count > MAX_FIRST:
         whole = sort_rows(rows, descending=largest, gives="places")
-        found = (contiguous(each[:, :count]) for each in whole if each is not None)
+        found = (contiguous(each[:, :count]) for each in whole)
     else:
         found = _first_of_rows(as_words(rows), count, order)
     values, places = (restored(each) for each in found)
@@ -173,18 +154,13 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
 
 
 def _first_of_rows(keys: Array, count: int, order: Order) -> Any:
-    """Return the first words of each row, and their places."""
+    """Return the first words of each row, and their places: those of its parts, until it is one."""
     values: Array | None = None
+    gives = "places"
     while keys.shape[1] > MAX_WIDTH:
         rows, n = keys.shape
         parts = -(-n // MAX_WIDTH)
-        shape = (rows * parts, count)
-        out, out_values = (allocate(keys, shape, d) for d in (keys.dtype, np.dtype(np.int64)))
-        given = out_values if values is None else values
-        how = {"width": MAX_WIDTH, "rank": order.rank, "last": order.last}
-        sort_part[rows * parts, MAX_WIDTH // ITEMS](
-            keys, out, given, out_values, order.flip, parts, is_first=values is None, **how
-        )
-        keys, values = (each.reshape((rows, parts * count)) for each in (out, out_values))
-    gives = "places" if values is None else "values"
+        found = sort_short_rows(keys, values, order, gives, count, parts)
+        keys, values = (each.reshape((rows, -1)) for each in found if each is not None)
+        gives = "values"
     return sort_short_rows(keys, values, order, gives, count)

@@ -6,6 +6,7 @@ Several short rows are in a tile. Other families sort by these, too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from stdlib_kernels.sort.host import sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
 from stdlib_kernels.sort.words import Order, as_words, order_of
 
-__all__ = ["ITEMS", "MAX_WIDTH", "as_rows", "sort_places", "sort_rows", "sort_short_rows"]
+__all__ = ["ITEMS", "MAX_WIDTH", "as_rows", "sort_rows", "sort_short_rows"]
 
 
 #: Elements of a tile, as many as a row has at most; and of those each thread has 16.
@@ -25,38 +26,48 @@ MAX_WIDTH, ITEMS = 1024, 16
 
 
 @kd.kernel
-def sort_tile(keys, out, values, out_values, flip, *, count, width, rank, last, gives):
-    """Sort rows, or the first elements of them: ``keys[rows, n], out[rows, ≤ n]``.
+def sort_tile(
+    keys, out, values, out_values, flip, parts, *, count, width, rank, last, gives, is_cut
+):
+    """Sort rows, and store the first elements of them: ``keys[rows, n], out[rows, ≤ n]``.
 
-    What is moved beside the keys is said by `gives`: ``"keys"`` nothing, ``"values"``, or
-    ``"places"``.
+    Where rows are cut, each of their `parts` is sorted: ``out[rows * parts, k]``. What is moved
+    beside the keys is said by `gives`: ``"keys"`` nothing, ``"values"``, or ``"places"``.
     """
-    at = (kd.blockIdx.x * count, 0)
+    at = into = kd.blockIdx.x * count, 0
+    if is_cut:
+        at = kd.blockIdx.x // parts, kd.blockIdx.x % parts * width
     words = kd.tile.load(keys, at, (count, width), other=last)
     places = words.map(rank, flip).argsort()
-    kd.tile.store(out, at, words.take(places))
+    kd.tile.store(out, into, words.take(places))
     if gives == "places":
-        kd.tile.store(out_values, at, places)
+        kd.tile.store(out_values, into, places + at[1] if is_cut else places)
     if gives == "values":
-        kd.tile.store(out_values, at, kd.tile.load(values, at, (count, width)).take(places))
+        kd.tile.store(out_values, into, kd.tile.load(values, at, (count, width)).take(places))
 
 
 def sort_short_rows(
-    keys: Array, values: Array | None, order: Order, gives: str, first: int | None = None
+    keys: Array,
+    values: Array | None,
+    order: Order,
+    gives: str,
+    first: int | None = None,
+    parts: int = 1,
 ) -> tuple[Array, Array | None]:
-    """Sort the words of each row, as `sort_rows` does, and give the first ones."""
+    """Sort the words of each row, as `sort_rows` does, or of its parts, and give the first ones."""
     rows, n = keys.shape
-    shape = (rows, n if first is None else first)
+    shape = (rows * parts, n if first is None else first)
     out = allocate(keys, shape, keys.dtype)
     beside = out
     if gives != "keys":
         beside = allocate(keys, shape, np.dtype(np.int64) if values is None else values.dtype)
-    width = max(32, 1 << (n - 1).bit_length())
+    width = min(max(32, 1 << (n - 1).bit_length()), MAX_WIDTH)
     count = MAX_WIDTH // width
     given = keys if values is None else values
     how = {"count": count, "width": width, "rank": order.rank, "last": order.last, "gives": gives}
-    grid = -(-rows // count)
-    sort_tile[grid, MAX_WIDTH // ITEMS](keys, out, given, beside, order.flip, **how)
+    sort_tile[-(-shape[0] // count), MAX_WIDTH // ITEMS](
+        keys, out, given, beside, order.flip, parts, is_cut=parts > 1, **how
+    )
     return out, None if gives == "keys" else beside
 
 
@@ -81,7 +92,7 @@ def as_rows(array: Array, axis: int | None) -> tuple[Array, Callable[[Array], Ar
 
 def sort_rows(
     keys: Array, values: Array | None = None, *, descending: bool = False, gives: str = "keys"
-) -> tuple[Array, Array | None]:
+) -> tuple[Array, Any]:
     """Sort each row, equal elements in their order, NaN last or, in descending order, first.
 
     ``keys[rows, n]`` are contiguous, on a device. Returned are new keys, and what `gives` says
@@ -93,7 +104,6 @@ def sort_rows(
         return allocate(keys, keys.shape, keys.dtype), allocate(keys, keys.shape, beside)
     if values is not None and values.dtype.itemsize > 8:
         ordered, places = sort_rows(keys, descending=descending, gives="places")
-        assert places is not None
         return ordered, take_each(values, places, 1)
     order = order_of(keys.dtype, descending=descending)
     sort = sort_long_rows if keys.shape[1] > MAX_WIDTH else sort_short_rows
@@ -104,10 +114,3 @@ def sort_rows(
     if found is not None and values is not None:
         found = found.view(values.dtype)
     return ordered.view(keys.dtype), found
-
-
-def sort_places(keys: Array, *, descending: bool = False) -> Array:
-    """Return where in its row each element of the sorted rows was, as `sort_rows` does."""
-    _, places = sort_rows(keys, descending=descending, gives="places")
-    assert places is not None
-    return places

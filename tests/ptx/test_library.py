@@ -100,8 +100,11 @@ CASES = {
     ),
     "sorted tiles": (
         tiles.sort_tile,
-        {"count": 1, "width": 1024, "rank": LONG.rank, "last": LONG.last, "gives": "values"},
-        ", ".join([WORDS.replace("32", "64")] * 4) + ", uint64",
+        {
+            **{"count": 1, "width": 1024, "rank": LONG.rank, "last": LONG.last},
+            **{"gives": "values", "is_cut": False},
+        },
+        ", ".join([WORDS.replace("32", "64")] * 4) + ", uint64, int64",
     ),
     "counted digits": (
         onesweep.count_digits,
