@@ -18,13 +18,12 @@ from kerneldsl.repeating.calls import note_constant, note_made, note_scalar
 from kerneldsl.repeating.overlap import may_overlap
 from stdlib_kernels.checks import Array, Out, check_out
 from stdlib_kernels.copying import copy_array, copy_elements
-from stdlib_kernels.parameters import NARROW
+from stdlib_kernels.parameters import axis_of
 
 __all__ = [
-    "accumulator_dtype",
     "allocate",
+    "along_or_flat",
     "around_axis",
-    "computing_dtype",
     "constant_beside",
     "contiguous",
     "contiguous_1d",
@@ -42,23 +41,18 @@ __all__ = [
 MAX_KEPT_BYTES = 1 << 16
 
 
-def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which NumPy adds up elements: at least 64 bits for integers."""
-    if dtype.kind in "bi":
-        return np.dtype(np.int64)
-    return np.dtype(np.uint64) if dtype.kind == "u" else dtype
-
-
-def computing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which numbers are combined: float32 for floats of 16 bits."""
-    return np.dtype(np.float32) if dtype.name in NARROW else dtype
-
-
 def on_device(array: Array) -> Array:
     """Return the array itself where kernels can reach it, else a copy on the current device."""
     if isinstance(array, kd.DeviceArray) or kd.current_target() == "cpu":
         return array
     return kd.to_device(array)
+
+
+def along_or_flat(array: Array, axis: Any) -> tuple[Array, int]:
+    """Return an array where kernels can reach it, and an axis from 0 on; flattened without one."""
+    if axis is None:
+        return contiguous(on_device(array)).reshape((-1,)), 0
+    return on_device(array), axis_of(axis, array.ndim)
 
 
 def contiguous_1d(array: Array) -> Array:

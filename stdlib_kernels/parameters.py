@@ -19,12 +19,15 @@ from kerneldsl.errors.values import as_int, safe_repr
 __all__ = [
     "NARROW",
     "NUMERIC",
+    "accumulator_dtype",
     "axes_of",
     "axis_of",
     "choice_of",
     "common_dtype",
+    "computing_dtype",
     "count_of",
     "dtype_of",
+    "floating_dtype",
     "function_of",
     "integer_of",
     "integers_of",
@@ -114,6 +117,23 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
             f"dtype is {found}", value=dtype, limit=f"It is one of {', '.join(wanted)}"
         )
     return found
+
+
+def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which NumPy adds up elements: at least 64 bits for integers."""
+    if dtype.kind in "bi":
+        return np.dtype(np.int64)
+    return np.dtype(np.uint64) if dtype.kind == "u" else dtype
+
+
+def floating_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of what is no integer: float64 for booleans and integers."""
+    return np.dtype(np.float64) if dtype.kind in "biu" else dtype
+
+
+def computing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which numbers are combined: float32 for floats of 16 bits."""
+    return np.dtype(np.float32) if dtype.name in NARROW else dtype
 
 
 def common_dtype(*values: Any) -> np.dtype[Any]:

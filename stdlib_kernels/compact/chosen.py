@@ -138,12 +138,8 @@ def _move(flags: Array, x: Array | None, is_chosen: Any, out: Out) -> tuple[Arra
     blocks = -(-n // (block * items))
     total = allocate(flags, (1,), np.dtype(np.int64))
     state = allocate(flags, (3 * blocks,), np.dtype(np.uint64), zero=True)
-    how = {"block": block, "items": items, "is_chosen": is_chosen, "holds": holds}
-    how |= {
-        "number": np.int32 if n < MAX_NARROW else np.int64,
-        "element": element.type,
-        "gives": gives,
-    }
+    how = {"block": block, "items": items, "is_chosen": is_chosen, "holds": holds, "gives": gives}
+    how |= {"number": np.int32 if n < MAX_NARROW else np.int64, "element": element.type}
     arrays = (flags, flags if x is None else x, found, total, state)
     launch(move_chosen, blocks, block, *arrays, **how)
     return found, total

@@ -13,10 +13,10 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.repeating.calls import launch_over
 from kerneldsl.repeating.overlap import may_overlap
-from stdlib_kernels.arrays import allocate, computing_dtype, finish, is_contiguous, on_device
+from stdlib_kernels.arrays import allocate, finish, is_contiguous, on_device
 from stdlib_kernels.checks import Array, check_array, check_out, check_same_kind
 from stdlib_kernels.elementwise.writing import MAX_RANK, Operand, mapping_kernel, probing_kernel
-from stdlib_kernels.parameters import NARROW, NUMERIC, common_dtype
+from stdlib_kernels.parameters import NARROW, NUMERIC, common_dtype, computing_dtype
 
 __all__ = ["Number", "broadcast_shape", "checked_operands", "map_call", "result_dtypes", "widened"]
 

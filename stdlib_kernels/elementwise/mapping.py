@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import computing_dtype
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import check_conversion, itself
 from stdlib_kernels.elementwise.calls import (
@@ -20,7 +19,13 @@ from stdlib_kernels.elementwise.calls import (
     widened,
 )
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import common_dtype, dtype_of, function_of, scalar_of
+from stdlib_kernels.parameters import (
+    common_dtype,
+    computing_dtype,
+    dtype_of,
+    function_of,
+    scalar_of,
+)
 from stdlib_kernels.reduce.folding import larger, smaller
 
 __all__ = ["astype", "clip", "map", "where"]

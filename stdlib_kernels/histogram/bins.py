@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,7 +13,6 @@ from kerneldsl.errors.values import as_int
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
     allocate,
-    computing_dtype,
     constant_beside,
     contiguous_1d,
     finish,
@@ -25,7 +25,7 @@ from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.histogram.counting import between, count_bins, edges_array, evenly
 from stdlib_kernels.histogram.integers import checked_weights
-from stdlib_kernels.parameters import count_of, number_of, wrong_type, wrong_value
+from stdlib_kernels.parameters import computing_dtype, count_of, number_of, wrong_type, wrong_value
 from stdlib_kernels.reduce.extremes import max as largest
 from stdlib_kernels.reduce.extremes import min as smallest
 
@@ -87,8 +87,7 @@ def histogram(
     weighted = checked_weights(weights, x)
     source = contiguous_1d(on_device(x))
     edges = _edges_of(bins, range, source)
-    number, bin_of, on_its_device = _prepared([edges], [source])
-    counts = count_bins(source, on_its_device[0], edges.bins, bin_of, number, weights=weighted)
+    counts = _counted([edges], [source], weighted)
     found = finish(counts, like=x)
     if is_density:
         found = to_like(x, _density(counts, np.diff(edges.values)))
@@ -142,11 +141,8 @@ def histogram2d(
         _edges_of(b, r, s, np.dtype(np.float64))
         for b, r, s in zip(_pair(bins), ranges, sources, strict=True)
     ]
-    number, bin_of, (x_edges, y_edges) = _prepared(edges, sources)
-    m, k = (each.bins for each in edges)
-    beside: dict[str, Any] = {"weights": weighted, "y": sources[1], "y_edges": y_edges}
-    counts = count_bins(sources[0], x_edges, m * k, bin_of, number, **beside)
-    host = np.asarray(to_host(counts), np.float64).reshape(m, k)
+    counts = _counted(edges, sources, weighted)
+    host = np.asarray(to_host(counts), np.float64).reshape([each.bins for each in edges])
     if is_density:
         areas = np.diff(edges[0].values)[:, None] * np.diff(edges[1].values)
         host = _density(host, areas)
@@ -176,10 +172,8 @@ def _pair(value: Any) -> tuple[Any, Any]:
     return value, value
 
 
-def _prepared(
-    edges: Sequence[_Edges], sources: Sequence[Array]
-) -> tuple[np.dtype[Any], Any, list[Array]]:
-    """Return the dtype in which elements and edges meet, how bins are found, and the edges."""
+def _counted(edges: list[_Edges], sources: list[Array], weights: Array | None) -> Array:
+    """Count elements, or pairs of them; `number` is the dtype in which they meet the edges."""
     dtypes = [*(computing_dtype(s.dtype) for s in sources), *(e.values.dtype for e in edges)]
     narrow = all(each == np.float32 for each in dtypes)
     narrow = narrow and all(each.bins <= MAX_NARROW_BINS for each in edges)
@@ -190,8 +184,10 @@ def _prepared(
         each.are_even and each.bins < 1 << 30 and e[-1] < 1
         for each, e in zip(edges, given, strict=True)
     )
-    on_its_device = [constant_beside(sources[0], each) for each in given]
-    return number, evenly if are_even else between, on_its_device
+    bin_of, bins = evenly if are_even else between, math.prod(each.bins for each in edges)
+    x_edges, *y_edges = (constant_beside(sources[0], each) for each in given)
+    pairs = {"y": sources[1], "y_edges": y_edges[0]} if y_edges else {}
+    return count_bins(sources[0], x_edges, bins, bin_of, number, weights=weights, **pairs)
 
 
 def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any] | None = None) -> _Edges:

@@ -11,7 +11,7 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.repeating.overlap import may_overlap
-from stdlib_kernels.arrays import allocate, around_axis, contiguous, finish, on_device
+from stdlib_kernels.arrays import allocate, along_or_flat, around_axis, finish, on_device
 from stdlib_kernels.checks import Array, Ints, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import (
@@ -121,20 +121,19 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
     """
     check_array("x", x, halves=True)
     shifts = integers_of("shift", shift)
+    found, axes = on_device(x), [0]
     if axis is None:
         if len(shifts) != 1:
             raise wrong_value("shift", shift, "Without an axis it is one int")
-        flat = contiguous(on_device(x)).reshape((-1,))
-        found = _moved(flat, 0, x.size, _rolled, shifts[0] % max(1, x.size))
-        return finish(found.reshape(tuple(x.shape)), like=x)
-    given = axis if isinstance(axis, tuple) else (axis,)
-    axes = [axis_of(each, x.ndim) for each in given]
+        found, _ = along_or_flat(x, None)
+    else:
+        axes = [axis_of(each, x.ndim) for each in (axis if isinstance(axis, tuple) else (axis,))]
     if len(shifts) not in (1, len(axes)):
         raise wrong_value("shift", shift, f"There are {len(axes)} axes")
-    found = on_device(x)
     for each, by in zip(axes, shifts * (len(axes) // len(shifts)), strict=True):
-        found = _moved(found, each, x.shape[each], _rolled, by % max(1, x.shape[each]))
-    return finish(_fresh(found, x), like=x)
+        n = found.shape[each]
+        found = _moved(found, each, n, _rolled, by % max(1, n))
+    return finish(_fresh(found, x).reshape(tuple(x.shape)), like=x)
 
 
 @library_function
@@ -152,11 +151,7 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     """
     check_array("x", x, halves=True)
     (count,) = _counts("repeats", repeats, 1)
-    source, at = on_device(x), 0
-    if axis is None:
-        source = contiguous(source).reshape((-1,))
-    else:
-        at = axis_of(axis, x.ndim)
+    source, at = along_or_flat(x, axis)
     found = _moved(source, at, source.shape[at] * count, _each_often, count)
     return finish(found, like=x)
 

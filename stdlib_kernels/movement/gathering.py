@@ -1,13 +1,4 @@
-"""Elements that are taken from places, and put to places.
-
-=============  =========================================================
-mode           an index that is out of range
-=============  =========================================================
-``"raise"``    is refused; the host waits for the device to say so
-``"wrap"``     counts from the other end again, as often as needed
-``"clip"``     is the first or the last one; none counts from the end
-=============  =========================================================
-"""
+"""Elements that are taken from places, and put to places."""
 
 from __future__ import annotations
 
@@ -17,7 +8,14 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from stdlib_kernels.arrays import allocate, around_axis, contiguous, finish, on_device
+from stdlib_kernels.arrays import (
+    allocate,
+    along_or_flat,
+    around_axis,
+    contiguous,
+    finish,
+    on_device,
+)
 from stdlib_kernels.checks import (
     Array,
     Out,
@@ -153,16 +151,12 @@ def take(
     check_array("x", x, halves=True)
     _check_places(indices, x)
     place = _PLACES[choice_of("mode", mode, _PLACES)]
-    at = None if axis is None else axis_of(axis, x.ndim)
-    before, n, after = (), x.size, ()
-    if at is not None:
-        before, n, after = tuple(x.shape[:at]), x.shape[at], tuple(x.shape[at + 1 :])
-    shape = (*before, *indices.shape, *after)
+    source, at = along_or_flat(x, axis)
+    shape = (*source.shape[:at], *indices.shape, *source.shape[at + 1 :])
     check_out(out, like=x, shape=shape, dtype=x.dtype)
-    source, places = on_device(x), contiguous(on_device(indices)).reshape((-1,))
-    _check_range(places, n, mode)
-    flat = contiguous(source).reshape((-1,)) if at is None else source
-    found = take_places(flat, places, at or 0, place)
+    places = contiguous(on_device(indices)).reshape((-1,))
+    _check_range(places, source.shape[at], mode)
+    found = take_places(source, places, at, place)
     return finish(found.reshape(shape), like=x, out=out)
 
 

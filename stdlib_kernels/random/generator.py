@@ -9,12 +9,13 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import computing_dtype, finish
+from stdlib_kernels.arrays import finish
 from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.documentation import documented
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import (
     axis_of,
+    computing_dtype,
     dtype_of,
     integer_of,
     number_of,

@@ -6,34 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from stdlib_kernels.arrays import computing_dtype
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.parameters import computing_dtype
 from stdlib_kernels.reduce.folding import (
     Axis,
     Rule,
     add,
     check_not_empty,
     fold_call,
+    identity_of,
     larger,
     smaller,
 )
 
-__all__ = ["all", "any", "count_nonzero", "least", "max", "min", "most"]
-
-
-def least(dtype: np.dtype[Any]) -> Any:
-    """Return the smallest number of a dtype, -inf of floats."""
-    if dtype.kind in "iu":
-        return dtype.type(np.iinfo(dtype).min)
-    return dtype.type(0) if dtype.kind == "b" else dtype.type(-np.inf)
-
-
-def most(dtype: np.dtype[Any]) -> Any:
-    """Return the largest number of a dtype, inf of floats."""
-    if dtype.kind in "iu":
-        return dtype.type(np.iinfo(dtype).max)
-    return dtype.type(1) if dtype.kind == "b" else dtype.type(np.inf)
+__all__ = ["all", "any", "count_nonzero", "max", "min"]
 
 
 @repeated_function
@@ -68,8 +55,8 @@ def _extreme(name: str, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:
     check_array("x", x, kinds="biuf", halves=True)
     check_not_empty(name, x, axis)
     number = computing_dtype(x.dtype)
-    op, identity = (larger, least(number)) if name == "max" else (smaller, most(number))
-    rule = Rule(op=op, identity=identity, number=number.type)
+    op = larger if name == "max" else smaller
+    rule = Rule(op, identity_of(op, number), number.type)
     return fold_call(rule, x, axis, x.dtype, out, keepdims)
 
 

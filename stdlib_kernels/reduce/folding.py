@@ -24,7 +24,6 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
     allocate,
-    computing_dtype,
     destination,
     finish,
     is_contiguous,
@@ -32,7 +31,7 @@ from stdlib_kernels.arrays import (
     on_device,
 )
 from stdlib_kernels.checks import Array, Ints, Out, check_out
-from stdlib_kernels.parameters import axes_of, function_of, scalar_of
+from stdlib_kernels.parameters import axes_of, computing_dtype, function_of, scalar_of
 from stdlib_kernels.reduce.arrangement import MAX_PARTS, Arrangement, Kernels, arrange
 
 __all__ = [
@@ -45,6 +44,7 @@ __all__ = [
     "check_not_empty",
     "fold",
     "fold_call",
+    "identity_of",
     "larger",
     "multiply",
     "rule_of",
@@ -146,6 +146,17 @@ def larger(a: Any, b: Any) -> Any:
 def smaller(a: Any, b: Any) -> Any:
     """Return the smaller number, or one that is NaN."""
     return a if a < b or a != a else b  # noqa: PLR0124 - NaN alone differs
+
+
+def identity_of(op: Any, number: np.dtype[Any]) -> Any:
+    """Return what a sum, a product or an extreme of numbers of a dtype is, of no elements."""
+    if op in (add, multiply):
+        return number.type(op is multiply)
+    # Of extremes the last number of the dtype that they look for, inf of floats.
+    if number.kind == "f":
+        return number.type(-np.inf if op is larger else np.inf)
+    ends = (False, True) if number.kind == "b" else (np.iinfo(number).min, np.iinfo(number).max)
+    return number.type(ends[op is smaller])
 
 
 @dataclass(frozen=True)

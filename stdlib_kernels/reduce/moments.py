@@ -25,11 +25,10 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.calls import launch
-from stdlib_kernels.arrays import computing_dtype
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import itself
 from stdlib_kernels.functions import repeated_function, warn
-from stdlib_kernels.parameters import dtype_of, number_of
+from stdlib_kernels.parameters import computing_dtype, dtype_of, floating_dtype, number_of
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.folding import Axis, abs_squared, add, begin
 
@@ -196,7 +195,7 @@ def _spread(
 ) -> Any:
     """Compute a variance, and what `finish` makes of it; `again` is another name of `ddof`."""
     check_array("x", x, halves=True)
-    given = dtype_of(dtype, np.float64 if x.dtype.kind in "biu" else x.dtype)
+    given = dtype_of(dtype, floating_dtype(x.dtype))
     number = computing_dtype(given)
     real = np.empty(0, number).real.dtype
     call = begin(x, axis, real if given.kind == "c" else given, out, keepdims)

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import computing_dtype
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.parameters import axis_of, computing_dtype
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.folding import begin, check_not_empty
 

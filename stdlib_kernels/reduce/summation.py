@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from stdlib_kernels.arrays import accumulator_dtype, allocate, computing_dtype, finish, on_device
+from stdlib_kernels.arrays import allocate, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
 from stdlib_kernels.functions import repeated_function, warn
 from stdlib_kernels.parameters import (
+    accumulator_dtype,
     axes_of,
     common_dtype,
+    computing_dtype,
     dtype_of,
+    floating_dtype,
     number_of,
 )
 from stdlib_kernels.reduce.arrangement import arrange
@@ -30,6 +33,7 @@ from stdlib_kernels.reduce.folding import (
     check_not_empty,
     fold,
     fold_call,
+    identity_of,
     larger,
     multiply,
     rule_of,
@@ -61,7 +65,7 @@ def sum(
     >>> sum(np.arange(6).reshape(2, 3), axis=1).tolist()
     [3, 12]
     """
-    return _accumulated(add, 0, x, axis, dtype, out, keepdims)
+    return _accumulated(add, x, axis, dtype, out, keepdims)
 
 
 @repeated_function
@@ -79,16 +83,15 @@ def prod(
     >>> int(prod(np.arange(1, 6)))
     120
     """
-    return _accumulated(multiply, 1, x, axis, dtype, out, keepdims)
+    return _accumulated(multiply, x, axis, dtype, out, keepdims)
 
 
-def _accumulated(
-    op: Any, identity: int, x: Array, axis: Axis, dtype: Any, out: Out, keepdims: bool
-) -> Any:
+def _accumulated(op: Any, x: Array, axis: Axis, dtype: Any, out: Out, keepdims: bool) -> Any:
     check_array("x", x, halves=True)
     result = dtype_of(dtype, accumulator_dtype(x.dtype))
-    number = computing_dtype(result).type
-    return fold_call(Rule(op, number(identity), number), x, axis, result, out, keepdims)
+    number = computing_dtype(result)
+    rule = Rule(op, identity_of(op, number), number.type)
+    return fold_call(rule, x, axis, result, out, keepdims)
 
 
 @repeated_function
@@ -114,7 +117,7 @@ def mean(
     [2.0, 3.5]
     """
     check_array("x", x, halves=True)
-    result = dtype_of(dtype, np.float64 if x.dtype.kind in "biu" else x.dtype)
+    result = dtype_of(dtype, floating_dtype(x.dtype))
     number = computing_dtype(result).type
     count = math.prod(x.shape[i] for i in axes_of(axis, x.ndim))
     if not count:
@@ -190,7 +193,7 @@ def norm(
     5.0
     """
     check_array("x", x, halves=True)
-    given = np.dtype(np.float64) if x.dtype.kind in "biu" else x.dtype
+    given = floating_dtype(x.dtype)
     number = computing_dtype(given)
     real = np.empty(0, number).real.dtype
     ord = number_of("ord", ord)

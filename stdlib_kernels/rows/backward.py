@@ -12,10 +12,11 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels import elementwise, reduce
-from stdlib_kernels.arrays import around_axis, computing_dtype, on_device
+from stdlib_kernels.arrays import around_axis, on_device
 from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import axis_of, number_of
+from stdlib_kernels.parameters import axis_of, computing_dtype, number_of
+from stdlib_kernels.reduce.folding import multiply
 from stdlib_kernels.rows.calls import GRADIENT_BLOCK, factor_of, gradient
 from stdlib_kernels.rows.normalization import layer_norm, rms_norm
 
@@ -109,9 +110,7 @@ def layer_norm_backward(
     >>> [each.tolist() for each in found[1:]]
     [[-4.0, 4.0], [4.0, 4.0]]
     """
-    made = _of_norm(grad, x, weight, axis, eps, is_centred=True)
-    plain = layer_norm(x, axis=axis, eps=eps)
-    return made, _over_rows(elementwise.map(_times, grad, plain), axis), _over_rows(grad, axis)
+    return *_of_norm(layer_norm, grad, x, weight, axis, eps), _over_rows(grad, axis)
 
 
 @library_function
@@ -127,13 +126,7 @@ def rms_norm_backward(
     >>> rms_norm_backward(np.ones(2), np.array([3.0, 3.0]), eps=0.0)[1].tolist()
     [1.0, 1.0]
     """
-    made = _of_norm(grad, x, weight, axis, eps, is_centred=False)
-    plain = rms_norm(x, axis=axis, eps=eps)
-    return made, _over_rows(elementwise.map(_times, grad, plain), axis)
-
-
-def _times(v: Any, w: Any) -> Any:
-    return v * w
+    return _of_norm(rms_norm, grad, x, weight, axis, eps)
 
 
 def _over_rows(array: Array, axis: int) -> Any:
@@ -142,15 +135,16 @@ def _over_rows(array: Array, axis: int) -> Any:
     return reduce.sum(array, others, dtype=array.dtype) if others else array
 
 
-def _of_norm(
-    grad: Array, x: Array, weight: Array | None, axis: Any, eps: Any, *, is_centred: bool
-) -> Any:
+def _of_norm(norm: Any, grad: Array, x: Array, weight: Any, axis: Any, eps: Any) -> Any:
+    """Return the gradients by the input and the weights."""
     along = _checked(grad, x, axis)
     before = around_axis(on_device(grad), along), factor_of("weight", weight, x, along)
     number = computing_dtype(x.dtype)
     added = number.type(np.finfo(number).eps if eps is None else number_of("eps", eps))
-    constants = {"is_centred": is_centred, "is_weighted": weight is not None}
-    return gradient(of_norm, before, x, along, added, **constants)
+    constants = {"is_centred": norm is layer_norm, "is_weighted": weight is not None}
+    made = gradient(of_norm, before, x, along, added, **constants)
+    plain = norm(x, axis=axis, eps=eps)
+    return made, _over_rows(elementwise.map(multiply, grad, plain), axis)
 
 
 def _of_softmax(grad: Array, y: Array, axis: Any, *, is_log: bool) -> Any:

@@ -17,16 +17,9 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.calls import launch, launch_over
-from stdlib_kernels.arrays import (
-    allocate,
-    around_axis,
-    computing_dtype,
-    finish,
-    on_device,
-    source_and_result,
-)
+from stdlib_kernels.arrays import allocate, around_axis, finish, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind, check_shape
-from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.parameters import axis_of, computing_dtype, floating_dtype
 
 __all__ = [
     "GRADIENT_BLOCK",
@@ -37,7 +30,6 @@ __all__ = [
     "factor_of",
     "gradient",
     "launch_rows",
-    "result_dtype",
     "tile_of",
 ]
 
@@ -73,11 +65,6 @@ class Kernels(NamedTuple):
     columns: Any
 
 
-def result_dtype(x: Array) -> np.dtype[Any]:
-    """Return the dtype of a result: float64 of booleans and integers."""
-    return np.dtype(np.float64) if x.dtype.kind in "biu" else x.dtype
-
-
 def checked_axis(x: Any, axis: Any) -> int:
     """Check an array and its axis, and return the axis from 0 on."""
     check_array("x", x, kinds="biuf", halves=True)
@@ -90,7 +77,9 @@ def factor_of(name: str, array: Array | None, x: Array, axis: int) -> Array:
     For ``None`` it is an array of the dtype that is computed in, which nobody reads.
     """
     if array is None:
-        return allocate(on_device(x[:0] if x.ndim else x), (1,), computing_dtype(result_dtype(x)))
+        return allocate(
+            on_device(x[:0] if x.ndim else x), (1,), computing_dtype(floating_dtype(x.dtype))
+        )
     check_array(name, array, kinds="biuf", halves=True, ndim=1)
     check_same_kind(name, array, "x", x)
     n = x.shape[axis]
@@ -104,7 +93,7 @@ def apply(kernels: Kernels, x: Array, axis: int, out: Out, *others: Any, **const
 
     `axis` is from 0 on; `others` and `constants` are what the kernels take beside.
     """
-    dtype = result_dtype(x)
+    dtype = floating_dtype(x.dtype)
     number = computing_dtype(dtype)
     source, result = source_and_result(x, out, tuple(x.shape), dtype)
     if x.size:

@@ -12,16 +12,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import (
-    around_axis,
-    computing_dtype,
-    finish,
-    on_device,
-    source_and_result,
-)
+from stdlib_kernels.arrays import around_axis, finish, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_same_kind, check_shape
 from stdlib_kernels.functions import library_function, repeated_function
-from stdlib_kernels.parameters import integer_of, wrong_value
+from stdlib_kernels.parameters import computing_dtype, floating_dtype, integer_of, wrong_value
 from stdlib_kernels.rows.calls import (
     GRADIENT_BLOCK,
     SPACE,
@@ -29,7 +23,6 @@ from stdlib_kernels.rows.calls import (
     checked_axis,
     gradient,
     launch_rows,
-    result_dtype,
 )
 from stdlib_kernels.rows.exponentials import added, larger, summed_down
 
@@ -128,7 +121,7 @@ def cross_entropy(
     [0.693, 0.0]
     """
     along, ignored = _checked(x, labels, axis, ignore_index)
-    dtype = result_dtype(x)
+    dtype = floating_dtype(x.dtype)
     source, result = source_and_result(x, out, tuple(labels.shape), dtype, labels)
     if labels.size:
         taken = around_axis(source, along)

@@ -17,19 +17,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import computing_dtype
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import number_of
-from stdlib_kernels.rows.calls import (
-    SPACE,
-    Kernels,
-    apply,
-    checked_axis,
-    factor_of,
-    result_dtype,
-    tile_of,
-)
+from stdlib_kernels.parameters import computing_dtype, floating_dtype, number_of
+from stdlib_kernels.rows.calls import SPACE, Kernels, apply, checked_axis, factor_of, tile_of
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -167,7 +158,7 @@ def _normalize(
     x: Array, weight: Any, bias: Any, axis: int, eps: float | None, out: Out, *, is_centred: bool
 ) -> Any:
     along = checked_axis(x, axis)
-    number = computing_dtype(result_dtype(x))
+    number = computing_dtype(floating_dtype(x.dtype))
     factors = [
         factor_of(name, each, x, along) for name, each in (("weight", weight), ("bias", bias))
     ]

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from stdlib_kernels.arrays import accumulator_dtype, computing_dtype
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import dtype_of
-from stdlib_kernels.reduce.extremes import least, most
-from stdlib_kernels.reduce.folding import Rule, add, larger, multiply, rule_of, smaller
+from stdlib_kernels.parameters import accumulator_dtype, computing_dtype, dtype_of
+from stdlib_kernels.reduce.folding import Rule, add, identity_of, larger, multiply, rule_of, smaller
 from stdlib_kernels.scan.calls import scan_call
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "scan"]
@@ -140,18 +136,13 @@ def scan(
 def _cumulated(
     x: Array, axis: int | None, dtype: Any, out: Out, exclusive: bool, reverse: bool, op: Any
 ) -> Any:
-    """Scan by an operation of which `_identity_of` knows what changes nothing."""
+    """Scan by an operation of NumPy's."""
     check_array("x", x, kinds="biuf", halves=True)
     is_extreme = op in (larger, smaller)
     usual = x.dtype if is_extreme else accumulator_dtype(x.dtype)
     result = dtype_of(dtype, usual, kinds="biuf" if is_extreme else "iuf")
     number = computing_dtype(result)
-    rule = Rule(op, _identity_of(op, number), number.type)
-    return scan_call(rule, x, axis, result, out, exclusive, reverse)
-
-
-def _identity_of(op: Any, number: np.dtype[Any]) -> Any:
-    if op in (larger, smaller):
-        return (least if op is larger else most)(number)
     # A sum of negative zeros is one, which 0 + -0 is not.
-    return number.type(1 if op is multiply else -0.0 if number.kind == "f" else 0)
+    is_sum_of_floats = op is add and number.kind == "f"
+    identity = number.type(-0.0) if is_sum_of_floats else identity_of(op, number)
+    return scan_call(Rule(op, identity, number.type), x, axis, result, out, exclusive, reverse)

@@ -14,12 +14,7 @@ from stdlib_kernels.arrays import allocate, contiguous, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import axis_of, count_of
-from stdlib_kernels.sort.rows import (
-    MAX_WIDTH,
-    as_rows,
-    sort_rows,
-    sort_short_rows,
-)
+from stdlib_kernels.sort.rows import MAX_WIDTH, as_rows, sort_rows, sort_short_rows
 from stdlib_kernels.sort.words import Order, as_words, order_of
 
 __all__ = ["argsort", "sort", "sort_pairs", "top_k"]

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import allocate, computing_dtype, contiguous, finish, on_device
+from stdlib_kernels.arrays import allocate, contiguous, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_array, check_out, check_same_kind
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import choice_of, common_dtype
+from stdlib_kernels.parameters import choice_of, common_dtype, computing_dtype
 
 __all__ = ["merge", "searchsorted"]
 
