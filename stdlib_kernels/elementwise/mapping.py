@@ -19,6 +19,7 @@ from stdlib_kernels.elementwise.calls import (
     widened,
 )
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.operations import larger, smaller
 from stdlib_kernels.parameters import (
     common_dtype,
     computing_dtype,
@@ -26,7 +27,6 @@ from stdlib_kernels.parameters import (
     function_of,
     scalar_of,
 )
-from stdlib_kernels.reduce.folding import larger, smaller
 
 __all__ = ["astype", "clip", "map", "where"]
 

@@ -11,9 +11,10 @@ from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device, to
 from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.histogram.counting import count_bins, itself
+from stdlib_kernels.operations import larger
 from stdlib_kernels.parameters import count_of
 from stdlib_kernels.reduce.arrangement import arrange
-from stdlib_kernels.reduce.folding import Rule, fold, larger
+from stdlib_kernels.reduce.folding import Rule, fold
 
 __all__ = ["bincount", "checked_weights"]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import secrets
 import threading
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -203,6 +204,10 @@ def _place(sums: Any, u: Any) -> Any:
     return first
 
 
+def _first(numbers: Any, number: Any) -> Any:
+    return number(numbers[0])
+
+
 #: Draws by their names, of numbers of 32 bits and of 64.
 _DRAWS = {
     "unit": (_unit_4, _unit_2),
@@ -232,47 +237,32 @@ def integer_draw(first: int, count: int) -> tuple[Draw, tuple[Any, Any, Any]]:
     return draw, (low, n, rejected)
 
 
+@cache
+def _packing(vector: Any, count: int) -> Any:
+    """Return what makes a vector of the numbers of a counter."""
+    if count == 2:
+        return lambda v, number: vector(number(v[0]), number(v[1]))
+    return lambda v, number: vector(number(v[0]), number(v[1]), number(v[2]), number(v[3]))
+
+
 @kd.kernel(wraparound=False)
-def fill_fours(out, key, counter, above, a, b, c, *, draw, number, vector):
-    """Store numbers ``4 i … 4 i + 3`` of counter i: ``(out[n], …)``."""
+def fill(out, key, counter, above, a, b, c, *, draw, number, count, vector, pack, has_vectors):
+    """Store numbers ``count * i`` and on of counter i: ``(out[n], …)``.
+
+    They are stored at once, where there are vectors of so many.
+    """
     i = kd.grid(1)
     index = counter + np.uint64(i)
     beyond = above + np.uint64(index < counter)
-    first, second, third, fourth = draw(key, index, beyond, a, b, c)
-    outs = kd.view(out, vector)
-    if i < outs.size:
-        outs[i] = vector(number(first), number(second), number(third), number(fourth))
+    numbers = draw(key, index, beyond, a, b, c)
+    if has_vectors and i < out.size // count:
+        kd.view(out, vector)[i] = pack(numbers, number)
     else:
-        _store(out, 4 * i, number(first))
-        _store(out, 4 * i + 1, number(second))
-        _store(out, 4 * i + 2, number(third))
-
-
-@kd.kernel(wraparound=False)
-def fill_pairs(out, key, counter, above, a, b, c, *, draw, number, vector):
-    """Store numbers ``2 i`` and ``2 i + 1`` of counter i: ``(out[n], …)``."""
-    i = kd.grid(1)
-    index = counter + np.uint64(i)
-    beyond = above + np.uint64(index < counter)
-    first, second = draw(key, index, beyond, a, b, c)
-    outs = kd.view(out, vector)
-    if i < outs.size:
-        outs[i] = vector(number(first), number(second))
-    else:
-        _store(out, 2 * i, number(first))
-
-
-@kd.kernel(wraparound=False)
-def fill_singly(out, key, counter, above, a, b, c, *, draw, number):
-    """Store as `fill_fours` does, for dtypes that have no vectors of four."""
-    i = kd.grid(1)
-    index = counter + np.uint64(i)
-    beyond = above + np.uint64(index < counter)
-    first, second, third, fourth = draw(key, index, beyond, a, b, c)
-    _store(out, 4 * i, number(first))
-    _store(out, 4 * i + 1, number(second))
-    _store(out, 4 * i + 2, number(third))
-    _store(out, 4 * i + 3, number(fourth))
+        _store(out, count * i, number(numbers[0]))
+        _store(out, count * i + 1, number(numbers[1]))
+        if count == 4:
+            _store(out, count * i + 2, number(numbers[2]))
+            _store(out, count * i + 3, number(numbers[3]))
 
 
 def _store(out: Any, at: Any, value: Any) -> None:
@@ -289,13 +279,11 @@ def _fill(out: Array, draw: Draw, state: State, a: Any, b: Any = 0, c: Any = 0) 
     """Fill an array of one axis from a state on; `a`, `b` and `c` are what the draw takes."""
     low = (1 << 64) - 1
     words = (np.uint64(n) for n in (state.key, state.counter & low, state.counter >> 64))
-    constants: dict[str, Any] = {"draw": draw.function, "number": out.dtype.type}
-    vector = getattr(kd, f"{out.dtype.name}x{draw.per_counter}", None)
-    kernel: Any = fill_singly
-    if vector is not None:
-        kernel = fill_fours if draw.per_counter == 4 else fill_pairs
-        constants["vector"] = vector
-    kernel.forall(_counters_of(out.size, draw))(out, *words, a, b, c, **constants)
+    count, number = draw.per_counter, out.dtype.type
+    vector = getattr(kd, f"{out.dtype.name}x{count}", None)
+    how = {"draw": draw.function, "count": count, "number": number, "vector": vector or number}
+    how |= {"pack": _packing(vector, count) if vector else _first, "has_vectors": bool(vector)}
+    fill.forall(_counters_of(out.size, draw))(out, *words, a, b, c, **how)
 
 
 def drawn(

@@ -8,17 +8,9 @@ import numpy as np
 
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.operations import add, identity_of, larger, smaller
 from stdlib_kernels.parameters import computing_dtype
-from stdlib_kernels.reduce.folding import (
-    Axis,
-    Rule,
-    add,
-    check_not_empty,
-    fold_call,
-    identity_of,
-    larger,
-    smaller,
-)
+from stdlib_kernels.reduce.folding import Axis, Rule, check_not_empty, fold_call
 
 __all__ = ["all", "any", "count_nonzero", "max", "min"]
 

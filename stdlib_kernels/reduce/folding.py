@@ -31,26 +31,11 @@ from stdlib_kernels.arrays import (
     on_device,
 )
 from stdlib_kernels.checks import Array, Ints, Out, check_out
+from stdlib_kernels.operations import unchanged
 from stdlib_kernels.parameters import axes_of, computing_dtype, function_of, scalar_of
 from stdlib_kernels.reduce.arrangement import MAX_PARTS, Arrangement, Kernels, arrange
 
-__all__ = [
-    "Axis",
-    "Call",
-    "Rule",
-    "abs_squared",
-    "add",
-    "begin",
-    "check_not_empty",
-    "fold",
-    "fold_call",
-    "identity_of",
-    "larger",
-    "multiply",
-    "rule_of",
-    "smaller",
-    "unchanged",
-]
+__all__ = ["Axis", "Call", "Rule", "begin", "check_not_empty", "fold", "fold_call", "rule_of"]
 
 #: Elements of a row's part at most: a GPU's last blocks are over sooner.
 LARGEST_PART = 1 << 14
@@ -116,47 +101,6 @@ def fold_columns(x, y, out, chunk, parameter, *, strip, number, lift, op, identi
 
 def _element(v: Any, w: Any, parameter: Any) -> Any:
     return v
-
-
-def unchanged(total: Any, parameter: Any) -> Any:
-    """Return the value itself."""
-    return total
-
-
-def add(a: Any, b: Any) -> Any:
-    """Return the sum."""
-    return a + b
-
-
-def multiply(a: Any, b: Any) -> Any:
-    """Return the product."""
-    return a * b
-
-
-def abs_squared(v: Any) -> Any:
-    """Return the square of a real or complex number's size."""
-    return v.real * v.real + v.imag * v.imag
-
-
-def larger(a: Any, b: Any) -> Any:
-    """Return the larger number, or one that is NaN."""
-    return a if a > b or a != a else b  # noqa: PLR0124 - NaN alone differs
-
-
-def smaller(a: Any, b: Any) -> Any:
-    """Return the smaller number, or one that is NaN."""
-    return a if a < b or a != a else b  # noqa: PLR0124 - NaN alone differs
-
-
-def identity_of(op: Any, number: np.dtype[Any]) -> Any:
-    """Return what a sum, a product or an extreme of numbers of a dtype is, of no elements."""
-    if op in (add, multiply):
-        return number.type(op is multiply)
-    # Of extremes the last number of the dtype that they look for, inf of floats.
-    if number.kind == "f":
-        return number.type(-np.inf if op is larger else np.inf)
-    ends = (False, True) if number.kind == "b" else (np.iinfo(number).min, np.iinfo(number).max)
-    return number.type(ends[op is smaller])
 
 
 @dataclass(frozen=True)

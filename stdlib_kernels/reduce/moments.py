@@ -28,9 +28,10 @@ from kerneldsl.repeating.calls import launch
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import itself
 from stdlib_kernels.functions import repeated_function, warn
+from stdlib_kernels.operations import abs_squared, add
 from stdlib_kernels.parameters import computing_dtype, dtype_of, floating_dtype, number_of
 from stdlib_kernels.reduce.arrangement import Kernels
-from stdlib_kernels.reduce.folding import Axis, abs_squared, add, begin
+from stdlib_kernels.reduce.folding import Axis, begin
 
 __all__ = ["std", "var"]
 

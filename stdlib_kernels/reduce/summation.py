@@ -15,6 +15,15 @@ import numpy as np
 from stdlib_kernels.arrays import allocate, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
 from stdlib_kernels.functions import repeated_function, warn
+from stdlib_kernels.operations import (
+    abs_squared,
+    add,
+    identity_of,
+    larger,
+    multiply,
+    smaller,
+    unchanged,
+)
 from stdlib_kernels.parameters import (
     accumulator_dtype,
     axes_of,
@@ -25,21 +34,7 @@ from stdlib_kernels.parameters import (
     number_of,
 )
 from stdlib_kernels.reduce.arrangement import arrange
-from stdlib_kernels.reduce.folding import (
-    Axis,
-    Rule,
-    abs_squared,
-    add,
-    check_not_empty,
-    fold,
-    fold_call,
-    identity_of,
-    larger,
-    multiply,
-    rule_of,
-    smaller,
-    unchanged,
-)
+from stdlib_kernels.reduce.folding import Axis, Rule, check_not_empty, fold, fold_call, rule_of
 
 __all__ = ["dot", "mean", "norm", "prod", "reduce", "sum"]
 

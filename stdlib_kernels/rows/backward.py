@@ -15,8 +15,8 @@ from stdlib_kernels import elementwise, reduce
 from stdlib_kernels.arrays import around_axis, on_device
 from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
+from stdlib_kernels.operations import multiply
 from stdlib_kernels.parameters import axis_of, computing_dtype, number_of
-from stdlib_kernels.reduce.folding import multiply
 from stdlib_kernels.rows.calls import GRADIENT_BLOCK, factor_of, gradient
 from stdlib_kernels.rows.normalization import layer_norm, rms_norm
 

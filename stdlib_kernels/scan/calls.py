@@ -37,8 +37,9 @@ from stdlib_kernels.arrays import (
     source_and_result,
 )
 from stdlib_kernels.checks import Array, Out
+from stdlib_kernels.operations import add
 from stdlib_kernels.parameters import axis_of
-from stdlib_kernels.reduce.folding import Rule, add
+from stdlib_kernels.reduce.folding import Rule
 
 __all__ = ["scan_call"]
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.operations import add, identity_of, larger, multiply, smaller
 from stdlib_kernels.parameters import accumulator_dtype, computing_dtype, dtype_of
-from stdlib_kernels.reduce.folding import Rule, add, identity_of, larger, multiply, rule_of, smaller
+from stdlib_kernels.reduce.folding import Rule, rule_of
 from stdlib_kernels.scan.calls import scan_call
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "scan"]

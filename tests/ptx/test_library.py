@@ -9,6 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import ToolMissingError
+from stdlib_kernels import operations
 from stdlib_kernels.compact import chosen
 from stdlib_kernels.copying import itself
 from stdlib_kernels.histogram import counting
@@ -35,7 +36,7 @@ F32 = np.float32
 
 
 FOLD = {
-    **{"strip": 8, "number": F32, "op": folding.add, "identity": ZERO},
+    **{"strip": 8, "number": F32, "op": operations.add, "identity": ZERO},
     **{"lift": lambda v, w, p: v * w, "finish": lambda total, p: total / p},
 }
 MOMENTS = {"number": F32, "zero": ZERO, "size": F32, "finish": lambda v: v}
@@ -45,7 +46,7 @@ COUNT = {
     **{"is_weighted": False, "are_pairs": False},
 }
 COUNTED = f"{FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, {FACTORS}, int64[::1]"
-SCAN = {"number": F32, "op": folding.larger, "identity": ZERO, "is_exclusive": True}
+SCAN = {"number": F32, "op": operations.larger, "identity": ZERO, "is_exclusive": True}
 SOFTMAX = {"number": F32, "is_log": False}
 WORDS = "uint32[:, ::1]"
 FLOATS, LONG = (order_of(np.dtype(each), descending=False) for each in (F32, np.float64))
