@@ -57,9 +57,7 @@ def along_or_flat(array: Array, axis: Any) -> tuple[Array, int]:
 
 def contiguous_1d(array: Array) -> Array:
     """Return all elements in C order as a one-dimensional array: a view where one is possible."""
-    if array.ndim == 1:
-        return array
-    return contiguous(array).reshape(-1)
+    return array if array.ndim == 1 else contiguous(array).reshape(-1)
 
 
 def contiguous(array: Array) -> Array:

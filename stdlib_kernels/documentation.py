@@ -23,6 +23,9 @@ _WORDS = {
     NumPy's, a device array, or one of another library, such as torch or CuPy, that shares its
     memory by DLPack or ``__cuda_array_interface__``; of any rank and layout.
     {}""",
+    "vector of": """x : array of shape (n,)
+    NumPy's, a device array, or one of another library; of any layout.
+    {}""",
     "axes": """axis : int or tuple of int, optional
     What is reduced; all axes by default.""",
     "axis": """axis : int, optional
@@ -144,6 +147,10 @@ kerneldsl.errors.KernelError
     "raises of": """Raises
 ------
 kerneldsl.errors.{}""",
+    "warns": """Warns
+-----
+RuntimeWarning
+    {}""",
     "see": """See Also
 --------
 {}""",

@@ -73,17 +73,14 @@ def _of_any_kind(function: Callable[P, R], of_ours: Callable[P, R]) -> Callable[
             refuse_to_repeat()
             return function(*args, **kwargs)
         taken = {id(each): kd.as_array(each) for each in given}
+        ours = functools.partial(_exchanged, taken)
         call: Callable[..., Any] = of_ours
-        found: Any = call(
-            *(_exchanged(each, taken) for each in args),
-            **{name: _exchanged(each, taken) for name, each in kwargs.items()},
-        )
-        give = _giver(given[0])
+        found: Any = call(*map(ours, args), **{name: ours(each) for name, each in kwargs.items()})
+        # A result that is `out` is given back itself, as its library has been told to wait.
+        give, theirs = _giver(given[0]), {id(taken[id(each)]): each for each in given}
         if isinstance(found, tuple):
-            found = type(found)(_given_back(each, given, taken, give) for each in found)
-        else:
-            found = _given_back(found, given, taken, give)
-        return cast("R", found)
+            return cast("R", type(found)(_given_back(each, theirs, give) for each in found))
+        return cast("R", _given_back(found, theirs, give))
 
     return of_any_kind
 
@@ -101,7 +98,7 @@ def _foreign_in(value: Any) -> list[Any]:
     return [value] if _is_foreign(value) else []
 
 
-def _exchanged(value: Any, taken: dict[int, Any]) -> Any:
+def _exchanged(taken: dict[int, Any], value: Any) -> Any:
     if type(value) is tuple:
         return tuple(taken.get(id(each), each) for each in value)
     return taken.get(id(value), value)
@@ -122,9 +119,6 @@ def _giver(array: Any) -> Callable[[Any], Any]:
     return take
 
 
-def _given_back(found: Any, given: list[Any], taken: dict[int, Any], give: Any) -> Any:
-    if not isinstance(found, kd.DeviceArray):
-        return found
-    made = give(found)
-    # The result may be `out`: its library has been told to wait above, and it is itself.
-    return next((each for each in given if taken[id(each)] is found), made)
+def _given_back(found: Any, theirs: dict[int, Any], give: Callable[[Any], Any]) -> Any:
+    made = give(found) if isinstance(found, kd.DeviceArray) else found
+    return theirs.get(id(found), made)

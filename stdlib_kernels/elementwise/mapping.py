@@ -164,12 +164,7 @@ def map(
     kerneldsl.errors.KernelError
         Where `f` cannot be compiled.
     {see: numpy.vectorize, numpy.frompyfunc}
-
-    Examples
-    --------
     >>> import math
-    >>> import numpy as np
-    >>> from stdlib_kernels.elementwise import map
     >>> map(lambda x, y: math.sqrt(x * x + y * y), np.array([3.0, 5.0]), np.array([[4.0], [12.0]]))
     array([[ 5.        ,  6.40312424],
            [12.36931688, 13.        ]])

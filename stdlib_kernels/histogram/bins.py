@@ -107,8 +107,7 @@ def histogram2d(
     """Count pairs of elements between edges along two axes, or add up their weights.
 
     {parameters}
-    x : array of shape (n,)
-        NumPy's, a device array, or one of another library; of any layout. bool, integer or float.
+    {vector of: bool, integer or float.}
     y : array of shape (n,)
         Of `x`'s kind.
     bins : int, array, or two of these

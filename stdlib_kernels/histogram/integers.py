@@ -39,9 +39,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     """Count how often each integer occurs, or add up the weights of those where it does.
 
     {parameters}
-    x : array of shape (n,)
-        NumPy's, a device array, or one of another library; of any layout. bool or integer, none of
-        them negative, but not uint64.
+    {vector of: bool or integer, none of them negative, but not uint64.}
     weights : array of shape (n,), optional
         Of `x`'s kind; bool, integer or float.
     minlength : int

@@ -39,8 +39,7 @@ def grey(image: Array, *, out: Out = None) -> Any:
     {parameters}
     image : uint8 array of shape (h, w, 3) or (h, w, 4)
         Red, green, blue and, ignored, alpha.
-    out : uint8 array of shape (h, w), optional
-        Where the result goes, of `image`'s kind.
+    {grey out}
     {returns: uint8 array of shape (h, w)}
         The luma, rounded half up; `out`, where it is given.
     {raises of: ArgumentError}

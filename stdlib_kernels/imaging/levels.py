@@ -85,8 +85,7 @@ def equalize(image: Array, *, out: Out = None) -> Any:
     {parameters}
     image : uint8 array of shape (h, w)
         Of any layout.
-    out : uint8 array of shape (h, w), optional
-        Where the result goes, of `image`'s kind.
+    {grey out}
     {returns: uint8 array of shape (h, w)}
         A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``, halves up, where c is
         the cumulative histogram, c_min its first value above 0 and n the number of pixels; an image

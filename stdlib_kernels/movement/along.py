@@ -51,21 +51,14 @@ def move_along(x, out, shift, fill, *, origin, is_last):
         out[i, j, k] = x[i, at, k] if at >= 0 else fill
 
 
-def _from_the_end(j: Any, n: Any, shift: Any) -> Any:
-    return n - 1 - j
-
-
-def _around(j: Any, n: Any, shift: Any) -> Any:
-    return (j - shift) % n
-
-
-def _rolled(j: Any, n: Any, shift: Any) -> Any:
-    # As `_around` where the shift is 0 to n, without a division.
-    return j - shift if j >= shift else j - shift + n
-
-
-def _each_often(j: Any, n: Any, count: Any) -> Any:
-    return j // count
+#: Where the elements of an axis of n come from, by functions and what these are given.
+_ORIGINS = {
+    "flip": lambda j, n, shift: n - 1 - j,
+    "tile": lambda j, n, shift: (j - shift) % n,
+    # As for `tile` where the shift is 0 to n, without a division.
+    "roll": lambda j, n, shift: j - shift if j >= shift else j - shift + n,
+    "repeat": lambda j, n, count: j // count,
+}
 
 
 def _moved(x: Array, axis: int, extent: int, origin: Any, shift: int, fill: Any = 0) -> Array:
@@ -101,7 +94,7 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
     found = on_device(x)
     axes = axes_of(axis, x.ndim)
     for each in axes:
-        found = _moved(found, each, x.shape[each], _from_the_end, 0)
+        found = _moved(found, each, x.shape[each], _ORIGINS["flip"], 0)
     return finish(_fresh(found, x), like=x)
 
 
@@ -132,7 +125,7 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
         raise wrong_value("shift", shift, f"There are {len(axes)} axes")
     for each, by in zip(axes, shifts * (len(axes) // len(shifts)), strict=True):
         n = found.shape[each]
-        found = _moved(found, each, n, _rolled, by % max(1, n))
+        found = _moved(found, each, n, _ORIGINS["roll"], by % max(1, n))
     return finish(_fresh(found, x).reshape(tuple(x.shape)), like=x)
 
 
@@ -152,7 +145,7 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     check_array("x", x, halves=True)
     (count,) = _counts("repeats", repeats, 1)
     source, at = along_or_flat(x, axis)
-    found = _moved(source, at, source.shape[at] * count, _each_often, count)
+    found = _moved(source, at, source.shape[at] * count, _ORIGINS["repeat"], count)
     return finish(found, like=x)
 
 
@@ -175,14 +168,16 @@ def tile(x: Array, reps: Ints) -> Any:
     found = on_device(x)[(None,) * (len(counts) - x.ndim)]
     for axis, count in enumerate(counts):
         if count != 1:
-            found = _moved(found, axis, found.shape[axis] * count, _around, 0)
+            found = _moved(found, axis, found.shape[axis] * count, _ORIGINS["tile"], 0)
     return finish(_fresh(found, x), like=x)
 
 
 def _fresh(found: Array, x: Array) -> Array:
     """Return an array that shares no memory with what the caller gave."""
     if found.size and may_overlap(found, x):
-        return _moved(found.reshape((1, *found.shape)), 0, 1, _around, 0).reshape(found.shape)
+        return _moved(found.reshape((1, *found.shape)), 0, 1, _ORIGINS["tile"], 0).reshape(
+            found.shape
+        )
     return found
 
 

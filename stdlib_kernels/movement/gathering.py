@@ -41,25 +41,16 @@ def find_wrong(places, n, found):
         kd.atomic.max(found, 0, 1)
 
 
-def _raised(k: Any, n: Any) -> Any:
-    k = np.int64(k)
-    return k + n if k < 0 else k
-
-
-def _wrapped(k: Any, n: Any) -> Any:
-    k = np.int64(k)
-    return k if k >= 0 and k < n else k % n  # a division only where there is one to do
-
-
-def _clipped(k: Any, n: Any) -> Any:
-    return min(max(np.int64(k), 0), n - 1)
-
-
 def _given(k: Any, n: Any) -> Any:
     return k
 
 
-_PLACES = {"raise": _raised, "wrap": _wrapped, "clip": _clipped}
+#: Which of n places an index is, by modes; a division only where there is one to do.
+_PLACES = {
+    "raise": lambda k, n: np.int64(k) + n if np.int64(k) < 0 else np.int64(k),
+    "wrap": lambda k, n: np.int64(k) if np.int64(k) >= 0 and np.int64(k) < n else np.int64(k) % n,
+    "clip": lambda k, n: min(max(np.int64(k), 0), n - 1),
+}
 
 
 def _check_places(places: Array, like: Array) -> None:

@@ -21,19 +21,10 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl import random
 from stdlib_kernels.arrays import finish, is_contiguous, on_device
-from stdlib_kernels.checks import Array, Out, check_array, check_out
+from stdlib_kernels.checks import Out, check_array, check_out
 from stdlib_kernels.parameters import integer_of, shape_of, wrong_type, wrong_value
 
-__all__ = [
-    "WEIGHTED",
-    "Counter",
-    "Draw",
-    "State",
-    "draw_of",
-    "drawn",
-    "integer_draw",
-    "seeded",
-]
+__all__ = ["WEIGHTED", "Counter", "Draw", "State", "draw_of", "drawn", "integer_draw"]
 
 
 class State(NamedTuple):
@@ -55,8 +46,10 @@ class State(NamedTuple):
 class Counter:
     """The state of a generator that threads may share, and the device where it makes arrays."""
 
-    def __init__(self, state: State, device: Any) -> None:
-        self._state, self._device = state, device
+    def __init__(self, seed: int | None = None, *, device: Any = None) -> None:
+        # The key of no seed is not foreseen.
+        key = secrets.randbits(64) if seed is None else _of_bits("seed", seed, 64)
+        self._state, self._device = State(key, 0), device
         self._lock = threading.Lock()
 
     @property
@@ -81,11 +74,6 @@ class Counter:
             now = self._state
             self._state = State(now.key, (now.counter + count) % (1 << 128))
         return now
-
-
-def seeded(seed: Any) -> State:
-    """Return the first state of a seed, which is the key; of ``None`` one that is not foreseen."""
-    return State(secrets.randbits(64) if seed is None else _of_bits("seed", seed, 64), 0)
 
 
 def _of_bits(name: str, value: Any, bits: int) -> int:
@@ -204,10 +192,6 @@ def _place(sums: Any, u: Any) -> Any:
     return first
 
 
-def _first(numbers: Any, number: Any) -> Any:
-    return number(numbers[0])
-
-
 #: Draws by their names, of numbers of 32 bits and of 64.
 _DRAWS = {
     "unit": (_unit_4, _unit_2),
@@ -239,7 +223,9 @@ def integer_draw(first: int, count: int) -> tuple[Draw, tuple[Any, Any, Any]]:
 
 @cache
 def _packing(vector: Any, count: int) -> Any:
-    """Return what makes a vector of the numbers of a counter."""
+    """Return what makes a vector of the numbers of a counter, or without one takes the first."""
+    if vector is None:
+        return lambda v, number: number(v[0])
     if count == 2:
         return lambda v, number: vector(number(v[0]), number(v[1]))
     return lambda v, number: vector(number(v[0]), number(v[1]), number(v[2]), number(v[3]))
@@ -270,22 +256,6 @@ def _store(out: Any, at: Any, value: Any) -> None:
         out[at] = value
 
 
-def _counters_of(size: int, draw: Draw) -> int:
-    """Return how many counters some numbers take."""
-    return -(-size // draw.per_counter)
-
-
-def _fill(out: Array, draw: Draw, state: State, a: Any, b: Any = 0, c: Any = 0) -> None:
-    """Fill an array of one axis from a state on; `a`, `b` and `c` are what the draw takes."""
-    low = (1 << 64) - 1
-    words = (np.uint64(n) for n in (state.key, state.counter & low, state.counter >> 64))
-    count, number = draw.per_counter, out.dtype.type
-    vector = getattr(kd, f"{out.dtype.name}x{count}", None)
-    how = {"draw": draw.function, "count": count, "number": number, "vector": vector or number}
-    how |= {"pack": _packing(vector, count) if vector else _first, "has_vectors": bool(vector)}
-    fill.forall(_counters_of(out.size, draw))(out, *words, a, b, c, **how)
-
-
 def drawn(
     source: Counter, draw: Draw, size: Any, dtype: np.dtype[Any], out: Out, *numbers: Any
 ) -> Any:
@@ -299,9 +269,17 @@ def drawn(
     if out is None or not is_contiguous(out) or on_device(out) is not out:
         on = out.device if isinstance(out, kd.DeviceArray) else source._device
         result = kd.empty(shape, dtype, device=on)
-    state = source.take(_counters_of(math.prod(shape), draw))
+    counters = -(-math.prod(shape) // draw.per_counter)
+    state = source.take(counters)
     if result.size:
-        _fill(result.reshape((-1,)), draw, state, *numbers)
+        words = (state.key, state.counter % (1 << 64), state.counter >> 64)
+        number, count = dtype.type, draw.per_counter
+        vector = getattr(kd, f"{dtype.name}x{count}", None)
+        how = {"draw": draw.function, "count": count, "number": number, "vector": vector or number}
+        fill.forall(counters)(
+            result.reshape((-1,)), *map(np.uint64, words), *(*numbers, 0, 0)[:3], **how,
+            pack=_packing(vector, count), has_vectors=vector is not None,
+        )  # fmt: skip
     if out is not None:
         return finish(result, like=out, out=out)
     return result.copy_to_host()[()] if size is None else result

@@ -23,7 +23,7 @@ from stdlib_kernels.parameters import (
     wrong_value,
 )
 from stdlib_kernels.random.choosing import chosen
-from stdlib_kernels.random.draws import Counter, draw_of, drawn, integer_draw, seeded
+from stdlib_kernels.random.draws import Counter, draw_of, drawn, integer_draw
 
 __all__ = ["Generator", "default_rng"]
 
@@ -49,9 +49,7 @@ class Generator(Counter):
     J. K. Salmon, M. A. Moraes, R. O. Dror and D. E. Shaw, "Parallel random numbers: as easy as 1,
     2, 3", SC11 (2011).
 
-    Examples
-    --------
-    >>> from stdlib_kernels.random import Generator
+    {examples: random import Generator}
     >>> rng = Generator(2024)
     >>> saved = rng.state
     >>> first = rng.random(5).copy_to_host()
@@ -59,9 +57,6 @@ class Generator(Counter):
     >>> bool((rng.random(5).copy_to_host() == first).all())
     True
     """
-
-    def __init__(self, seed: int | None = None, *, device: Any = None) -> None:
-        super().__init__(seeded(seed), device)
 
     def __repr__(self) -> str:
         return f"Generator(key={self.state.key:#x}, counter={self.state.counter})"
@@ -183,9 +178,7 @@ class Generator(Counter):
         D. Lemire, "Fast random integer generation in an interval", ACM Transactions on Modeling and
         Computer Simulation 29 (2019), section 4.
 
-        Examples
-        --------
-        >>> from stdlib_kernels.random import default_rng
+        {examples: random import default_rng}
         >>> dice = default_rng(1).integers(1, 6, size=1000, endpoint=True).copy_to_host()
         >>> int(dice.min()), int(dice.max())
         (1, 6)

@@ -157,11 +157,7 @@ def var(
     {reduced}
         It is the mean of ``abs(x - mean(x)) ** 2``; float16 and bfloat16 are computed as float32.
     {raises}
-
-    Warns
-    -----
-    RuntimeWarning
-        Where the divisor is not above 0; the result is NaN or infinite then.
+    {warns: Where the divisor is not above 0; the result is NaN or infinite then.}
     {see: numpy.var}
     >>> var(np.array([[1, 3], [2, 8]]), axis=1).tolist()
     [1.0, 9.0]

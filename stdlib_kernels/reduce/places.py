@@ -64,12 +64,11 @@ def places_in_columns(x, known, best, places, chunk, *, number, better, is_first
         places[a, part, b] = first + turn if is_first else known[a, first + turn, b]
 
 
-def _is_larger(v: Any, found: Any) -> Any:
-    return not (v <= found) and found == found  # noqa: PLR0124 - the first NaN is the best
-
-
-def _is_smaller(v: Any, found: Any) -> Any:
-    return not (v >= found) and found == found  # noqa: PLR0124 - the first NaN is the best
+#: Whether an element is better than the best before; the first NaN is the best.
+_BETTER = {
+    "argmax": lambda v, found: not (v <= found) and found == found,  # noqa: PLR0124
+    "argmin": lambda v, found: not (v >= found) and found == found,  # noqa: PLR0124
+}
 
 
 @repeated_function
@@ -83,7 +82,7 @@ def argmax(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool
     >>> argmax(np.array([[3, 1, 4], [1, 5, 5]]), axis=1).tolist()
     [2, 1]
     """
-    return _place("argmax", x, axis, out, keepdims, _is_larger)
+    return _place("argmax", x, axis, out, keepdims)
 
 
 @repeated_function
@@ -97,10 +96,10 @@ def argmin(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool
     >>> int(argmin(np.array([3, 1, 4, 1])))
     1
     """
-    return _place("argmin", x, axis, out, keepdims, _is_smaller)
+    return _place("argmin", x, axis, out, keepdims)
 
 
-def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool, better: Any) -> Any:
+def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool) -> Any:
     check_array("x", x, kinds="biuf", halves=True)
     axis = axis if axis is None else axis_of(axis, x.ndim)
     check_not_empty(name, x, axis)
@@ -113,7 +112,7 @@ def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool, bett
         is_last = cut.parts == 1
         best = cut.allocate(number)
         places = call.result if is_last else cut.allocate(np.dtype(np.int64))
-        how = {"number": number.type, "better": better, "is_first": cut is call.arrangement}
+        how = {"number": number.type, "better": _BETTER[name], "is_first": cut is call.arrangement}
         kernels = Kernels(places_in_rows, places_in_columns)
         cut.of(cut.inputs[0], known).launch(kernels, best, places, cut.chunk, **how)
         if is_last:

@@ -102,11 +102,7 @@ def mean(
     {reduced}
         float16 and bfloat16 add up as float32. The mean of no elements is NaN.
     {raises}
-
-    Warns
-    -----
-    RuntimeWarning
-        Where there are no elements.
+    {warns: Where there are no elements.}
     {see: numpy.mean}
     >>> mean(np.array([[1, 2], [3, 5]]), axis=0).tolist()
     [2.0, 3.5]
@@ -206,8 +202,7 @@ def dot(x: Array, y: Array, *, out: Out = None) -> Any:
     """Compute the scalar product of two vectors.
 
     {parameters}
-    x : ndarray or device array of shape (n,)
-        Of any layout; bool, integer, float or complex.
+    {vector of: bool, integer, float or complex.}
     y : array of shape (n,)
         Of `x`'s kind.
     out : array of rank 0, optional

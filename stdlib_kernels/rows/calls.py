@@ -108,13 +108,15 @@ def launch_rows(kernels: Kernels, x: Array, out: Array, *others: Any, **constant
 
     Of `others`, arrays in three axes are handed on as `x` is.
     """
-    before, _, after = x.shape
+    before, n, after = x.shape
     if after > 1:
         strips, block = -(-after // COLUMN_BLOCK), min(COLUMN_BLOCK, tile_of(after))
         launch(kernels.columns, before * strips, block, x, out, *others, **constants)
         return
     rows = [each[:, :, 0] if getattr(each, "ndim", 0) == 3 else each for each in (x, out, *others)]
-    _by_rows(kernels, *rows, **constants)
+    is_short = tile_of(n) * np.dtype(constants["number"]).itemsize <= MAX_TILE_BYTES
+    kernel, width = (kernels.short, tile_of(n)) if is_short else (kernels.long, LONG_TILE)
+    launch_over(kernel, (before,), *rows, width=width, **constants)
 
 
 def gradient(
@@ -136,11 +138,3 @@ def gradient(
 def tile_of(n: int) -> int:
     """Return the elements of the smallest tile that holds so many, a power of two."""
     return max(32, 1 << (n - 1).bit_length())
-
-
-def _by_rows(kernels: Kernels, x: Array, out: Array, *others: Any, **constants: Any) -> None:
-    width = tile_of(x.shape[1])
-    is_short = width * np.dtype(constants["number"]).itemsize <= MAX_TILE_BYTES
-    width = width if is_short else LONG_TILE
-    kernel = kernels.short if is_short else kernels.long
-    launch_over(kernel, (x.shape[0],), x, out, *others, width=width, **constants)

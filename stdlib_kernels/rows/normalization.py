@@ -159,9 +159,7 @@ def _normalize(
 ) -> Any:
     along = checked_axis(x, axis)
     number = computing_dtype(floating_dtype(x.dtype))
-    factors = [
-        factor_of(name, each, x, along) for name, each in (("weight", weight), ("bias", bias))
-    ]
+    factors = factor_of("weight", weight, x, along), factor_of("bias", bias, x, along)
     added = np.finfo(number).eps if eps is None else number_of("eps", eps)
     numbers = (number.type(x.shape[along]), number.type(added))
     how = {

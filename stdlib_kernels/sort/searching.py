@@ -63,9 +63,7 @@ def searchsorted(x: Array, v: Array, side: str = "left", *, out: Out = None) -> 
     """Find where values belong in a sorted array.
 
     {parameters}
-    x : array of shape (n,)
-        In rising order, NaN last. NumPy's, a device array, or one of another library; of any
-        layout. bool, integer or float.
+    {vector of: bool, integer or float, in rising order, NaN last.}
     v : array
         The values, of `x`'s kind, and of any shape and layout.
     side : str
@@ -100,9 +98,7 @@ def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     """Merge two sorted arrays.
 
     {parameters}
-    x : array of shape (n,)
-        In rising order, NaN last. NumPy's, a device array, or one of another library; of any
-        layout. bool, integer or float.
+    {vector of: bool, integer or float, in rising order, NaN last.}
     y : array of shape (m,)
         The same, of `x`'s kind.
     {out}

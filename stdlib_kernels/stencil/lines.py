@@ -30,7 +30,16 @@ from stdlib_kernels.copying import itself
 from stdlib_kernels.stencil.borders import Border, offset_of, place
 from stdlib_kernels.vectors import vector_of
 
-__all__ = ["Step", "computing", "filter_line", "read_weights", "shift", "step_of", "stored"]
+__all__ = [
+    "Step",
+    "computing",
+    "filter_line",
+    "reach_of",
+    "read_weights",
+    "shift",
+    "step_of",
+    "stored",
+]
 
 #: Threads of a block that filters rows; elements that one of them filters, odd so that their
 #: places in shared memory are in different banks.
@@ -74,6 +83,11 @@ def computing(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def stored(dtype: np.dtype[Any]) -> Any:
     """Return what turns a sum into what an array of a dtype stores."""
     return truncated if dtype.kind in "iu" else itself
+
+
+def reach_of(taps: int) -> int:
+    """Return the elements of the halo of a part, of a few sizes so that code is shared."""
+    return -(-taps // REACH) * REACH
 
 
 def shift(near: Any, items: Any, behind: Any) -> None:
@@ -193,7 +207,7 @@ def filter_line(x: Array, out: Array, border: Border, step: Step) -> None:
     numbers = (border.mode, number.type(border.fill), step.first, number.type(step.divisor))
     source, held = around_axis(x, axis), constant_beside(x, taken)
     items = 1 if on_host else ROW_ITEMS
-    reach = -(-count // REACH) * REACH
+    reach = reach_of(count)
     if after == 1 and (BLOCK * items + reach) * number.itemsize <= MAX_SHARED_BYTES:
         rows = out.reshape((x.size // n, n))
         grid = rows.shape[0] * -(-n // (BLOCK * items))

@@ -24,9 +24,9 @@ from stdlib_kernels.stencil.borders import Border, place
 from stdlib_kernels.stencil.lines import (
     BLOCK,
     MAX_SHARED_BYTES,
-    REACH,
     ROW_ITEMS,
     Step,
+    reach_of,
     read_weights,
     shift,
 )
@@ -110,7 +110,7 @@ def along_planes(
 
 def fits_plane(dtype: np.dtype[Any], *taps: int) -> bool:
     """Return whether a block's part has room on chip, and its sums are in the dtype."""
-    nbytes = ROWS * (COLUMNS + _reach(max(taps))) * dtype.itemsize
+    nbytes = ROWS * (COLUMNS + reach_of(max(taps))) * dtype.itemsize
     is_small = max(taps) <= MAX_TAPS and nbytes <= MAX_SHARED_BYTES
     return is_small and dtype in (np.float32, np.float64)
 
@@ -127,10 +127,6 @@ def filter_plane(x: Array, out: Array, border: Border, down: Step, across: Step)
     grid = shape[0] * -(-n // ROWS) * -(-m // COLUMNS)
     arrays = (contiguous(x).reshape(shape), *weights, out.reshape(shape))
     taps = {"taps_down": len(down.weights), "taps_across": len(across.weights)}
-    constants = {**taps, "reach": _reach(taps["taps_across"]), "number": number.type, **vector}
+    constants = {**taps, "reach": reach_of(taps["taps_across"]), "number": number.type, **vector}
     numbers = (border.mode, number.type(border.fill), down.first, across.first)
     launch(along_planes, grid, BLOCK, *arrays, *numbers, **constants)
-
-
-def _reach(taps: int) -> int:
-    return -(-taps // REACH) * REACH
