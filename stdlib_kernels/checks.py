@@ -120,8 +120,7 @@ def check_but_for(name: str, value: Array, axis: int, other_name: str, other: Ar
 
 def check_writable(name: str, array: Array) -> None:
     """Refuse an array that is read-only."""
-    is_on_device = isinstance(array, kd.DeviceArray)
-    if array.is_read_only if is_on_device else not array.flags.writeable:
+    if array.is_read_only if isinstance(array, kd.DeviceArray) else not array.flags.writeable:
         raise ReadOnlyArrayError(
             f"{name} is a read-only array", value=array, remedy="Pass a copy of it"
         )

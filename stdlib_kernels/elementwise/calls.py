@@ -66,8 +66,7 @@ def result_dtypes(function: Any, values: Sequence[Any]) -> tuple[np.dtype[Any], 
     operands = tuple(
         Operand((False,) if _is_array(v) else None, widened(v) is not None) for v in values
     )
-    kinds = ", ".join(_kind(each) for each in values)
-    found = _probed(function, operands, kinds)
+    found = _probed(function, operands, ", ".join(map(_kind, values)))
     common = common_dtype(*values)
     return tuple(_narrowed(each, common) for each in found)
 
@@ -136,7 +135,8 @@ def _launch(
     shape = tuple(results[0].shape)
     arrays = [each for each in (*values, *results) if _is_array(each)]
     if all(tuple(each.shape) == shape and is_contiguous(each) for each in arrays):
-        values, results = ([_flat(each) for each in part] for part in (values, results))
+        values = [each.reshape((-1,)) if _is_array(each) else each for each in values]
+        results = [each.reshape((-1,)) for each in results]
     elif len(shape) > MAX_RANK:
         axis = shape.index(min(shape))
         before: tuple[Any, ...] = (slice(None),) * axis
@@ -191,10 +191,6 @@ def _is_usable(out: Array, arrays: list[Array], shape: tuple[int, ...]) -> bool:
         return False
     others = [each for each in arrays if each is not out or tuple(each.shape) != shape]
     return not any(may_overlap(out, each) for each in others)
-
-
-def _flat(value: Any) -> Any:
-    return value.reshape((-1,)) if _is_array(value) else value
 
 
 def _of_rank(value: Any, rank: int) -> Any:

@@ -48,14 +48,7 @@ def matmul_panels(a, panels, out, *, number, columns):
     t, p = kd.threadIdx.x, kd.blockIdx.x
     c = min(p * columns, out.shape[1] - columns) + t
     top = min(kd.blockIdx.y * ROWS, out.shape[0] - ROWS)
-    s0 = number(0)
-    s1 = number(0)
-    s2 = number(0)
-    s3 = number(0)
-    s4 = number(0)
-    s5 = number(0)
-    s6 = number(0)
-    s7 = number(0)
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = number(0)
     for k in range(a.shape[1]):
         x = panels[p, k, t]
         s0 += number(a[top, k]) * x

@@ -22,7 +22,7 @@ import kerneldsl as kd
 from kerneldsl import random
 from stdlib_kernels.arrays import finish, is_contiguous, on_device
 from stdlib_kernels.checks import Out, check_array, check_out
-from stdlib_kernels.parameters import integer_of, shape_of, wrong_type, wrong_value
+from stdlib_kernels.parameters import count_of, shape_of, wrong_type
 
 __all__ = ["WEIGHTED", "Counter", "Draw", "State", "draw_of", "drawn", "integer_draw"]
 
@@ -77,10 +77,7 @@ class Counter:
 
 
 def _of_bits(name: str, value: Any, bits: int) -> int:
-    found = integer_of(name, value)
-    if not 0 <= found < 1 << bits:
-        raise wrong_value(name, found, f"It is from 0 to 2**{bits} - 1")
-    return found
+    return count_of(name, value, 0, (1 << bits) - 1)
 
 
 class Draw(NamedTuple):
@@ -90,12 +87,8 @@ class Draw(NamedTuple):
     per_counter: int
 
 
-def _unit_4(key: Any, index: Any, beyond: Any, a: Any, b: Any, c: Any) -> Any:
-    return random.uniform4_float32(key, index, beyond)
-
-
-def _unit_2(key: Any, index: Any, beyond: Any, a: Any, b: Any, c: Any) -> Any:
-    return random.uniform2_float64(key, index, beyond)
+def _plain(numbers: Any) -> Any:
+    return lambda key, index, beyond, a, b, c: numbers(key, index, beyond)
 
 
 def _unit_of(bits: int) -> Any:
@@ -194,7 +187,7 @@ def _place(sums: Any, u: Any) -> Any:
 
 #: Draws by their names, of numbers of 32 bits and of 64.
 _DRAWS = {
-    "unit": (_unit_4, _unit_2),
+    "unit": (_plain(random.uniform4_float32), _plain(random.uniform2_float64)),
     "uniform": _scaled(random.uniform4_float32, random.uniform2_float64),
     "normal": _scaled(random.normal4_float32, random.normal2_float64),
     "exponential": _scaled(random.exponential4_float32, random.exponential2_float64),

@@ -67,7 +67,7 @@ def any(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     >>> any(np.array([[0, 0], [0, 2]]), axis=1).tolist()
     [False, True]
     """
-    return _truth(x, axis, np.bool_, larger, np.bool_(False), out, keepdims)
+    return _truth(larger, np.bool_, x, axis, out, keepdims)
 
 
 @repeated_function
@@ -81,7 +81,7 @@ def all(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
     >>> all(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [False, True]
     """
-    return _truth(x, axis, np.bool_, smaller, np.bool_(True), out, keepdims)
+    return _truth(smaller, np.bool_, x, axis, out, keepdims)
 
 
 @repeated_function
@@ -95,12 +95,11 @@ def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: boo
     >>> count_nonzero(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [1, 2]
     """
-    return _truth(x, axis, np.int64, add, np.int64(0), out, keepdims)
+    return _truth(add, np.int64, x, axis, out, keepdims)
 
 
-def _truth(
-    x: Array, axis: Axis, dtype: Any, op: Any, identity: Any, out: Out, keepdims: bool
-) -> Any:
+def _truth(op: Any, dtype: Any, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:
     check_array("x", x, halves=True)
-    rule = Rule(op=op, identity=identity, number=computing_dtype(x.dtype).type, lift=_is_not_zero)
-    return fold_call(rule, x, axis, np.dtype(dtype), out, keepdims)
+    result, number = np.dtype(dtype), computing_dtype(x.dtype).type
+    rule = Rule(op, identity_of(op, result), number, lift=_is_not_zero)
+    return fold_call(rule, x, axis, result, out, keepdims)

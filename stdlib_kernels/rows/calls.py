@@ -39,19 +39,13 @@ MAX_TILE_BYTES = 1 << 17
 LONG_TILE = 8192
 #: Threads of a block by the largest tile that they take, the best that were found on an H200.
 BLOCKS = {2048: 32, 4096: 64, 16384: 512, 32768: 1024}
-
-
-def _block_of(width: int) -> int:
-    return next(block for most, block in BLOCKS.items() if width <= most)
-
-
 #: Blocks and tiles of rows: a launch that was not tuned takes the block of `BLOCKS`.
 SPACE = kd.Space(
     block=[32, 64, 128, 256, 512, 1024],
     width=[1 << bits for bits in range(5, 16)],
     where=lambda c: c.block <= c.width <= 64 * c.block,
     covers=lambda c: 1,
-    first=lambda c: c.block == _block_of(c.width),
+    first=lambda c: c.block == next(n for most, n in BLOCKS.items() if c.width <= most),
 )
 #: Threads of a block of columns, and of one that takes a row of a gradient.
 COLUMN_BLOCK, GRADIENT_BLOCK = 256, 256

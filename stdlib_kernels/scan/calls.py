@@ -192,10 +192,8 @@ def _scan(x: Array, out: Array, constants: dict[str, Any]) -> None:
 
 def _scan_rows(x: Array, out: Array, constants: dict[str, Any]) -> None:
     rows, n = x.shape
-    constants = dict(constants)
     is_sum = constants["op"] is add
-    if is_sum:
-        del constants["op"]
+    constants = {name: constants[name] for name in constants if not (is_sum and name == "op")}
     itemsize = np.dtype(constants["number"]).itemsize
     on_host = is_on_host(x)
     block = TILE_BLOCK if is_sum else HOST_BLOCK if on_host else BLOCK

@@ -47,16 +47,14 @@ def sort_tile(
 
 
 def sort_short_rows(
-    keys: Array,
-    values: Array | None,
-    order: Order,
-    gives: str,
-    first: int | None = None,
-    parts: int = 1,
+    keys: Array, values: Array | None, order: Order, gives: str, first: int = 0, parts: int = 1
 ) -> tuple[Array, Array | None]:
-    """Sort the words of each row, as `sort_rows` does, or of its parts, and give the first ones."""
+    """Sort the words of each row, as `sort_rows` does, or of its parts, and give the first ones.
+
+    Without `first` all of a row are given.
+    """
     rows, n = keys.shape
-    shape = (rows * parts, n if first is None else first)
+    shape = (rows * parts, first or n)
     out = allocate(keys, shape, keys.dtype)
     beside = out
     if gives != "keys":

@@ -137,11 +137,8 @@ def gaussian_filter(
     """
     check_array("x", x, kinds="iuf", halves=True)
     reach = number_of("truncate", truncate)
-    steps = [
-        step_of(gaussian_weights(number_of("sigma", one), reach), axis)
-        for axis, one in enumerate(per_axis("sigma", sigma, x.ndim))
-        if number_of("sigma", one) != 0
-    ]
+    sigmas = [number_of("sigma", one) for one in per_axis("sigma", sigma, x.ndim)]
+    steps = [step_of(gaussian_weights(one, reach), k) for k, one in enumerate(sigmas) if one != 0]
     return filter_lines(x, steps, border_of(mode, cval), out)
 
 
@@ -168,11 +165,7 @@ def uniform_filter(
     check_array("x", x, kinds="iuf", halves=True)
     sizes = [count_of("size", n, 1, MAX_SIZE) for n in per_axis("size", size, x.ndim)]
     moved = [integer_of("origin", n) for n in per_axis("origin", origin, x.ndim)]
-    steps = [
-        step_of(np.ones(n), axis, by, n)
-        for axis, (n, by) in enumerate(zip(sizes, moved, strict=True))
-        if n > 1
-    ]
+    steps = [step_of(np.ones(n), k, moved[k], n) for k, n in enumerate(sizes) if n > 1]
     return filter_lines(x, steps, border_of(mode, cval), out)
 
 
