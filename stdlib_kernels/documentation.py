@@ -161,7 +161,6 @@ RuntimeWarning
 >>> import numpy as np
 >>> from stdlib_kernels.{}""",
     "": "",
-    "parameters of a reduction": "{reduction of: array}",
     "reduction of": """{parameters: {}}
 {axes}
 {out}
@@ -170,7 +169,7 @@ RuntimeWarning
 {axis}
 {out}
 {keepdims}""",
-    "parameters of a spread": """{parameters of a reduction}
+    "parameters of a spread": """{reduction of: array}
 {computing dtype}
 {ddof}
 {correction}""",

@@ -114,19 +114,20 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
     """
     check_array("x", x, halves=True)
     shifts = integers_of("shift", shift)
-    found, axes = on_device(x), [0]
     if axis is None:
         if len(shifts) != 1:
             raise wrong_value("shift", shift, "Without an axis it is one int")
-        found, _ = along_or_flat(x, None)
+        (found, _), axes = along_or_flat(x, None), [0]
     else:
+        found = on_device(x)
         axes = [axis_of(each, x.ndim) for each in (axis if isinstance(axis, tuple) else (axis,))]
     if len(shifts) not in (1, len(axes)):
         raise wrong_value("shift", shift, f"There are {len(axes)} axes")
     for each, by in zip(axes, shifts * (len(axes) // len(shifts)), strict=True):
         n = found.shape[each]
         found = _moved(found, each, n, _ORIGINS["roll"], by % max(1, n))
-    return finish(_fresh(found, x).reshape(tuple(x.shape)), like=x)
+    found = found if axes else _fresh(found, x)
+    return finish(found.reshape(tuple(x.shape)), like=x)
 
 
 @library_function

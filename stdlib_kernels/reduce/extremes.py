@@ -60,7 +60,7 @@ def _is_not_zero(v: Any, w: Any, parameter: Any) -> Any:
 def any(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Tell whether any element is not zero, of all or along axes.
 
-    {parameters of a reduction}
+    {reduction of: array}
     {reduced}
         A bool, which of no elements is False.
     {raises and see: numpy.any}
@@ -74,7 +74,7 @@ def any(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
 def all(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Tell whether no element is zero, of all or along axes.
 
-    {parameters of a reduction}
+    {reduction of: array}
     {reduced}
         A bool, which of no elements is True.
     {raises and see: numpy.all}
@@ -88,7 +88,7 @@ def all(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False)
 def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Count the elements that are not zero, of all or along axes.
 
-    {parameters of a reduction}
+    {reduction of: array}
     {reduced}
         An int64.
     {raises and see: numpy.count_nonzero}

@@ -49,7 +49,7 @@ def sum(
 ) -> Any:
     """Add the elements of an array, all or along axes.
 
-    {parameters of a reduction}
+    {reduction of: array}
     {accumulating dtype}
     {reduced}
         Integers wrap around as in NumPy. float16 and bfloat16 add up as float32, and the sum is
@@ -69,7 +69,7 @@ def prod(
 ) -> Any:
     """Multiply the elements of an array, all or along axes.
 
-    {parameters of a reduction}
+    {reduction of: array}
     dtype : dtype, optional
         In which elements are multiplied, and of the result; by default that of `sum`.
     {reduced}
@@ -95,7 +95,7 @@ def mean(
 ) -> Any:
     """Average the elements of an array, all or along axes.
 
-    {parameters of a reduction}
+    {reduction of: array}
     dtype : dtype, optional
         In which elements are added, and of the result; by default float64 for booleans and
         integers, and the array's own for others.
@@ -131,7 +131,7 @@ def reduce(
 ) -> Any:
     """Combine the elements of an array two by two, all or along axes.
 
-    {parameters of a reduction}
+    {reduction of: array}
     {operator: It must be associative and commutative, as elements meet in any order.}
     {reduced}
         float16 and bfloat16 are combined as float32. No elements come to `identity`.
@@ -168,7 +168,7 @@ def norm(
 ) -> Any:
     """Compute the norm of the elements of an array as a vector, of all or along axes.
 
-    {parameters of a reduction}
+    {reduction of: array}
     ord : float
         The norm's order p, of ``sum(abs(x) ** p) ** (1 / p)``; inf is the largest and -inf the
         smallest ``abs(x)``, and 0 counts what is not zero.
