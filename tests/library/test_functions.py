@@ -6,12 +6,14 @@ import inspect
 import re
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+import stdlib_kernels
 from kerneldsl.errors import ArgumentTypeError
 from stdlib_kernels import (
     compact,
@@ -27,6 +29,7 @@ from stdlib_kernels import (
     sort,
     stencil,
 )
+from stdlib_kernels.documentation import documented
 
 FAMILIES = (
     *(compact, elementwise, histogram, imaging, linalg, movement),
@@ -111,6 +114,35 @@ def test_help_says_everything(name):
 def test_help_has_an_example(name):
     text = inspect.getdoc(FUNCTIONS[name])
     assert re.search(r"\n\nExamples\n--------\n>>> .*\n>>> ", text)
+
+
+def test_examples_of_a_docstring_begin_by_themselves():
+    def shown(x):
+        """Show.
+
+        >>> shown(np.array([1]))
+        """
+
+    def titled(x):
+        """Show.
+
+        {examples: rows import softmax}
+        >>> titled(softmax(np.array([1])))
+        """
+
+    shown.__module__ = titled.__module__ = "stdlib_kernels.sort.ordering"
+    for function, line in ((shown, "sort import shown"), (titled, "rows import softmax")):
+        lines = [each.strip() for each in documented(function).__doc__.splitlines()]
+        assert lines[2:6] == [
+            *["Examples", "--------", ">>> import numpy as np"],
+            f">>> from stdlib_kernels.{line}",
+        ]
+        assert lines[6].startswith(f">>> {function.__name__}")
+
+
+def test_the_library_keeps_to_its_limit_of_lines():
+    files = Path(stdlib_kernels.__path__[0]).rglob("*.py")
+    assert sum(len(each.read_text(encoding="utf-8").splitlines()) for each in files) < 9000
 
 
 def test_arrays_of_another_library_give_arrays_of_it(tensor):

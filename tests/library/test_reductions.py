@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from stdlib_kernels import reduce
+from stdlib_kernels import operations, reduce
 from stdlib_kernels.reduce import arrangement, folding, moments
 from tests.library.reductions import CASES, Case, arrays, expected, leaves_range, rounding_bound
 from tests.support.arrays import poisoned, random_array
@@ -123,6 +123,20 @@ def test_special_values(call):
     for name in ["max", "argmax"] if IS_QUICK else CASES:
         for x, axis in ((long, 1), (np.ascontiguousarray(rows.T), 0)):
             compare(call, CASES[name], x, axis, keepdims=False)
+
+
+@pytest.mark.parametrize("dtype", [each for each in DTYPES if each[0] != "c"])
+def test_identities_leave_every_number_unchanged(dtype):
+    number = np.dtype(dtype)
+    ends = (np.iinfo(number).min, np.iinfo(number).max) if number.kind in "iu" else (0, 1)
+    values = [*ends, *((-np.inf, np.inf) if number.kind == "f" else ())]
+    # A sum and a product of booleans are what `or` and `and` are.
+    names = ("larger", "smaller") if dtype == "bool" else ("add", "multiply", "larger", "smaller")
+    for op in (getattr(operations, name) for name in names):
+        identity = operations.identity_of(op, number)
+        assert identity.dtype == number
+        for value in map(number.type, values):
+            assert op(identity, value) == op(value, identity) == value
 
 
 def test_the_first_of_equal_elements_counts(call):
