@@ -83,7 +83,7 @@ class CpuArtifact(Artifact):
 
     @property
     def is_element_space(self) -> bool:
-        """Whether units of work are row segments, and not blocks."""
+        """True if units of work are row segments, and not blocks."""
         return self.rows_along is not None
 
     def text(self, form: str) -> str:

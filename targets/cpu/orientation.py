@@ -1,4 +1,4 @@
-"""Which axis of an extent the CPU's rows run along.
+"""Choose the axis of an extent that the rows of the CPU run along.
 
 Rows are loops whose neighbouring indices should touch neighbouring elements: along the last axis of
 ``forall``'s extent, unless more bytes then lie side by side along the first, as where a kernel
