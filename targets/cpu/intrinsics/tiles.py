@@ -19,7 +19,7 @@ from kerneldsl.lowering.tile_places import tile_place
 from kerneldsl.lowering.tile_sorts import key_type, number_of, sort_key
 from kerneldsl.lowering.types import element_type
 from targets.cpu.ids import WARP_SIZE
-from targets.cpu.intrinsics.groups.combine import scan_vector
+from targets.cpu.intrinsics.groups.combine import fold_neighbours, scan_vector
 from targets.cpu.intrinsics.groups.room import I64, WIDTHS
 
 __all__ = [
@@ -88,18 +88,7 @@ def _meet_as_vector(
 ) -> ir.Value:
     kind = ir.VectorType(first.type.pointee, count)
     vector = builder.load(builder.bitcast(first, kind.as_pointer()), align=1)
-    while count > 1:
-        even, odd = (
-            builder.shuffle_vector(
-                vector,
-                vector,
-                ir.Constant(ir.VectorType(ir.IntType(32), count // 2), list(range(i, count, 2))),
-            )
-            for i in range(2)
-        )
-        vector = combined(even, odd)
-        count //= 2
-    return builder.extract_element(vector, ir.IntType(32)(0))
+    return fold_neighbours(builder, vector, combined)
 
 
 def _meet_in_place(

@@ -1,8 +1,9 @@
-"""Combine the values of a warp in a tree, and those of a block"s warps in their order."""
+"""Combine the values of a warp in a tree, and those of a block's warps in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from llvmlite import ir
 from numba.core import cgutils
@@ -25,7 +26,7 @@ from targets.cpu.intrinsics.groups.room import (
     last_of,
 )
 
-__all__ = ["reduce_values", "scan_before", "scan_values", "scan_vector"]
+__all__ = ["fold_neighbours", "reduce_values", "scan_before", "scan_values", "scan_vector"]
 
 
 def reduce_values(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
@@ -83,13 +84,20 @@ def _constant(kind: ir.Type, values: list[int]) -> ir.Constant:
 def _reduce_vector(
     builder: ir.IRBuilder, found: Combination, place: ir.Value, vector: ir.Value
 ) -> None:
-    for width in WIDTHS:
-        count = WARP_SIZE // width
-        even = _permuted(builder, vector, list(range(0, count, 2)))
-        odd = _permuted(builder, vector, list(range(1, count, 2)))
-        vector = found.combine(builder, even, odd)
-    first = builder.bitcast(place, found.value_type.as_pointer())
-    builder.store(builder.extract_element(vector, I32(0)), first)
+    total = fold_neighbours(builder, vector, partial(found.combine, builder))
+    builder.store(total, builder.bitcast(place, found.value_type.as_pointer()))
+
+
+def fold_neighbours(
+    builder: ir.IRBuilder, vector: ir.Value, combined: Callable[[ir.Value, ir.Value], ir.Value]
+) -> ir.Value:
+    """Combine the lanes of a vector: neighbours, then neighbouring pairs, and so on."""
+    count = vector.type.count
+    while count > 1:
+        even, odd = (_permuted(builder, vector, list(range(i, count, 2))) for i in range(2))
+        vector = combined(even, odd)
+        count //= 2
+    return builder.extract_element(vector, I32(0))
 
 
 def _reduce_tree(
