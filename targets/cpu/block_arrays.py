@@ -10,10 +10,12 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kerneldsl.analysis.aliases import Root, root_of_array
+from kerneldsl.analysis.aliases import Root, is_own, root_of_array
+from kerneldsl.analysis.effects import Accesses
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from targets.cpu.array_variables import CallReplacement, take_only_variable
@@ -52,7 +54,7 @@ class BlockArrays:
     namespace: dict[str, Any]
     #: Variables of the generated code that hold the arrays of a block.
     placed: dict[str, _BlockArray] = field(default_factory=dict)
-    #: Variables that hold a thread's own array.
+    #: Variables that hold a thread's own array, whose memory threads use one after the other.
     of_threads: set[str] = field(default_factory=set)
 
     def place_declared(self, tree: ast.FunctionDef) -> None:
@@ -68,8 +70,6 @@ class BlockArrays:
             array = StaticArray(use, self.unit.locate_use(name), copies)
             offset = self.storage.place_array(array)
             variable = take_only_variable(tree, name) if not (is_local and cuts) else None
-            if is_local and variable:
-                self.of_threads.add(variable)
             storage = variable or self.names.make("storage")
             self.placed[storage] = _BlockArray(
                 name, self.names.make(f"make_{storage}"), array, offset
@@ -81,6 +81,23 @@ class BlockArrays:
             elif variable is None:
                 replaced[name] = load(storage)
         CallReplacement(replaced).visit(tree)
+
+    def find_holders(self, tree: ast.FunctionDef) -> None:
+        """Find the other variables through which a tree comes to a thread's own array.
+
+        They hold the array too, or a view of it; a record in it is one.
+        """
+        placed = {root: self.placed[name].array for name, root in self.roots().items()}
+        own = {root: each for root, each in placed.items() if is_own(root) and each.copies == 1}
+        if not own:
+            return
+        of_numbers = {root for root, each in own.items() if each.use.static["dtype"] in DTYPE_NAMES}
+        accesses = Accesses(self.unit.with_tree(tree), self.roots())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                found = accesses.views(node) | (accesses.roots(node) - of_numbers)
+                if found & own.keys():
+                    self.of_threads.add(node.id)
 
     def place_room(self) -> Room | None:
         """Reserve what threads exchange values through, where they do."""

@@ -172,6 +172,7 @@ class _Generator:
         self.unit, uniformity = mask_divergent_loops(
             tree, self.unit, self.names, partial(self.analyze, tree)
         )
+        self.arrays.find_holders(tree)
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
         tiles = self.tile_writer()

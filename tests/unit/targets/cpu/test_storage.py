@@ -140,6 +140,28 @@ def test_dynamic_shared_memory_lies_beside_values_that_outlive_a_barrier() -> No
 # -- too large arrays -------------------------------------------------------------------------
 
 
+def with_another_name(x, out):
+    i = kd.grid(1)
+    own, rest = kd.local.array(8, np.float32), kd.local.array((2, 8), np.float32)
+    other, row = own, rest[1]
+    for k in range(x.shape[0]):
+        own[k % 8] = x[k, i]
+        other[k % 8] += 1
+    for k in range(x.shape[0]):
+        row[k % 8] = own[k % 8]
+    for k in range(x.shape[0]):
+        out[k, i] = other[k % 8] + rest[1, k % 8]
+
+
+def test_what_a_thread_reads_under_another_name_is_its_own(rng):
+    x = rng.normal(size=(8, 100)).astype(np.float32)
+    found, expected = np.zeros_like(x), np.zeros_like(x)
+    kd.kernel(with_another_name).forall(100)(x, found)
+    kd.kernel(debug=True)(with_another_name).forall(100)(x, expected)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, 2 * (x + 1))
+
+
 def test_a_local_array_that_nothing_can_hold_is_refused() -> None:
     size = 2**33
 
