@@ -75,6 +75,8 @@ class Binder:
     """
 
     spec: Specialization
+    #: The kernel as its blocks are written from.
+    unit: FunctionUnit
     space: Space
     sites: list[FaultSite]
     storage: Storage
@@ -88,7 +90,7 @@ class Binder:
         They share what the CPU target does for atomics, for exchanges and in local arrays, one
         thread after the other.
         """
-        uses = list(self.spec.unit.all_uses())
+        uses = list(self.unit.all_uses())
         return not self.spec.options.debug and not any(
             use.intrinsic.effect & ~_ANY_ORDER
             or isinstance(lowering_of(use.intrinsic), Exchange)
@@ -214,7 +216,7 @@ class Binder:
         """Return a function that an intrinsic calls: with its own parameters alone, unchecked."""
         options = dataclasses.replace(self.spec.options, debug=False)
         spec = dataclasses.replace(self.spec, options=options)
-        function, passed = Binder(spec, self.space, [], self.storage).function(unit)
+        function, passed = Binder(spec, unit, self.space, [], self.storage).function(unit)
         assert not passed
         return function
 

@@ -49,6 +49,7 @@ from targets.cpu.items import Item, has_rows, statements_of
 from targets.cpu.lanes import Lanes
 from targets.cpu.liveness import Liveness, liveness_of
 from targets.cpu.loaded_bounds import name_loaded_bounds
+from targets.cpu.local_elements import with_element_variables
 from targets.cpu.loop_functions import functions_with_loops
 from targets.cpu.magnitudes import small_integers
 from targets.cpu.merging import Merging
@@ -107,6 +108,8 @@ def generate(
     spec: Specialization,
     infer: Callable[[types.FunctionType, int], dict[str, Any]],
     infer_unit: Callable[[FunctionUnit], TypedUnit],
+    *,
+    keeps_arrays: bool = False,
 ) -> Generated:
     """Write the function for one specialization.
 
@@ -114,9 +117,12 @@ def generate(
     int64 parameters before scratch memory and the kernel's own, `infer` returns Numba's types of
     its variables; `infer_unit` returns the types of a unit, and is asked for kernels with tiles.
 
-    Device functions whose loops can then be run for many threads at once are inlined.
+    Device functions whose loops can then be run for many threads at once are inlined. The elements
+    of small local arrays become variables, unless all of them are kept.
     """
     flat = without_dead_branches(inline_block_functions(spec.unit))
+    if not (spec.options.debug or keeps_arrays):
+        flat = with_element_variables(flat, wraparound=spec.options.wraparound)
     if not spec.options.debug and (also := functions_with_loops(flat)):
         inlined = inline_block_functions(flat, also)
         generated = _Generator(spec, infer, infer_unit, inlined).run(only_with_rows=True)
@@ -151,7 +157,7 @@ class _Generator:
             assert spec.block_dim is not None
             kind = WarpSpace if runs_by_warps(self.unit, spec) else BlockSpace
             self.space = kind(spec.block_dim, spec.mode)
-        self.binder = Binder(spec, self.space, self.sites, self.storage)
+        self.binder = Binder(spec, self.unit, self.space, self.sites, self.storage)
         #: Variables that always hold one array of the block's own storage.
         self.private_arrays: frozenset[str] = frozenset()
         self.arrays = BlockArrays(self.unit, self.space, self.names, self.storage, self.namespace)

@@ -30,6 +30,8 @@ __all__ = ["STRIP", "Interchange", "peel"]
 
 #: Threads that run one step of an interchanged loop together, where each adds up values of its own.
 STRIP = 64
+#: Elements from a thread's to the next one's up to which vectors of both are read at once.
+NEAR = 8
 
 
 def peel(item: Threads, pure: PureValues) -> tuple[list[ast.expr], list[ast.stmt]]:
@@ -186,8 +188,12 @@ class Interchange:
         if not any(by_thread):
             return 0
         if by_thread[-1] and not any(by_thread[:-1]):
-            form = self.pure.affine(self._unclamped(expanded[-1]), self.thread_name)
-            return 1 if form is not None and form.coefficient == 1 else None
+            stride = self.pure.stride(self._unclamped(expanded[-1]), self.thread_name)
+            if stride == 1:
+                return 1
+            # Vectors of interleaved elements are read whole, and taken apart.
+            is_near = stride is not None and 0 < stride <= NEAR and not by_counter[-1]
+            return 0 if is_near else None
         # The thread steps over rows: harmless if the row stays the same while the loop runs.
         return None if any(by_counter) else 0
 

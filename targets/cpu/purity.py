@@ -328,6 +328,36 @@ class PureValues:
             case _:
                 return None
 
+    def stride(self, node: ast.expr, variable: str) -> int | None:
+        """Return by how much an expanded expression grows with a variable, where that is known."""
+        if variable not in loaded_names(node):
+            return 0
+        match node:
+            case ast.Name():
+                return 1
+            case ast.Call(func=ast.Name(id="kd_unsigned")):
+                return self.stride(node.args[0], variable)
+            case ast.BinOp(op=ast.Mult()):
+                inner, factor = node.left, node.right
+                if variable in loaded_names(factor):
+                    inner, factor = factor, inner
+                found, times = self.stride(inner, variable), self.constant(factor)
+                return None if found is None or times is None else found * times
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                left, right = self.stride(node.left, variable), self.stride(node.right, variable)
+                if left is None or right is None:
+                    return None
+                return left + right if isinstance(node.op, ast.Add) else left - right
+            case _:
+                return None
+
+    def constant(self, node: ast.expr) -> int | None:
+        """Return the value of an integer that is a constant, or ``None``."""
+        value: object = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(node, ast.Name) and node.id in self.unit.constants:
+            value = self.unit.constants[node.id].value
+        return value if isinstance(value, int) and _is_int64(value) else None
+
 
 def _is_int64(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind
     from targets.cpu.artifact import CpuArtifact
+    from targets.cpu.code import Compiled
+    from targets.cpu.generate import Generated
 
 __all__ = ["CpuTarget"]
 
@@ -76,6 +78,7 @@ class CpuCompiler(Compiler):
         from targets.cpu.functions import numba_flags
         from targets.cpu.generate import generate
         from targets.cpu.intrinsics.table import LOWERINGS
+        from targets.cpu.local_elements import declares_local_arrays
 
         refuse_missing(specialization.unit, "cpu", LOWERINGS, "targets/cpu/intrinsics/table.py")
         refuse_divergent_barriers(specialization)
@@ -93,20 +96,33 @@ class CpuCompiler(Compiler):
             typing_seconds += time.perf_counter() - began
             return found
 
+        def infer_unit(unit: FunctionUnit) -> TypedUnit:
+            return self.typed_unit(unit, specialization.kinds)
+
+        def attempt(*, keeps_arrays: bool) -> tuple[Generated, float, Compiled]:
+            generated = generate(specialization, infer, infer_unit, keeps_arrays=keeps_arrays)
+            written = time.perf_counter()
+            compiled = compile_body(
+                generated.function,
+                specialization.layout,
+                fastmath=numba_flags(specialization),
+                scratch_bytes=generated.scratch_bytes,
+                uses_scratch=generated.uses_scratch,
+                waits=generated.waits,
+            )
+            return generated, written, compiled
+
         try:
             with collector_paused():
-                generated = generate(
-                    specialization, infer, lambda unit: self.typed_unit(unit, specialization.kinds)
-                )
-                written = time.perf_counter()
-                compiled = compile_body(
-                    generated.function,
-                    specialization.layout,
-                    fastmath=numba_flags(specialization),
-                    scratch_bytes=generated.scratch_bytes,
-                    uses_scratch=generated.uses_scratch,
-                    waits=generated.waits,
-                )
+                try:
+                    generated, written, compiled = attempt(keeps_arrays=False)
+                except KernelError:
+                    raise
+                except Exception:
+                    if not declares_local_arrays(specialization.unit):
+                        raise
+                    # A store into an element says more than the conversion of a variable.
+                    generated, written, compiled = attempt(keeps_arrays=True)
         except KernelError:
             raise
         except Exception as error:

@@ -1,0 +1,315 @@
+"""Small local arrays become variables where all their indices are known; results stay the same.
+
+In debug mode each thread runs by itself, and has its array in memory: that is the oracle, bit for
+bit where nothing is contracted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+
+f32, i8, i32, u8 = np.float32, np.int8, np.int32, np.uint8
+WIDTH = 4
+LAST = -1
+BLOCK = 32
+
+
+def sums_in_a_tile(x, y, out):
+    """Add products to a tile of registers, whose rows and columns are read first."""
+    i = kd.grid(1)
+    acc = kd.local.array((WIDTH, 3), np.float32)
+    near, far = kd.local.array(WIDTH, np.float32), kd.local.array(3, np.float64)
+    for r in range(WIDTH):
+        for c in range(3):
+            acc[r, c] = 0
+    for k in range(x.shape[0] - 4):
+        for r in range(WIDTH):
+            near[r] = x[k + r, i]
+        for c in range(3):
+            far[c] = y[k, i] + c
+        for r in range(len(near)):
+            for c in range(acc.shape[1]):
+                acc[r][c] += near[r] * far[c]
+    for r in range(WIDTH):
+        for c in range(3):
+            out[r, i] += acc[r, c]
+
+
+def sorts(x, y, out):
+    """Exchange neighbours that are in the wrong order, in two ways."""
+    i = kd.grid(1)
+    v = kd.local.array(6, np.float32)
+    for k in range(6):
+        v[k] = x[k, i]
+    for first in range(2):
+        for k in range(first, 5, 2):
+            if v[k] > v[k + 1]:
+                v[k], v[k + 1] = v[k + 1], v[k]
+        for k in range(4 + first, 0, -2):
+            if v[k] < v[k - 1]:
+                t = v[k]
+                v[k] = v[k - 1]
+                v[k - 1] = t
+    for k in range(6):
+        out[k, i] = v[k]
+
+
+def slides(x, y, out):
+    """Move a window along, by conditions on the index that keep it inside."""
+    i = kd.grid(1)
+    window = kd.local.array(5, np.float32)
+    window[:] = 0
+    for j in range(x.shape[0]):
+        for k in range(5):
+            window[k] = window[k + 1] if k < 4 else x[j, i]
+        total = 0.0
+        for k in range(5):
+            if k > 0 and window[k - 1] < window[k]:
+                total += window[k] * k
+            if k == 0:
+                total -= window[LAST]
+            else:
+                total += window[k - 1] / k
+        out[j % out.shape[0], i] += total
+
+
+def converts(x, y, out):
+    """Store what does not fit: it is rounded, or wraps around."""
+    i = kd.grid(1)
+    small, byte = kd.local.array(3, np.int8), kd.local.array(2, np.uint8)
+    truth, wide = kd.local.array(2, np.bool_), kd.local.array(2, np.complex64)
+    for k in range(3):
+        small[k] = i * 57 + k
+        small[k] *= 3
+        small[k] -= 100
+    for k in range(2):
+        byte[k] = i - 3 * k
+        byte[k] <<= 1
+        truth[k] = x[k, i] > 0
+        truth[k] |= small[k] > 3
+        wide[k] = x[k, i] + 1j * y[k, i] / 3
+        wide[k] *= wide[k] - k
+    out[0, i] = small[0] + small[1] * small[2]
+    out[1, i] = byte[0] // 3 + byte[-1]
+    out[2, i] = (2 if truth[0] else 3) + truth[1]
+    out[3, i] = wide[0].real * wide[1].imag + abs(wide[1])
+
+
+def keeps_types(x, y, out):
+    """Use the index where its value or its type decides how is computed."""
+    i = kd.grid(1)
+    v = kd.local.array(4, np.float32)
+    for k in range(4):
+        v[k] = x[k, i] ** k
+        if k == 0:
+            t = 1
+        else:
+            t = v[k - 1]
+        v[k] += t / 3 * t
+        u = v[k - 1] if k > 0 else 0
+        v[k] = u * u + k**2 + (k or y[k, i]) * v[k]
+    for k in range(4):
+        out[k, i] = v[k]
+
+
+def lives_on(x, y, out):
+    """Keep elements across barriers, under conditions, with an early return."""
+    t, i = kd.threadIdx.x, kd.grid(1)
+    shared = kd.shared.array(BLOCK, np.float32)
+    v = kd.local.array((2, 2), np.float32)
+    if i >= x.shape[1]:
+        return
+    v[0, 0] = x[0, i]
+    v[1, 1] = 2
+    for step in range(3):
+        if t > 5:
+            for k in range(2):
+                v[k, 1 - k] = step * 0.1 + k
+        shared[t] = v[0, 0]
+        kd.syncthreads()
+        v[0, 0] = shared[(t + step) % BLOCK] * 0.5
+        if t <= 5:
+            v[0, 1], v[1, 0] = v[1, 1], v[0, 0]
+        v[1, 1] += v[0, 1] - v[1, 0]
+        kd.syncthreads()
+    for k in range(2):
+        out[k, i] = v[k, 0]
+        out[2 + k, i] = v[k, 1]
+
+
+def stays_in_rounds(x, y, out):
+    """Carry elements and variables from one round of an outer loop to the next."""
+    i = kd.grid(1)
+    last = f32(0)
+    for j in range(3):
+        v = kd.local.array(3, np.float32)
+        for k in range(3):
+            place = k + j
+            here = x[place, i]
+            v[k] = here - last
+            last = here
+            other = (k + 1) % 3
+            if j > 0:
+                v[k] += v[other] if other < k else y[other, i]
+        out[j, i] = v[0] + v[1] * v[2]
+
+
+def leaves_loops_inside(x, y, out):
+    """Hold loops that are left early in one that is written out."""
+    i = kd.grid(1)
+    v = kd.local.array(3, np.int32)
+    for k in range(3):
+        n = 0
+        while True:
+            n += 1
+            if n > i % 7 + k:
+                break
+        for j in range(x.shape[0]):
+            if x[j, i] > k * 0.5:
+                continue
+            n += j
+        v[k] = n
+    for k in range(3):
+        out[k, i] = v[k]
+
+
+BECOME = (
+    *(sums_in_a_tile, sorts, slides, converts, keeps_types, lives_on, stays_in_rounds),
+    leaves_loops_inside,
+)
+
+
+def counts(x, y, out):
+    """Index by data."""
+    i = kd.grid(1)
+    bins = kd.local.array(4, np.int32)
+    for k in range(4):
+        bins[k] = 0
+    for j in range(x.shape[0]):
+        bins[int(abs(x[j, i]) * 2) % 4] += 1
+    for k in range(4):
+        out[k, i] = bins[k]
+
+
+def is_aliased(x, y, out):
+    """Have another name for the array, and a view of it."""
+    i = kd.grid(1)
+    v, w = kd.local.array(4, np.float32), kd.local.array((2, 2), np.float32)
+    other, row = v, w[1]
+    for k in range(4):
+        v[k] = x[k, i]
+        other[k] += 1
+    for k in range(2):
+        w[k, 0] = w[k, 1] = v[k]
+        row[k] = v[k + 2]
+    for k in range(4):
+        out[k, i] = v[k] + w[k // 2, k % 2]
+
+
+def ends_early(x, y, out):
+    """Break out of the loop over the elements."""
+    i = kd.grid(1)
+    v = kd.local.array(4, np.float32)
+    for k in range(4):
+        v[k] = 0
+    for k in range(4):
+        if x[k, i] > 1:
+            break
+        v[k] = x[k, i]
+    for k in range(4):
+        out[k, i] = v[k]
+
+
+def asks_the_counter(x, y, out):
+    """Read the loop's variable behind the loop."""
+    i = kd.grid(1)
+    v = kd.local.array(4, np.float32)
+    k = 7
+    for k in range(3):
+        v[k] = x[k, i]
+    out[0, i] = v[0] + v[1] + v[2] + k
+
+
+def is_long(x, y, out):
+    """Have more rounds than are written out."""
+    i = kd.grid(1)
+    v = kd.local.array(8, np.float32)
+    for k in range(8):
+        v[k] = x[k % 4, i]
+    for j in range(20):
+        for k in range(8):
+            v[k] = v[(k + j) % 8] * 0.5 + j
+    for k in range(8):
+        out[k % 4, i] += v[k]
+
+
+@kd.func
+def total_of(v):
+    total = f32(0)
+    for k in range(len(v)):
+        total += v[k]
+    return total
+
+
+def is_given(x, y, out):
+    """Give the array to a function that keeps to itself."""
+    i = kd.grid(1)
+    v = kd.local.array(4, np.float32)
+    for k in range(4):
+        v[k] = x[k, i]
+    out[0, i] = total_of(v)
+
+
+STAY = (counts, is_aliased, ends_early, asks_the_counter, is_long, is_given)
+KINDS = "float32[:, ::1], float32[:, ::1], float32[:, ::1]"
+
+
+def arguments(rng, n):
+    x = rng.normal(size=(12, n)).astype(f32)
+    y = rng.normal(size=(12, n)).astype(f32)
+    return x, y, np.zeros((8, n), f32)
+
+
+def source_of(kernel) -> str:
+    with kd.use("cpu"):
+        return kernel.cpu_source(KINDS, block=(BLOCK, 1, 1))
+
+
+@pytest.mark.parametrize("function", [*BECOME, *STAY], ids=lambda f: f.__name__)
+def test_results_are_those_of_arrays_in_memory(function, rng):
+    n = 3 * BLOCK
+    x, y, out = arguments(rng, n)
+    expected = out.copy()
+    with kd.use("cpu"):
+        kd.kernel(contract=False)(function)[3, BLOCK](x, y, out)
+        kd.kernel(contract=False, debug=True)(function)[3, BLOCK](x, y, expected)
+    np.testing.assert_array_equal(out.view(np.uint8), expected.view(np.uint8))
+    assert np.any(out)
+
+
+@pytest.mark.parametrize("function", BECOME, ids=lambda f: f.__name__)
+def test_arrays_whose_indices_are_known_become_variables(function):
+    source = source_of(kd.kernel(function))
+    makers = [line for line in source.splitlines() if "kd__make_" in line]
+    assert not [line for line in makers if "slot" not in line and "shared" not in line]
+
+
+@pytest.mark.parametrize("function", STAY, ids=lambda f: f.__name__)
+def test_other_arrays_stay_in_memory(function):
+    kernel = kd.kernel(function)
+    assert "kd__make_" in source_of(kernel)
+
+
+def test_what_no_element_can_hold_is_told_as_of_an_array():
+    @kd.kernel
+    def stores(x, y, out):
+        v = kd.local.array(2, np.float32)
+        v[0] = x[0, 0] * 1j
+        out[0, 0] = v[0]
+
+    message = r"complex128 is stored in an element of float32\[::1\], in `v\[0\]`"
+    with kd.use("cpu"), pytest.raises(kd.errors.KernelTypingError, match=message):
+        stores[1, 1](*(np.ones((2, 2), f32) for _ in range(3)))
