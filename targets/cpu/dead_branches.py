@@ -8,30 +8,19 @@ assignment in it would keep threads from being lanes.
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.frontend.unit import Captured, FunctionUnit
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.trees import copy_tree
+from targets.cpu.known_integers import KnownIntegers
 
 __all__ = ["without_dead_branches"]
 
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-
 
 def without_dead_branches(unit: FunctionUnit) -> FunctionUnit:
-    """Return a function whose conditions on integers that are constants are decided."""
-    pruning = _Pruning(unit.constants)
+    """Return a function whose conditions on constant integers are decided."""
+    pruning = _Pruning(KnownIntegers(unit.constants))
     tree = pruning.visit(copy_tree(unit.tree))
     if not pruning.has_pruned:
         return unit
@@ -44,38 +33,14 @@ def without_dead_branches(unit: FunctionUnit) -> FunctionUnit:
 
 
 class _Pruning(ast.NodeTransformer):
-    def __init__(self, constants: Mapping[str, Captured]) -> None:
-        self.constants = constants
+    def __init__(self, known: KnownIntegers) -> None:
+        self.known = known
         self.has_pruned = False
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
-        decided = self.decide(node.test)
+        decided = self.known.decide(node.test)
         if decided is None:
             return node
         self.has_pruned = True
         return node.body if decided else node.orelse
-
-    def decide(self, test: ast.expr) -> bool | None:
-        """Return what a condition is, where no kernel needs to run to know."""
-        match test:
-            case ast.Compare(left=left, ops=[op], comparators=[right]):
-                compare = _COMPARISONS.get(type(op))
-                one, two = self.integer(left), self.integer(right)
-                if compare is None or one is None or two is None:
-                    return None
-                return compare(one, two)
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                decided = self.decide(operand)
-                return None if decided is None else not decided
-        number = self.integer(test)
-        return None if number is None else bool(number)
-
-    def integer(self, node: ast.expr) -> int | None:
-        match node:
-            case ast.Constant(value=int(value)):
-                return value
-            case ast.Name(id=name) if name in self.constants:
-                value = self.constants[name].value
-                return value if isinstance(value, int) else None
-        return None

@@ -216,7 +216,7 @@ class Binder:
         """Return a function that an intrinsic calls: with its own parameters alone, unchecked."""
         options = dataclasses.replace(self.spec.options, debug=False)
         spec = dataclasses.replace(self.spec, options=options)
-        function, passed = Binder(spec, unit, self.space, [], self.storage).function(unit)
+        function, passed = Binder(spec, self.unit, self.space, [], self.storage).function(unit)
         assert not passed
         return function
 
@@ -261,7 +261,7 @@ class Binder:
 
         from targets.cpu.library import FunctionCompiler
 
-        tuples = tuple_arguments(self.spec.unit, self.spec.kinds)
+        tuples = tuple_arguments(self.unit, self.spec.kinds)
         tree = prepare_function(unit, self.spec, self.sites, tuples[unit])
         tree = replace_ids(tree, unit, self.space)
         namespace: dict[str, Any] = {}

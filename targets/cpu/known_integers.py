@@ -39,6 +39,10 @@ class KnownIntegers:
 
     def integer(self, node: ast.expr) -> int | None:
         """Return the value of an expression of int64, or ``None`` where it is not known."""
+        found = self._value(node)
+        return found if type(found) is int and abs(found) < _SMALL else None
+
+    def _value(self, node: ast.expr) -> Any:
         found: Any = None
         match node:
             case ast.Constant(value=value):
@@ -54,7 +58,7 @@ class KnownIntegers:
                 found = None if inner is None else _SIGNS[type(op)](inner)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
                 found = self._computed(op, self.integer(left), self.integer(right))
-        return found if type(found) is int and abs(found) < _SMALL else None
+        return found
 
     @staticmethod
     def _computed(op: ast.operator, left: int | None, right: int | None) -> int | None:
@@ -70,14 +74,9 @@ class KnownIntegers:
         """Return what a condition on integers is, or ``None`` where it is not known."""
         match test:
             case ast.Compare(left=left, ops=ops, comparators=comparators):
-                values = [self.integer(each) for each in (left, *comparators)]
-                compared = [
-                    COMPARISONS[type(op)](one, two)
-                    if type(op) in COMPARISONS and one is not None and two is not None
-                    else None
-                    for op, one, two in zip(ops, values, values[1:], strict=False)
-                ]
-                return _all(compared)
+                values = [self._number(each) for each in (left, *comparators)]
+                steps = zip(ops, values, values[1:], strict=False)
+                return _all([_compared(op, one, two) for op, one, two in steps])
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 decided = self.decide(operand)
                 return None if decided is None else not decided
@@ -87,8 +86,20 @@ class KnownIntegers:
                 found = [self.decide(each) for each in parts]
                 opposite = _all([None if each is None else not each for each in found])
                 return None if opposite is None else not opposite
-        number = self.integer(test)
+        number = self._number(test)
         return None if number is None else bool(number)
+
+    def _number(self, node: ast.expr) -> int | None:
+        """Return the value of an integer or a truth value."""
+        value = self._value(node)
+        return int(value) if isinstance(value, bool) else self.integer(node)
+
+
+def _compared(op: ast.cmpop, left: int | None, right: int | None) -> bool | None:
+    compare = COMPARISONS.get(type(op))
+    if compare is None or left is None or right is None:
+        return None
+    return bool(compare(left, right))
 
 
 def _all(parts: list[bool | None]) -> bool | None:

@@ -11,8 +11,8 @@ becomes a variable for each element::
 
 Loops whose variables enter such indices are written out, as far as that leaves few statements.
 What is stored in an element is converted to its type, as it is on the way to memory. An array that
-is used in any other way stays one: as an argument, under another name, as a whole, as a view, with
-an index that is not known, or that is beyond its end where that can be reached.
+is used in any other way stays one: in a call that stays one, under another name, as a whole, as a
+view, with an index that is not known, or that is beyond its end where that can be reached.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import ast
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call
@@ -35,11 +36,14 @@ from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.element_writer import ElementWriter, LocalArray, conversion, element_of
 from targets.cpu.liveness import flow_of
+from targets.cpu.loop_functions import functions_with_arrays
 
 __all__ = ["declares_local_arrays", "with_element_variables"]
 
 #: Elements of an array that may become variables: those of a register tile of 8 by 8.
 _MOST_ELEMENTS = 64
+#: How deep functions are inlined that are given an array.
+_MOST_INLINED = 3
 #: Element types that Numba computes in itself, with what converts to them.
 _CONVERSIONS: Mapping[str, type[np.generic]] = {
     "bool": np.bool_,
@@ -53,9 +57,54 @@ _CONVERSIONS: Mapping[str, type[np.generic]] = {
 def with_element_variables(unit: FunctionUnit, *, wraparound: bool) -> FunctionUnit:
     """Return a function with variables in the place of local arrays, where that can be.
 
-    `wraparound` says that a negative index counts from the end. It is the unit itself where no
-    array becomes variables.
+    `wraparound` says that a negative index counts from the end. Functions that it calls are written
+    so too; those that are given such an array are inlined. It is the unit itself where no array
+    becomes variables.
     """
+    if not any(map(declares_local_arrays, unit.reachable())):
+        return unit
+    return _Functions(wraparound).written(unit)
+
+
+@dataclass
+class _Functions:
+    """Writes functions, each once."""
+
+    wraparound: bool
+    known: dict[FunctionUnit, FunctionUnit] = field(default_factory=dict)
+
+    def written(self, unit: FunctionUnit) -> FunctionUnit:
+        found = self.known.get(unit)
+        if found is None:
+            callees = {name: self.written(each) for name, each in unit.callees.items()}
+            changed = any(callees[name] is not each for name, each in unit.callees.items())
+            found = self.known[unit] = self._written(
+                replace(unit, callees=callees) if changed else unit
+            )
+        return found
+
+    def _written(self, unit: FunctionUnit) -> FunctionUnit:
+        """Write a function, with those inlined that are given arrays if these are gone then."""
+        inlined, given = unit, set[str]()
+        for _ in range(_MOST_INLINED):
+            arrays = _of_one_variable(inlined, _declared(inlined))
+            functions = functions_with_arrays(inlined, arrays)
+            if not functions:
+                break
+            for node in ast.walk(inlined.tree):
+                if isinstance(node, ast.Call) and inlined.callee_of(node) in functions:
+                    names = {each.id for each in node.args if isinstance(each, ast.Name)}
+                    given |= {arrays[name].declaration for name in names & arrays.keys()}
+            inlined = inline_block_functions(inlined, functions)
+        if given:
+            written = _without_arrays(inlined, wraparound=self.wraparound)
+            if given.isdisjoint(written.uses):
+                return written
+        return _without_arrays(unit, wraparound=self.wraparound)
+
+
+def _without_arrays(unit: FunctionUnit, *, wraparound: bool) -> FunctionUnit:
+    """Return a function without those of its arrays that only its own statements index."""
     declared = _declared(unit)
     if not declared:
         return unit

@@ -17,7 +17,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from targets.cpu.counted_loops import is_range
 
-__all__ = ["functions_with_loops"]
+__all__ = ["functions_with_arrays", "functions_with_loops"]
 
 #: Nodes that all calls together may add to a kernel, whose statements may be written several times.
 _MOST_NODES = 1500
@@ -31,19 +31,44 @@ def functions_with_loops(unit: FunctionUnit) -> frozenset[FunctionUnit]:
     What a block meets together is inlined already. None is returned where they would make the
     kernel much longer.
     """
-    callees = [each for each in unit.reachable() if each is not unit]
-    kept = {each for each in callees if not _can_be_inlined(each)}
-    for caller in (unit, *callees):
-        kept |= set(_called_in_expressions(caller))
+    callees = _inlinable(unit)
     found: set[FunctionUnit] = set()
-    more = {each for each in callees if each not in kept and _has_loop(each)}
+    more = {each for each in callees if _has_loop(each)}
     while more:
         found |= more
         more = {
             each
             for each in callees
-            if each not in kept | found and found.intersection(each.callees.values())
+            if each not in found and found.intersection(each.callees.values())
         }
+    return _if_short(unit, found)
+
+
+def functions_with_arrays(unit: FunctionUnit, arrays: Collection[str]) -> frozenset[FunctionUnit]:
+    """Return the device functions that can be inlined and are given one of these variables.
+
+    None is returned where they would make the kernel much longer.
+    """
+    callees = _inlinable(unit)
+    given = {
+        unit.callee_of(node)
+        for node in ast.walk(unit.tree)
+        if isinstance(node, ast.Call)
+        and any(isinstance(each, ast.Name) and each.id in arrays for each in node.args)
+    }
+    return _if_short(unit, {each for each in callees if each in given})
+
+
+def _inlinable(unit: FunctionUnit) -> list[FunctionUnit]:
+    """Return the functions that a unit calls, all of whose calls their bodies can replace."""
+    callees = [each for each in unit.reachable() if each is not unit]
+    kept = {each for each in callees if not _can_be_inlined(each)}
+    for caller in (unit, *callees):
+        kept |= set(_called_in_expressions(caller))
+    return [each for each in callees if each not in kept]
+
+
+def _if_short(unit: FunctionUnit, found: Collection[FunctionUnit]) -> frozenset[FunctionUnit]:
     added = sum(_node_count(each) for caller in (unit, *found) for each in _called(caller, found))
     return frozenset(found) if added <= _MOST_NODES else frozenset()
 

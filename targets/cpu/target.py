@@ -119,7 +119,7 @@ class CpuCompiler(Compiler):
                 except KernelError:
                     raise
                 except Exception:
-                    if not declares_local_arrays(specialization.unit):
+                    if not any(map(declares_local_arrays, specialization.unit.reachable())):
                         raise
                     # A store into an element says more than the conversion of a variable.
                     generated, written, compiled = attempt(keeps_arrays=True)

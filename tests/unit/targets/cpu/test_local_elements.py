@@ -176,9 +176,44 @@ def leaves_loops_inside(x, y, out):
         out[k, i] = v[k]
 
 
+@kd.func
+def order(v, k, other):
+    low, high = min(v[k], v[other]), max(v[k], v[other])
+    v[k], v[other] = low, high
+
+
+@kd.func
+def median(v):
+    for k in range(len(v)):
+        for other in range(k + 1, len(v)):
+            order(v, k, other)
+    return v[len(v) // 2]
+
+
+@kd.func
+def determinant(x, i, j):
+    m = kd.local.array((2, 2), np.float64)
+    for r in range(2):
+        for c in range(2):
+            m[r, c] = x[j + 2 * r + c, i]
+    return m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0]
+
+
+def is_given_to_functions(x, y, out):
+    """Give arrays to functions that give them to others, and have arrays in functions."""
+    i = kd.grid(1)
+    v = kd.local.array(5, np.float32)
+    for j in range(3):
+        for k in range(5):
+            v[k] = x[j + k, i]
+        middle = median(v)
+        out[j, i] = middle + v[0] * 2
+    out[3, i] = determinant(y, i, 1) - 2 * determinant(x, i, 4)
+
+
 BECOME = (
     *(sums_in_a_tile, sorts, slides, converts, keeps_types, lives_on, stays_in_rounds),
-    leaves_loops_inside,
+    *(leaves_loops_inside, is_given_to_functions),
 )
 
 
@@ -255,12 +290,12 @@ def total_of(v):
 
 
 def is_given(x, y, out):
-    """Give the array to a function that keeps to itself."""
+    """Give the array to a function in a place where it is only sometimes called."""
     i = kd.grid(1)
     v = kd.local.array(4, np.float32)
     for k in range(4):
         v[k] = x[k, i]
-    out[0, i] = total_of(v)
+    out[0, i] = total_of(v) if x[0, i] > 0 else -1
 
 
 STAY = (counts, is_aliased, ends_early, asks_the_counter, is_long, is_given)
