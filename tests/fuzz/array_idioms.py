@@ -5,6 +5,9 @@ Each idiom writes a few lines into a :class:`~tests.fuzz.body.Body`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tests.fuzz.body import Body
 from tests.fuzz.expressions import ArrayName, Expression, Function
 from tests.fuzz.typing import FLOATS, INTEGERS, common_type, result_type
@@ -18,6 +21,7 @@ __all__ = [
     "iterate",
     "joined",
     "private",
+    "registers",
     "stencil",
     "view",
 ]
@@ -110,6 +114,52 @@ def private(body: Body, depth: int = 0) -> None:
     body.emit(f"{found} = {element.text}")
     value = body.expressions.converted(Expression(found, dtype), variable.dtype)
     body.emit(f"{variable.text} = {value.text}")
+
+
+def registers(body: Body, depth: int = 0) -> None:
+    """A tile of the thread's own, whose indices are known once its loops are written out."""
+    body.features.add("register tile")
+    name, dtype = body.fresh("lc"), body.expressions.choose(INTEGERS + FLOATS)
+    rows, columns = body.expressions.choose(((1, 4), (2, 3), (3, 2)))
+    body.emit(f"{name} = kd.local.array(({rows}, {columns}), np.{dtype})")
+    with _tile(body, rows, columns) as (row, column):
+        body.emit(f"{name}[{row}, {column}] = {body.expressions.of_type(dtype, 1)}")
+    turn = body.counter()
+    with (
+        body.block(f"for {turn} in range({body.trip_count()}):", Expression(turn, "int64")),
+        _tile(body, rows, columns) as (row, column),
+    ):
+        here = f"{name}[{row}, {column}]"
+        near = (f"({column} + 1) % {columns}", f"{columns - 1} - {column}", f"{column} - 1")
+        other = f"{name}[{row}, {body.expressions.choose(near)}]"
+        kind = body.rng.randrange(4)
+        if kind == 0:
+            body.emit(f"{here} += {body.expressions.of_type(dtype, 1)}")
+        elif kind == 1:
+            body.emit(f"{here} += {other}")
+        elif kind == 2:
+            with body.block(f"if {here} < {other}:"):
+                body.emit(f"{here}, {other} = {other}, {here}")
+        else:
+            with body.block(f"if {column} > 0:"):
+                body.emit(f"{here} = {name}[{row}, {column} - 1]")
+    array = ArrayName(name, dtype, (str(rows), str(columns)))
+    variable, found = body.expressions.choose(body.variables), body.temporary()
+    is_known = not body.expressions.chance(4)
+    place = f"{name}[{rows - 1}, -1]" if is_known else body.expressions.element(array).text
+    body.emit(f"{found} = {place}")
+    value = body.expressions.converted(Expression(found, dtype), variable.dtype)
+    body.emit(f"{variable.text} = {value.text}")
+
+
+@contextmanager
+def _tile(body: Body, rows: int, columns: int) -> Iterator[tuple[str, str]]:
+    """Open a loop over the rows and one over the columns of a tile; give their variables."""
+    row = body.counter()
+    with body.block(f"for {row} in range({rows}):", Expression(row, "int64")):
+        column = body.counter()
+        with body.block(f"for {column} in range({columns}):", Expression(column, "int64")):
+            yield row, column
 
 
 def view(body: Body, depth: int = 0) -> None:

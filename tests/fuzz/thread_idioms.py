@@ -15,6 +15,7 @@ from tests.fuzz.array_idioms import (
     iterate,
     joined,
     private,
+    registers,
     stencil,
     view,
 )
@@ -287,7 +288,7 @@ _STRAIGHT: list[_Idiom] = [
 ]
 _LOOPS: list[_Idiom] = [
     *(_ring,) * 5,
-    *(_tuples, _tuples, _tuples, private, view, iterate),
+    *(_tuples, _tuples, _tuples, private, *(registers,) * 5, view, iterate),
     *(joined, joined, joined, packed_numbers, packed_numbers, packed_numbers),
 ]
 _BRANCHES: list[_Idiom] = [_if, _if, _if, _captured_flag, _extreme_guard]
