@@ -96,6 +96,13 @@ class Compiler(Observable, ABC):
             limit="This target infers no types of a kernel's values",
         )
 
+    def remarks(self, specialization: Specialization) -> tuple[str, ...]:
+        """Say what in a kernel keeps its code from being faster, a sentence or two each.
+
+        **May** be overridden; plans show them as notes. **Must not** compile.
+        """
+        return ()
+
     # What follows lets the core keep compiled code on disk; without it nothing is kept.
 
     @property

@@ -129,8 +129,9 @@ def _given(request: Request) -> LaunchPlan | None:
 
 def _on_host(request: Request) -> LaunchPlan:
     """Describe a launch on the CPU: how its threads share the work."""
-    _, config = prepare(request)
+    loaded, config = prepare(request)
     plan = _bare(request, config.grid_dim)
+    notes = request.device.compiler.remarks(loaded.executable.artifact.specialization)
     pool = request.device.thread_pool()
     reasons: tuple[str, ...] = ()
     if config.share is not None and pool is not None:
@@ -142,7 +143,9 @@ def _on_host(request: Request) -> LaunchPlan:
             pool[1],
         )
         plan = replace(plan, predicted_ns=model.predict_ns(), model=model)
-    return replace(plan, block_dim=config.block_dim, host=config.share, reasons=reasons, notes=())
+    return replace(
+        plan, block_dim=config.block_dim, host=config.share, reasons=reasons, notes=notes
+    )
 
 
 def _bare(request: Request, grid_dim: Dim3) -> LaunchPlan:

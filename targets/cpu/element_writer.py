@@ -61,7 +61,7 @@ class _TooLongError(Exception):
 
 @dataclass(frozen=True)
 class _Place:
-    """What is known where a statement stands."""
+    """The place of a statement, with what is known there."""
 
     known: KnownIntegers
     #: Variables of loops that are written out, which no statement assigns.

@@ -34,11 +34,13 @@ from kerneldsl.frontend.syntax import assign, call
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.trees import copy_tree
+from targets.cpu.dead_branches import without_dead_branches
 from targets.cpu.element_writer import ElementWriter, LocalArray, conversion, element_of
 from targets.cpu.liveness import flow_of
 from targets.cpu.loop_functions import functions_with_arrays
+from targets.cpu.storage import StaticArray
 
-__all__ = ["declares_local_arrays", "with_element_variables"]
+__all__ = ["declares_local_arrays", "remarks_on_arrays", "with_element_variables"]
 
 #: Elements of an array that may become variables: those of a register tile of 8 by 8.
 _MOST_ELEMENTS = 64
@@ -64,6 +66,19 @@ def with_element_variables(unit: FunctionUnit, *, wraparound: bool) -> FunctionU
     if not any(map(declares_local_arrays, unit.reachable())):
         return unit
     return _Functions(wraparound).written(unit)
+
+
+def remarks_on_arrays(unit: FunctionUnit, *, wraparound: bool) -> tuple[str, ...]:
+    """Return what to say of each local array that stays one: what it costs, what to write."""
+    flat = without_dead_branches(inline_block_functions(unit))
+    return tuple(
+        f"{StaticArray(use, where)} (line {where.lineno}) stays in memory, which threads use one "
+        "after the other: an index of it is not known when the kernel is compiled, or it is used "
+        "as a whole. Index it by constants, or in short loops of constant length."
+        for each in with_element_variables(flat, wraparound=wraparound).reachable()
+        for name, use in each.uses.items()
+        if use.intrinsic.effect & Effect.ALLOCATE_LOCAL and (where := each.locate_use(name))
+    )
 
 
 @dataclass

@@ -154,6 +154,15 @@ class CpuCompiler(Compiler):
         with global_compiler_lock:
             return infer_unit(unit, kinds, host_contexts())
 
+    def remarks(self, specialization: Specialization) -> tuple[str, ...]:
+        """Name the local arrays that keep threads from being lanes."""
+        from targets.cpu.local_elements import remarks_on_arrays
+
+        options = specialization.options
+        if options.debug:
+            return ()
+        return remarks_on_arrays(specialization.unit, wraparound=options.wraparound)
+
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
         """Return the processor; ``None`` where object code of another process is not loaded."""
         from targets.cpu.objects import IS_SUPPORTED, host_identity

@@ -348,3 +348,12 @@ def test_what_no_element_can_hold_is_told_as_of_an_array():
     message = r"complex128 is stored in an element of float32\[::1\], in `v\[0\]`"
     with kd.use("cpu"), pytest.raises(kd.errors.KernelTypingError, match=message):
         stores[1, 1](*(np.ones((2, 2), f32) for _ in range(3)))
+
+
+def test_a_plan_names_the_arrays_that_stay_in_memory(rng):
+    arrays = arguments(rng, BLOCK)
+    with kd.use("cpu"):
+        (note,) = kd.kernel(counts)[1, BLOCK].plan(*arrays).notes
+        assert kd.kernel(sums_in_a_tile)[1, BLOCK].plan(*arrays).notes == ()
+    assert note.startswith("kd.local.array((4,), int32) (line ")
+    assert "Index it by constants, or in short loops of constant length" in note
