@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from targets.cpu.exchanges import Room
 from targets.cpu.ids import WARP_SIZE, BlockSpace, Space, WarpSpace
 from targets.cpu.intrinsics.table import Exchange, lowering_of
 from targets.cpu.intrinsics.warp import WINDOW_WARPS
+from targets.cpu.spread_arrays import SpreadElements, spread_use
 from targets.cpu.storage import DYNAMIC, SCRATCH, StaticArray, Storage
 from targets.cpu.tiles import TileWriter, tile_operations
 
@@ -40,6 +42,8 @@ class _BlockArray(NamedTuple):
     array: StaticArray
     #: Bytes from the start of scratch memory; ``None`` on the stack.
     offset: int | None
+    #: Whether it has an element for each thread that runs together with others.
+    is_spread: bool = False
 
 
 @dataclass
@@ -57,8 +61,12 @@ class BlockArrays:
     #: Variables that hold a thread's own array, whose memory threads use one after the other.
     of_threads: set[str] = field(default_factory=set)
 
-    def place_declared(self, tree: ast.FunctionDef) -> None:
-        """Decide where shared and local arrays live; rewrite their calls in place."""
+    def place_declared(self, tree: ast.FunctionDef, spread: Collection[str]) -> None:
+        """Decide where shared and local arrays live; rewrite their calls in place.
+
+        `spread` are calls that declare local arrays which are to have the elements of neighbouring
+        threads side by side, as far as that can be; which of them do, :attr:`spread` says.
+        """
         cuts = any(use.intrinsic.is_barrier for use in self.unit.uses.values())
         replaced: dict[str, ast.expr] = {}
         for name, use in self.unit.uses.items():
@@ -66,6 +74,13 @@ class BlockArrays:
             if not effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
                 continue
             is_local = bool(effect & Effect.ALLOCATE_LOCAL)
+            whole = spread_use(use, self.space) if name in spread else None
+            if whole is not None and (variable := take_only_variable(tree, name)):
+                array = StaticArray(whole, self.unit.locate_use(name))
+                offset = self.storage.place_array(array)
+                maker = self.names.make(f"make_{variable}")
+                self.placed[variable] = _BlockArray(name, maker, array, offset, is_spread=True)
+                continue
             copies = self.space.threads if is_local and cuts else 1
             array = StaticArray(use, self.unit.locate_use(name), copies)
             offset = self.storage.place_array(array)
@@ -81,13 +96,23 @@ class BlockArrays:
             elif variable is None:
                 replaced[name] = load(storage)
         CallReplacement(replaced).visit(tree)
+        SpreadElements(self.spread, self.space).visit(tree)
+
+    @property
+    def spread(self) -> frozenset[str]:
+        """Variables that hold an array with an element for each of the threads."""
+        return frozenset(name for name, each in self.placed.items() if each.is_spread)
 
     def find_holders(self, tree: ast.FunctionDef) -> None:
         """Find the other variables through which a tree comes to a thread's own array.
 
         They hold the array too, or a view of it; a record in it is one.
         """
-        placed = {root: self.placed[name].array for name, root in self.roots().items()}
+        placed = {
+            root: self.placed[name].array
+            for name, root in self.roots().items()
+            if not self.placed[name].is_spread
+        }
         own = {root: each for root, each in placed.items() if is_own(root) and each.copies == 1}
         if not own:
             return
@@ -159,7 +184,7 @@ class BlockArrays:
         from targets.cpu.intrinsics.memory import array_maker
 
         statements: list[ast.stmt] = []
-        for storage, (_, maker, array, placed) in self.placed.items():
+        for storage, (_, maker, array, placed, _) in self.placed.items():
             static = array.use.static
             # What the launch adds lies behind everything that has been placed by now.
             offset = self.storage.scratch_bytes if static["shape"] == (0,) else placed

@@ -32,6 +32,7 @@ from targets.cpu.row_loops import (
     row_loops,
     within,
 )
+from targets.cpu.spread_arrays import SPREAD_START
 from targets.cpu.syntax import thread_loop
 from targets.cpu.variables import Variables
 from targets.cpu.versions import GuardFree, without_guards
@@ -394,6 +395,8 @@ class ElementEmitter(_OuterEmitter):
         return load("kd_first_x"), load("kd_last_x")
 
     def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
+        if SPREAD_START in loaded_names(body):
+            body = [assign(SPREAD_START, load("kd_x")), *body]
         body = element_loops(body, *self.limits("kd_x", bounds), self.variables)
         outside, bounds.rest = bounds.rest, []
         return guarded(outside, body)

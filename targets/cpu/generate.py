@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import types
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -49,7 +49,7 @@ from targets.cpu.items import Item, has_rows, statements_of
 from targets.cpu.lanes import Lanes
 from targets.cpu.liveness import Liveness, liveness_of
 from targets.cpu.loaded_bounds import name_loaded_bounds
-from targets.cpu.local_elements import with_element_variables
+from targets.cpu.local_elements import with_constant_extents, with_element_variables
 from targets.cpu.loop_functions import functions_with_loops
 from targets.cpu.magnitudes import small_integers
 from targets.cpu.merging import Merging
@@ -60,6 +60,7 @@ from targets.cpu.purity import PureValues
 from targets.cpu.row_loads import load_once_for_rows
 from targets.cpu.single_threads import SingleThreads
 from targets.cpu.slots import SlotPlacer, slot_statements
+from targets.cpu.spread_arrays import SPREAD_START, are_in_rows
 from targets.cpu.storage import DYNAMIC, SCRATCH, STACK_BYTES, Storage
 from targets.cpu.stored_widths import stored_widths
 from targets.cpu.strides import Strides
@@ -128,6 +129,12 @@ def generate(
         generated = _Generator(spec, infer, infer_unit, inlined).run(only_with_rows=True)
         if generated is not None:
             return generated
+    if not spec.options.debug:
+        fixed, arrays = with_constant_extents(flat)
+        if arrays and not spec.traits.syncs_grid:
+            generated = _Generator(spec, infer, infer_unit, fixed).run(spread=arrays)
+            if generated is not None:
+                return generated
     generated = _Generator(spec, infer, infer_unit, flat).run()
     assert generated is not None
     return generated
@@ -162,14 +169,21 @@ class _Generator:
         self.private_arrays: frozenset[str] = frozenset()
         self.arrays = BlockArrays(self.unit, self.space, self.names, self.storage, self.namespace)
 
-    def run(self, *, only_with_rows: bool = False) -> Generated | None:
-        """Write the function; if wished, only where loops were moved outside those over threads."""
+    def run(
+        self, *, only_with_rows: bool = False, spread: Collection[str] = ()
+    ) -> Generated | None:
+        """Write the function; if wished, only where loops were moved outside those over threads.
+
+        Arrays to spread are laid out for that, and all that use them must then be such loops.
+        """
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
         tree = isolate_barriers(prepared.tree, self.unit, self.names)
         if self.waits:
             write_grid_loops(tree, self.unit, self.names)
             self.place_state()
-        self.arrays.place_declared(tree)
+        self.arrays.place_declared(tree, spread)
+        if spread and not self.arrays.spread:
+            return None
         room = self.arrays.place_room()
         tree = replace_ids(tree, self.unit, self.space)
         space_names = frozenset((*self.space_names(), *self.arrays.placed))
@@ -203,6 +217,8 @@ class _Generator:
                 SingleThreads(pure, self.space.loop_names, uses_local_arrays).apply(items)
             interchange.apply(items)
         if only_with_rows and not has_rows(items):
+            return None
+        if not are_in_rows(items, self.arrays.spread):
             return None
         known = variables.block_names | variables.loop_names | space_names
         known |= interchange.counters | strides.counters
@@ -294,7 +310,8 @@ class _Generator:
     def space_names(self) -> tuple[str, ...]:
         """Return the coordinates and extents that the kernel's expressions may use."""
         units = self.space.unit_names if isinstance(self.space, BlockSpace) else ()
-        return (*self.space.thread_names, *units, *self.space_words())
+        start = (SPREAD_START,) if self.arrays.spread else ()
+        return (*self.space.thread_names, *units, *self.space_words(), *start)
 
     # -- storage ---------------------------------------------------------------------------------
 

@@ -40,7 +40,12 @@ from targets.cpu.liveness import flow_of
 from targets.cpu.loop_functions import functions_with_arrays
 from targets.cpu.storage import StaticArray
 
-__all__ = ["declares_local_arrays", "remarks_on_arrays", "with_element_variables"]
+__all__ = [
+    "declares_local_arrays",
+    "remarks_on_arrays",
+    "with_constant_extents",
+    "with_element_variables",
+]
 
 #: Elements of an array that may become variables: those of a register tile of 8 by 8.
 _MOST_ELEMENTS = 64
@@ -79,6 +84,34 @@ def remarks_on_arrays(unit: FunctionUnit, *, wraparound: bool) -> tuple[str, ...
         for name, use in each.uses.items()
         if use.intrinsic.effect & Effect.ALLOCATE_LOCAL and (where := each.locate_use(name))
     )
+
+
+def with_constant_extents(unit: FunctionUnit) -> tuple[FunctionUnit, frozenset[str]]:
+    """Return a function that asks no local array for its extents, and the arrays left in it.
+
+    They are those that only their elements are asked of, told by the calls that declare them.
+    """
+    declared = _declared(unit, most_elements=None)
+    if not declared:
+        return unit, frozenset()
+    fixed, arrays = _of_elements(unit, declared)
+    namespace = {**unit.namespace, "kd_int64": np.int64}
+    return replace(fixed, namespace=namespace), frozenset(
+        each.declaration for each in arrays.values()
+    )
+
+
+def _of_elements(
+    unit: FunctionUnit, declared: Mapping[str, LocalArray]
+) -> tuple[FunctionUnit, dict[str, LocalArray]]:
+    """Return a function without extents of arrays, and those that one variable holds alone.
+
+    Only their elements are asked of these.
+    """
+    fixed = unit.with_tree(_OneByOne(declared).visit(copy_tree(unit.tree)))
+    arrays = _of_one_variable(fixed, declared)
+    fixed = fixed.with_tree(_Extents(fixed, arrays).visit(fixed.tree))
+    return fixed, {n: each for n, each in arrays.items() if _is_of_elements(fixed, n, each)}
 
 
 @dataclass
@@ -123,10 +156,7 @@ def _without_arrays(unit: FunctionUnit, *, wraparound: bool) -> FunctionUnit:
     declared = _declared(unit)
     if not declared:
         return unit
-    fixed = unit.with_tree(_OneByOne(declared).visit(copy_tree(unit.tree)))
-    arrays = _of_one_variable(fixed, declared)
-    fixed = fixed.with_tree(_Extents(fixed, arrays).visit(fixed.tree))
-    arrays = {name: each for name, each in arrays.items() if _is_of_elements(fixed, name, each)}
+    fixed, arrays = _of_elements(unit, declared)
     while arrays:
         writer = ElementWriter(fixed, arrays, FreshNames.for_unit(fixed), wraparound=wraparound)
         body = writer.written()
@@ -141,14 +171,16 @@ def declares_local_arrays(unit: FunctionUnit) -> bool:
     return any(use.intrinsic.effect & Effect.ALLOCATE_LOCAL for use in unit.uses.values())
 
 
-def _declared(unit: FunctionUnit) -> dict[str, LocalArray]:
-    """Return the small arrays of a function, by the calls that declare them."""
+def _declared(
+    unit: FunctionUnit, most_elements: int | None = _MOST_ELEMENTS
+) -> dict[str, LocalArray]:
+    """Return the arrays of a function, by the calls that declare them; small ones by default."""
     return {
         name: LocalArray(name, use.static["shape"], use.static["dtype"])
         for name, use in unit.uses.items()
         if use.intrinsic.effect & Effect.ALLOCATE_LOCAL
         and use.static["dtype"] in _CONVERSIONS
-        and math.prod(use.static["shape"]) <= _MOST_ELEMENTS
+        and (most_elements is None or math.prod(use.static["shape"]) <= most_elements)
     }
 
 

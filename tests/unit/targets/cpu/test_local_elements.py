@@ -276,7 +276,7 @@ def is_long(x, y, out):
         v[k] = x[k % 4, i]
     for j in range(20):
         for k in range(8):
-            v[k] = v[(k + j) % 8] * 0.5 + j
+            v[k] = v[(k + j) % 8] * 0.5 + x[k % 4, i]
     for k in range(8):
         out[k % 4, i] += v[k]
 
@@ -298,7 +298,91 @@ def is_given(x, y, out):
     out[0, i] = total_of(v) if x[0, i] > 0 else -1
 
 
-STAY = (counts, is_aliased, ends_early, asks_the_counter, is_long, is_given)
+def turns_round(x, y, out):
+    """Index by what is known at run time alone, and is the same for all threads."""
+    i = kd.grid(1)
+    if i >= x.shape[1]:
+        return
+    ring, last = kd.local.array(5, np.float32), kd.local.array(3, np.int8)
+    ring[:] = 0
+    for j in range(x.shape[0] - 2):
+        ring[j % 5] = x[j, i]
+        ring[(j + 2) % 5] += y[j, i] * ring[j % 5]
+        ring[(j + 1) % len(ring)] -= ring[(2 * j + 1) % 5] / 4
+        last[j % 3] = i * j
+    total = f32(0)
+    for k in range(x.shape[0] % 7):
+        total += ring[k] * ring[-1 - k] - last[k % 3]
+    out[0, i] += total
+
+
+def turns_its_own_way(x, y, out):
+    """Index an array by an element of another one."""
+    i = kd.grid(1)
+    ring, order = kd.local.array(5, np.float32), kd.local.array(3, np.int8)
+    for k in range(x.shape[0]):
+        order[k % 3] = 2 * k % 5
+        ring[k % 5] = x[k, i]
+    for j in range(x.shape[0]):
+        ring[order[j % 3]] += y[j, i] * ring[order[(j + 1) % 3]]
+    for k in range(x.shape[0] % 5):
+        out[k, i] = ring[k]
+
+
+def is_large(x, y, out):
+    """Have more elements than become variables."""
+    i = kd.grid(1)
+    v = kd.local.array((2, 50), np.float32)
+    for k in range(100):
+        v[k % 2][k // 2] = x[k % 12, i] * k
+    for k in range(1, 50):
+        v[1, k] += v[0, k - 1] * y[k % 12, i]
+    for k in range(8):
+        out[k, i] = v[0, 6 * k] + v[1, 5 * k + 1]
+
+
+def turns_across_barriers(x, y, out):
+    """Keep what is in such an array across barriers."""
+    t, i = kd.threadIdx.x, kd.grid(1)
+    shared = kd.shared.array(BLOCK, np.float32)
+    ring = kd.local.array(3, np.float64)
+    for k in range(3):
+        ring[k] = k
+    for j in range(x.shape[0]):
+        shared[BLOCK - 1 - t] = x[j, i]
+        kd.syncthreads()
+        for k in range(j % 4):
+            ring[(j + k) % 3] += shared[t] * y[k, i]
+        kd.syncthreads()
+    for k in range(min(3, x.shape[0])):
+        out[k, i] = ring[k]
+
+
+SPREAD = (turns_round, is_large, is_long, turns_across_barriers)
+
+
+def is_of_one_branch(x, y, out):
+    """Declare the array where not all threads may come."""
+    i = kd.grid(1)
+    if x[0, i] > 0:
+        out[0, i] = 1
+    else:
+        ring = kd.local.array(4, np.float32)
+        for k in range(x.shape[0]):
+            ring[k % 4] = x[k, i]
+        for k in range(x.shape[0] % 5):
+            out[k, i] = ring[k]
+
+
+STAY = (
+    counts,
+    is_aliased,
+    ends_early,
+    asks_the_counter,
+    is_given,
+    turns_its_own_way,
+    is_of_one_branch,
+)
 KINDS = "float32[:, ::1], float32[:, ::1], float32[:, ::1]"
 
 
@@ -313,7 +397,7 @@ def source_of(kernel) -> str:
         return kernel.cpu_source(KINDS, block=(BLOCK, 1, 1))
 
 
-@pytest.mark.parametrize("function", [*BECOME, *STAY], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [*BECOME, *STAY, *SPREAD], ids=lambda f: f.__name__)
 def test_results_are_those_of_arrays_in_memory(function, rng):
     n = 3 * BLOCK
     x, y, out = arguments(rng, n)
@@ -348,6 +432,27 @@ def test_what_no_element_can_hold_is_told_as_of_an_array():
     message = r"complex128 is stored in an element of float32\[::1\], in `v\[0\]`"
     with kd.use("cpu"), pytest.raises(kd.errors.KernelTypingError, match=message):
         stores[1, 1](*(np.ones((2, 2), f32) for _ in range(3)))
+
+
+@pytest.mark.parametrize("function", SPREAD, ids=lambda f: f.__name__)
+def test_arrays_with_indices_that_threads_share_have_an_element_for_each(function):
+    source = source_of(kd.kernel(function))
+    place = "kd_unsigned(kd_tx)" if "kd_tx" in source else "kd_unsigned(kd_x - kd_strip)"
+    arrays = "ring" if function in (turns_round, turns_across_barriers) else "v"
+    stored = [line for line in source.splitlines() if line.strip().startswith(f"{arrays}[")]
+    assert stored
+    assert all(line.partition("]")[0].endswith(place) for line in stored)
+
+
+@pytest.mark.parametrize("function", [f for f in SPREAD if f is not turns_across_barriers])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
+def test_strips_of_any_length_have_an_element_for_each_thread(function, n, rng):
+    x, y, out = arguments(rng, n)
+    expected = out.copy()
+    with kd.use("cpu"):
+        kd.kernel(contract=False)(function).forall(n)(x, y, out)
+        kd.kernel(contract=False, debug=True)(function).forall(n)(x, y, expected)
+    np.testing.assert_array_equal(out.view(np.uint8), expected.view(np.uint8))
 
 
 def test_a_plan_names_the_arrays_that_stay_in_memory(rng):
