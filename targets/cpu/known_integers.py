@@ -90,9 +90,9 @@ class KnownIntegers:
         return None if number is None else bool(number)
 
     def _number(self, node: ast.expr) -> int | None:
-        """Return the value of an integer or a truth value."""
+        """Return the value of an integer, which may be a truth value or a member of an enum."""
         value = self._value(node)
-        return int(value) if isinstance(value, bool) else self.integer(node)
+        return int(value) if isinstance(value, int) else None
 
 
 def _compared(op: ast.cmpop, left: int | None, right: int | None) -> bool | None:

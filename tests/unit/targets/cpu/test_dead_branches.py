@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pytest
 
@@ -55,3 +57,26 @@ def test_the_code_is_that_of_a_kernel_without_them():
     expected = without_strips.cpu_source(kinds, forall=1)
     assert found == expected.replace("without_strips", "with_strips")
     assert "strip" in with_strips.member(strip=2).cpu_source(kinds, forall=1).partition("\n")[2]
+
+
+class Mode(enum.IntEnum):
+    WIDE = 2
+
+
+def test_conditions_of_several_constants_are_decided():
+    @kd.kernel
+    def decides(x, out, *, strip, turned):
+        c = kd.grid(1)
+        if (strip * 2 > 4 and not turned) or Mode.WIDE == 3:
+            own = kd.local.array(4, np.float32)
+            own[c % 4] = x[c]
+            out[c] = own[c % 4]
+        else:
+            out[c] = x[c] + 1
+
+    with kd.use("cpu"):
+        for strip, turned in ((2, False), (3, False), (3, True)):
+            source = decides.member(strip=strip, turned=turned).cpu_source(
+                "float32[::1], float32[::1]", forall=1
+            )
+            assert ("own" in source) == (strip > 2 and not turned)
