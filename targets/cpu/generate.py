@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import types
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -122,22 +122,50 @@ def generate(
     of small local arrays become variables, unless all of them are kept.
     """
     flat = without_dead_branches(inline_block_functions(spec.unit))
-    if not (spec.options.debug or keeps_arrays):
-        flat = with_element_variables(flat, wraparound=spec.options.wraparound)
-    if not spec.options.debug and (also := functions_with_loops(flat)):
-        inlined = inline_block_functions(flat, also)
-        generated = _Generator(spec, infer, infer_unit, inlined).run(only_with_rows=True)
-        if generated is not None:
-            return generated
     if not spec.options.debug:
-        fixed, arrays = with_constant_extents(flat)
-        if arrays and not spec.traits.syncs_grid:
-            generated = _Generator(spec, infer, infer_unit, fixed).run(spread=arrays)
+        for unit, how in _faster(spec, flat, keeps_arrays=keeps_arrays):
+            generated = _Generator(spec, infer, infer_unit, unit).run(how)
             if generated is not None:
                 return generated
     generated = _Generator(spec, infer, infer_unit, flat).run()
     assert generated is not None
     return generated
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What has to come of a function, for it to be written at all."""
+
+    #: Loops that were moved outside those over threads.
+    has_rows: bool = False
+    #: That all loops with these arrays are such loops. They are named by the calls that declare
+    #: them, and have the elements of neighbouring threads side by side.
+    spread: frozenset[str] = frozenset()
+    #: That threads by themselves use these variables where vectors serve them alone.
+    near: frozenset[str] = frozenset()
+
+
+def _faster(
+    spec: Specialization, flat: FunctionUnit, *, keeps_arrays: bool
+) -> Iterator[tuple[FunctionUnit, _Wanted]]:
+    """Yield functions that would be faster than one without barriers in functions, the best first.
+
+    Each is made when the ones before it turned out not to be what is wanted of them.
+    """
+    with_elements = flat
+    if not keeps_arrays:
+        with_elements = with_element_variables(flat, wraparound=spec.options.wraparound)
+    new = frozenset(assigned_names(with_elements.tree) - assigned_names(flat.tree))
+    units = (with_elements, flat) if with_elements is not flat else (flat,)
+    for unit in units:
+        near = new if unit is with_elements else frozenset[str]()
+        if also := functions_with_loops(unit):
+            yield inline_block_functions(unit, also), _Wanted(has_rows=True, near=near)
+        fixed, arrays = with_constant_extents(unit)
+        if arrays and not spec.traits.syncs_grid:
+            yield fixed, _Wanted(spread=arrays, near=near)
+        if unit is not flat:
+            yield unit, _Wanted(near=near)
 
 
 class _Generator:
@@ -169,20 +197,15 @@ class _Generator:
         self.private_arrays: frozenset[str] = frozenset()
         self.arrays = BlockArrays(self.unit, self.space, self.names, self.storage, self.namespace)
 
-    def run(
-        self, *, only_with_rows: bool = False, spread: Collection[str] = ()
-    ) -> Generated | None:
-        """Write the function; if wished, only where loops were moved outside those over threads.
-
-        Arrays to spread are laid out for that, and all that use them must then be such loops.
-        """
+    def run(self, wanted: _Wanted = _Wanted()) -> Generated | None:
+        """Write the function, if it becomes what is wanted of it."""
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
         tree = isolate_barriers(prepared.tree, self.unit, self.names)
         if self.waits:
             write_grid_loops(tree, self.unit, self.names)
             self.place_state()
-        self.arrays.place_declared(tree, spread)
-        if spread and not self.arrays.spread:
+        self.arrays.place_declared(tree, wanted.spread)
+        if wanted.spread and not self.arrays.spread:
             return None
         room = self.arrays.place_room()
         tree = replace_ids(tree, self.unit, self.space)
@@ -209,16 +232,18 @@ class _Generator:
         )
         interchange = Interchange(
             *(unit, uniformity, pure, self.space.loop_names, variables.evaluable),
-            *(self.arrays.of_threads, lanes, strides),
+            *(self.arrays.of_threads, self.arrays.spread, lanes, strides),
         )
         if not self.spec.options.debug:
             if isinstance(self.space, BlockSpace):
                 uses_local_arrays = interchange.uses_local_arrays
                 SingleThreads(pure, self.space.loop_names, uses_local_arrays).apply(items)
             interchange.apply(items)
-        if only_with_rows and not has_rows(items):
+        if wanted.has_rows and not has_rows(items):
             return None
         if not are_in_rows(items, self.arrays.spread):
+            return None
+        if not interchange.keeps_near(items, wanted.near):
             return None
         known = variables.block_names | variables.loop_names | space_names
         known |= interchange.counters | strides.counters

@@ -13,7 +13,13 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kerneldsl.analysis.expressions import assigned_names, does_nothing, index_parts, loaded_names
+from kerneldsl.analysis.expressions import (
+    assigned_names,
+    base_name,
+    does_nothing,
+    index_parts,
+    loaded_names,
+)
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
@@ -30,8 +36,8 @@ __all__ = ["STRIP", "Interchange", "peel"]
 
 #: Threads that run one step of an interchanged loop together, where each adds up values of its own.
 STRIP = 64
-#: Elements from a thread's to the next one's up to which vectors of both are read at once.
-NEAR = 8
+#: Elements from a thread's to the next one's at which vectors of both are read at once.
+_NEAR = range(1, 9)
 
 
 def peel(item: Threads, pure: PureValues) -> tuple[list[ast.expr], list[ast.stmt]]:
@@ -68,6 +74,8 @@ class Interchange:
     loop_names: tuple[str, ...]
     evaluable: Callable[[ast.expr], bool]
     local_arrays: set[str]
+    #: Variables that hold an array with an element for each of the threads.
+    spread: frozenset[str]
     #: Finds what a strip of threads runs under a mask.
     lanes: Lanes
     #: Finds loops in which threads take turns.
@@ -153,7 +161,7 @@ class Interchange:
             return False
         if any(isinstance(n, ast.Return | ast.Break | ast.Continue) for n in ast.walk(loop)):
             return False
-        contiguous = 0
+        contiguous = own = others = 0
         for node in ast.walk(loop):
             if isinstance(node, ast.While):
                 return False
@@ -164,8 +172,46 @@ class Interchange:
                 verdict = self._judge(node, loop.target.id)
                 if verdict is None:
                     return False
-                contiguous += verdict
-        return contiguous > 0 or self._accumulates(loop)
+                if base_name(node) in self.spread:
+                    own += 1  # it was laid out for this, which is no reason to do it
+                else:
+                    others += 1
+                    contiguous += verdict
+        return contiguous > 0 or own > others == 0 or self._accumulates(loop)
+
+    def keeps_near(self, items: list[Item], names: frozenset[str]) -> bool:
+        """Return whether threads by themselves reach what lies together alone, with some variables.
+
+        The loop over threads is then one that vectors serve. Of elements that lie apart they would
+        be gathered and scattered, which takes longer than to load and store each.
+        """
+        for item in items:
+            match item:
+                case Threads(rows=None) if names & {*loaded_names(item.body)}:
+                    if not all(map(self._is_near, (n for s in item.body for n in ast.walk(s)))):
+                        return False
+                case Branch():
+                    if not (
+                        self.keeps_near(item.body, names) and self.keeps_near(item.orelse, names)
+                    ):
+                        return False
+                case ForLoop() | WhileLoop():
+                    if not self.keeps_near(item.body, names):
+                        return False
+        return True
+
+    def _is_near(self, node: ast.AST) -> bool:
+        if not isinstance(node, ast.Subscript) or isinstance(node.value, ast.Attribute):
+            return True
+        *others, last = index_parts(node)
+        for part in (*others, last):
+            expanded = self.pure.expanded(part)
+            if self.thread_name not in loaded_names(expanded):
+                if not (self.uniformity.is_uniform(part) or self.pure.is_steady(part)):
+                    return False
+            elif part is not last or self.pure.stride(expanded, self.thread_name) not in _NEAR:
+                return False
+        return True
 
     def _is_of_row(self, iterable: ast.expr) -> bool:
         """Return whether neighbouring threads go through the same values."""
@@ -192,8 +238,7 @@ class Interchange:
             if stride == 1:
                 return 1
             # Vectors of interleaved elements are read whole, and taken apart.
-            is_near = stride is not None and 0 < stride <= NEAR and not by_counter[-1]
-            return 0 if is_near else None
+            return 0 if stride in _NEAR and not by_counter[-1] else None
         # The thread steps over rows: harmless if the row stays the same while the loop runs.
         return None if any(by_counter) else 0
 

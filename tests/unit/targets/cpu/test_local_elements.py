@@ -130,7 +130,7 @@ def lives_on(x, y, out):
                 v[k, 1 - k] = step * 0.1 + k
         shared[t] = v[0, 0]
         kd.syncthreads()
-        v[0, 0] = shared[(t + step) % BLOCK] * 0.5
+        v[0, 0] = shared[t] * 0.5 + step
         if t <= 5:
             v[0, 1], v[1, 0] = v[1, 1], v[0, 0]
         v[1, 1] += v[0, 1] - v[1, 0]
@@ -418,8 +418,8 @@ def test_arrays_whose_indices_are_known_become_variables(function):
 
 @pytest.mark.parametrize("function", STAY, ids=lambda f: f.__name__)
 def test_other_arrays_stay_in_memory(function):
-    kernel = kd.kernel(function)
-    assert "kd__make_" in source_of(kernel)
+    made = [line for line in source_of(kd.kernel(function)).splitlines() if "kd__make_" in line]
+    assert [line for line in made if "slot" not in line and "shared" not in line]
 
 
 def test_what_no_element_can_hold_is_told_as_of_an_array():
