@@ -374,6 +374,24 @@ def is_of_one_branch(x, y, out):
             out[k, i] = ring[k]
 
 
+def is_gathered(x, y, out):
+    """Fill the array from places that are apart: threads do better one by one."""
+    t, i = kd.threadIdx.x, kd.grid(1)
+    shared = kd.shared.array((2, BLOCK), np.float32)
+    v = kd.local.array(2, np.float32)
+    row, place = t % 2, t // 2
+    for k in range(2):
+        if x[k, i] > -1:
+            v[k] = x[row + k, i - t + place]
+        else:
+            v[k] = k
+    for k in range(2):
+        shared[k, place + row * (BLOCK // 2)] = v[k]
+    kd.syncthreads()
+    out[0, i] = shared[0, t]
+    out[1, i] = shared[1, t]
+
+
 STAY = (
     counts,
     is_aliased,
@@ -382,6 +400,7 @@ STAY = (
     is_given,
     turns_its_own_way,
     is_of_one_branch,
+    is_gathered,
 )
 KINDS = "float32[:, ::1], float32[:, ::1], float32[:, ::1]"
 
