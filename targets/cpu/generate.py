@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ from targets.cpu.block_variables import BlockVariables
 from targets.cpu.counter_signs import tell_signs_of_counters
 from targets.cpu.dead_branches import without_dead_branches
 from targets.cpu.emit import BlockEmitter, ElementEmitter
+from targets.cpu.faster_functions import ANYTHING, Wanted, faster_functions
 from targets.cpu.functions import Binder
 from targets.cpu.gathered_atomics import GatheredAtomics
 from targets.cpu.grid_loops import write_grid_loops
@@ -49,8 +50,6 @@ from targets.cpu.items import Item, has_rows, statements_of
 from targets.cpu.lanes import Lanes
 from targets.cpu.liveness import Liveness, liveness_of
 from targets.cpu.loaded_bounds import name_loaded_bounds
-from targets.cpu.local_elements import with_constant_extents, with_element_variables
-from targets.cpu.loop_functions import functions_with_loops
 from targets.cpu.magnitudes import small_integers
 from targets.cpu.merging import Merging
 from targets.cpu.orientation import RowAxis, row_axis
@@ -123,49 +122,13 @@ def generate(
     """
     flat = without_dead_branches(inline_block_functions(spec.unit))
     if not spec.options.debug:
-        for unit, how in _faster(spec, flat, keeps_arrays=keeps_arrays):
+        for unit, how in faster_functions(spec, flat, keeps_arrays=keeps_arrays):
             generated = _Generator(spec, infer, infer_unit, unit).run(how)
             if generated is not None:
                 return generated
     generated = _Generator(spec, infer, infer_unit, flat).run()
     assert generated is not None
     return generated
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What has to come of a function, for it to be written at all."""
-
-    #: Loops that were moved outside those over threads.
-    has_rows: bool = False
-    #: That all loops with these arrays are such loops. They are named by the calls that declare
-    #: them, and have the elements of neighbouring threads side by side.
-    spread: frozenset[str] = frozenset()
-    #: That threads by themselves use these variables where vectors serve them alone.
-    near: frozenset[str] = frozenset()
-
-
-def _faster(
-    spec: Specialization, flat: FunctionUnit, *, keeps_arrays: bool
-) -> Iterator[tuple[FunctionUnit, _Wanted]]:
-    """Yield functions that would be faster than one without barriers in functions, the best first.
-
-    Each is made when the ones before it turned out not to be what is wanted of them.
-    """
-    with_elements = flat
-    if not keeps_arrays:
-        with_elements = with_element_variables(flat, wraparound=spec.options.wraparound)
-    new = frozenset(assigned_names(with_elements.tree) - assigned_names(flat.tree))
-    units = (with_elements, flat) if with_elements is not flat else (flat,)
-    for unit in units:
-        near = new if unit is with_elements else frozenset[str]()
-        if also := functions_with_loops(unit):
-            yield inline_block_functions(unit, also), _Wanted(has_rows=True, near=near)
-        fixed, arrays = with_constant_extents(unit)
-        if arrays and not spec.traits.syncs_grid:
-            yield fixed, _Wanted(spread=arrays, near=near)
-        if unit is not flat:
-            yield unit, _Wanted(near=near)
 
 
 class _Generator:
@@ -197,7 +160,7 @@ class _Generator:
         self.private_arrays: frozenset[str] = frozenset()
         self.arrays = BlockArrays(self.unit, self.space, self.names, self.storage, self.namespace)
 
-    def run(self, wanted: _Wanted = _Wanted()) -> Generated | None:
+    def run(self, wanted: Wanted = ANYTHING) -> Generated | None:
         """Write the function, if it becomes what is wanted of it."""
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
         tree = isolate_barriers(prepared.tree, self.unit, self.names)
