@@ -1,11 +1,10 @@
 """The product of two large matrices of floats on a GPU: each thread adds up 64 or 128 elements.
 
 A block of 256 threads makes 128 rows of 128 or 256 columns. It walks along the inner dimension in
-steps of `DEPTH`: the parts of both factors lie in one of two places in shared memory, and while
-they are multiplied, the next ones are on their way to the other one through registers. Of each
-factor a thread reads eight numbers for 64 products, four neighbours at once; the lanes of a warp,
-four rows of eight, read from different banks. Wide blocks read the first factor once for twice as
-many products.
+steps of `DEPTH`: while the parts of both factors are multiplied that lie in one of two places in
+shared memory, the next ones are on their way to the other one through registers. Of each factor a
+thread reads eight numbers, four neighbours at once, for 64 products, or for 128 of wide blocks; the
+lanes of a warp, eight rows of four, read from different banks.
 
 References
 ----------
@@ -32,7 +31,7 @@ SIDE, DEPTH = 128, 8
 #: Threads; rows and columns of half a thread's part, in two groups of four.
 THREADS, OWN = 256, 8
 #: How far the two groups lie apart: what the lanes of a warp span along rows and columns.
-ROW_SPAN, COLUMN_SPAN = 16, 32
+ROW_SPAN, COLUMN_SPAN = 32, 16
 #: Numbers between the rows of the first factor's part, so that its columns lie in different banks.
 PAD = 4
 #: Time of a block of two halves, of which one of a half takes 1: on an H100 it is 0.94 a half.
@@ -45,45 +44,52 @@ MAX_GRID_Y = 65535
 
 
 def _multiply(
-    left: Any, right: Any, k: Any, row: Any, column: Any, sums: Any, more: Any, a: Any, b: Any,
-    halves: Any,
-) -> None:  # fmt: skip
-    """Add the products of one step to a thread's sums."""
-    read_vectors(left, k, row, a, 0, 4)
-    read_vectors(left, k, row + ROW_SPAN, a, 4, 4)
-    _add(right, k, column, sums, a, b)
-    if halves == 2:
-        _add(right, k, column + 2 * COLUMN_SPAN, more, a, b)
+    left: Any, right: Any, k: Any, row: Any, column: Any, sums: Any, more: Any, a: Any, b: Any
+) -> None:
+    """Add the products of one step to a thread's sums; `b` is as long as they have columns."""
+    for g in range(2):
+        read_vectors(left, k, row + g * ROW_SPAN, a, 4 * g, 4)
+    for g in range(b.size // 4):
+        read_vectors(right, k, column + g * COLUMN_SPAN, b, 4 * g, 4)
+    _add(sums, a, b, 0)
+    if b.size > OWN:
+        _add(more, a, b, OWN)
 
 
-def _add(right: Any, k: Any, column: Any, sums: Any, a: Any, b: Any) -> None:
-    read_vectors(right, k, column, b, 0, 4)
-    read_vectors(right, k, column + COLUMN_SPAN, b, 4, 4)
+def _add(sums: Any, a: Any, b: Any, first: Any) -> None:
     for i in range(OWN):
         for j in range(OWN):
-            sums[i, j] += a[i] * b[j]
+            sums[i, j] += a[i] * b[first + j]
 
 
-def _store(out: Any, sums: Any, i: Any, top: Any, first: Any, whole: Any) -> None:
-    """Store a row of a thread's sums."""
-    r = top + i // 4 * ROW_SPAN + i % 4
-    if whole or r < out.shape[0]:
-        for j in range(OWN):
+def _store_vectors(outs: Any, sums: Any, top: Any, first: Any) -> None:
+    """Store a half of a thread's sums, both looked at as vectors."""
+    width = len(outs[0, 0])
+    for i in range(OWN):
+        for j in range(0, OWN, width):
             c = first + j // 4 * COLUMN_SPAN + j % 4
-            if whole or c < out.shape[1]:
-                out[r, c] = sums[i, j]
+            outs[top + i // 4 * ROW_SPAN + i % 4, c // width] = sums[i, j // width]
 
 
-def _store_all(out: Any, sums: Any, top: Any, first: Any, whole: Any) -> None:
+def _store_row(out: Any, sums: Any, i: Any, top: Any, first: Any) -> None:
+    r = top + i // 4 * ROW_SPAN + i % 4
+    for j in range(OWN):
+        c = first + j // 4 * COLUMN_SPAN + j % 4
+        if r < out.shape[0] and c < out.shape[1]:
+            out[r, c] = sums[i, j]
+
+
+def _store(out: Any, sums: Any, top: Any, first: Any) -> None:
+    """Store those of half of a thread's sums that are within the product."""
     # Written out, the sums stay in registers.
-    _store(out, sums, 0, top, first, whole)
-    _store(out, sums, 1, top, first, whole)
-    _store(out, sums, 2, top, first, whole)
-    _store(out, sums, 3, top, first, whole)
-    _store(out, sums, 4, top, first, whole)
-    _store(out, sums, 5, top, first, whole)
-    _store(out, sums, 6, top, first, whole)
-    _store(out, sums, 7, top, first, whole)
+    _store_row(out, sums, 0, top, first)
+    _store_row(out, sums, 1, top, first)
+    _store_row(out, sums, 2, top, first)
+    _store_row(out, sums, 3, top, first)
+    _store_row(out, sums, 4, top, first)
+    _store_row(out, sums, 5, top, first)
+    _store_row(out, sums, 6, top, first)
+    _store_row(out, sums, 7, top, first)
 
 
 @kd.kernel(wraparound=False, launch_bounds=THREADS)
@@ -92,16 +98,14 @@ def matmul_blocks(a, b, out, *, number, vector, halves, whole):
     left = kd.shared.array((2 * DEPTH, SIDE + PAD), number)
     right = kd.shared.array((2 * DEPTH, halves * SIDE), number)
     lefts, rights = kd.view(left, vector), kd.view(right, vector)
-    sums = kd.local.array((OWN, OWN), number)
-    more = kd.local.array((OWN, OWN), number)
-    near_a = kd.local.array(OWN, number)
-    near_b = kd.local.array(OWN, number)
-    next_a = kd.local.array(4, number)
-    next_b = kd.local.array(4 * halves, number)
+    # The second half has an array of its own, or ptxas chooses worse registers.
+    sums, more = kd.local.array((OWN, OWN), number), kd.local.array((OWN, OWN), number)
+    near_a, near_b = kd.local.array(OWN, number), kd.local.array(halves * OWN, number)
+    next_a, next_b = kd.local.array(4, number), kd.local.array(4 * halves, number)
     t = kd.threadIdx.x
     warp, lane = t // 32, t % 32
-    row = warp // 2 * (2 * ROW_SPAN) + lane // 8 * 4
-    column = warp % 2 * (2 * halves * COLUMN_SPAN) + lane % 8 * 4
+    row = warp % 2 * (2 * ROW_SPAN) + lane // 4 * 4
+    column = warp // 2 * (2 * halves * COLUMN_SPAN) + lane % 4 * 4
     top, first = kd.blockIdx.y * SIDE, kd.blockIdx.x * halves * SIDE
     # Beyond the last row or column is that one again, of which nothing is stored; beyond the inner
     # dimension are zeros.
@@ -131,35 +135,39 @@ def matmul_blocks(a, b, out, *, number, vector, halves, whole):
                     next_b[i] = number(b[k + bk, c]) if k + bk < inner else number(0)
         if start >= 0:
             # Written out, the steps' loads are under way before their products.
-            _multiply(lefts, rights, now + 0, row, column, sums, more, near_a, near_b, halves)
-            _multiply(lefts, rights, now + 1, row, column, sums, more, near_a, near_b, halves)
-            _multiply(lefts, rights, now + 2, row, column, sums, more, near_a, near_b, halves)
-            _multiply(lefts, rights, now + 3, row, column, sums, more, near_a, near_b, halves)
-            _multiply(lefts, rights, now + 4, row, column, sums, more, near_a, near_b, halves)
-            _multiply(lefts, rights, now + 5, row, column, sums, more, near_a, near_b, halves)
-            _multiply(lefts, rights, now + 6, row, column, sums, more, near_a, near_b, halves)
-            _multiply(lefts, rights, now + 7, row, column, sums, more, near_a, near_b, halves)
+            _multiply(lefts, rights, now + 0, row, column, sums, more, near_a, near_b)
+            _multiply(lefts, rights, now + 1, row, column, sums, more, near_a, near_b)
+            _multiply(lefts, rights, now + 2, row, column, sums, more, near_a, near_b)
+            _multiply(lefts, rights, now + 3, row, column, sums, more, near_a, near_b)
+            _multiply(lefts, rights, now + 4, row, column, sums, more, near_a, near_b)
+            _multiply(lefts, rights, now + 5, row, column, sums, more, near_a, near_b)
+            _multiply(lefts, rights, now + 6, row, column, sums, more, near_a, near_b)
+            _multiply(lefts, rights, now + 7, row, column, sums, more, near_a, near_b)
         if k < inner:
             for i in range(4):
                 left[DEPTH - now + ak + i, ar] = next_a[i]
             for i in range(4 * halves):
                 right[DEPTH - now + bk, i // 4 * SIDE + bc + i % 4] = next_b[i]
         kd.syncthreads()
-    _store_all(out, sums, top + row, first + column, whole)
-    if halves == 2:
-        _store_all(out, more, top + row, first + column + 2 * COLUMN_SPAN, whole)
+    row, column = top + row, first + column
+    if whole:
+        outs = kd.view(out, vector)
+        _store_vectors(outs, kd.view(sums, vector), row, column)
+        if halves == 2:
+            _store_vectors(outs, kd.view(more, vector), row, column + 2 * COLUMN_SPAN)
+    else:
+        _store(out, sums, row, column)
+        if halves == 2:
+            _store(out, more, row, column + 2 * COLUMN_SPAN)
 
 
 def multiply_blocks(a: Array, b: Array, out: Array) -> None:
     """Multiply two matrices of any size into a third one, whose dtype is a float."""
-    vectors = vectors_of(out.dtype, a, b)
-    halves = _halves(out)
+    vectors, halves = vectors_of(out.dtype, a, b, out), _halves(out)
     is_whole = not (out.shape[0] % SIDE or out.shape[1] % (halves * SIDE) or a.shape[1] % DEPTH)
+    how = {"vector": vectors["vector"], "whole": is_whole and vectors["width"] > 1}
     kernel: Any = matmul_blocks
-    member = kernel.member(
-        number=out.dtype.type, vector=vectors["vector"], halves=halves,
-        whole=is_whole and vectors["width"] > 1,
-    )  # fmt: skip
+    member = kernel.member(number=out.dtype.type, halves=halves, **how)
     most = MAX_GRID_Y * SIDE
     for top in range(0, out.shape[0], most):
         part = out[top : top + most]
