@@ -112,7 +112,9 @@ def test_any_axis_and_layout(call, rng, name, dtype, drawn, exclusive, reverse):
     shape, steps, axis = drawn
     x = random_array(rng, shape, dtype)
     if name == "cumprod" and x.dtype.kind == "f":
-        x = np.exp(x / 8).astype(dtype)
+        # Products of parts stay in range, too: one that overflows gives inf where NumPy's, of all
+        # elements before, does not.
+        x = np.exp(x / max(8, np.sqrt(x.size) / 4)).astype(dtype)
     x = strided(x, steps)
     compare(call, name, x, axis, exclusive=exclusive, reverse=reverse)
     compare(call, name, x.T, axis, exclusive=exclusive, reverse=reverse)
