@@ -245,4 +245,6 @@ def _given_edges(edges: Any) -> np.ndarray[Any, Any]:
         raise wrong_type("bins", edges, limit)
     if not np.all(host[:-1] <= host[1:]):
         raise ArgumentValueError("bins do not rise", value=edges, limit=limit)
+    if host.dtype.kind in "iu" and max(abs(int(host[0])), abs(int(host[-1]))) > 1 << 53:
+        raise wrong_value("bins", edges, "Edges are float64, exact up to 2**53: subtract the first")
     return host

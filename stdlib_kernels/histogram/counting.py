@@ -121,10 +121,6 @@ def _span(edges: Any) -> Any:
     return edges[0], edges[bins], edges[bins + 1], edges.dtype.type(0.5) - edges[bins + 2]
 
 
-def _no_span(edges: Any) -> Any:
-    return 0
-
-
 def itself(v: Any, edges: Any, span: Any) -> Any:
     """Return the bin of an integer that is the bin's number."""
     return v
@@ -190,7 +186,7 @@ def count_bins(
     if not x.size:
         return counts
     how = {
-        "number": number.type, "bin_of": bin_of, "span_of": _no_span if bin_of is itself else _span,
+        "number": number.type, "bin_of": bin_of, "span_of": _bins if bin_of is itself else _span,
         "is_weighted": weights is not None, "are_pairs": y is not None,
     }  # fmt: skip
     arrays = (x, x if y is None else y, x if weights is None else weights)

@@ -275,6 +275,8 @@ class Generator(Counter):
 
     def _of_floats(self, name: str, size: Size, dtype: Any, out: Out, a: float, b: float) -> Any:
         """Draw floats of a distribution with two parameters."""
+        if out is not None:
+            check_array("out", out)
         found = dtype_of(dtype, np.float64 if out is None else out.dtype, kinds="f")
         number = computing_dtype(found)
         draw = draw_of(name, found, is_wide=number == np.float64)

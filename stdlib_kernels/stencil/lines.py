@@ -70,7 +70,7 @@ def step_of(weights: Any, axis: int, origin: int = 0, divisor: float = 1.0) -> S
 
 def truncated(v: Any) -> Any:
     """Return what an array of integers stores: without the fraction, and modulo its width."""
-    return np.int64(v)
+    return np.int64(v) if v < 2.0**63 else np.int64(np.uint64(v))
 
 
 def computing(dtype: np.dtype[Any]) -> np.dtype[Any]:

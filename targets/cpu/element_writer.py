@@ -17,6 +17,7 @@ from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.trees import copy_tree
+from targets.cpu.code_size import size_of
 from targets.cpu.counted_loops import is_range
 from targets.cpu.known_integers import KnownIntegers
 from targets.cpu.unrolled_loops import UnrolledLoops
@@ -26,7 +27,6 @@ __all__ = ["ElementWriter", "LocalArray", "conversion", "element_of"]
 #: Statements that a nest of loops may become when it is written out, and all nests together.
 _MOST_OF_NEST = 64
 _MOST_STATEMENTS = 256
-_COMPOUND = (ast.For, ast.While, ast.If)
 
 
 class LocalArray(NamedTuple):
@@ -154,6 +154,16 @@ class ElementWriter:
             return index
         return 0 if place.is_dead else None
 
+    def _count(self, node: ast.stmt, written: list[ast.stmt]) -> None:
+        """Count what a statement became; what is in a compound one is counted already."""
+        match node:
+            case ast.If(test=part) | ast.While(test=part) | ast.For(iter=part):
+                self._written += isinstance(node, ast.If) + size_of(part, self.unit)
+            case _:
+                self._written += sum(size_of(each, self.unit) for each in written)
+        if self._written > self._most:
+            raise _TooLongError
+
     def _indexed(self, node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         for inner in ast.walk(node):
             found = element_of(inner) if isinstance(inner, ast.Subscript) else None
@@ -166,10 +176,8 @@ class ElementWriter:
         out: list[ast.stmt] = []
         for node in body:
             new = self._statement(node, place)
-            if self._depth and not isinstance(node, _COMPOUND):
-                self._written += len(new)
-                if self._written > self._most:
-                    raise _TooLongError
+            if self._depth:
+                self._count(node, new)
             out += new
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if (

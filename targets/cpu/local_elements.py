@@ -77,10 +77,12 @@ def remarks_on_arrays(unit: FunctionUnit, *, wraparound: bool) -> tuple[str, ...
     """Return what to say of each local array that stays one: what it costs, what to write."""
     flat = without_dead_branches(inline_block_functions(unit))
     return tuple(
-        f"{StaticArray(use, where)} (line {where.lineno}) stays in memory, because an index of it "
-        "is not known when the kernel is compiled, or it is used as a whole. Threads use it one "
-        "after the other, unless the indices are the same for all of them. Index it by constants, "
-        "or in short loops of constant length."
+        f"{StaticArray(use, where)} (line {where.lineno}) stays in memory: an index of it is not "
+        "known when the kernel is compiled, it is used as a whole, it has more than "
+        f"{_MOST_ELEMENTS} elements or those of a type that Numba does not compute in, or the "
+        "loops over it would be long when they are written out. Threads use it one after the "
+        "other, unless the indices are the same for all of them. Arrays of some numbers, indexed "
+        "by constants or in short loops of constant length, become variables."
         for each in with_element_variables(flat, wraparound=wraparound).reachable()
         for name, use in each.uses.items()
         if use.intrinsic.effect & Effect.ALLOCATE_LOCAL and (where := each.locate_use(name))

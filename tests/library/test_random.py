@@ -286,6 +286,8 @@ def test_refusals(target):
     rng = default_rng(0)
     with pytest.raises(ArgumentTypeError, match="dtype is int32"):
         rng.random(3, np.int32)
+    with pytest.raises(ArgumentTypeError, match="out is a list"):
+        rng.normal(out=[1.0])
     with pytest.raises(ArgumentTypeError, match=r"size is 2\.5"):
         rng.random(2.5)
     with pytest.raises(ArgumentValueError, match="size is -1"):

@@ -229,6 +229,13 @@ def test_halves_are_computed_as_float32(call, rng, dtype):
     np.testing.assert_allclose(got.astype(float), expected, atol=2e-3 * 4)
 
 
+def test_large_integers_are_stored_as_they_are(call):
+    x = np.full((3, 40), 2**63 + 2**20, np.uint64)
+    for axis in range(2):
+        got = call(stencil.correlate1d, x, [1.0], axis=axis)
+        np.testing.assert_array_equal(got, ndimage.correlate1d(x, [1.0], axis=axis))
+
+
 def test_infinities_without_weight_have_no_part(call):
     x = np.ones((5, 5), np.float32)
     x[2, 2] = np.inf

@@ -6,6 +6,8 @@ bit where nothing is contracted.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -480,4 +482,34 @@ def test_a_plan_names_the_arrays_that_stay_in_memory(rng):
         (note,) = kd.kernel(counts)[1, BLOCK].plan(*arrays).notes
         assert kd.kernel(sums_in_a_tile)[1, BLOCK].plan(*arrays).notes == ()
     assert note.startswith("kd.local.array((4,), int32) (line ")
-    assert "Index it by constants, or in short loops of constant length" in note
+    assert "by constants or in short loops of constant length, become variables" in note
+
+
+def activated(v, kind):
+    if kind == 0:
+        return math.tanh(v)
+    if kind == 1:
+        return math.atan2(v, 1.0 + v * v)
+    return math.sin(v)
+
+
+def activations(x, kinds, out):
+    i = kd.grid(1)
+    state = kd.local.array(16, np.float64)
+    for k in range(16):
+        state[k] = activated(x[i] + k, kinds[k])
+    for k in range(16):
+        out[i, k] = state[k]
+
+
+def test_what_is_called_counts_where_loops_are_written_out(rng):
+    """Sixteen copies of the function took many seconds to compile, and ran no faster."""
+    x, kinds = rng.random(BLOCK), np.arange(16) % 3
+    out = np.full((BLOCK, 16), np.nan)
+    with kd.use("cpu"):
+        kernel = kd.kernel(activations)
+        assert len(kernel.forall(BLOCK).plan(x, kinds, out).notes) == 1
+        kernel.forall(BLOCK)(x, kinds, out)
+    v = x[:, None] + np.arange(16)
+    expected = np.choose(kinds, [np.tanh(v), np.arctan2(v, 1 + v * v), np.sin(v)])
+    np.testing.assert_allclose(out, expected, rtol=1e-12)
