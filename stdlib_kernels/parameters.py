@@ -116,6 +116,8 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
         raise ArgumentTypeError(
             f"dtype is {found}", value=dtype, limit=f"It is one of {', '.join(wanted)}"
         )
+    if default is not None and np.dtype(default).kind == "c" and found.kind != "c":
+        raise wrong_type("dtype", dtype, "Imaginary parts would be lost: take .real or abs()")
     return found
 
 
