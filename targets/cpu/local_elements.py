@@ -146,7 +146,7 @@ class _Functions:
                 if isinstance(node, ast.Call) and inlined.callee_of(node) in functions:
                     names = {each.id for each in node.args if isinstance(each, ast.Name)}
                     given |= {arrays[name].declaration for name in names & arrays.keys()}
-            inlined = inline_block_functions(inlined, functions)
+            inlined = without_dead_branches(inline_block_functions(inlined, functions))
         if given:
             written = _without_arrays(inlined, wraparound=self.wraparound)
             if given.isdisjoint(written.uses):
