@@ -56,6 +56,16 @@ def test_bitcast(dtype: str, bits: str) -> None:
         assert kd.bitcast(number.view(bits), np.dtype(dtype)).tobytes() == number.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+def test_upper_half_of_a_product(dtype: str) -> None:
+    kind, info = np.dtype(dtype).type, np.iinfo(dtype)
+    for a in (info.min, info.max, 1, 3**19):
+        for b in (info.min, info.max, 2, 7**10):
+            found = kd.mulhi(kind(a), kind(b))
+            assert found.dtype == kind
+            assert int(found) == a * b >> info.bits
+
+
 def _check(kind: type[np.floating], a: float, b: float, c: float) -> None:
     with np.errstate(all="ignore"):
         numbers = [kind(each) for each in (a, b, c)]
