@@ -31,12 +31,12 @@ def abs_squared(v: Any) -> Any:
 
 def larger(a: Any, b: Any) -> Any:
     """Return the larger number, or one that is NaN."""
-    return a if a > b or a != a else b  # noqa: PLR0124 - NaN alone differs
+    return np.maximum(a, b)
 
 
 def smaller(a: Any, b: Any) -> Any:
     """Return the smaller number, or one that is NaN."""
-    return a if a < b or a != a else b  # noqa: PLR0124 - NaN alone differs
+    return np.minimum(a, b)
 
 
 def identity_of(op: Any, number: np.dtype[Any]) -> Any:

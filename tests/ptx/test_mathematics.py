@@ -70,6 +70,17 @@ def test_every_function_assembles(dtype: str) -> None:
     assert assemble_together(artifacts, "sm_75") == len(artifacts)
 
 
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_extremes_that_keep_nan_are_one_instruction_where_there_is_one(name):
+    def instructions(arch):
+        artifact = compile_ptx(_KERNELS[f"np.{name}"], "float32[::1], float32[::1]", arch)
+        return body_of(artifact)
+
+    assert f"{name[:3]}.NaN.f32" in instructions("sm_80")
+    assert "selp.f32" not in instructions("sm_80")
+    assert "selp.f32" in instructions("sm_75")  # which has none that keeps a NaN
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint32"])
 def test_integers_are_converted(dtype: str) -> None:
     names = [n for n in _KERNELS if n.split(".")[1] in ("sqrt", "sin", "floor", "exp", "hypot")]
