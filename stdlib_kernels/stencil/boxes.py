@@ -32,11 +32,13 @@ from stdlib_kernels.vectors import vector_of
 
 __all__ = ["box_of", "convolve", "correlate", "median_filter", "weigh"]
 
-#: Elements of a column that a thread computes, on a GPU; on the host one, and lanes do the rest.
-ITEMS = 4
-#: Columns of a part of a plane that a block computes, one for each lane; its warps, which follow
-#: each other along the rows.
-COLUMNS, WARPS = 32, 8
+#: Columns of a part of a plane that a block computes on a GPU, one for each lane.
+COLUMNS = 32
+#: Bytes of a column that a thread computes, and warps of a block, which follow each other along the
+#: rows: more bytes read fewer neighbours twice, more warps share what a high box reads.
+PARTS, HIGH_PARTS, SMALL_PARTS = (64, 4), (64, 8), (16, 8)
+#: Rows of a high box, and blocks from which on a device is occupied by larger parts.
+HIGH_BOX, MANY_BLOCKS = 8, 512
 #: Blocks along y that every device has.
 MAX_GRID_Y = 65535
 
@@ -58,30 +60,30 @@ def weigh_box(x, weights, out, *, box, number, store, skips):
 @kd.kernel(wraparound=False)
 def weigh_tiles(
     x, weights, out, fill, before,
-    *, box, lines, strips, items, mode, number, vector, width, store, skips,
+    *, box, lines, strips, items, warps, mode, number, vector, width, store, skips,
 ):  # fmt: skip
     """Add up products in a part of a plane, which a block holds with its halo in shared memory.
 
     Weights along the middle axis stand side by side, padded to multiples of `width`, at which they
     are read.
     """
-    high, wide = WARPS * items + box[1] - 1, COLUMNS + box[2] - 1
-    tile = kd.shared.array((WARPS * items + box[1] - 1, COLUMNS + box[2] - 1), number)
+    high, wide = warps * items + box[1] - 1, COLUMNS + box[2] - 1
+    tile = kd.shared.array((warps * items + box[1] - 1, COLUMNS + box[2] - 1), number)
     sums, near = kd.local.array(items, number), kd.local.array(items, number)
     w, vectors = kd.local.array(width, number), kd.view(weights, vector)
     ys, zs = kd.local.array(lines, kd.int64), kd.local.array(strips, kd.int64)
     read = kd.local.array((lines, strips), number)
     lane, warp = kd.threadIdx.x % 32, kd.threadIdx.x // 32
-    down = (out.shape[1] + WARPS * items - 1) // (WARPS * items)
+    down = (out.shape[1] + warps * items - 1) // (warps * items)
     a, row = kd.blockIdx.y // down, warp * items
-    top, left = kd.blockIdx.y % down * (WARPS * items), kd.blockIdx.x * COLUMNS
+    top, left = kd.blockIdx.y % down * (warps * items), kd.blockIdx.x * COLUMNS
     for r in range(items):
         sums[r] = number(0)
     low, first = top + before[1], left + before[2]
     is_inside = low >= 0 and low + high <= x.shape[1] and first >= 0 and first + wide <= x.shape[2]
     if not is_inside:
         for n in range(lines):
-            ys[n] = place(mode, low + warp + n * WARPS, x.shape[1])
+            ys[n] = place(mode, low + warp + n * warps, x.shape[1])
         for m in range(strips):
             zs[m] = place(mode, first + lane + m * 32, x.shape[2])
     for p in range(box[0]):
@@ -89,8 +91,8 @@ def weigh_tiles(
         if is_inside and y >= 0:
             for n in range(lines):
                 for m in range(strips):
-                    if warp + n * WARPS < high and lane + m * 32 < wide:
-                        at = low + warp + n * WARPS, first + lane + m * 32
+                    if warp + n * warps < high and lane + m * 32 < wide:
+                        at = low + warp + n * warps, first + lane + m * 32
                         read[n, m] = number(x[y, at[0], at[1]])
         else:
             for n in range(lines):
@@ -100,8 +102,8 @@ def weigh_tiles(
         kd.syncthreads()
         for n in range(lines):
             for m in range(strips):
-                if warp + n * WARPS < high and lane + m * 32 < wide:
-                    tile[warp + n * WARPS, lane + m * 32] = read[n, m]
+                if warp + n * warps < high and lane + m * 32 < wide:
+                    tile[warp + n * warps, lane + m * 32] = read[n, m]
         kd.syncthreads()
         for s in range(box[2]):
             start = (p * box[2] + s) * ((box[1] + width - 1) // width * width)
@@ -207,17 +209,22 @@ def _weighed_by_tiles(
 ) -> bool:
     """Weigh parts of planes, unless their halos have no room in shared memory."""
     _, across, down = box.shape
-    high, wide = WARPS * ITEMS + down - 1, COLUMNS + across - 1
-    rows = -(-out.shape[1] // (WARPS * ITEMS))
-    grid = -(-out.shape[2] // COLUMNS), out.shape[0] * rows
-    if high * wide * box.dtype.itemsize > MAX_SHARED_BYTES or grid[1] > MAX_GRID_Y:
+    size, wide = box.dtype.itemsize, COLUMNS + across - 1
+    for nbytes, warps in (HIGH_PARTS if down >= HIGH_BOX else PARTS, SMALL_PARTS):
+        items = nbytes // size
+        high, rows = warps * items + down - 1, -(-out.shape[1] // (warps * items))
+        grid = -(-out.shape[2] // COLUMNS), out.shape[0] * rows
+        if high * wide * size <= MAX_SHARED_BYTES and math.prod(grid) >= MANY_BLOCKS:
+            break
+    if high * wide * size > MAX_SHARED_BYTES or grid[1] > MAX_GRID_Y:
         return False
     vector = vector_of(box.dtype)
     weights = np.pad(box, ((0, 0), (0, 0), (0, -down % vector["width"]))).reshape(-1)
-    constants = {"lines": -(-high // WARPS), "strips": -(-wide // 32), "items": ITEMS, **vector}
+    constants = {"lines": -(-high // warps), "strips": -(-wide // 32), "items": items, **vector}
     numbers = box.dtype.type(border.fill), tuple(before)
     arrays = x, constant_beside(x, weights), out, *numbers
-    launch(weigh_tiles, grid, 32 * WARPS, *arrays, mode=border.mode, **constants, **how)
+    how |= {"warps": warps, "mode": border.mode}
+    launch(weigh_tiles, grid, 32 * warps, *arrays, **constants, **how)
     return True
 
 

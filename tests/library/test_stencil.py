@@ -74,17 +74,22 @@ def test_weights_of_a_box(call, rng, dtype, drawn, mode, step):
 
 @pytest.mark.full
 @pytest.mark.parametrize("mode", MODES[:5])
+@pytest.mark.parametrize("many", [1, 512])
 @pytest.mark.parametrize(
     ("dtype", "shape", "box"),
     [
         ("float32", (130, 70), (7, 6)),
         ("float64", (3, 9, 40), (2, 3, 35)),
         ("int32", (1, 33), (3, 3)),
+        ("float32", (150, 40), (11, 3)),
         ("float64", (60, 50), (80, 90)),  # a halo that no block has memory for
     ],
 )
-def test_weights_of_a_box_by_tiles_as_on_a_gpu(target, rng, monkeypatch, dtype, shape, box, mode):
+def test_weights_of_a_box_by_tiles_as_on_a_gpu(
+    target, rng, monkeypatch, dtype, shape, box, mode, many
+):
     monkeypatch.setattr(box_kernels, "is_on_host", lambda x: False)
+    monkeypatch.setattr(box_kernels, "MANY_BLOCKS", many)  # with 1 the parts are large
     x = array_of(rng, shape, dtype)
     weights = rng.integers(-3, 4, box).astype(np.float64)  # with zeros
     weights[(0,) * len(box)] = 0
