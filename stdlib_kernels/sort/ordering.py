@@ -1,6 +1,7 @@
 """Arrays in order, what puts them in order, and the largest elements.
 
-These are found by sorting tiles, of which each gives its first ones to the next round.
+These are selected where rows are many, and of few found by sorting tiles, of which each gives its
+first ones to the next round.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.utilities.flags import read_flag
-from stdlib_kernels.arrays import allocate, contiguous, finish, on_device
+from stdlib_kernels.arrays import allocate, contiguous, finish, is_on_host, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import axis_of, count_of
 from stdlib_kernels.sort.rows import MAX_WIDTH, as_rows, sort_rows, sort_short_rows
+from stdlib_kernels.sort.selecting import select_first
 from stdlib_kernels.sort.words import Order, as_words, order_of
 
 __all__ = ["argsort", "sort", "sort_pairs", "top_k"]
 
 #: How many are found tile by tile at most; for more of them rows are sorted.
 MAX_FIRST = MAX_WIDTH // 8
+#: Rows that occupy a GPU with a block each, and elements up to which one block is fast enough; a
+#: host sorts tiles in less time.
+MANY_ROWS, LONG_ROW = 64, 1 << 16
 
 
 @library_function
@@ -136,10 +141,14 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     count = count_of("k", k, 0, x.shape[place])
     rows, restored = as_rows(on_device(x), place)
     order = order_of(x.dtype, descending=read_flag("largest", largest))
-    if not count or not rows.shape[0]:
-        shape = (rows.shape[0], count)
-        found: Any = (allocate(rows, shape, d) for d in (x.dtype, np.dtype(np.int64)))
-    elif rows.shape[1] > MAX_WIDTH and count > MAX_FIRST:
+    height, width = rows.shape
+    found: Any
+    if not count or not height:
+        found = (allocate(rows, (height, count), d) for d in (x.dtype, np.dtype(np.int64)))
+    elif MAX_WIDTH < width <= LONG_ROW and height >= MANY_ROWS and not is_on_host(rows):
+        first, where = select_first(as_words(rows), count, order)
+        found = sort_rows(first.view(x.dtype), where, descending=largest, gives="values")
+    elif width > MAX_WIDTH and count > MAX_FIRST:
         whole = sort_rows(rows, descending=largest, gives="places")
         found = (contiguous(each[:, :count]) for each in whole)
     else:

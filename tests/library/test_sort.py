@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from stdlib_kernels.sort import argsort, merge, searchsorted, sort, sort_pairs, top_k
+from stdlib_kernels.sort import (
+    argsort,
+    merge,
+    ordering,
+    searchsorted,
+    selecting,
+    sort,
+    sort_pairs,
+    top_k,
+)
 from stdlib_kernels.sort.host import LONG_ROW, SHORT, sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
 from stdlib_kernels.sort.rows import MAX_WIDTH, sort_short_rows
@@ -177,6 +186,20 @@ def test_top_k(several, rng, dtype):
             values, found = several(top_k, x, k, axis, largest=largest)
             np.testing.assert_array_equal(found, places, f"{shape} {k} {largest}")
             assert_same_bits(values, np.take_along_axis(x, places, axis), f"{shape} {k}")
+
+
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
+def test_the_first_of_many_rows_as_on_a_gpu(target, rng, monkeypatch, dtype):
+    monkeypatch.setattr(ordering, "is_on_host", lambda x: False)
+    sizes = [(MAX_WIDTH + 1, 3), (MAX_WIDTH + 5, MAX_WIDTH + 5), (3 * MAX_WIDTH + 77, 700)]
+    for n, k in (*sizes, (selecting.SHORT_ROW + 9, 40)):
+        x = mixed(rng, (ordering.MANY_ROWS, n), dtype)
+        x[0] = x[0, 0]  # all alike
+        for largest in (True, False):
+            places = places_in_order(x, 1, descending=largest)[:, :k]
+            values, found = top_k(x, k, largest=largest)
+            np.testing.assert_array_equal(found, places, f"{n} {k} {largest}")
+            assert_same_bits(values, np.take_along_axis(x, places, 1), f"{n} {k}")
 
 
 PAIRS = ["int32 int32", "float32 float32", "float64 int16", "bool uint8"]
