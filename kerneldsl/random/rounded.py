@@ -31,12 +31,12 @@ def negative_logarithm(word: Any) -> Any:
     (0.0, 0.6931471824645996)
     """
     # The power of 2 by which the number is from 2/3 to 4/3, as the exponent of a float.
-    bits = bitcast(np.float32(word) + np.float32(1), np.int32)
+    near = fma(np.float32(word), np.float32(2.0**-32), np.float32(2.0**-32))
+    bits = bitcast(near, np.int32)
     power = np.int32(np.int32(bits - np.int32(0x3F2AAAAB)) & np.int32(-0x800000))
-    halvings = fma(np.float32(power), np.float32(-(2.0**-23)), np.float32(32))
     # The distance from that power is exact, where the number itself would be rounded.
-    whole = np.int64(1) << np.int64(power >> np.int32(23))
-    unit = bitcast(np.int32(np.int32(0x3F800000) - power), np.float32)
+    whole = np.int64(1) << np.int64((power >> np.int32(23)) + np.int32(32))
+    unit = bitcast(np.int32(np.int32(0x2F800000) - power), np.float32)
     beyond = np.float32(np.int32(np.int64(word) + np.int64(1) - whole)) * unit
     # (x - ln(1 + x)) / x**2, of |x| up to 1/3, with an error below 2**-24.
     quotient = fma(np.float32(0.124222), beyond, np.float32(-0.13748309))
@@ -48,7 +48,7 @@ def negative_logarithm(word: Any) -> Any:
     quotient = fma(quotient, beyond, np.float32(-0.33333272))
     quotient = fma(quotient, beyond, np.float32(0.5))
     part = fma(beyond * beyond, quotient, -beyond)
-    return fma(halvings, np.float32(0.6931471805599453), part)
+    return fma(np.float32(power), np.float32(-0.6931471805599453 * 2.0**-23), part)
 
 
 @func
