@@ -16,6 +16,8 @@ _BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
 #: What a device array can be indexed with.
 BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
 
+_USUAL = frozenset({int, slice, EllipsisType, type(None)})
+
 
 def checked_index(index: Any) -> tuple[Any, ...]:
     """Return the items of an index that gives a view.
@@ -27,12 +29,12 @@ def checked_index(index: Any) -> tuple[Any, ...]:
     for item in items:
         # Of a class or a foreign object hasattr may say, or raise, anything.
         kind = type(item)
-        if isinstance(item, (bool, np.bool_)) or not (
-            item is None
-            or item is Ellipsis
-            or isinstance(item, slice)
-            or (hasattr(kind, "__index__") and not hasattr(kind, "shape"))
-            or isinstance(item, np.integer)
+        if kind not in _USUAL and (
+            kind in (bool, np.bool_)
+            or not (
+                (hasattr(kind, "__index__") and not hasattr(kind, "shape"))
+                or isinstance(item, np.integer)
+            )
         ):
             raise ArgumentTypeError(
                 f"a device array cannot be indexed with {a_type(item)}",
@@ -54,13 +56,26 @@ def phantom(
     """
     # By the array interface, which has no names for the dtypes of other packages.
     known = dtype if dtype.isbuiltin == 1 else np.dtype(f"V{dtype.itemsize}")
-    view = np.lib.stride_tricks.as_strided(np.empty(1, known), shape, strides, writeable=False)
+    view = np.asarray(_Interface(shape, strides, known.str))
     return view if known is dtype else view.view(dtype)
 
 
 def byte_offset(view: np.ndarray[Any, Any]) -> int:
     """Return how far a view of a phantom begins behind the phantom."""
-    base = view
-    while isinstance(base.base, np.ndarray):
-        base = base.base
-    return view.ctypes.data - base.ctypes.data
+    address: int = view.__array_interface__["data"][0]
+    return address - _ADDRESS
+
+
+class _Interface:
+    """What NumPy asks an array's owner, who says that all phantoms begin at one address."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], code: str) -> None:
+        place = {"shape": shape, "strides": strides, "typestr": code, "data": (_ADDRESS, True)}
+        self.__array_interface__ = {**place, "version": 3}
+
+
+#: One element of the largest dtype, which nobody reads.
+_MEMORY = np.empty(1, np.complex128)
+_ADDRESS: int = _MEMORY.ctypes.data
