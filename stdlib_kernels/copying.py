@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.repeating.calls import launch_over, refuse_to_repeat
 from kerneldsl.utilities.tracebacks import shorten_errors
+from stdlib_kernels.parameters import check_conversion
 
-__all__ = ["check_conversion", "convert", "copy_array", "copy_elements", "itself"]
+__all__ = ["convert", "copy_array", "copy_elements", "itself"]
 
 
 def itself(v: Any) -> Any:
@@ -63,17 +63,6 @@ def copy_array(source: Any, out: Any) -> None:
         return
     refuse_to_repeat()
     out[...] = source.copy_to_host() if isinstance(source, kd.DeviceArray) else source
-
-
-def check_conversion(source: np.dtype[Any], wanted: np.dtype[Any]) -> None:
-    """Refuse to convert complex numbers to others."""
-    if source.kind == "c" and wanted.kind != "c":
-        raise ArgumentTypeError(
-            f"an array of dtype {source} was to be converted to {wanted}",
-            value=wanted,
-            limit="The imaginary parts would be lost",
-            remedy="Take .real, or abs(), of each element, by stdlib_kernels.elementwise.map(…)",
-        )
 
 
 @shorten_errors

@@ -22,6 +22,7 @@ __all__ = [
     "accumulator_dtype",
     "axes_of",
     "axis_of",
+    "check_conversion",
     "choice_of",
     "common_dtype",
     "computing_dtype",
@@ -116,9 +117,20 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
         raise ArgumentTypeError(
             f"dtype is {found}", value=dtype, limit=f"It is one of {', '.join(wanted)}"
         )
-    if default is not None and np.dtype(default).kind == "c" and found.kind != "c":
-        raise wrong_type("dtype", dtype, "Imaginary parts would be lost: take .real or abs()")
+    if default is not None:
+        check_conversion(np.dtype(default), found)
     return found
+
+
+def check_conversion(source: np.dtype[Any], wanted: np.dtype[Any]) -> None:
+    """Refuse to convert complex numbers to others."""
+    if source.kind == "c" and wanted.kind != "c":
+        raise ArgumentTypeError(
+            f"{source} was to be converted to {wanted}",
+            value=wanted,
+            limit="The imaginary parts would be lost",
+            remedy="Take .real, or abs(), of each element, by stdlib_kernels.elementwise.map(…)",
+        )
 
 
 def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

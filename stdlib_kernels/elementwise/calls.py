@@ -16,7 +16,7 @@ from kerneldsl.repeating.overlap import may_overlap
 from stdlib_kernels.arrays import allocate, finish, is_contiguous, on_device
 from stdlib_kernels.checks import Array, check_array, check_out, check_same_kind
 from stdlib_kernels.elementwise.writing import MAX_RANK, Operand, mapping_kernel, probing_kernel
-from stdlib_kernels.parameters import NARROW, NUMERIC, common_dtype, computing_dtype
+from stdlib_kernels.parameters import NARROW, NUMERIC, common_dtype, dtype_of, wrong_value
 
 __all__ = ["Number", "broadcast_shape", "checked_operands", "map_call", "result_dtypes", "widened"]
 
@@ -57,16 +57,33 @@ def broadcast_shape(values: Sequence[Any]) -> tuple[int, ...]:
         ) from error
 
 
-def result_dtypes(function: Any, values: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
+def result_dtypes(function: Any, values: Sequence[Any], asked: Any) -> tuple[np.dtype[Any], ...]:
     """Return the dtypes of what a function gives, a dtype for each result.
 
     In a kernel int32 + int32 is int64, and float32 * 0.5 is float64. As in NumPy, a result is no
-    wider than NumPy's dtype for the operands, if both are integers, or both are floats.
+    wider than NumPy's dtype for the operands, if both are integers, or both are floats. `asked` is
+    the dtype, or those, that the caller wants instead.
     """
     operands = tuple(
         Operand((False,) if _is_array(v) else None, widened(v) is not None) for v in values
     )
-    found = _probed(function, operands, ", ".join(map(_kind, values)))
+    given = _probed(function, operands, ", ".join(map(_kind, values)))
+    names = [each for each in re.split(r"[(), ]+", given) if each]
+    found = [np.dtype(getattr(kd, n, n)) for n in names if n in NUMERIC or n in NARROW]
+    is_told = len(found) == len(names) > 0
+    if not is_told and (asked is None or given == "none"):
+        raise ArgumentTypeError(
+            f"the function gives {given}",
+            limit="It gives a number, or a tuple of numbers",
+            remedy="Say the dtype by `dtype`, if it is one that the types do not show",
+        )
+    if asked is not None:
+        wanted = asked if isinstance(asked, tuple) else (asked,)
+        defaults = found if len(found) == len(wanted) else (None,) * len(wanted)
+        dtypes = tuple(map(dtype_of, wanted, defaults))
+        if is_told and len(dtypes) != len(found):
+            raise wrong_value("dtype", asked, f"The function has {len(found)} results: {given}")
+        return dtypes
     common = common_dtype(*values)
     return tuple(_narrowed(each, common) for each in found)
 
@@ -82,20 +99,11 @@ def _narrowed(found: np.dtype[Any], common: np.dtype[Any]) -> np.dtype[Any]:
 
 
 @lru_cache(256)
-def _probed(
-    function: Any, operands: tuple[Operand, ...], signature: str
-) -> tuple[np.dtype[Any], ...]:
+def _probed(function: Any, operands: tuple[Operand, ...], signature: str) -> str:
+    """Return the types of a function's results, as a kernel's text has them."""
     constants = {f"to{n}": np.float32 for n, each in enumerate(operands) if each.is_converted}
     text = probing_kernel(operands).member(f=function, **constants).typed_source(signature)
-    (given,) = re.findall(r"^ +#   r: (.*)$", text, re.MULTILINE)[:1] or ("nothing",)
-    names = [each for each in re.split(r"[(), ]+", given) if each]
-    if not names or any(name not in NUMERIC and name not in NARROW for name in names):
-        raise ArgumentTypeError(
-            f"the function gives {given}",
-            limit="It gives a number, or a tuple of numbers",
-            remedy="Say the dtype by `dtype`, if it is one that the types do not show",
-        )
-    return tuple(np.dtype(getattr(kd, name, name)) for name in names)
+    return next(iter(re.findall(r"^ +#   r: (.*)$", text, re.MULTILINE)), "nothing")
 
 
 def map_call(
@@ -123,7 +131,7 @@ def map_call(
         out if out is not None and _is_usable(out, arrays, shape) else allocate(arrays[0], shape, d)
         for out, d in zip(outs, dtypes, strict=True)
     ]
-    casts = [None if exact else computing_dtype(each).type for each in dtypes]
+    casts = [None if exact else each.type for each in dtypes]
     if results[0].size:
         _launch(function, taken, to, results, casts)
     return [finish(r, like=like, out=o) for r, o in zip(results, outs, strict=True)]

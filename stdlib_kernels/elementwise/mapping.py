@@ -10,7 +10,7 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.checks import Array, Out, check_array
-from stdlib_kernels.copying import check_conversion, itself
+from stdlib_kernels.copying import itself
 from stdlib_kernels.elementwise.calls import (
     Number,
     checked_operands,
@@ -119,14 +119,13 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
     """
     check_array("x", x, halves=True)
     found = dtype_of(dtype, x.dtype)
-    check_conversion(x.dtype, found)
     return map_call(itself, [x], [found], [out], x, convert=[widened(x)])[0]
 
 
 def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """Return an array as it is, and a number in the dtype in which a result is computed."""
     if isinstance(value, int | float | complex | np.number | np.bool_):
-        return scalar_of(name, value, computing_dtype(dtype))
+        return computing_dtype(dtype).type(scalar_of(name, value, dtype))
     return value
 
 
@@ -173,11 +172,7 @@ def map(
     """
     function = _function(f, arrays)
     like = checked_operands([(f"arrays[{n}]", each) for n, each in enumerate(arrays)])
-    if dtype is None:
-        dtypes = result_dtypes(function, arrays)
-    else:
-        asked = dtype if isinstance(dtype, tuple) else (dtype,)
-        dtypes = tuple(dtype_of(each, None) for each in asked)
+    dtypes = result_dtypes(function, arrays, dtype)
     is_tuple = len(dtypes) > 1
     outs = out if isinstance(out, tuple) else (out,) * (1 if out is not None else len(dtypes))
     if len(outs) != len(dtypes):

@@ -128,6 +128,29 @@ def test_halves_are_computed_as_float32(call):
     np.testing.assert_array_equal(call(elementwise.map, lambda v: v * v / v, x), x)
 
 
+def test_numbers_are_rounded_to_halves_once(call):
+    """float64 in the middle between two halves and beside it, as close as it gets."""
+    bits = np.arange(0, 0x7C01, 97 if IS_QUICK else 1, dtype=np.uint16)
+    ends = np.uint16([0, 1, 2, 0x3FE, 0x3FF, 0x400, 0x401, 0x7BFE, 0x7BFF, 0x7C00])
+    halves = np.union1d(bits, ends).view(np.float16).astype(np.float64)
+    with np.errstate(over="ignore"):
+        following = np.nextafter(halves.astype(np.float16), np.float16(np.inf)).astype(np.float64)
+    halves[np.isinf(halves)], following[np.isinf(following)] = 65536, 65536
+    middle = (halves + following) / 2
+    x = np.concatenate(
+        [each for v in (halves, middle) for each in (np.nextafter(v, 0), v, np.nextafter(v, 1e9))]
+        + [middle * (1 + 2.0**-30), middle * (1 - 2.0**-30), [np.inf, np.nan, 1e-300, 1e300, 5e-324]]
+    )
+    x = np.concatenate([x, -x])
+    with np.errstate(over="ignore"):
+        exact = x.astype(np.float16)
+    assert_same_bits(call(elementwise.astype, x, np.float16), exact, "astype")
+    assert_same_bits(call(elementwise.map, lambda v: v, x, dtype=np.float16), exact, "map")
+    once = np.float16(1 + 2.0**-11 + 2.0**-40)
+    got = call(elementwise.where, x[:1] < 0, exact[:1], 1 + 2.0**-11 + 2.0**-40)
+    assert_same_bits(got, np.full(1, once), "where")
+
+
 def test_numbers_and_captured_values(call, rng):
     x = random_array(rng, 100, "float64")
     bound = 0.25
@@ -200,6 +223,13 @@ def test_refusals(target):
         elementwise.map(fused, x, np.ones(2))
     with pytest.raises(ArgumentTypeError, match="the function gives none"):
         elementwise.map(lambda v: None, x)
+    with pytest.raises(ArgumentTypeError, match="the function gives none"):
+        elementwise.map(lambda v: None, x, dtype=np.float32)
+    for f, y in ((fused, x.astype(complex)), (lambda v, w: v * 1j, x)):
+        with pytest.raises(ArgumentTypeError, match="imaginary parts would be lost"):
+            elementwise.map(f, x, y, dtype=np.float32)
+    with pytest.raises(ArgumentValueError, match="function has 2 results"):
+        elementwise.map(parts, x, x, dtype=bool)
     with pytest.raises(ArgumentValueError, match="1 arrays in out, and 2 results"):
         elementwise.map(parts, x, x, out=x)
     with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
