@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import kerneldsl as kd
 from kerneldsl.repeating.calls import launch_over, refuse_to_repeat
 from kerneldsl.utilities.tracebacks import shorten_errors

@@ -6,7 +6,7 @@ there is an `ArgumentValueError`; both name the parameter.
 
 from __future__ import annotations
 
-import operator
+import math
 from collections.abc import Collection
 from functools import cache
 from typing import Any
@@ -26,8 +26,9 @@ __all__ = [
     "choice_of",
     "common_dtype",
     "computing_dtype",
-    "count_of",
     "dtype_of",
+    "each_axis_of",
+    "finite_of",
     "floating_dtype",
     "function_of",
     "integer_of",
@@ -49,14 +50,16 @@ NUMERIC = frozenset(
 NARROW = ("float16", "bfloat16")
 
 
-def wrong_type(name: str, value: Any, limit: str) -> ArgumentTypeError:
+def wrong_type(name: str, value: Any, limit: str, remedy: str = "") -> ArgumentTypeError:
     """Return the error of a parameter's type, whatever the value is."""
-    return ArgumentTypeError(f"{name} is {safe_repr(value)}", value=value, limit=limit)
+    what = f"{name} is {safe_repr(value)}"
+    return ArgumentTypeError(what, value=value, limit=limit, remedy=remedy)
 
 
-def wrong_value(name: str, value: Any, limit: str) -> ArgumentValueError:
+def wrong_value(name: str, value: Any, limit: str, remedy: str = "") -> ArgumentValueError:
     """Return the error of a parameter's value, whatever that is."""
-    return ArgumentValueError(f"{name} is {safe_repr(value)}", value=value, limit=limit)
+    what = f"{name} is {safe_repr(value)}"
+    return ArgumentValueError(what, value=value, limit=limit, remedy=remedy)
 
 
 @cache
@@ -68,15 +71,7 @@ def names_of(kinds: str, *, halves: bool) -> tuple[str, ...]:
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """Return axes from 0 on, in rising order; all of them for ``None``."""
-    if axis is None:
-        return tuple(range(ndim))
-    try:
-        axes = [operator.index(i) for i in (axis if isinstance(axis, tuple) else (axis,))]
-    except Exception as error:  # what a foreign object raises
-        raise wrong_type("axis", axis, "It is an int, a tuple of ints, or None") from error
-    for i in axes:
-        _check_axis(i, ndim)
-    axes = sorted(i % ndim for i in axes)
+    axes = sorted(range(ndim) if axis is None else each_axis_of(axis, ndim))
     if len(set(axes)) != len(axes):
         raise ArgumentValueError(
             f"axis {safe_repr(axis)} names an axis twice", value=axis, remedy="Name each axis once"
@@ -84,21 +79,22 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(axes)
 
 
+def each_axis_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return one axis or several from 0 on, in the order in which they are given."""
+    return tuple(axis_of(each, ndim) for each in integers_of("axis", axis))
+
+
 def axis_of(axis: Any, ndim: int) -> int:
     """Return one axis from 0 on."""
     found = integer_of("axis", axis)
-    _check_axis(found, ndim)
-    return found % ndim
-
-
-def _check_axis(axis: int, ndim: int) -> None:
-    if not -ndim <= axis < ndim:
+    if not -ndim <= found < ndim:
         raise ArgumentValueError(
             f"axis {safe_repr(axis)} is not one of an array of {ndim} dimensions",
             value=axis,
             limit=f"Axes are {-ndim} to {ndim - 1}" if ndim else "It has no axes",
             remedy="Leave axis away, or reshape the array",
         )
+    return found % ndim
 
 
 def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]:
@@ -153,10 +149,9 @@ def computing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def common_dtype(*values: Any) -> np.dtype[Any]:
     """Return NumPy's dtype for arrays and numbers, of which Python's take the arrays' precision."""
     try:
-        return np.result_type(
-            *(v if isinstance(v, int | float | complex) else v.dtype for v in values)
-        )
-    except (TypeError, OverflowError) as error:
+        # Which integer of Python's it is does not count: `scalar_of` refuses one that is too large.
+        return np.result_type(*(0 if type(v) is int else getattr(v, "dtype", v) for v in values))
+    except TypeError as error:
         raise ArgumentTypeError(
             f"there is no dtype for {', '.join(safe_repr(getattr(v, 'dtype', v)) for v in values)}",
             limit="Arrays are of dtypes that NumPy promotes to one",
@@ -178,58 +173,75 @@ def choice_of(name: str, value: Any, choices: Collection[str]) -> str:
     raise wrong_value(name, value, f"It is one of {', '.join(map(repr, choices))}")
 
 
-def integer_of(name: str, value: Any) -> int:
-    """Return an integer of Python's or NumPy's."""
-    try:
-        return int(operator.index(value))
-    except Exception as error:  # what a foreign object raises
-        raise wrong_type(name, value, "It is an int") from error
-
-
-def integers_of(name: str, value: Any) -> tuple[int, ...]:
-    """Return integers that are given as one, or as a tuple of them."""
-    values = value if isinstance(value, tuple | list) else (value,)
-    try:
-        return tuple(operator.index(each) for each in values)
-    except Exception as error:  # what a foreign object raises
-        raise wrong_type(name, value, "It is an int, or a tuple of them") from error
-
-
-def count_of(name: str, value: Any, low: int, high: int) -> int:
-    """Return an integer of an interval."""
+def integer_of(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> int:
+    """Return an integer of Python's or NumPy's, of an interval; a bool is none."""
     found = as_int(value)
     if found is None:
-        raise wrong_type(name, value, "It is an int")
+        raise wrong_type(name, value, "It is an int", "Convert it, with int(…) for instance")
     if not low <= found <= high:
-        raise wrong_value(name, value, f"It is an int from {low} to {high}")
+        raise wrong_value(name, value, f"It is an int {_interval(low, high)}")
     return found
+
+
+def integers_of(name: str, value: Any, low: float = -math.inf) -> tuple[int, ...]:
+    """Return integers that are given as one, or as a tuple of them."""
+    found = [as_int(each) for each in (value if isinstance(value, tuple | list) else (value,))]
+    if None in found:
+        raise wrong_type(name, value, "It is an int, or a tuple of them")
+    integers = tuple(each for each in found if each is not None)
+    if any(each < low for each in integers):
+        raise wrong_value(
+            name, value, f"It is an int {_interval(low, math.inf)}, or a tuple of them"
+        )
+    return integers
+
+
+def _interval(low: float, high: float) -> str:
+    return f"from {low} on" if high == math.inf else f"from {low} to {high}"
 
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:
     """Return a shape that is given as an int, a tuple of ints, or ``None`` for one element."""
-    if value is None:
-        return ()
-    extents = integers_of(name, value)
-    if any(n < 0 for n in extents):
-        raise wrong_value(name, value, "Extents are 0 or more")
-    return extents
+    return () if value is None else integers_of(name, value, 0)
 
 
-def number_of(name: str, value: Any) -> float:
-    """Return a number of Python's or NumPy's as a float."""
-    if isinstance(value, int | float | np.integer | np.floating):
-        try:
-            return float(value)
-        except OverflowError:
-            pass
-    raise wrong_type(name, value, "It is a number that a float64 holds")
+def number_of(name: str, value: Any, low: float = -math.inf) -> float:
+    """Return a number of Python's or NumPy's as a float, with `low` one that is not below it."""
+    try:
+        found = float(value) if isinstance(value, int | float | np.integer | np.floating) else None
+    except OverflowError:
+        found = None
+    if found is None:
+        raise wrong_type(name, value, "It is a number that a float64 holds")
+    if low > -math.inf and not found >= low:  # nor NaN
+        raise wrong_value(name, value, f"It is a number {_interval(low, math.inf)}")
+    return found
+
+
+def finite_of(name: str, value: Any, dtype: np.dtype[Any], low: float = -math.inf) -> Any:
+    """Return a number as a scalar of a dtype of floats, which has one as large."""
+    with np.errstate(over="ignore"):
+        found = dtype.type(number_of(name, value, low))
+    if not np.isfinite(found):
+        largest = float(np.nextafter(dtype.type(np.inf), dtype.type(0)))
+        limit = f"It is finite, and {dtype} has numbers up to {largest:.5g}"
+        raise wrong_value(name, value, limit, "" if dtype.itemsize == 8 else "Say a wider dtype")
+    return found
 
 
 def scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a number as a NumPy scalar of a dtype."""
+    limit = f"It is a number that {dtype} holds"
+    remedy = "Give another one, or convert the array to a dtype that holds it"
     if isinstance(value, int | float | complex | np.number | np.bool_):
+        # NumPy has Python's numbers alone refused where an integer would wrap around.
+        plain = value.item() if dtype.kind in "iu" and isinstance(value, np.number) else value
         try:
-            return dtype.type(value)
-        except (OverflowError, TypeError, ValueError):
+            return dtype.type(plain)
+        except OverflowError as error:
+            ends = np.iinfo(dtype)
+            limit += f", {ends.min} to {ends.max}"
+            raise wrong_value(name, value, limit, remedy) from error
+        except (TypeError, ValueError):
             pass
-    raise wrong_type(name, value, f"It is a number that {dtype} holds")
+    raise wrong_type(name, value, limit, remedy)

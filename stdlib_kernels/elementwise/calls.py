@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ __all__ = ["Number", "broadcast_shape", "checked_operands", "map_call", "result_
 Number: TypeAlias = int | float | complex | np.number[Any] | np.bool_
 
 
-def checked_operands(named: Sequence[tuple[str, Any]]) -> Array:
+def checked_operands(named: Iterable[tuple[str, Any]]) -> Array:
     """Refuse what is no array or number, and return the first array."""
     like: Array | None = None
     first = ""

@@ -91,13 +91,20 @@ def clip(
     [0, 1, 5]
     """
     check_array("x", x, kinds="biuf", halves=True)
-    named = [("x", x), *((n, v) for n, v in (("min", min), ("max", max)) if v is not None)]
-    like = checked_operands(named)
-    dtype = common_dtype(*(value for _, value in named))
+    given: dict[str, Any] = {"x": x, "min": min, "max": max}
+    given = {name: value for name, value in given.items() if value is not None}
+    like = checked_operands(given.items())
+    dtype = common_dtype(*given.values())
+    if dtype.kind in "iu":
+        # As in NumPy, an int below all numbers of the dtype, or above them, bounds none of them.
+        ends = np.iinfo(dtype)
+        for name, end, bounded in (("min", ends.min, larger), ("max", ends.max, smaller)):
+            if type(given.get(name)) is int:
+                given[name] = bounded(given[name], end)
     function: Any = {(True, True): _bounded, (True, False): larger, (False, True): smaller}.get(
-        (min is not None, max is not None), itself
+        ("min" in given, "max" in given), itself
     )
-    values = [_number(name, value, dtype) for name, value in named]
+    values = [_number(name, value, dtype) for name, value in given.items()]
     to = [computing_dtype(dtype).type] * len(values)
     return map_call(function, values, [dtype], [out], like, convert=to, exact=True)[0]
 

@@ -25,7 +25,13 @@ from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.histogram.counting import between, count_bins, edges_array, evenly
 from stdlib_kernels.histogram.integers import checked_weights
-from stdlib_kernels.parameters import computing_dtype, count_of, number_of, wrong_type, wrong_value
+from stdlib_kernels.parameters import (
+    computing_dtype,
+    integer_of,
+    number_of,
+    wrong_type,
+    wrong_value,
+)
 from stdlib_kernels.reduce.extremes import max as largest
 from stdlib_kernels.reduce.extremes import min as smallest
 
@@ -193,7 +199,7 @@ def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any] | None = Non
     """Return the edges that NumPy makes of `bins` and `range`."""
     if as_int(bins) is None:
         return _Edges(_given_edges(bins), False)
-    count = count_of("bins", bins, 1, 2**31 - 1)
+    count = integer_of("bins", bins, 1, 2**31 - 1)
     kind = computing_dtype(x.dtype) if dtype is None else dtype
     kind = np.dtype(np.uint8) if kind.kind == "b" else kind
     low, high = _outer_edges(outer, x)

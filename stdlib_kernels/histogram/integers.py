@@ -12,7 +12,7 @@ from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.histogram.counting import count_bins, itself
 from stdlib_kernels.operations import larger
-from stdlib_kernels.parameters import count_of
+from stdlib_kernels.parameters import integer_of
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.folding import Rule, fold
 
@@ -57,7 +57,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     """
     check_array("x", x, dtypes=_INTEGERS, ndim=1)
     weighted = checked_weights(weights, x)
-    least = count_of("minlength", minlength, 0, MAX_BINS)
+    least = integer_of("minlength", minlength, 0, MAX_BINS)
     source = contiguous_1d(on_device(x))
     if x.dtype.name in _SHORT and x.size and weighted is None:
         # There are so few values that the largest one is found in the counts.

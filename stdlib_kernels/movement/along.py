@@ -16,8 +16,9 @@ from stdlib_kernels.checks import Array, Ints, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import (
     axes_of,
-    axis_of,
     choice_of,
+    each_axis_of,
+    integer_of,
     integers_of,
     scalar_of,
     wrong_value,
@@ -114,15 +115,10 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
     """
     check_array("x", x, halves=True)
     shifts = integers_of("shift", shift)
-    if axis is None:
-        if len(shifts) != 1:
-            raise wrong_value("shift", shift, "Without an axis it is one int")
-        (found, _), axes = along_or_flat(x, None), [0]
-    else:
-        found = on_device(x)
-        axes = [axis_of(each, x.ndim) for each in (axis if isinstance(axis, tuple) else (axis,))]
+    found, _ = along_or_flat(x, None) if axis is None else (on_device(x), 0)
+    axes: tuple[int, ...] = (0,) if axis is None else each_axis_of(axis, x.ndim)
     if len(shifts) not in (1, len(axes)):
-        raise wrong_value("shift", shift, f"There are {len(axes)} axes")
+        raise wrong_value("shift", shift, f"There is one, or one for each of the {len(axes)} axes")
     for each, by in zip(axes, shifts * (len(axes) // len(shifts)), strict=True):
         n = found.shape[each]
         found = _moved(found, each, n, _ORIGINS["roll"], by % max(1, n))
@@ -144,7 +140,7 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     [1, 1, 2, 2]
     """
     check_array("x", x, halves=True)
-    (count,) = _counts("repeats", repeats, 1)
+    count = integer_of("repeats", repeats, 0)
     source, at = along_or_flat(x, axis)
     found = _moved(source, at, source.shape[at] * count, _ORIGINS["repeat"], count)
     return finish(found, like=x)
@@ -164,7 +160,7 @@ def tile(x: Array, reps: Ints) -> Any:
     [1, 2, 1, 2]
     """
     check_array("x", x, halves=True)
-    counts = _counts("reps", reps)
+    counts = integers_of("reps", reps, 0)
     counts = (1,) * (x.ndim - len(counts)) + counts
     found = on_device(x)[(None,) * (len(counts) - x.ndim)]
     for axis, count in enumerate(counts):
@@ -180,13 +176,6 @@ def _fresh(found: Array, x: Array) -> Array:
             found.shape
         )
     return found
-
-
-def _counts(name: str, given: Any, wanted: int | None = None) -> tuple[int, ...]:
-    counts = integers_of(name, given)
-    if any(each < 0 for each in counts) or (wanted is not None and len(counts) != wanted):
-        raise wrong_value(name, given, "It has ints, 0 or more")
-    return counts
 
 
 def _beyond(mode: str) -> Any:

@@ -22,7 +22,7 @@ from stdlib_kernels.arrays import finish, is_contiguous, is_on_host, source_and_
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.parameters import each_axis_of
 
 __all__ = ["permute", "permuted"]
 
@@ -109,10 +109,7 @@ def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Out = None) -
     (4, 2, 3)
     """
     check_array("x", x, halves=True)
-    order = tuple(reversed(range(x.ndim)))
-    if axes is not None:
-        given = axes if isinstance(axes, tuple | list) else (axes,)
-        order = tuple(axis_of(each, x.ndim) for each in given)
+    order = tuple(reversed(range(x.ndim))) if axes is None else each_axis_of(axes, x.ndim)
     if sorted(order) != list(range(x.ndim)):
         raise ArgumentValueError(
             f"axes are {safe_repr(axes)}", value=axes, limit=f"Each of the {x.ndim} is named once"

@@ -22,7 +22,7 @@ import kerneldsl as kd
 from kerneldsl import random
 from stdlib_kernels.arrays import finish, is_contiguous, on_device
 from stdlib_kernels.checks import Out, check_array, check_out
-from stdlib_kernels.parameters import count_of, shape_of, wrong_type
+from stdlib_kernels.parameters import integer_of, shape_of, wrong_type
 
 __all__ = ["WEIGHTED", "Counter", "Draw", "State", "draw_of", "drawn", "integer_draw"]
 
@@ -77,7 +77,7 @@ class Counter:
 
 
 def _of_bits(name: str, value: Any, bits: int) -> int:
-    return count_of(name, value, 0, (1 << bits) - 1)
+    return integer_of(name, value, 0, (1 << bits) - 1)
 
 
 class Draw(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import finish
 from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.documentation import documented
@@ -17,10 +18,10 @@ from stdlib_kernels.parameters import (
     axis_of,
     computing_dtype,
     dtype_of,
+    finite_of,
     integer_of,
     number_of,
     shape_of,
-    wrong_value,
 )
 from stdlib_kernels.random.choosing import chosen
 from stdlib_kernels.random.draws import Counter, draw_of, drawn, integer_draw
@@ -94,14 +95,8 @@ class Generator(Counter):
             ``low + (high - low) * u``, of `u` as `random` draws it of as many bits.
         {drawn}
         """
-        first, last = number_of("low", low), number_of("high", high)
-        if not math.isfinite(last - first):
-            raise ArgumentValueError(
-                f"uniform: low is {low}, and high {high}",
-                value=(low, high),
-                limit="Their distance is a finite number",
-            )
-        return self._of_floats("uniform", size, dtype, out, first, last - first)
+        distance = number_of("high", high) - number_of("low", low)
+        return self._of_floats("uniform", size, dtype, out, low, distance, low=low, high=high)
 
     @library_function
     def normal(
@@ -125,7 +120,7 @@ class Generator(Counter):
             By Box and Muller's transform; up to 6.66 standard deviations from the mean for float32.
         {drawn}
         """
-        return self._of_floats("normal", size, dtype, out, number_of("loc", loc), _scale(scale))
+        return self._of_floats("normal", size, dtype, out, loc, scale, loc=loc, scale=scale)
 
     @library_function
     def exponential(
@@ -141,7 +136,7 @@ class Generator(Counter):
             By inversion; up to 22.2 means for float32.
         {drawn}
         """
-        return self._of_floats("exponential", size, dtype, out, 0.0, _scale(scale))
+        return self._of_floats("exponential", size, dtype, out, 0.0, scale, scale=scale)
 
     @library_function
     def integers(
@@ -185,7 +180,8 @@ class Generator(Counter):
         """
         kind = dtype_of(dtype, np.int64, kinds="iu")
         first = 0 if high is None else integer_of("low", low)
-        last = integer_of(*(("low", low) if high is None else ("high", high))) - (not endpoint)
+        is_open = not read_flag("endpoint", endpoint)
+        last = integer_of(*(("low", low) if high is None else ("high", high))) - is_open
         info = np.iinfo(kind)
         if not info.min <= first <= last <= info.max:
             raise ArgumentValueError(
@@ -227,7 +223,7 @@ class Generator(Counter):
         >>> default_rng(1).choice(np.array([2, 3, 5]), 4, p=np.array([0.0, 1.0, 0.0])).tolist()
         [3, 3, 3, 3]
         """
-        if p is not None and not replace:
+        if p is not None and not read_flag("replace", replace):
             raise ArgumentValueError(
                 "choice: p is given, and replace is False",
                 value=replace,
@@ -273,14 +269,19 @@ class Generator(Counter):
         check_out(x, like=x, shape=tuple(x.shape), dtype=x.dtype)
         finish(self.permutation(x, axis), like=x, out=x)
 
-    def _of_floats(self, name: str, size: Size, dtype: Any, out: Out, a: float, b: float) -> Any:
-        """Draw floats of a distribution with two parameters."""
+    def _of_floats(
+        self, name: str, size: Size, dtype: Any, out: Out, a: float, b: float, **given: float
+    ) -> Any:
+        """Draw floats of a distribution with two parameters; `given` are the caller's."""
         if out is not None:
             check_array("out", out)
         found = dtype_of(dtype, np.float64 if out is None else out.dtype, kinds="f")
+        for each, value in given.items():
+            finite_of(each, value, found, 0 if each == "scale" else -math.inf)
         number = computing_dtype(found)
         draw = draw_of(name, found, is_wide=number == np.float64)
-        return drawn(self, draw, size, found, out, number.type(a), number.type(b))
+        numbers = number.type(a), finite_of("the distance from low to high", b, number)
+        return drawn(self, draw, size, found, out, *numbers)
 
 
 @documented
@@ -293,10 +294,3 @@ def default_rng(seed: int | Generator | None = None, *, device: Any = None) -> G
     {see: numpy.random.default_rng}
     """
     return seed if isinstance(seed, Generator) else Generator(seed, device=device)
-
-
-def _scale(value: Any) -> float:
-    scale = number_of("scale", value)
-    if not scale >= 0:
-        raise wrong_value("scale", scale, "It is a number that is not negative")
-    return scale

@@ -8,16 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 import kerneldsl as kd
 from stdlib_kernels import elementwise, reduce
 from stdlib_kernels.arrays import around_axis, on_device
 from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.operations import multiply
-from stdlib_kernels.parameters import axis_of, computing_dtype, number_of
-from stdlib_kernels.rows.calls import GRADIENT_BLOCK, factor_of, gradient
+from stdlib_kernels.parameters import axis_of, computing_dtype
+from stdlib_kernels.rows.calls import GRADIENT_BLOCK, added_of, factor_of, gradient
 from stdlib_kernels.rows.normalization import layer_norm, rms_norm
 
 __all__ = ["layer_norm_backward", "log_softmax_backward", "rms_norm_backward", "softmax_backward"]
@@ -139,8 +137,7 @@ def _of_norm(norm: Any, grad: Array, x: Array, weight: Any, axis: Any, eps: Any)
     """Return the gradients by the input and the weights."""
     along = _checked(grad, x, axis)
     before = around_axis(on_device(grad), along), factor_of("weight", weight, x, along)
-    number = computing_dtype(x.dtype)
-    added = number.type(np.finfo(number).eps if eps is None else number_of("eps", eps))
+    added = added_of(eps, computing_dtype(x.dtype))
     constants = {"is_centred": norm is layer_norm, "is_weighted": weight is not None}
     made = gradient(of_norm, before, x, along, added, **constants)
     plain = norm(x, axis=axis, eps=eps)

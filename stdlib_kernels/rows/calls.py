@@ -19,12 +19,13 @@ import kerneldsl as kd
 from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, around_axis, finish, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind, check_shape
-from stdlib_kernels.parameters import axis_of, computing_dtype, floating_dtype
+from stdlib_kernels.parameters import axis_of, computing_dtype, finite_of, floating_dtype
 
 __all__ = [
     "GRADIENT_BLOCK",
     "SPACE",
     "Kernels",
+    "added_of",
     "apply",
     "checked_axis",
     "factor_of",
@@ -80,6 +81,11 @@ def factor_of(name: str, array: Array | None, x: Array, axis: int) -> Array:
     remedy = "Name the axis that it belongs to, or take as many elements of it"
     check_shape(name, array, (n,), f"There is one for each of the {n} along the axis", remedy)
     return on_device(array)
+
+
+def added_of(eps: Any, number: np.dtype[Any]) -> Any:
+    """Return what a norm adds, in the dtype that is computed in; its precision for ``None``."""
+    return finite_of("eps", np.finfo(number).eps if eps is None else eps, number, 0)
 
 
 def apply(kernels: Kernels, x: Array, axis: int, out: Out, *others: Any, **constants: Any) -> Any:

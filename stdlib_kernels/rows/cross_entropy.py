@@ -15,7 +15,7 @@ import kerneldsl as kd
 from stdlib_kernels.arrays import around_axis, finish, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_same_kind, check_shape
 from stdlib_kernels.functions import library_function, repeated_function
-from stdlib_kernels.parameters import computing_dtype, count_of, floating_dtype
+from stdlib_kernels.parameters import computing_dtype, floating_dtype, integer_of
 from stdlib_kernels.rows.calls import (
     GRADIENT_BLOCK,
     SPACE,
@@ -160,7 +160,7 @@ def _checked(x: Any, labels: Any, axis: Any, ignore_index: Any) -> tuple[int, in
     check_same_kind("labels", labels, "x", x)
     shape = (*x.shape[:along], *x.shape[along + 1 :])
     check_shape("labels", labels, shape, f"There is one for each row of x: {shape}")
-    return along, count_of("ignore_index", ignore_index, -(2**63), 2**63 - 1)
+    return along, integer_of("ignore_index", ignore_index, -(2**63), 2**63 - 1)
 
 
 def _flat(array: Array, x: Array, axis: int) -> Array:

@@ -14,13 +14,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 import kerneldsl as kd
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import computing_dtype, floating_dtype, number_of
-from stdlib_kernels.rows.calls import SPACE, Kernels, apply, checked_axis, factor_of, tile_of
+from stdlib_kernels.parameters import computing_dtype, floating_dtype
+from stdlib_kernels.rows.calls import (
+    SPACE,
+    Kernels,
+    added_of,
+    apply,
+    checked_axis,
+    factor_of,
+    tile_of,
+)
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -160,8 +166,7 @@ def _normalize(
     along = checked_axis(x, axis)
     number = computing_dtype(floating_dtype(x.dtype))
     factors = factor_of("weight", weight, x, along), factor_of("bias", bias, x, along)
-    added = np.finfo(number).eps if eps is None else number_of("eps", eps)
-    numbers = (number.type(x.shape[along]), number.type(added))
+    numbers = (number.type(x.shape[along]), added_of(eps, number))
     how = {
         "is_centred": is_centred,
         "centre": _centred if tile_of(x.shape[along]) == x.shape[along] else _centred_within,

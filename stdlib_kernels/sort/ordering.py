@@ -14,7 +14,7 @@ from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import allocate, contiguous, finish, is_on_host, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import axis_of, count_of
+from stdlib_kernels.parameters import axis_of, integer_of
 from stdlib_kernels.sort.rows import MAX_WIDTH, as_rows, sort_rows, sort_short_rows
 from stdlib_kernels.sort.selecting import select_first
 from stdlib_kernels.sort.words import Order, as_words, order_of
@@ -138,7 +138,7 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     """
     check_array("x", x, kinds="biuf", halves=True)
     place = axis_of(axis, x.ndim)
-    count = count_of("k", k, 0, x.shape[place])
+    count = integer_of("k", k, 0, x.shape[place])
     rows, restored = as_rows(on_device(x), place)
     order = order_of(x.dtype, descending=read_flag("largest", largest))
     height, width = rows.shape

@@ -104,10 +104,10 @@ def padded(
     return result
 
 
-def per_axis(name: str, value: Any, ndim: int) -> tuple[Any, ...]:
-    """Return one value for each axis, of one for all or a sequence."""
+def per_axis(name: str, value: Any, ndim: int, read: Any, *limits: int) -> tuple[Any, ...]:
+    """Return one value for each axis, of one for all or a sequence, as `read` reads each."""
     found = tuple(value) if isinstance(value, tuple | list) else (value,) * ndim
     if len(found) != ndim:
         limit = f"There is one for all axes, or for each of the {ndim}"
         raise ArgumentValueError(f"{name} has {len(found)} values", value=value, limit=limit)
-    return found
+    return tuple(read(name, each, *limits) for each in found)

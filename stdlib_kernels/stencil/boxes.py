@@ -17,7 +17,7 @@ from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import constant_beside, finish, is_on_host, source_and_result, to_host
 from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.functions import library_function, repeated_function
-from stdlib_kernels.parameters import count_of, integer_of
+from stdlib_kernels.parameters import integer_of
 from stdlib_kernels.stencil.borders import (
     MAX_SIZE,
     Border,
@@ -141,7 +141,7 @@ def correlate(
     [21.0, 42.0, 44.0]
     """
     box = box_of(weights, x)
-    return weigh(x, box, mode, cval, _origins(origin, x), out)
+    return weigh(x, box, mode, cval, per_axis("origin", origin, x.ndim, integer_of), out)
 
 
 @library_function
@@ -160,7 +160,7 @@ def convolve(
     {see: scipy.ndimage.convolve}
     """
     box = box_of(weights, x)
-    pairs = zip(_origins(origin, x), box.shape, strict=True)
+    pairs = zip(per_axis("origin", origin, x.ndim, integer_of), box.shape, strict=True)
     moved = tuple(-by - (n % 2 == 0) for by, n in pairs)
     return weigh(x, np.flip(box), mode, cval, moved, out)
 
@@ -177,10 +177,6 @@ def box_of(weights: Any, x: Array) -> np.ndarray[Any, Any]:
             limit="Both have one to three axes, as many as the other, and there is a weight",
         )
     return found.astype(np.float64)
-
-
-def _origins(origin: Any, x: Array) -> tuple[int, ...]:
-    return tuple(integer_of("origin", each) for each in per_axis("origin", origin, x.ndim))
 
 
 def weigh(x: Array, box: np.ndarray[Any, Any], mode: Any, cval: Any, origin: Any, out: Out) -> Any:
@@ -267,7 +263,7 @@ def median_filter(
     [1, 2, 3, 3, 8]
     """
     check_array("x", x, kinds="iuf")
-    sizes = tuple(count_of("size", n, 1, MAX_SIZE) for n in per_axis("size", size, x.ndim))
+    sizes = per_axis("size", size, x.ndim, integer_of, 1, MAX_SIZE)
     if not 1 <= x.ndim <= 3:
         raise ArgumentValueError(
             f"x has {x.ndim} axes", value=tuple(x.shape), limit="There are one to three"

@@ -12,7 +12,7 @@ from stdlib_kernels.arrays import allocate, finish, is_on_host, source_and_resul
 from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import library_function, repeated_function
-from stdlib_kernels.parameters import axis_of, count_of, integer_of, number_of
+from stdlib_kernels.parameters import axis_of, integer_of, number_of
 from stdlib_kernels.stencil.borders import MAX_SIZE, Border, border_of, per_axis
 from stdlib_kernels.stencil.boxes import box_of, weigh
 from stdlib_kernels.stencil.lines import Step, filter_line, step_of
@@ -137,7 +137,7 @@ def gaussian_filter(
     """
     check_array("x", x, kinds="iuf", halves=True)
     reach = number_of("truncate", truncate)
-    sigmas = [number_of("sigma", one) for one in per_axis("sigma", sigma, x.ndim)]
+    sigmas = per_axis("sigma", sigma, x.ndim, number_of)
     steps = [step_of(gaussian_weights(one, reach), k) for k, one in enumerate(sigmas) if one != 0]
     return filter_lines(x, steps, border_of(mode, cval), out)
 
@@ -163,8 +163,8 @@ def uniform_filter(
     {see: scipy.ndimage.uniform_filter}
     """
     check_array("x", x, kinds="iuf", halves=True)
-    sizes = [count_of("size", n, 1, MAX_SIZE) for n in per_axis("size", size, x.ndim)]
-    moved = [integer_of("origin", n) for n in per_axis("origin", origin, x.ndim)]
+    sizes = per_axis("size", size, x.ndim, integer_of, 1, MAX_SIZE)
+    moved = per_axis("origin", origin, x.ndim, integer_of)
     steps = [step_of(np.ones(n), k, moved[k], n) for k, n in enumerate(sizes) if n > 1]
     return filter_lines(x, steps, border_of(mode, cval), out)
 

@@ -128,6 +128,15 @@ def test_halves_are_computed_as_float32(call):
     np.testing.assert_array_equal(call(elementwise.map, lambda v: v * v / v, x), x)
 
 
+@pytest.mark.parametrize("dtype", full_beyond(["uint8", "int8", "uint64", "int64"], ["uint8"]))
+def test_bounds_beyond_the_dtype(call, rng, dtype):
+    """As in NumPy 2, where they bound nothing; a bound of which nothing is left is refused."""
+    x, ends = random_array(rng, 100, dtype), np.iinfo(dtype)
+    for low in (-(10**30), ends.min - 1, ends.min, None):
+        for high in (ends.max, ends.max + 1, 10**30, 5):
+            assert_same_bits(call(elementwise.clip, x, low, high), np.clip(x, low, high), dtype)
+
+
 def test_numbers_are_rounded_to_halves_once(call):
     """float64 in the middle between two halves and beside it, as close as it gets."""
     bits = np.arange(0, 0x7C01, 97 if IS_QUICK else 1, dtype=np.uint16)
@@ -139,7 +148,11 @@ def test_numbers_are_rounded_to_halves_once(call):
     middle = (halves + following) / 2
     x = np.concatenate(
         [each for v in (halves, middle) for each in (np.nextafter(v, 0), v, np.nextafter(v, 1e9))]
-        + [middle * (1 + 2.0**-30), middle * (1 - 2.0**-30), [np.inf, np.nan, 1e-300, 1e300, 5e-324]]
+        + [
+            middle * (1 + 2.0**-30),
+            middle * (1 - 2.0**-30),
+            [np.inf, np.nan, 1e-300, 1e300, 5e-324],
+        ]
     )
     x = np.concatenate([x, -x])
     with np.errstate(over="ignore"):
@@ -236,8 +249,13 @@ def test_refusals(target):
         elementwise.map(fused, x, x, out=x.astype(np.float32))
     with pytest.raises(KernelError):
         elementwise.map(lambda v: v.no_such_thing, x)
-    with pytest.raises(ArgumentTypeError, match="min is -1"):
-        elementwise.clip(np.ones(3, np.uint8), -1, 3)
+    for low, high in ((300, None), (0, -1), (10**30, None)):
+        with pytest.raises(ArgumentValueError, match="uint8 holds, 0 to 255"):
+            elementwise.clip(np.ones(3, np.uint8), low, high)
+    with pytest.raises(
+        ArgumentValueError, match=r"y is 300\. .* uint8 holds, 0 to 255. .* convert"
+    ):
+        elementwise.where(x > 0, np.ones(3, np.uint8), 300)
     read_only = np.ones((2, 3))
     read_only.flags.writeable = False
     with pytest.raises(ReadOnlyArrayError):

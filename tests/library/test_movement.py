@@ -214,6 +214,13 @@ def test_refusals(target):
         repeat(x, -1)
     with pytest.raises(ArgumentTypeError, match="shift is 'a'"):
         roll(x, "a")
+    for function, name in ((roll, "shift"), (repeat, "repeats"), (tile, "reps")):
+        with pytest.raises(ArgumentTypeError, match=f"{name} is True"):
+            function(x, True)
+    with pytest.raises(ArgumentTypeError, match="axis is True"):
+        flip(x, True)
+    with pytest.raises(ArgumentValueError, match=r"constant_values .* uint8 holds, 0 to 255"):
+        pad(x.astype(np.uint8), 1, constant_values=np.int64(300))
     with pytest.raises(ArgumentValueError, match=r"arrays\[1\] has the shape .* axis 0"):
         concatenate((x, x.T))
     with pytest.raises(ArgumentValueError, match=r"arrays\[1\] has the shape"):

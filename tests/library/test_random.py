@@ -282,6 +282,32 @@ def test_every_order_is_as_likely(target):
     assert stats.chisquare(list(counts.values())).pvalue > FALSE_ALARM
 
 
+@pytest.mark.parametrize(
+    ("dtype", "most"), [("float16", 65504), (kd.bfloat16, 3.389e38), ("float32", 3.402e38)]
+)
+def test_parameters_that_the_dtype_does_not_hold(target, dtype, most):
+    """They would be inf; up to the largest number they are drawn with."""
+    rng = default_rng(1)
+    for name, numbers in (
+        ("normal", {"loc": -1.01}),
+        ("normal", {"scale": 1.01}),
+        ("exponential", {"scale": 1.01}),
+        ("uniform", {"low": -1.01, "high": 0.0}),
+        ("uniform", {"high": 1.01}),
+    ):
+        beyond = {each: v * most for each, v in numbers.items()}
+        with pytest.raises(
+            ArgumentValueError, match=rf"is .* and {np.dtype(dtype)} has numbers up"
+        ):
+            getattr(rng, name)(**beyond, size=2, dtype=dtype)
+    drawn = rng.uniform(-most / 2, most / 2, 50, dtype=dtype).copy_to_host().astype(float)
+    assert np.isfinite(drawn).all()
+    assert drawn.min() < -most / 4
+    assert drawn.max() > most / 4
+    with pytest.raises(ArgumentValueError, match="loc is inf"):
+        rng.normal(math.inf, dtype=dtype)
+
+
 def test_refusals(target):
     rng = default_rng(0)
     with pytest.raises(ArgumentTypeError, match="dtype is int32"):
@@ -292,10 +318,18 @@ def test_refusals(target):
         rng.random(2.5)
     with pytest.raises(ArgumentValueError, match="size is -1"):
         rng.random(-1)
-    with pytest.raises(ArgumentValueError, match=r"scale is -1\.0"):
+    with pytest.raises(ArgumentValueError, match=r"scale is -1\. It is a number from 0 on"):
         rng.normal(0, -1)
-    with pytest.raises(ArgumentValueError, match="distance is a finite number"):
+    with pytest.raises(ArgumentValueError, match="scale is nan"):
+        rng.exponential(math.nan)
+    with pytest.raises(ArgumentValueError, match="distance from low to high is inf"):
         rng.uniform(-1e308, 1e308)
+    with pytest.raises(ArgumentTypeError, match="size is True"):
+        rng.random(True)
+    with pytest.raises(ArgumentTypeError, match="low is True"):
+        rng.integers(True)
+    with pytest.raises(ArgumentTypeError, match="endpoint is 1"):
+        rng.integers(3, endpoint=1)
     with pytest.raises(ArgumentValueError, match="interval is from 0 to 255"):
         rng.integers(256, dtype=np.int8)
     with pytest.raises(ArgumentValueError, match="interval is from 3 to 2"):
