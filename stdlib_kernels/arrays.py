@@ -24,6 +24,7 @@ __all__ = [
     "allocate",
     "along_or_flat",
     "around_axis",
+    "computed",
     "constant_beside",
     "contiguous",
     "contiguous_1d",
@@ -182,6 +183,15 @@ def finish(result: Array, *, like: Array, out: Array | None = None) -> Any:
 def to_host(array: Array) -> np.ndarray[Any, Any]:
     """Return an array's elements on the host."""
     return array.copy_to_host() if isinstance(array, kd.DeviceArray) else np.asarray(array)
+
+
+def computed(array: Array, instead: Any) -> Any:
+    """Return the one element of an array, for which the host waits.
+
+    On a device that runs no kernel, as in a dry run, it is what is given `instead`.
+    """
+    is_dry = isinstance(array, kd.DeviceArray) and array.device.is_simulated
+    return instead if is_dry else to_host(array).reshape(-1)[0]
 
 
 def is_on_host(array: Array) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.calls import launch
-from stdlib_kernels.arrays import allocate, is_on_host
+from stdlib_kernels.arrays import allocate, computed, is_on_host
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
 
@@ -118,7 +118,7 @@ def choose(flags: Array, x: Array | None, is_chosen: Any, out: Out = None) -> Ar
     """
     if flags.size:
         found, total = _move(flags, x, is_chosen, out)
-        return found[: int(total[0])]
+        return found[: int(computed(total, 0))]
     dtype = np.dtype(np.int64) if x is None else x.dtype
     return allocate(flags, (0,), dtype) if out is None else out
 

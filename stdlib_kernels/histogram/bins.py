@@ -13,6 +13,7 @@ from kerneldsl.errors.values import as_int
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
     allocate,
+    computed,
     constant_beside,
     contiguous_1d,
     finish,
@@ -227,7 +228,7 @@ def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
     elif not x.size:
         low, high = 0.0, 1.0
     else:
-        low, high = (float(found(x)) for found in (smallest, largest))
+        low, high = (float(computed(*each)) for each in ((smallest(x), 0), (largest(x), 1)))
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ArgumentValueError(
             f"the range is {low} to {high}",

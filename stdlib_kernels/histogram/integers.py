@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device, to_host
+from stdlib_kernels.arrays import allocate, computed, contiguous_1d, finish, on_device, to_host
 from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.histogram.counting import count_bins, itself
@@ -62,7 +62,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     if x.dtype.name in _SHORT and x.size and weighted is None:
         # There are so few values that the largest one is found in the counts.
         counts = count_bins(source, source, max(least, 256), itself, _NARROW)
-        used = np.flatnonzero(to_host(counts[:256]))[-1] + 1
+        used = np.flatnonzero(to_host(counts[:256])).max(initial=-1) + 1
         return finish(counts[: max(least, int(used))], like=x)
     bins = max(least, _largest(source) + 1)
     if bins > MAX_BINS:
@@ -93,7 +93,7 @@ def _largest(x: Array) -> int:
     rule = Rule(larger, np.int64(0), np.int64, lift=_or_negative)
     result = allocate(x, (1, 1, 1), np.dtype(np.int64))
     fold(rule, arrange(x, (0,))[0], result)
-    found = int(result.reshape(1)[0])
+    found = int(computed(result, -1))
     if found == _NEGATIVE:
         raise ArgumentValueError(
             "an element of x is negative", value=x, limit="Integers from 0 on are counted"

@@ -10,7 +10,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels import reduce, scan
-from stdlib_kernels.arrays import allocate, finish, on_device, to_host
+from stdlib_kernels.arrays import allocate, computed, finish, on_device, to_host
 from stdlib_kernels.checks import Array, check_array, check_same_kind, check_shape
 from stdlib_kernels.movement.gathering import take_places
 from stdlib_kernels.parameters import axis_of, integer_of
@@ -65,7 +65,7 @@ def _cumulative(p: Array, n: int, like: Any) -> Array:
     check_shape("p", p, (n,), f"There is a weight for each of the {n} to be drawn of")
     weights = on_device(p)
     sums: Array = scan.cumsum(weights, dtype=np.float64)
-    least, total = (float(to_host(e)) for e in (reduce.min(weights), sums[-1:].reshape(())))
+    least, total = float(computed(reduce.min(weights), 0)), float(computed(sums[-1:], 1))
     if not (least >= 0 and 0 < total < math.inf):
         raise ArgumentValueError(
             f"p has {least} as its least element, and {total} as its sum",

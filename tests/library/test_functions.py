@@ -145,6 +145,22 @@ def test_the_library_keeps_to_its_limit_of_lines():
     assert sum(len(each.read_text(encoding="utf-8").splitlines()) for each in files) < 9000
 
 
+@pytest.mark.parametrize("to", [np.asarray, kd.to_device], ids=["numpy", "device"])
+def test_dry_runs_of_functions_that_wait_for_numbers(to):
+    """On the null target nothing runs, and its memory holds what no kernel would have made."""
+    with kd.use("null"):
+        x, k, few = (to(np.arange(8).astype(each)) for each in (float, int, np.uint8))
+        rng = random.default_rng(1)
+        assert histogram.histogram(x)[0].shape == (10,)
+        assert histogram.histogram2d(x, x, 3, density=True)[0].shape == (3, 3)
+        assert rng.choice(x, 4, p=x).shape == rng.choice(x, 4, replace=False).shape == (4,)
+        assert movement.take(x, k).shape == (8,)
+        for each in (histogram.bincount(few), histogram.bincount(k), *compact.nonzero(k)):
+            assert each.shape == (0,)
+        assert [each.shape for each in compact.unique(k, return_counts=True)] == [(0,), (0,)]
+        assert compact.partition(k, k)[0].shape == (8,)
+
+
 def test_arrays_of_another_library_give_arrays_of_it(tensor):
     x = np.arange(12.0).reshape(3, 4)
     with kd.use("cpu"):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["make_tune_app"]
 
 _EXIT_WORSE = 1
+#: Names that are listed where none was meant.
+_MOST_NAMES = 10
 _KernelOption = Annotated[
     str | None,
     typer.Option("--kernel", "-k", help="Only kernels whose name holds this text."),
@@ -73,10 +75,33 @@ def _show(
         print_json({"launches": [to_document(each) for each in records]})
         return
     if not records:
-        print("Nothing was tuned.")
+        print(_nothing(kernel, device))
         return
     headers = ("kernel", "arguments", "extents to", "device", "plans", "plan", "time", "gain")
     print_table(headers, [_row(each) for each in records])
+
+
+def _nothing(kernel: str | None, device: str | None) -> str:
+    """Say what there are records of, where none is of what was asked for."""
+    from difflib import SequenceMatcher
+
+    launches = [each.launch for each in _records(None, None)]
+    for option, asked, names in (
+        ("--kernel", kernel, {each.kernel for each in launches}),
+        ("--device", device, {each.device for each in launches}),
+    ):
+        if asked and names and not any(asked in name for name in names):
+
+            def distance(name: str, asked: str = asked) -> float:
+                return -SequenceMatcher(None, asked, name.rpartition(".")[2]).ratio()
+
+            nearest = sorted(sorted(names), key=distance)
+            more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+            return (
+                f"Nothing was tuned whose name holds {asked!r} ({option}). There are records of, "
+                f"the nearest name first: {', '.join(nearest[:_MOST_NAMES])}{more}."
+            )
+    return "No kernel of that name was tuned on that device." if launches else "Nothing was tuned."
 
 
 def _row(records: LaunchRecords) -> tuple[object, ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import stdlib_kernels
-from kerneldsl.launch.shipped_plans import FOLDER, read_table
+from kerneldsl.launch.shipped_plans import FOLDER, read_table, shipped_choice
 
 TABLES = Path(stdlib_kernels.__path__[0], FOLDER)
 
@@ -55,3 +57,12 @@ def test_a_table_is_read_from_the_folder_of_the_library(tmp_path: Path):
     for broken in ("", "[1]", "{}", json.dumps([{"metadata": {"launch": {}, "chosen": plan}}])):
         path.write_text(broken)
         assert not read_table(path)
+
+
+def test_a_device_of_another_name_takes_no_shipped_plan():
+    """The planner chooses there, however like the device is, until something is tuned on it."""
+    request: Any = SimpleNamespace(
+        state=SimpleNamespace(unit=SimpleNamespace(module="stdlib_kernels.copying")),
+        device=SimpleNamespace(name="NVIDIA H100 80GB HBM3"),
+    )
+    assert shipped_choice(request) is None
