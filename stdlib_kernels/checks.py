@@ -9,7 +9,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
 from kerneldsl.errors.values import a_type
-from stdlib_kernels.parameters import names_of
+from stdlib_kernels.parameters import axis_of, names_of
 
 __all__ = [
     "Array",
@@ -22,6 +22,7 @@ __all__ = [
     "check_same_kind",
     "check_shape",
     "check_writable",
+    "checked_axis",
 ]
 
 #: What the functions of the library take.
@@ -71,6 +72,12 @@ def check_array(
             limit=f"It must have {ndim}",
             remedy="Reshape it",
         )
+
+
+def checked_axis(x: Any, axis: Any, *, kinds: str = "biuf") -> int:
+    """Check the array `x` and an axis of it, and return the axis from 0 on."""
+    check_array("x", x, kinds=kinds, halves=True)
+    return axis_of(axis, x.ndim)
 
 
 def _nearest(dtype: np.dtype[Any], wanted: tuple[str, ...]) -> str:

@@ -22,6 +22,7 @@ __all__ = [
     "accumulator_dtype",
     "axes_of",
     "axis_of",
+    "axis_or_none",
     "check_conversion",
     "choice_of",
     "common_dtype",
@@ -33,6 +34,7 @@ __all__ = [
     "function_of",
     "integer_of",
     "integers_of",
+    "is_number",
     "names_of",
     "number_of",
     "scalar_of",
@@ -95,6 +97,11 @@ def axis_of(axis: Any, ndim: int) -> int:
             remedy="Leave axis away, or reshape the array",
         )
     return found % ndim
+
+
+def axis_or_none(axis: Any, ndim: int) -> int | None:
+    """Return one axis from 0 on, or ``None`` as it is."""
+    return None if axis is None else axis_of(axis, ndim)
 
 
 def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]:
@@ -229,11 +236,16 @@ def finite_of(name: str, value: Any, dtype: np.dtype[Any], low: float = -math.in
     return found
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number of Python's or NumPy's, or a bool."""
+    return isinstance(value, int | float | complex | np.number | np.bool_)
+
+
 def scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a number as a NumPy scalar of a dtype."""
     limit = f"It is a number that {dtype} holds"
     remedy = "Give another one, or convert the array to a dtype that holds it"
-    if isinstance(value, int | float | complex | np.number | np.bool_):
+    if is_number(value):
         # NumPy has Python's numbers alone refused where an integer would wrap around.
         plain = value.item() if dtype.kind in "iu" and isinstance(value, np.number) else value
         try:

@@ -16,7 +16,7 @@ from stdlib_kernels.compact.chosen import begins_run, choose, is_not_zero, is_ze
 from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.movement.gathering import take_places
-from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.parameters import axis_or_none
 from stdlib_kernels.sort.rows import as_rows, sort_rows
 
 __all__ = ["compress", "flatnonzero", "nonzero", "partition", "run_length", "unique"]
@@ -48,7 +48,7 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
     check_array("x", x, halves=True)
     check_array("condition", condition, halves=True, ndim=1)
     check_same_kind("condition", condition, "x", x)
-    place = None if axis is None else axis_of(axis, x.ndim)
+    place = axis_or_none(axis, x.ndim)
     n = x.size if place is None else x.shape[place]
     if condition.size > n:
         raise ArgumentValueError(

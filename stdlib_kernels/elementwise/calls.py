@@ -16,7 +16,14 @@ from kerneldsl.repeating.overlap import may_overlap
 from stdlib_kernels.arrays import allocate, finish, is_contiguous, on_device
 from stdlib_kernels.checks import Array, check_array, check_out, check_same_kind
 from stdlib_kernels.elementwise.writing import MAX_RANK, Operand, mapping_kernel, probing_kernel
-from stdlib_kernels.parameters import NARROW, NUMERIC, common_dtype, dtype_of, wrong_value
+from stdlib_kernels.parameters import (
+    NARROW,
+    NUMERIC,
+    common_dtype,
+    dtype_of,
+    is_number,
+    wrong_value,
+)
 
 __all__ = ["Number", "broadcast_shape", "checked_operands", "map_call", "result_dtypes", "widened"]
 
@@ -29,7 +36,7 @@ def checked_operands(named: Iterable[tuple[str, Any]]) -> Array:
     like: Array | None = None
     first = ""
     for name, value in named:
-        if isinstance(value, int | float | complex | np.number | np.bool_):
+        if is_number(value):
             continue
         check_array(name, value, halves=True)
         if like is None:

@@ -25,6 +25,7 @@ from stdlib_kernels.parameters import (
     computing_dtype,
     dtype_of,
     function_of,
+    is_number,
     scalar_of,
 )
 
@@ -131,9 +132,7 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
 
 def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """Return an array as it is, and a number in the dtype in which a result is computed."""
-    if isinstance(value, int | float | complex | np.number | np.bool_):
-        return computing_dtype(dtype).type(scalar_of(name, value, dtype))
-    return value
+    return computing_dtype(dtype).type(scalar_of(name, value, dtype)) if is_number(value) else value
 
 
 @repeated_function

@@ -21,14 +21,18 @@ __all__ = ["chosen"]
 
 
 def chosen(
-    counter: Counter, a: Any, shape: tuple[int, ...], p: Array | None, axis: int, *, replace: bool
+    counter: Counter, a: Any, shape: Any, p: Array | None, axis: int, *, replace: bool
 ) -> Any:
-    """Draw elements of an array, or numbers below an int, as `Generator.choice` says."""
+    """Draw elements of an array, or numbers below an int, as `Generator.choice` says.
+
+    Without a shape all of them are drawn.
+    """
     is_array = isinstance(a, np.ndarray | kd.DeviceArray) and a.ndim > 0
     if is_array:
         check_array("a", a, halves=True)
         axis = axis_of(axis, a.ndim)
     n = a.shape[axis] if is_array else integer_of("a", a)
+    shape = (n,) if shape is None else shape
     size = math.prod(shape)
     if n < (min(size, 1) if replace else size):
         raise ArgumentValueError(

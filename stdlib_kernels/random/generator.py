@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import finish
@@ -15,7 +14,6 @@ from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.documentation import documented
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import (
-    axis_of,
     computing_dtype,
     dtype_of,
     finite_of,
@@ -248,11 +246,7 @@ class Generator(Counter):
         >>> sorted(default_rng(1).permutation(np.array([2, 3, 5])).tolist())
         [2, 3, 5]
         """
-        if isinstance(x, np.ndarray | kd.DeviceArray):
-            n = x.shape[axis_of(axis, x.ndim)]
-        else:
-            n = integer_of("x", x)
-        return chosen(self, x, (n,), None, axis, replace=False)
+        return chosen(self, x, None, None, axis, replace=False)
 
     @library_function
     def shuffle(self, x: Array, axis: int = 0) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import kerneldsl as kd
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import axis_of, computing_dtype
+from stdlib_kernels.parameters import axis_or_none, computing_dtype
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.folding import begin, check_not_empty
 
@@ -101,7 +101,7 @@ def argmin(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool
 
 def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool) -> Any:
     check_array("x", x, kinds="biuf", halves=True)
-    axis = axis if axis is None else axis_of(axis, x.ndim)
+    axis = axis_or_none(axis, x.ndim)
     check_not_empty(name, x, axis)
     call = begin(x, axis, np.dtype(np.int64), out, keepdims, in_order=True)
     if not call.result.size:

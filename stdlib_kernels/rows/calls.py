@@ -19,7 +19,7 @@ import kerneldsl as kd
 from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, around_axis, finish, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind, check_shape
-from stdlib_kernels.parameters import axis_of, computing_dtype, finite_of, floating_dtype
+from stdlib_kernels.parameters import computing_dtype, finite_of, floating_dtype
 
 __all__ = [
     "GRADIENT_BLOCK",
@@ -27,7 +27,6 @@ __all__ = [
     "Kernels",
     "added_of",
     "apply",
-    "checked_axis",
     "factor_of",
     "gradient",
     "launch_rows",
@@ -58,12 +57,6 @@ class Kernels(NamedTuple):
     short: Any
     long: Any
     columns: Any
-
-
-def checked_axis(x: Any, axis: Any) -> int:
-    """Check an array and its axis, and return the axis from 0 on."""
-    check_array("x", x, kinds="biuf", halves=True)
-    return axis_of(axis, x.ndim)
 
 
 def factor_of(name: str, array: Array | None, x: Array, axis: int) -> Array:

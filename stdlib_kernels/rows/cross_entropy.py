@@ -13,17 +13,18 @@ import numpy as np
 
 import kerneldsl as kd
 from stdlib_kernels.arrays import around_axis, finish, on_device, source_and_result
-from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_same_kind, check_shape
+from stdlib_kernels.checks import (
+    Array,
+    Out,
+    check_alike,
+    check_array,
+    check_same_kind,
+    check_shape,
+    checked_axis,
+)
 from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import computing_dtype, floating_dtype, integer_of
-from stdlib_kernels.rows.calls import (
-    GRADIENT_BLOCK,
-    SPACE,
-    Kernels,
-    checked_axis,
-    gradient,
-    launch_rows,
-)
+from stdlib_kernels.rows.calls import GRADIENT_BLOCK, SPACE, Kernels, gradient, launch_rows
 from stdlib_kernels.rows.exponentials import added, larger, summed_down
 
 __all__ = ["cross_entropy", "cross_entropy_backward"]

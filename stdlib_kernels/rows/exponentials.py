@@ -14,9 +14,9 @@ import math
 from typing import Any
 
 import kerneldsl as kd
-from stdlib_kernels.checks import Array, Out
+from stdlib_kernels.checks import Array, Out, checked_axis
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.rows.calls import SPACE, Kernels, apply, checked_axis
+from stdlib_kernels.rows.calls import SPACE, Kernels, apply
 
 __all__ = ["added", "larger", "log_softmax", "softmax", "summed_down"]
 

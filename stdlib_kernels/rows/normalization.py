@@ -15,18 +15,10 @@ import math
 from typing import Any
 
 import kerneldsl as kd
-from stdlib_kernels.checks import Array, Out
+from stdlib_kernels.checks import Array, Out, checked_axis
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import computing_dtype, floating_dtype
-from stdlib_kernels.rows.calls import (
-    SPACE,
-    Kernels,
-    added_of,
-    apply,
-    checked_axis,
-    factor_of,
-    tile_of,
-)
+from stdlib_kernels.rows.calls import SPACE, Kernels, added_of, apply, factor_of, tile_of
 
 __all__ = ["layer_norm", "rms_norm"]
 

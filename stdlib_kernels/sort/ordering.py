@@ -12,9 +12,9 @@ import numpy as np
 
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import allocate, contiguous, finish, is_on_host, on_device
-from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
+from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, checked_axis
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import axis_of, integer_of
+from stdlib_kernels.parameters import axis_or_none, integer_of
 from stdlib_kernels.sort.rows import MAX_WIDTH, as_rows, sort_rows, sort_short_rows
 from stdlib_kernels.sort.selecting import select_first
 from stdlib_kernels.sort.words import Order, as_words, order_of
@@ -89,7 +89,8 @@ def sort_pairs(
     >>> keys.tolist(), values.tolist()
     ([1, 2, 3], [0.25, 0.125, 0.5])
     """
-    place = _checked("keys", keys, axis)
+    check_array("keys", keys, kinds="biuf", halves=True)
+    place = axis_or_none(axis, keys.ndim)
     check_array("values", values, halves=True)
     check_alike("values", values, "keys", keys)
     rows, restored = as_rows(on_device(keys), place)
@@ -101,19 +102,14 @@ def sort_pairs(
 
 def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) -> Any:
     """Return the sorted array, or the places of its elements, as `gives` says."""
-    place = _checked("x", x, axis)
+    check_array("x", x, kinds="biuf", halves=True)
+    place = axis_or_none(axis, x.ndim)
     shape = (x.size,) if place is None else tuple(x.shape)
     check_out(out, like=x, shape=shape, dtype=x.dtype if gives == "keys" else np.dtype(np.int64))
     rows, restored = as_rows(on_device(x), place)
     asked = read_flag("descending", descending)
     ordered, places = sort_rows(rows, descending=asked, gives=gives)
     return finish(restored(ordered if gives == "keys" else places), like=x, out=out)
-
-
-def _checked(name: str, x: Array, axis: int | None) -> int | None:
-    """Return the axis from 0 on."""
-    check_array(name, x, kinds="biuf", halves=True)
-    return None if axis is None else axis_of(axis, x.ndim)
 
 
 @library_function
@@ -136,8 +132,7 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     >>> values.tolist(), places.tolist()
     ([5, 4], [4, 2])
     """
-    check_array("x", x, kinds="biuf", halves=True)
-    place = axis_of(axis, x.ndim)
+    place = checked_axis(x, axis)
     count = integer_of("k", k, 0, x.shape[place])
     rows, restored = as_rows(on_device(x), place)
     order = order_of(x.dtype, descending=read_flag("largest", largest))

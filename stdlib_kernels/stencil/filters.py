@@ -9,10 +9,10 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import allocate, finish, is_on_host, source_and_result, to_host
-from stdlib_kernels.checks import Array, Ints, Out, check_array
+from stdlib_kernels.checks import Array, Ints, Out, check_array, checked_axis
 from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import library_function, repeated_function
-from stdlib_kernels.parameters import axis_of, integer_of, number_of
+from stdlib_kernels.parameters import integer_of, number_of
 from stdlib_kernels.stencil.borders import MAX_SIZE, Border, border_of, per_axis
 from stdlib_kernels.stencil.boxes import box_of, weigh
 from stdlib_kernels.stencil.lines import Step, filter_line, step_of
@@ -82,7 +82,7 @@ def correlate1d(
     {see: scipy.ndimage.correlate1d}
     """
     found = _line(weights)
-    step = step_of(found, _axis(x, axis), integer_of("origin", origin))
+    step = step_of(found, checked_axis(x, axis, kinds="iuf"), integer_of("origin", origin))
     return filter_lines(x, [step], border_of(mode, cval), out)
 
 
@@ -104,7 +104,7 @@ def convolve1d(
     """
     found = _line(weights)
     moved = -integer_of("origin", origin) - (len(found) % 2 == 0)
-    step = step_of(found[::-1], _axis(x, axis), moved)
+    step = step_of(found[::-1], checked_axis(x, axis, kinds="iuf"), moved)
     return filter_lines(x, [step], border_of(mode, cval), out)
 
 
@@ -225,14 +225,9 @@ def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[
 
 
 def _derived(x: Array, axis: int, across: tuple[float, ...], border: Border, out: Out) -> Any:
-    along = _axis(x, axis)
+    along = checked_axis(x, axis, kinds="iuf")
     others = [step_of(np.array(across), a) for a in range(x.ndim) if a != along]
     return filter_lines(x, [step_of(np.array([-1.0, 0.0, 1.0]), along), *others], border, out)
-
-
-def _axis(x: Array, axis: Any) -> int:
-    check_array("x", x, kinds="iuf", halves=True)
-    return axis_of(axis, x.ndim)
 
 
 def _line(weights: Any) -> np.ndarray[Any, Any]:
