@@ -300,6 +300,7 @@ def _check_values(constants: dict[str, Any]) -> None:
                 f"{type(value).__name__}",
                 value=value,
                 limit=_LIMIT,
+                remedy="Pass a lambda that calls it" if callable(value) else "",
             )
 
 

@@ -96,13 +96,16 @@ def result_dtypes(function: Any, values: Sequence[Any], asked: Any) -> tuple[np.
 
 
 def _narrowed(found: np.dtype[Any], common: np.dtype[Any]) -> np.dtype[Any]:
-    """Return NumPy's dtype for the operands where a result is of its kind and wider."""
+    """Return NumPy's dtype for the operands where a result is of its kind and wider, or signed."""
     if common.kind == "c" and found.kind == "f":
         common = np.empty(0, common).real.dtype
     is_float = common.kind == "f" or common.name in NARROW
     alike = found.kind == common.kind or (is_float and found.kind == "f")
     alike = alike or (found.kind in "iu" and common.kind in "iu")
-    return common if alike and found.itemsize > common.itemsize else found
+    is_wider = found.itemsize > common.itemsize
+    # In a kernel uint64 with an int is int64, of the same bits.
+    is_signed = common == np.uint64 and found == np.int64
+    return common if alike and (is_wider or is_signed) else found
 
 
 @lru_cache(256)

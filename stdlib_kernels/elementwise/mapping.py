@@ -157,7 +157,7 @@ def map(
         bool, integer, float or complex. float16 and bfloat16 come to `f` as float32.
     dtype : dtype, or tuple of dtype, optional
         Of the results; by default what `f` gives in a kernel, but integers and floats no wider than
-        NumPy's dtype for the arrays.
+        NumPy's dtype for the arrays, and of uint64 none that are int64.
     out : array, or tuple of array, optional
         Where the results go, of their shape and dtype and of the arrays' kind; it may be one of the
         arrays.

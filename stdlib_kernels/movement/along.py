@@ -25,7 +25,7 @@ from stdlib_kernels.parameters import (
 )
 from stdlib_kernels.stencil.borders import border_of, place
 
-__all__ = ["flip", "over", "pad", "repeat", "roll", "tile"]
+__all__ = ["flip", "fresh", "over", "pad", "repeat", "roll", "tile"]
 
 #: Bytes of an array at most, as NumPy counts them.
 MAX_BYTES = (1 << 63) - 1
@@ -96,7 +96,7 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
     axes = axes_of(axis, x.ndim)
     for each in axes:
         found = _moved(found, each, x.shape[each], _ORIGINS["flip"], 0)
-    return finish(_fresh(found, x), like=x)
+    return finish(fresh(found, x), like=x)
 
 
 @library_function
@@ -122,7 +122,7 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
     for each, by in zip(axes, shifts * (len(axes) // len(shifts)), strict=True):
         n = found.shape[each]
         found = _moved(found, each, n, _ORIGINS["roll"], by % max(1, n))
-    found = found if axes else _fresh(found, x)
+    found = found if axes else fresh(found, x)
     return finish(found.reshape(tuple(x.shape)), like=x)
 
 
@@ -166,15 +166,13 @@ def tile(x: Array, reps: Ints) -> Any:
     for axis, count in enumerate(counts):
         if count != 1:
             found = _moved(found, axis, found.shape[axis] * count, _ORIGINS["tile"], 0)
-    return finish(_fresh(found, x), like=x)
+    return finish(fresh(found, x), like=x)
 
 
-def _fresh(found: Array, x: Array) -> Array:
+def fresh(found: Array, x: Array) -> Array:
     """Return an array that shares no memory with what the caller gave."""
     if found.size and may_overlap(found, x):
-        return _moved(found.reshape((1, *found.shape)), 0, 1, _ORIGINS["tile"], 0).reshape(
-            found.shape
-        )
+        return _moved(found[None], 0, 1, _ORIGINS["tile"], 0).reshape(tuple(found.shape))
     return found
 
 
@@ -225,7 +223,7 @@ def pad(x: Array, pad_width: Any, mode: str = "constant", *, constant_values: An
                     f"axis {axis} has no elements", value=mode, limit="Only a constant surrounds it"
                 )
             found = _moved(found, axis, before + n + behind, origin, before, fill)
-    return finish(_fresh(found, x), like=x)
+    return finish(fresh(found, x), like=x)
 
 
 def _widths(given: Any, ndim: int) -> list[tuple[int, int]]:

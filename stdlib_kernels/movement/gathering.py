@@ -27,7 +27,7 @@ from stdlib_kernels.checks import (
     check_writable,
 )
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.movement.along import over
+from stdlib_kernels.movement.along import fresh, over
 from stdlib_kernels.parameters import axis_of, choice_of, names_of
 
 __all__ = ["put_along_axis", "take", "take_along_axis", "take_each", "take_places"]
@@ -236,11 +236,12 @@ def put_along_axis(
             f"x has the dtype {x.dtype}", value=x.dtype, limit="Its elements are replaced alone"
         )
     check_writable("x", x)
-    result, places = on_device(x), around_axis(on_device(indices), at)
+    result, places = on_device(x), around_axis(fresh(on_device(indices), x), at)
     _check_range(places, x.shape[at], mode)
     if places.size:
         result = contiguous(result)
-        arrays = around_axis(on_device(values), at), places, around_axis(result, at)
+        given = around_axis(fresh(on_device(values), x), at)
+        arrays = given, places, around_axis(result, at)
         over(put_each, places.shape, *arrays, place=place, combine=combine)
     return finish(result, like=x, out=x)
 

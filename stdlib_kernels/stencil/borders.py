@@ -13,12 +13,13 @@ from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array
 from stdlib_kernels.parameters import choice_of, number_of
 
-__all__ = ["Border", "border_of", "offset_of", "padded", "per_axis", "place"]
+__all__ = ["CONSTANT", "Border", "border_of", "offset_of", "padded", "per_axis", "place"]
 
 #: Largest extent of a box along an axis.
 MAX_SIZE = (1 << 31) - 1
 
-#: Numbers of the modes in `place`.
+#: Numbers of the modes in `place`; that of `cval`.
+CONSTANT = 4
 _MODES = {
     "reflect": 0,
     "grid-mirror": 0,
@@ -26,8 +27,8 @@ _MODES = {
     "nearest": 2,
     "wrap": 3,
     "grid-wrap": 3,
-    "constant": 4,
-    "grid-constant": 4,
+    "constant": CONSTANT,
+    "grid-constant": CONSTANT,
 }
 
 

@@ -17,8 +17,9 @@ from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import constant_beside, finish, is_on_host, source_and_result, to_host
 from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.functions import library_function, repeated_function
-from stdlib_kernels.parameters import integer_of
+from stdlib_kernels.parameters import integer_of, scalar_of
 from stdlib_kernels.stencil.borders import (
+    CONSTANT,
     MAX_SIZE,
     Border,
     border_of,
@@ -274,7 +275,8 @@ def median_filter(
         missing = 3 - x.ndim
         shape, box = (1,) * missing + tuple(x.shape), (1,) * missing + sizes
         before = [-(n // 2) for n in box]
-        wide = padded(source[(None,) * missing], x.dtype, border, before, box)
+        fill = scalar_of("cval", border.fill, x.dtype) if border.mode == CONSTANT else 0
+        wide = padded(source[(None,) * missing], x.dtype, Border(border.mode, fill), before, box)
         how = {"box": box, "count": math.prod(box), "number": x.dtype.type}
         launch_over(median_box, shape, wide, result.reshape(shape), **how)
     return finish(result, like=x, out=out)

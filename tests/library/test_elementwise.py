@@ -113,6 +113,12 @@ def test_dtypes_are_numpys(target, left, right):
     assert got == exact
 
 
+def test_large_unsigned_integers_stay_what_they_are(call):
+    x = np.array([2**64 - 1, 5, 2**63], np.uint64)
+    for f in (lambda v: v + 1, lambda v: v * 2, lambda v: v - 6, lambda v: v >> 1):
+        assert_same_bits(call(elementwise.map, f, x), f(x), "uint64")
+
+
 @pytest.mark.parametrize("dtype", full_beyond(["float16", "float32", "float64"], ["float32"]))
 def test_numbers_of_pythons_take_the_precision_of_arrays(target, dtype):
     x = np.ones(3, dtype)
@@ -247,6 +253,9 @@ def test_refusals(target):
         elementwise.map(parts, x, x, out=x)
     with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
         elementwise.map(fused, x, x, out=x.astype(np.float32))
+    for built_in in (abs, math.sqrt, np.sqrt):
+        with pytest.raises(ArgumentTypeError, match="Pass a lambda that calls it"):
+            elementwise.map(built_in, x)
     with pytest.raises(KernelError):
         elementwise.map(lambda v: v.no_such_thing, x)
     for low, high in ((300, None), (0, -1), (10**30, None)):

@@ -194,6 +194,23 @@ def test_out(target, rng):
         np.testing.assert_array_equal(fresh, x)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_put_of_an_array_into_itself(target, rng, turned):
+    x = random_array(rng, (40, 50), "int64")
+    for k, make in enumerate((np.asarray, kd.to_device)):
+        places = np.argsort(x, axis=1)
+        y = make(x.copy())
+        put_along_axis(y, make(places), y[::-1] if turned else y)
+        exact = x.copy()
+        np.put_along_axis(exact, places, x[::-1] if turned else x, 1)
+        np.testing.assert_array_equal(y.copy_to_host() if k else y, exact)
+        z = make(np.array([3, 0, 2, 1]))
+        put_along_axis(z, z, make(np.array([5, 6, 7, 8])))
+        np.testing.assert_array_equal(z.copy_to_host() if k else z, [6, 8, 7, 5])
+        again = flip(y[::-1], ())
+        np.testing.assert_array_equal(again.copy_to_host() if k else again, exact[::-1])
+
+
 def test_refusals(target):
     x = np.ones((2, 3))
     with pytest.raises(ArgumentValueError, match="indices has an index that is out of range"):

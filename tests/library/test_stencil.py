@@ -287,6 +287,10 @@ def test_refusals(target):
             stencil.median_filter(x, size)
         with pytest.raises(ArgumentError):
             stencil.uniform_filter(x, size)
+    with pytest.raises(ArgumentValueError, match=r"cval is 300\.0\. .* uint8 holds, 0 to 255"):
+        stencil.median_filter(x.astype(np.uint8), mode="constant", cval=300)
+    got = stencil.median_filter(x.astype(np.uint8), cval=300)
+    np.testing.assert_array_equal(got, x)
     with pytest.raises(ArgumentError):
         stencil.correlate1d(x, np.ones(0))
     with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
