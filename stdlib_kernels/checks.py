@@ -102,7 +102,8 @@ def check_alike(name: str, value: Array, other_name: str, other: Array) -> None:
     """Refuse arrays of two kinds, or of two shapes."""
     check_same_kind(name, value, other_name, other)
     shape = tuple(other.shape)
-    check_shape(name, value, shape, f"It must be that of {other_name}, {shape}")
+    limit = f"It must be that of {other_name}, {shape}"
+    check_shape(name, value, shape, limit, "Reshape or broadcast it")
 
 
 def check_shape(
@@ -122,7 +123,7 @@ def check_but_for(name: str, value: Array, axis: int, other_name: str, other: Ar
     limit = f"But for axis {axis} it is that of {other_name}, {wanted}"
     if value.ndim == other.ndim:
         wanted = (*wanted[:axis], value.shape[axis], *wanted[axis + 1 :])
-    check_shape(name, value, wanted, limit)
+    check_shape(name, value, wanted, limit, "Reshape it, or take another axis")
 
 
 def check_writable(name: str, array: Array) -> None:

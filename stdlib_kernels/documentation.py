@@ -26,10 +26,6 @@ _WORDS = {
     "vector of": """x : array of shape (n,)
     NumPy's, a device array, or one of another library; of any layout.
     {}""",
-    "axes": """axis : int or tuple of int, optional
-    What is reduced; all axes by default.""",
-    "axis": """axis : int, optional
-    What is reduced; by default the array is taken as flattened in C order.""",
     "sorted axis": """axis : int, optional
     Along which; ``None`` takes the array as flattened in C order.""",
     "descending": """descending : bool
@@ -57,20 +53,14 @@ identity : number
     What `op` leaves every value unchanged with; it is combined with elements more than once.
 dtype : dtype, optional
     In which values are combined, and of the result; by default the array's own.""",
-    "exclusive": """exclusive : bool
-    Whether an element itself is left out, so that the first one becomes what nothing comes to.""",
-    "reverse": """reverse : bool
-    Whether elements follow each other from the last to the first.""",
-    "computing dtype": """dtype : dtype, optional
-    In which it is computed; by default float64 for booleans and integers, and the array's own for
-    others. The result has it, too, or its real part's.""",
     "size": """size : int or tuple of int, optional
     The shape of the array; one number by default, or as many as `out` has elements.""",
     "drawn parameters": """{size}
 dtype : dtype, optional
     float64 (by default), float32, float16 or bfloat16, in which numbers are drawn; the last two are
     computed as float32 and rounded.
-out : array, optional
+{drawn out}""",
+    "drawn out": """out : array, optional
     Where the numbers go, of any kind and layout, and of their shape and dtype.""",
     "drawn": """    A device array on the generator's device, or without a `size` a NumPy scalar;
     `out`, where it is given.
@@ -120,13 +110,6 @@ axis : int
     of float16 and bfloat16 they are float32.
 {raises of: ArgumentError}
     Where `x` is no array of numbers, or another argument does not fit.""",
-    "ddof": """ddof : float
-    What the number of elements is lessened by in the divisor.""",
-    "correction": """correction : float, optional
-    The array API's name for `ddof`.""",
-    "errors": """kerneldsl.errors.ArgumentError
-    Where `x` is no array, or of another dtype, there is no such axis, or another argument does not
-    fit.""",
     "raises if empty and see": """{raises}
 kerneldsl.errors.ArgumentValueError
     Where the axes that are reduced have no elements.
@@ -143,7 +126,9 @@ kerneldsl.errors.KernelError
 {}""",
     "raises": """Raises
 ------
-{errors}""",
+kerneldsl.errors.ArgumentError
+    Where `x` is no array, or of another dtype, there is no such axis, or another argument does not
+    fit.""",
     "raises of": """Raises
 ------
 kerneldsl.errors.{}""",
@@ -162,24 +147,32 @@ RuntimeWarning
 >>> from stdlib_kernels.{}""",
     "": "",
     "reduction of": """{parameters: {}}
-{axes}
+axis : int or tuple of int, optional
+    What is reduced; all axes by default.
 {out}
 {keepdims}""",
     "parameters of a place": """{parameters: real array}
-{axis}
+axis : int, optional
+    What is reduced; by default the array is taken as flattened in C order.
 {out}
 {keepdims}""",
     "parameters of a spread": """{reduction of: array}
-{computing dtype}
-{ddof}
-{correction}""",
+dtype : dtype, optional
+    In which it is computed; by default float64 for booleans and integers, and the array's own for
+    others. The result has it, too, or its real part's.
+ddof : float
+    What the number of elements is lessened by in the divisor.
+correction : float, optional
+    The array API's name for `ddof`.""",
     "reduced": """{returns: NumPy scalar or array, or device array}
     Of `x`'s kind; `out`, where it is given.""",
     "parameters of a scan": """{parameters: real array}
 {along or flattened}
 {out}
-{exclusive}
-{reverse}""",
+exclusive : bool
+    Whether an element itself is left out, so that the first one becomes what nothing comes to.
+reverse : bool
+    Whether elements follow each other from the last to the first.""",
     "scanned": """{returns: array}
     Of `x`'s kind, and its shape, or of shape ``(x.size,)`` without an axis; `out`, where it is
     given.""",

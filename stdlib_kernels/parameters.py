@@ -75,9 +75,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """Return axes from 0 on, in rising order; all of them for ``None``."""
     axes = sorted(range(ndim) if axis is None else each_axis_of(axis, ndim))
     if len(set(axes)) != len(axes):
-        raise ArgumentValueError(
-            f"axis {safe_repr(axis)} names an axis twice", value=axis, remedy="Name each axis once"
-        )
+        raise wrong_value("axis", axis, "It names an axis twice", "Name each axis once")
     return tuple(axes)
 
 
@@ -112,14 +110,13 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
     if dtype is None:
         dtype = default
     wanted = names_of(kinds, halves="f" in kinds)
+    limit = f"It is one of {', '.join(wanted)}"
     try:
         found: np.dtype[Any] = np.dtype(dtype)
     except Exception as error:  # what NumPy, or a foreign object, raises
-        raise wrong_type("dtype", dtype, f"It is one of {', '.join(wanted)}") from error
+        raise wrong_type("dtype", dtype, limit) from error
     if not (found.name in wanted and found.isnative):
-        raise ArgumentTypeError(
-            f"dtype is {found}", value=dtype, limit=f"It is one of {', '.join(wanted)}"
-        )
+        raise ArgumentTypeError(f"dtype is {found}", value=dtype, limit=limit)
     if default is not None:
         check_conversion(np.dtype(default), found)
     return found
@@ -170,7 +167,7 @@ def function_of(name: str, value: Any) -> Any:
     """Return what kernels may be able to call."""
     if callable(value):
         return value
-    raise wrong_type(name, value, "It is a function that kernels can call")
+    raise wrong_type(name, value, "It is a function that kernels can call", "Pass a lambda, say")
 
 
 def choice_of(name: str, value: Any, choices: Collection[str]) -> str:
@@ -192,15 +189,8 @@ def integer_of(name: str, value: Any, low: float = -math.inf, high: float = math
 
 def integers_of(name: str, value: Any, low: float = -math.inf) -> tuple[int, ...]:
     """Return integers that are given as one, or as a tuple of them."""
-    found = [as_int(each) for each in (value if isinstance(value, tuple | list) else (value,))]
-    if None in found:
-        raise wrong_type(name, value, "It is an int, or a tuple of them")
-    integers = tuple(each for each in found if each is not None)
-    if any(each < low for each in integers):
-        raise wrong_value(
-            name, value, f"It is an int {_interval(low, math.inf)}, or a tuple of them"
-        )
-    return integers
+    values = value if isinstance(value, tuple | list) else (value,)
+    return tuple(integer_of(name, each, low) for each in values)
 
 
 def _interval(low: float, high: float) -> str:

@@ -55,6 +55,7 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
             f"condition has {condition.size} elements, and there are {n} to choose from",
             value=condition.size,
             limit="There is one of each at most",
+            remedy="Shorten the condition, or name the axis that it belongs to",
         )
     flags, source = on_device(condition), on_device(x)
     if place is None:

@@ -61,6 +61,7 @@ def broadcast_shape(values: Sequence[Any]) -> tuple[int, ...]:
             f"arrays of shapes {', '.join(map(str, shapes))} cannot be broadcast together",
             value=shapes,
             limit="Extents along an axis, counted from the last one, are equal or 1",
+            remedy="Insert axes, as in x[:, None]",
         ) from error
 
 
@@ -89,7 +90,8 @@ def result_dtypes(function: Any, values: Sequence[Any], asked: Any) -> tuple[np.
         defaults = found if len(found) == len(wanted) else (None,) * len(wanted)
         dtypes = tuple(map(dtype_of, wanted, defaults))
         if is_told and len(dtypes) != len(found):
-            raise wrong_value("dtype", asked, f"The function has {len(found)} results: {given}")
+            limit = f"The function has {len(found)} results: {given}"
+            raise wrong_value("dtype", asked, limit, "Give one dtype for each")
         return dtypes
     common = common_dtype(*values)
     return tuple(_narrowed(each, common) for each in found)

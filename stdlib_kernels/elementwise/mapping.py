@@ -186,6 +186,7 @@ def map(
             f"there are {len(outs)} arrays in out, and {len(dtypes)} results",
             value=len(outs),
             limit="There is an array, or None, for each result",
+            remedy="Give a tuple of as many",
         )
     found = map_call(function, arrays, dtypes, outs, like)
     return tuple(found) if is_tuple or isinstance(out, tuple) else found[0]
@@ -203,6 +204,7 @@ def _function(f: Any, arrays: Sequence[Any]) -> Any:
             f"are {len(arrays)} arrays",
             value=len(arrays),
             limit="There is an array for each symbol, in the order of their names",
+            remedy="Pass as many, or put numbers in the place of symbols by .subs(…)",
         )
     from kerneldsl.symbolic.element_functions import function_for
 

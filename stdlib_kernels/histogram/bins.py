@@ -33,8 +33,7 @@ from stdlib_kernels.parameters import (
     wrong_type,
     wrong_value,
 )
-from stdlib_kernels.reduce.extremes import max as largest
-from stdlib_kernels.reduce.extremes import min as smallest
+from stdlib_kernels.reduce import extremes
 
 __all__ = ["histogram", "histogram2d"]
 
@@ -228,7 +227,9 @@ def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
     elif not x.size:
         low, high = 0.0, 1.0
     else:
-        low, high = (float(computed(*each)) for each in ((smallest(x), 0), (largest(x), 1)))
+        low, high = (
+            float(computed(*each)) for each in ((extremes.min(x), 0), (extremes.max(x), 1))
+        )
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ArgumentValueError(
             f"the range is {low} to {high}",
@@ -237,7 +238,7 @@ def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
             remedy="Give range=(…, …), which leaves the others out",
         )
     if low > high:
-        raise wrong_value("range", (low, high), "The first is not the larger one")
+        raise wrong_value("range", (low, high), "The first is not the larger one", "Exchange them")
     return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
@@ -251,7 +252,7 @@ def _given_edges(edges: Any) -> np.ndarray[Any, Any]:
     if not is_usable:
         raise wrong_type("bins", edges, limit)
     if not np.all(host[:-1] <= host[1:]):
-        raise ArgumentValueError("bins do not rise", value=edges, limit=limit)
+        raise wrong_value("bins", edges, limit, "Sort the edges, which do not rise")
     if host.dtype.kind in "iu" and max(abs(int(host[0])), abs(int(host[-1]))) > 1 << 53:
         raise wrong_value("bins", edges, "Edges are float64, exact up to 2**53: subtract the first")
     return host

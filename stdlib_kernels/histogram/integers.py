@@ -95,7 +95,6 @@ def _largest(x: Array) -> int:
     fold(rule, arrange(x, (0,))[0], result)
     found = int(computed(result, -1))
     if found == _NEGATIVE:
-        raise ArgumentValueError(
-            "an element of x is negative", value=x, limit="Integers from 0 on are counted"
-        )
+        what, limit = "an element of x is negative", "Integers from 0 on are counted"
+        raise ArgumentValueError(what, value=x, limit=limit, remedy="Take reduce.min(x) off all")
     return found

@@ -48,25 +48,15 @@ def matmul_panels(a, panels, out, *, number, columns):
     t, p = kd.threadIdx.x, kd.blockIdx.x
     c = min(p * columns, out.shape[1] - columns) + t
     top = min(kd.blockIdx.y * ROWS, out.shape[0] - ROWS)
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = number(0)
+    sums = kd.local.array(ROWS, number)
+    for r in range(ROWS):
+        sums[r] = number(0)
     for k in range(a.shape[1]):
         x = panels[p, k, t]
-        s0 += number(a[top, k]) * x
-        s1 += number(a[top + 1, k]) * x
-        s2 += number(a[top + 2, k]) * x
-        s3 += number(a[top + 3, k]) * x
-        s4 += number(a[top + 4, k]) * x
-        s5 += number(a[top + 5, k]) * x
-        s6 += number(a[top + 6, k]) * x
-        s7 += number(a[top + 7, k]) * x
-    out[top, c] = s0
-    out[top + 1, c] = s1
-    out[top + 2, c] = s2
-    out[top + 3, c] = s3
-    out[top + 4, c] = s4
-    out[top + 5, c] = s5
-    out[top + 6, c] = s6
-    out[top + 7, c] = s7
+        for r in range(ROWS):
+            sums[r] += number(a[top + r, k]) * x
+    for r in range(ROWS):
+        out[top + r, c] = sums[r]
 
 
 def fits_panels(out: Array, inner: int) -> bool:

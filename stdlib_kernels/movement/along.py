@@ -70,6 +70,7 @@ def _moved(x: Array, axis: int, extent: int, origin: Any, shift: int, fill: Any 
             f"the result has {safe_repr(extent)} elements along axis {axis}",
             value=extent,
             limit=f"An array has {MAX_BYTES} bytes at most",
+            remedy="Make it of parts that fit into memory",
         )
     found = allocate(x, shape, x.dtype)
     if found.size:
@@ -219,9 +220,8 @@ def pad(x: Array, pad_width: Any, mode: str = "constant", *, constant_values: An
         n = x.shape[axis]
         if before + behind:
             if not n and mode != "constant":
-                raise ArgumentValueError(
-                    f"axis {axis} has no elements", value=mode, limit="Only a constant surrounds it"
-                )
+                limit = f"Along axis {axis} are no elements, which only a constant surrounds"
+                raise wrong_value("mode", mode, limit, "Say mode='constant'")
             found = _moved(found, axis, before + n + behind, origin, before, fill)
     return finish(fresh(found, x), like=x)
 

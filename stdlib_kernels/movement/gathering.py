@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import (
     allocate,
     along_or_flat,
@@ -28,7 +28,8 @@ from stdlib_kernels.checks import (
 )
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.movement.along import fresh, over
-from stdlib_kernels.parameters import axis_of, choice_of, names_of
+from stdlib_kernels.operations import unchanged
+from stdlib_kernels.parameters import axis_of, choice_of, names_of, wrong_type
 
 __all__ = ["put_along_axis", "take", "take_along_axis", "take_each", "take_places"]
 
@@ -39,10 +40,6 @@ def find_wrong(places, n, found):
     i = kd.grid(1)
     if i < places.size and (places[i] < -n or places[i] >= n):
         kd.atomic.max(found, 0, 1)
-
-
-def _given(k: Any, n: Any) -> Any:
-    return k
 
 
 #: Which of n places an index is, by modes; a division only where there is one to do.
@@ -151,7 +148,7 @@ def take(
     return finish(found.reshape(shape), like=x, out=out)
 
 
-def take_places(source: Array, places: Array, axis: int, place: Any = _given) -> Array:
+def take_places(source: Array, places: Array, axis: int, place: Any = unchanged) -> Array:
     """Return what lies at some places along an axis; kernels reach both arrays."""
     shape = (*source.shape[:axis], places.size, *source.shape[axis + 1 :])
     found = allocate(source, shape, source.dtype)
@@ -189,7 +186,7 @@ def take_along_axis(
     return finish(take_each(on_device(x), places, at, place), like=x, out=out)
 
 
-def take_each(source: Array, places: Array, axis: int, place: Any = _given) -> Array:
+def take_each(source: Array, places: Array, axis: int, place: Any = unchanged) -> Array:
     """Return what lies at a place of its own for each; kernels reach both arrays."""
     found = allocate(source, tuple(places.shape), source.dtype)
     if found.size:
@@ -232,9 +229,8 @@ def put_along_axis(
     check_alike("values", values, "indices", indices)
     choice_of("combine", combine, ("replace", "add", "max", "min"))
     if combine != "replace" and x.dtype.kind in "bc":
-        raise ArgumentTypeError(
-            f"x has the dtype {x.dtype}", value=x.dtype, limit="Its elements are replaced alone"
-        )
+        limit = f"Elements of x, of dtype {x.dtype}, are replaced alone"
+        raise wrong_type("combine", combine, limit, "Leave it away, or convert x")
     check_writable("x", x)
     result, places = on_device(x), around_axis(fresh(on_device(indices), x), at)
     _check_range(places, x.shape[at], mode)

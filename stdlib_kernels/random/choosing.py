@@ -39,6 +39,7 @@ def chosen(
             f"choice: there are {n} elements, and {size} are drawn",
             value=n,
             limit="There is at least one, and without replacement as many as are drawn",
+            remedy="Draw fewer, or with replace=True",
         )
     like = a if is_array else p
     source = None if like is None else on_device(like)
@@ -75,5 +76,6 @@ def _cumulative(p: Array, n: int, like: Any) -> Array:
             f"p has {least} as its least element, and {total} as its sum",
             value=(least, total),
             limit="No weight is negative or NaN, and their sum is a positive number",
+            remedy="Set the weight of what is not to be drawn to 0",
         )
     return sums

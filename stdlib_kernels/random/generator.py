@@ -159,8 +159,7 @@ class Generator(Counter):
             Of integers, which holds the interval.
         endpoint : bool
             Whether `high` is in the interval.
-        out : array, optional
-            Where the numbers go, of any kind and layout, and of their shape and dtype.
+        {drawn out}
         {returns: device array, or NumPy scalar}
             Of 2**32 values one for each of the four words of a counter, so that
             ``integers(2**32, dtype=np.uint32)`` are the words themselves.
@@ -186,6 +185,7 @@ class Generator(Counter):
                 f"integers: the interval is from {first} to {last}",
                 value=(low, high),
                 limit=f"It has at least one number; {kind} has {info.min} to {info.max}",
+                remedy="Exchange low and high, or say a wider dtype",
             )
         draw, numbers = integer_draw(first, last - first + 1)
         return drawn(self, draw, size, kind, out, *numbers)
@@ -210,8 +210,7 @@ class Generator(Counter):
         p : array of shape (n,), optional
             How likely each element is, of float32 or float64 and of `a`'s kind. They are not
             negative; what they sum to counts as 1. All are equally likely by default.
-        axis : int
-            Along which elements lie.
+        {along}
         {returns: array, or NumPy scalar}
             Of `a`'s kind, dtype and shape, but that `size` takes the place of `axis`; int64 where
             `a` is an int, of `p`'s kind or, without one, a device array on the generator's
@@ -226,6 +225,7 @@ class Generator(Counter):
                 "choice: p is given, and replace is False",
                 value=replace,
                 limit="Elements of different weights are drawn with replacement",
+                remedy="Leave one of the two away",
             )
         shape = shape_of("size", size)
         return chosen(self, a, shape, p, axis, replace=replace)
@@ -237,8 +237,7 @@ class Generator(Counter):
         {parameters}
         x : int or array
             Of an int the numbers below it.
-        axis : int
-            Along which elements lie.
+        {along}
         {returns: array}
             Of `x`'s kind, dtype and shape; of an int an int64 device array.
         {drawn raises}
@@ -255,8 +254,7 @@ class Generator(Counter):
         {parameters}
         x : array
             What is put in order; it is changed.
-        axis : int
-            Along which elements lie.
+        {along}
         {drawn raises}
         """
         check_array("x", x, halves=True)

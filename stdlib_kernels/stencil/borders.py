@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
 from kerneldsl.repeating.calls import launch_over
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array
-from stdlib_kernels.parameters import choice_of, number_of
+from stdlib_kernels.parameters import choice_of, number_of, wrong_value
 
 __all__ = ["CONSTANT", "Border", "border_of", "offset_of", "padded", "per_axis", "place"]
 
@@ -71,11 +70,8 @@ def border_of(mode: Any, cval: Any) -> Border:
 def offset_of(count: int, origin: int) -> int:
     """Return where the first of some weights lies, beside the element itself."""
     if not 0 <= count // 2 + origin < count:
-        raise ArgumentValueError(
-            f"origin is {origin}, and there are {count} weights along the axis",
-            value=origin,
-            limit=f"It is from {-(count // 2)} to {count - 1 - count // 2}",
-        )
+        ends = f"{-(count // 2)} to {count - 1 - count // 2}"
+        raise wrong_value("origin", origin, f"Of {count} weights along the axis it is from {ends}")
     return -(count // 2) - origin
 
 
@@ -109,6 +105,6 @@ def per_axis(name: str, value: Any, ndim: int, read: Any, *limits: int) -> tuple
     """Return one value for each axis, of one for all or a sequence, as `read` reads each."""
     found = tuple(value) if isinstance(value, tuple | list) else (value,) * ndim
     if len(found) != ndim:
-        limit = f"There is one for all axes, or for each of the {ndim}"
-        raise ArgumentValueError(f"{name} has {len(found)} values", value=value, limit=limit)
+        limit = f"It has {len(found)} values: one is for all axes, or {ndim} are for each"
+        raise wrong_value(name, value, limit)
     return tuple(read(name, each, *limits) for each in found)

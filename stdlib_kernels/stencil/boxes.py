@@ -176,6 +176,7 @@ def box_of(weights: Any, x: Array) -> np.ndarray[Any, Any]:
             f"x has {x.ndim} axes, and weights the shape {found.shape}",
             value=found.shape,
             limit="Both have one to three axes, as many as the other, and there is a weight",
+            remedy="Reshape one, as in weights[None, :]",
         )
     return found.astype(np.float64)
 
@@ -267,7 +268,10 @@ def median_filter(
     sizes = per_axis("size", size, x.ndim, integer_of, 1, MAX_SIZE)
     if not 1 <= x.ndim <= 3:
         raise ArgumentValueError(
-            f"x has {x.ndim} axes", value=tuple(x.shape), limit="There are one to three"
+            f"x has {x.ndim} axes",
+            value=tuple(x.shape),
+            limit="There are one to three",
+            remedy="Reshape it, or filter its parts",
         )
     border = border_of(mode, cval)
     source, result = source_and_result(x, out, tuple(x.shape), x.dtype)

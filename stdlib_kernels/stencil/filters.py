@@ -12,7 +12,7 @@ from stdlib_kernels.arrays import allocate, finish, is_on_host, source_and_resul
 from stdlib_kernels.checks import Array, Ints, Out, check_array, checked_axis
 from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import library_function, repeated_function
-from stdlib_kernels.parameters import integer_of, number_of
+from stdlib_kernels.parameters import integer_of, number_of, wrong_value
 from stdlib_kernels.stencil.borders import MAX_SIZE, Border, border_of, per_axis
 from stdlib_kernels.stencil.boxes import box_of, weigh
 from stdlib_kernels.stencil.lines import Step, filter_line, step_of
@@ -235,5 +235,5 @@ def _line(weights: Any) -> np.ndarray[Any, Any]:
     found = to_host(weights)
     check_array("weights", found, kinds="biuf", ndim=1)
     if not found.size:
-        raise ArgumentValueError("weights has no elements", value=found, limit="There is one")
+        raise wrong_value("weights", found.tolist(), "There is one weight at least")
     return found.astype(np.float64)

@@ -4,9 +4,7 @@ A block filters `ROWS` rows of `COLUMNS` columns: down the columns from global m
 memory, with the columns that the weights across reach beyond the block's, then across from there.
 Sums are formed in the order of two passes by `lines`, and have the same bits.
 
-References
-----------
-Victor Podlozhnyuk, "Image Convolution with CUDA", NVIDIA, 2007: the separable filter with halos.
+References: those of :mod:`stdlib_kernels.stencil.lines`.
 """
 
 from __future__ import annotations

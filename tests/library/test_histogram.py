@@ -197,7 +197,7 @@ def test_refusals(target):
         histogram(np.ones(3), 0)
     with pytest.raises(ArgumentValueError, match=r"exact up to 2\*\*53"):
         histogram(np.full(3, 2**53 + 1), np.array([0, 2**53, 2**53 + 2]))
-    with pytest.raises(ArgumentValueError, match="bins do not rise"):
+    with pytest.raises(ArgumentValueError, match="edges, which do not rise"):
         histogram(np.ones(3), [1, 0])
     with pytest.raises(ArgumentTypeError, match="bins is 'auto'"):
         histogram(np.ones(3), "auto")
