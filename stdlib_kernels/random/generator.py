@@ -266,7 +266,7 @@ class Generator(Counter):
     ) -> Any:
         """Draw floats of a distribution with two parameters; `given` are the caller's."""
         if out is not None:
-            check_array("out", out)
+            check_array("out", out, kinds="f", halves=True)
         found = dtype_of(dtype, np.float64 if out is None else out.dtype, kinds="f")
         for each, value in given.items():
             finite_of(each, value, found, 0 if each == "scale" else -math.inf)

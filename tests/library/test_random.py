@@ -301,6 +301,9 @@ def test_parameters_that_the_dtype_does_not_hold(target, dtype, most):
         ):
             getattr(rng, name)(**beyond, size=2, dtype=dtype)
     drawn = rng.uniform(-most / 2, most / 2, 50, dtype=dtype).copy_to_host().astype(float)
+    out = np.full((4, 6), np.nan, dtype)[::2, ::-1]
+    assert rng.normal(out=out) is out
+    assert np.isfinite(out.astype(float)).all()
     assert np.isfinite(drawn).all()
     assert drawn.min() < -most / 4
     assert drawn.max() > most / 4
