@@ -48,8 +48,8 @@ BLOCK, WARP = 256, 32
 #: Threads of a block where a single part is larger than others are, and rows below which it is so:
 #: more of them occupy a device with smaller blocks.
 WIDE_BLOCK, FEW_ROWS = 1024, 256
-#: Elements beyond which a row has a whole block.
-LONG_ROW = 1024
+#: Elements beyond which a row has more than a warp, and up to which many rows have but two.
+LONG_ROW, TWO_WARP_ROW = 1024, 8192
 #: Rows shorter than this are reduced by a thread each.
 SHORT_ROW = 64
 #: Neighbouring columns below which threads are better placed along them.
@@ -120,6 +120,8 @@ class Arrangement:
         if self.by_rows:
             kernel, grid = kernels.rows, (a * b, parts)
             block = BLOCK if self.count > LONG_ROW else WARP
+            if LONG_ROW < self.count <= TWO_WARP_ROW and a * b >= FEW_ROWS:
+                block = 2 * WARP
             if MIN_ROW_PART < self.count <= self.single_part and a * b < FEW_ROWS:
                 # Threads of numbers of 16 bytes have too many registers for the widest block.
                 is_wide = max(each.dtype.itemsize for each in (self.inputs[0], outputs[0])) > 8

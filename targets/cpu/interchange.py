@@ -111,12 +111,29 @@ class Interchange:
     def _folds(self, body: list[ast.stmt]) -> bool:
         """Return whether the loops of rows fold values, which registers hold for a strip at most.
 
-        Threads that take turns run along whole rows, whose neighbours are the next turn's.
+        Threads that take turns, or steps that go on where the one before ended, run along whole
+        rows: memory is read in its order, which is worth more than values in registers.
         """
         loops = [node for node in body if isinstance(node, ast.For)]
-        if any(self.strides.of(node) is not None for node in loops):
+        if any(self.strides.of(node) is not None or self._goes_on(node) for node in loops):
             return False
         return any(self._accumulates(node) for node in loops if self.profits(node))
+
+    def _goes_on(self, loop: ast.For) -> bool:
+        """Return whether a step of a loop reads behind what threads read in the step before."""
+        match loop:
+            case ast.For(target=ast.Name(id=counter), iter=ast.Call(args=[_, _, step])):
+                if isinstance(step, ast.Constant) and step.value in range(STRIP):
+                    return False
+                accesses = (node for node in ast.walk(loop) if isinstance(node, ast.Subscript))
+                return any(self._advances(node, counter) for node in accesses)
+        return False
+
+    def _advances(self, node: ast.Subscript, counter: str) -> bool:
+        """Return whether an index grows by one with the thread, and by one with a counter."""
+        last = self._unclamped(self.pure.expanded(index_parts(node)[-1]))
+        names = self.thread_name, counter
+        return all(self.pure.stride(last, name) == 1 for name in names)
 
     def _bounds_rows(self, conditions: list[ast.expr]) -> bool:
         """Return whether the conditions around a body bound its loops or leave out rows."""
