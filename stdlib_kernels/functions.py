@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
@@ -11,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import Repeated, refuse_to_repeat
+from kerneldsl.repeating.calls import refuse_to_repeat, repeat_calls
 from kerneldsl.utilities.tracebacks import passes_on, shorten_errors
 from kerneldsl.utilities.user_warnings import warn_user
 from stdlib_kernels.documentation import documented
@@ -34,7 +33,7 @@ def library_function(function: Callable[P, R]) -> Callable[P, R]:
     Arrays of other libraries are taken over without a copy, and results given back as theirs.
     The docstring is filled by `documented`, and errors are shortened.
     """
-    return _public(_of_any_kind(function, function))
+    return shorten_errors(documented(_of_any_kind(function, function)))
 
 
 def repeated_function(function: Callable[P, R]) -> Callable[P, R]:
@@ -42,23 +41,7 @@ def repeated_function(function: Callable[P, R]) -> Callable[P, R]:
 
     As `library_function`; the launches of a call are made again at the next one like it.
     """
-    places = list(inspect.signature(function).parameters)
-    repeated = Repeated(function, places.index("out") if "out" in places else None)
-
-    @passes_on
-    @functools.wraps(function)
-    def repeating(*args: P.args, **kwargs: P.kwargs) -> R:
-        found = repeated.find(args, kwargs)
-        if found is None:
-            return others(*args, **kwargs)
-        return cast("R", repeated.call(*found, args, kwargs))
-
-    others = _of_any_kind(function, repeating)
-    return _public(repeating)
-
-
-def _public(function: Callable[P, R]) -> Callable[P, R]:
-    return shorten_errors(documented(function))
+    return documented(repeat_calls(function, functools.partial(_of_any_kind, function)))
 
 
 def _of_any_kind(function: Callable[P, R], of_ours: Callable[P, R]) -> Callable[P, R]:

@@ -134,6 +134,10 @@ class ArrayForm:
         except KernelError as error:
             shorten(error)
             raise
+        return self.view(array)
+
+    def view(self, array: DeviceArray) -> DeviceArray:
+        """Return what `over` does, of an array that is known to be open and like the base."""
         return self._at(array.location + self._offset, array._owner, array.is_read_only)
 
     def empty(self) -> DeviceArray:

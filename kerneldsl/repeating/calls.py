@@ -12,21 +12,23 @@ host, is not recorded, and runs as it is each time.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import threading
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import DeviceFunction
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.placement.devices import current_target
 from kerneldsl.repeating.overlap import may_overlap
 from kerneldsl.repeating.recorded import NotKnown, Recorded, number_values
-from kerneldsl.utilities.tracebacks import passes_on
+from kerneldsl.utilities.tracebacks import passes_on, shorten_raised
 
 __all__ = [
     "Repeated",
@@ -36,7 +38,11 @@ __all__ = [
     "note_made",
     "note_scalar",
     "refuse_to_repeat",
+    "repeat_calls",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Recorded calls of one function.
 _MAX_CALLS = 256
@@ -98,45 +104,95 @@ def refuse_to_repeat() -> None:
         _current.recording.is_repeatable = False
 
 
-class Repeated:
-    """The recorded calls of one function, of which `out` is the positional argument `out_place`."""
+def repeat_calls(
+    function: Callable[P, R], take: Callable[[Callable[P, R]], Callable[P, R]]
+) -> Callable[P, R]:
+    """Return a function that makes the launches of another one again, and shortens its errors.
 
-    def __init__(self, function: Callable[..., Any], out_place: int | None) -> None:
-        self._function = function
-        self._out_place = out_place
-        self._calls: dict[Any, Recorded | None] = {}
-
-    def find(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, list[Any]] | None:
-        """Return a key of all that a call's launches depend on, and its arrays, each once.
-
-        ``None`` where a call cannot be told by a key, or is inside of one that is recorded.
-        """
-        if _current.recording is not None:
-            return None
-        arrays: list[Any] = []
-        key = _key_of((*args, *named.values(), *named) if named else args, arrays)
-        if key is None:
-            return None
-        if len(arrays) > 1:
-            places = [_place(each, arrays) for each in arrays]
-            key += tuple(places)
-            arrays = [each for at, each in enumerate(arrays) if places[at] == at]
-            out = named.get("out")
-            if out is None and self._out_place is not None and len(args) > self._out_place:
-                out = args[self._out_place]
-            if out is not None and not _is_apart(out, arrays):
-                return None
-        return key, arrays
+    Parameters
+    ----------
+    function : function
+        What plans and launches; a parameter `out` is where the result goes.
+    take : function
+        Of the function that is returned, makes what takes the calls that cannot be told by a key.
+    """
+    places = list(inspect.signature(function).parameters)
 
     @passes_on
-    def call(
+    @functools.wraps(function)
+    def repeating(*args: P.args, **named: P.kwargs) -> R:
+        try:  # as `shorten_errors` does, whose call would cost as much as the rest here
+            found: R = call(args, named)
+            return found
+        except (KernelError, TypeError) as error:
+            shorten_raised(error)
+            raise
+
+    out_place = places.index("out") if "out" in places else None
+    call: Callable[..., Any] = Repeated(function, out_place, take(repeating)).call
+    return repeating
+
+
+class Repeated:
+    """The recorded calls of one function.
+
+    Parameters
+    ----------
+    function : function
+        What plans and launches.
+    out_place : int or None
+        The positional argument that `out` is.
+    otherwise : function
+        Takes a call that cannot be told by a key, or is inside of one that is recorded.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], out_place: int | None, otherwise: Callable[..., Any]
+    ) -> None:
+        self._function = function
+        self._out_place = out_place
+        self._otherwise = otherwise
+        self._calls: dict[Any, Recorded | None] = {}
+
+    @passes_on
+    def call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Repeat a call, or make and record it."""
+        if _current.recording is not None:
+            return self._otherwise(*args, **named)
+        arrays: list[Any] = []
+        key = _key_of((*args, *named.values(), *named) if named else args, arrays)
+        if key is not None and len(arrays) > 1:
+            key, arrays = self._told_apart(key, arrays, args, named)
+        if key is None:
+            return self._otherwise(*args, **named)
+        found = self._calls.get(key, _unknown)
+        if found is None:
+            return self._function(*args, **named)
+        if found is not _unknown and (not found.kept or found.is_usable):
+            return found.repeat(*arrays)
+        return self._record(key, arrays, args, named)
+
+    def _told_apart(
+        self, key: Any, arrays: list[Any], args: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[Any, list[Any]]:
+        """Return a key that says which arrays are the same, and each once.
+
+        The key is ``None`` where `out` may share memory with another one.
+        """
+        places = {id(each): at for at, each in reversed([*enumerate(arrays)])}
+        if len(places) < len(arrays):
+            key = key, tuple([places[id(each)] for each in arrays])
+            arrays = [each for at, each in enumerate(arrays) if places[id(each)] == at]
+        out = named.get("out")
+        if out is None and self._out_place is not None and len(args) > self._out_place:
+            out = args[self._out_place]
+        return (key if out is None or _is_apart(out, arrays) else None), arrays
+
+    @passes_on
+    def _record(
         self, key: Any, arrays: list[Any], args: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
-        """Repeat a call, or make and record it."""
         calls = self._calls
-        found = calls.get(key, _unknown)
-        if found is None or (found is not _unknown and found.is_usable):
-            return self._function(*args, **named) if found is None else found.repeat(arrays)
         recording = _current.recording = _Recording(arrays)
         try:
             result = self._function(*args, **named)
@@ -188,11 +244,6 @@ def _key_of(values: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...] | Non
 _PLAIN = frozenset(
     [bool, int, str, type(None), type, FunctionType, BuiltinFunctionType, DeviceFunction]
 )
-
-
-def _place(array: Any, arrays: list[Any]) -> int:
-    """Return where the same array stands first."""
-    return next(at for at, each in enumerate(arrays) if each is array)
 
 
 def _is_apart(out: Any, arrays: list[Any]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.device_memory import PooledBuffer
 
 __all__ = ["bounds_of", "may_overlap", "start_of"]
 
@@ -21,6 +22,8 @@ def bounds_of(array: Any) -> tuple[int, int]:
     low = high = start_of(array)
     if not array.size:
         return low, high
+    if array.flags.c_contiguous if isinstance(array, np.ndarray) else array.layout == "C":
+        return low, low + int(array.nbytes)
     for n, step in zip(array.shape, array.strides, strict=True):
         if step < 0:
             low += (n - 1) * step
@@ -33,6 +36,13 @@ def may_overlap(left: Any, right: Any) -> bool:
     """Return whether two arrays may share memory, by their bounds."""
     if isinstance(left, DeviceArray) != isinstance(right, DeviceArray):
         return False
+    if isinstance(left, DeviceArray) and _are_of_two_buffers(left._owner, right._owner):
+        return False
     low_left, high_left = bounds_of(left)
     low_right, high_right = bounds_of(right)
     return low_left < high_right and low_right < high_left
+
+
+def _are_of_two_buffers(left: Any, right: Any) -> bool:
+    """Return whether pools gave two owners their memory, each by itself."""
+    return left is not right and type(left) is PooledBuffer and type(right) is PooledBuffer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.forms import ArrayForm
 from kerneldsl.repeating.overlap import bounds_of, start_of
+from kerneldsl.utilities.written_functions import written_function
 
 __all__ = ["NotKnown", "Recorded", "number_values"]
 
@@ -29,7 +30,7 @@ class _HostForm:
         """Return an array of this form in memory of its own."""
         return self._make(self._shape, self._dtype)
 
-    def over(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def view(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return an array of this form in the memory of a contiguous one."""
         return np.ndarray(self._shape, self._dtype, array, self._offset, self._strides)
 
@@ -45,44 +46,81 @@ class _ZeroForm(ArrayForm):
         return made
 
 
-class Recorded(NamedTuple):
+class _Plan(NamedTuple):
     """A call as its launches.
 
     Values are numbered: arrays given, arrays made, views of both, and constants.
     """
 
+    given_count: int
     made: tuple[Any, ...]
     #: The number of an array, and the form of its view.
     views: tuple[tuple[int, Any], ...]
     constants: tuple[Any, ...]
-    #: Arrays among the constants that a device holds.
-    kept: tuple[DeviceArray, ...]
-    #: Launches, and what picks their arguments from the values.
-    launches: tuple[tuple[Any, Callable[[list[Any]], tuple[Any, ...]]], ...]
+    #: Launches, and the numbers of their arguments.
+    launches: tuple[tuple[Any, tuple[int, ...]], ...]
     #: Number of what is returned, or numbers.
     result: int | tuple[int, ...]
     is_scalar: bool
+
+    def write(self) -> Callable[..., Any]:
+        """Return a function of the arrays that makes the launches and returns the result.
+
+        Calls that differ in their values alone have the same text, which is compiled once.
+        """
+        known: list[Any] = []
+        values = [f"v{at}" for at in range(self.given_count + len(self.made) + len(self.views))]
+        lines = [f"def repeat({', '.join(values[: self.given_count])}):"]
+        names = iter(values[self.given_count :])
+
+        def name_of(value: Any) -> str:
+            known.append(value)
+            return f"k{len(known) - 1}"
+
+        lines += [f"{next(names)} = {name_of(form.empty)}()" for form in self.made]
+        for place, form in self.views:
+            lines.append(f"{next(names)} = {name_of(form.view)}({values[place]})")
+        values += map(name_of, self.constants)
+        for start, numbers in self.launches:
+            lines.append(f"{name_of(start)}({', '.join(values[at] for at in numbers)})")
+        if isinstance(self.result, tuple):
+            lines.append(f"return ({''.join(f'{values[at]}, ' for at in self.result)})")
+        else:
+            lines.append(f"return {values[self.result]}{'[()]' if self.is_scalar else ''}")
+        head = f"def with_known({', '.join(f'k{at}' for at in range(len(known)))}):"
+        body = "\n        ".join(lines)
+        repeat: Callable[..., Any] = _compiled(f"{head}\n    {body}\n    return repeat\n")(*known)
+        return repeat
+
+
+@lru_cache(256)
+def _compiled(text: str) -> Callable[..., Callable[..., Any]]:
+    """Compile what makes a function of the values that its text leaves open."""
+    made: Callable[..., Callable[..., Any]] = written_function("with_known", text, {}, __name__)
+    return made
+
+
+class Recorded:
+    """A call that can be made again with arrays of the same forms."""
+
+    __slots__ = ("_plan", "kept", "repeat")
+
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+        #: Arrays among the constants that a device holds.
+        self.kept = tuple([each for each in plan.constants if isinstance(each, DeviceArray)])
+        #: Takes the arrays, each once, makes the launches and returns the result.
+        self.repeat: Callable[..., Any] = self._repeat_first
 
     @property
     def is_usable(self) -> bool:
         """True while its constants are there: a device that is reset takes them away."""
         return not any(each.is_closed for each in self.kept)
 
-    def repeat(self, arrays: list[Any]) -> Any:
-        """Make the launches with arrays of the same forms, each once, and return the result."""
-        values = list(arrays)
-        for form in self.made:
-            values.append(form.empty())
-        for place, form in self.views:
-            values.append(form.over(values[place]))
-        values += self.constants
-        for start, pick in self.launches:
-            start(*pick(values))
-        result = self.result
-        if isinstance(result, tuple):
-            return tuple([values[place] for place in result])
-        found = values[result]
-        return found[()] if self.is_scalar else found
+    def _repeat_first(self, *arrays: Any) -> Any:
+        """Write down what repeats the call: many are made once alone."""
+        self.repeat = self._plan.write()
+        return self.repeat(*arrays)
 
 
 class NotKnown(Exception):
@@ -147,13 +185,15 @@ class _Numbering:
         numbers = {name: at for at, name in enumerate(names)}
         found = tuple([numbers[each] for each in results])
         return Recorded(
-            tuple(self._forms.values()),
-            tuple([(numbers["root", root], form) for root, form in self._views]),
-            tuple(self._constants),
-            tuple([each for each in self._constants if isinstance(each, DeviceArray)]),
-            tuple([(start, _picker([numbers[each] for each in args])) for start, args in launches]),
-            found if is_tuple else found[0],
-            is_scalar,
+            _Plan(
+                self._given_count,
+                tuple(self._forms.values()),
+                tuple([(numbers["root", root], form) for root, form in self._views]),
+                tuple(self._constants),
+                tuple([(start, tuple([numbers[each] for each in a])) for start, a in launches]),
+                found if is_tuple else found[0],
+                is_scalar,
+            )
         )
 
     def _name_of(self, value: Any) -> tuple[str, int]:
@@ -223,11 +263,3 @@ def _form_of(array: Any, root: Any, *, is_zero: bool = False) -> Any:
     if isinstance(array, np.ndarray):
         return _HostForm(array, start_of(array) - start_of(root), is_zero=is_zero)
     return (_ZeroForm if is_zero else ArrayForm)(array, root)
-
-
-def _picker(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """Return what makes a tuple of the values at some places."""
-    if len(places) == 1:
-        return lambda values: (values[places[0]],)
-    pick: Callable[[list[Any]], tuple[Any, ...]] = operator.itemgetter(*places)
-    return pick

@@ -17,7 +17,14 @@ from typing import ParamSpec, TypeVar
 from kerneldsl.errors import KernelError
 from kerneldsl.utilities.environment import traceback_is_full
 
-__all__ = ["OWN_FOLDERS", "passes_on", "shorten", "shorten_errors", "shorten_errors_of"]
+__all__ = [
+    "OWN_FOLDERS",
+    "passes_on",
+    "shorten",
+    "shorten_errors",
+    "shorten_errors_of",
+    "shorten_raised",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,6 +42,8 @@ OWN_FOLDERS = tuple(
     os.path.join(_ROOT, name, "")
     for name in ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 )
+#: How names of files begin that Python has inside, and those that `written_function` gives.
+_OTHER_FILES = ("<frozen ", "<kerneldsl.")
 #: Libraries through which errors of ours come, and the folder of Python's own; programs may have
 #: modules with names of the latter.
 _LIBRARIES = frozenset({"llvmlite", "numba", "numpy"})
@@ -52,15 +61,19 @@ def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
     def shortening(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except KernelError as error:
-            shorten(error)
-            raise
-        except TypeError as error:
-            if not _was_entered(error) and not traceback_is_full():
-                error.__traceback__ = None
+        except (KernelError, TypeError) as error:
+            shorten_raised(error)
             raise
 
     return shortening
+
+
+def shorten_raised(error: KernelError | TypeError) -> None:
+    """Shorten what a public function has raised, as `shorten_errors` does; see `shorten`."""
+    if isinstance(error, KernelError):
+        shorten(error)
+    elif not _was_entered(error) and not traceback_is_full():
+        error.__traceback__ = None
 
 
 def passes_on(wrapper: Callable[P, R]) -> Callable[P, R]:
@@ -153,7 +166,9 @@ def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 def _is_of_library(code: CodeType, module: object) -> bool:
     file = code.co_filename
-    if file.startswith((*OWN_FOLDERS, "<frozen ")):
+    if file.startswith(
+        (*OWN_FOLDERS, "<frozen ", "<kerneldsl.")
+    ):  # the last is of written functions
         return True
     if file.startswith(_PYTHON_FOLDER):
         installed = file[len(_PYTHON_FOLDER) :].startswith(_INSTALLED_FOLDERS)

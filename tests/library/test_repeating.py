@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
+import traceback
+import types
 import warnings
 import weakref
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.errors import ClosedResourceError, ReadOnlyArrayError
+from kerneldsl.errors import ClosedResourceError, OutOfMemoryError, ReadOnlyArrayError
 from kerneldsl.repeating import calls as repeating
 from stdlib_kernels import arrays, elementwise, linalg, reduce, rows, scan, stencil
 from stdlib_kernels.arrays import allocate
@@ -209,10 +211,9 @@ def test_so_many_calls_are_remembered(cpu):
     every = repeating._MAX_CALLS + 10
     for note in range(every):
         copied(x, note)
-    cell = next(
-        c for c in copied.__wrapped__.__closure__ if type(c.cell_contents) is repeating.Repeated
-    )
-    assert len(cell.cell_contents._calls) == repeating._MAX_CALLS
+    cells = [each.cell_contents for each in copied.__closure__]
+    repeated = next(each.__self__ for each in cells if isinstance(each, types.MethodType))
+    assert len(repeated._calls) == repeating._MAX_CALLS
     copied(x, every - 1)
     assert len(planned) == every
     copied(x, 0)
@@ -255,6 +256,27 @@ def test_errors_come_again(cpu):
     for _ in range(2):
         with pytest.raises(ClosedResourceError):
             copied(x, out=out)
+
+
+def test_errors_of_repeated_calls_show_the_program_s_frames_alone(cpu):
+    copied = counted([])
+    x = kd.to_device(np.arange(64.0))
+    for _ in range(3):
+        copied(x)
+    with kd.MemoryPool(limit=8), pytest.raises(OutOfMemoryError) as caught:
+        copied(x)
+    assert {each.filename for each in traceback.extract_tb(caught.tb)} == {__file__}
+
+
+def test_arguments_that_do_not_fit_are_refused_where_the_call_is(cpu):
+    copied = counted([])
+    x = kd.to_device(np.arange(64.0))
+    copied(x)
+    for call in (lambda: copied(x, 1, 2), lambda: copied(x, other=1)):
+        for _ in range(2):
+            with pytest.raises(TypeError, match="copied\\(\\)") as caught:
+                call()
+            assert {each.filename for each in traceback.extract_tb(caught.tb)} == {__file__}
 
 
 @pytest.mark.full
