@@ -54,10 +54,10 @@ def _corrected(square: Any, rest: Any, count: Any) -> Any:
 
 
 @kd.kernel(wraparound=False, launch_bounds=WIDEST_BLOCK)
-def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, finish):
+def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, finish, is_whole):
     """Describe each part of each row: ``x[a, b, n]``, and ``[a, b, parts]`` of both others.
 
-    Means are counted from the row's first element.
+    Means are counted from the row's first element; of a whole row none is left.
     """
     t, a, b = kd.threadIdx.x, kd.blockIdx.x // means.shape[1], kd.blockIdx.x % means.shape[1]
     first = kd.blockIdx.y * chunk
@@ -93,15 +93,16 @@ def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, fi
     rest = kd.block.reduce(distance * count, add)
     square = kd.block.sum(square + abs_squared(distance) * count)
     if t == 0:
-        means[a, b, kd.blockIdx.y] = middle + rest / total
+        if not is_whole:
+            means[a, b, kd.blockIdx.y] = middle + rest / total
         squares[a, b, kd.blockIdx.y] = finish(_corrected(square, rest, total) / divisor)
 
 
 @kd.kernel(wraparound=False)
-def moments_of_columns(x, means, squares, chunk, divisor, *, number, zero, size, finish):
+def moments_of_columns(x, means, squares, chunk, divisor, *, number, zero, size, finish, is_whole):
     """Describe each part of each column: ``x[a, n, b]``, and ``[a, parts, b]`` of both others.
 
-    Means are counted from the column's first element.
+    Means are counted from the column's first element; of a whole column none is left.
     """
     strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
     a, part = kd.blockIdx.x // strips, kd.blockIdx.y
@@ -115,7 +116,8 @@ def moments_of_columns(x, means, squares, chunk, divisor, *, number, zero, size,
             count += size(1)
             mean += distance / count
             square += _corrected(abs_squared(distance), distance, count)
-        means[a, part, b] = mean
+        if not is_whole:
+            means[a, part, b] = mean
         squares[a, part, b] = finish(square / divisor)
 
 
@@ -206,8 +208,9 @@ def _spread(
         return call.deliver()
     cut, zero = replace(call.arrangement, largest_part=LARGEST_PART), number.type(0)
     is_whole = cut.parts == 1
-    how = {"number": number.type, "zero": zero, "size": real.type}
-    means, squares = cut.allocate(number), call.result if is_whole else cut.allocate(real)
+    how = {"number": number.type, "zero": zero, "size": real.type, "is_whole": is_whole}
+    squares = call.result if is_whole else cut.allocate(real)
+    means = squares if is_whole else cut.allocate(number)
     outputs = (means, squares, cut.chunk, divisor if is_whole else real.type(1))
     kernels = Kernels(moments_of_rows, moments_of_columns, WIDEST_BLOCK)
     cut.launch(kernels, *outputs, finish=finish if is_whole else itself, **how)

@@ -23,8 +23,11 @@ __all__ = ["argmax", "argmin"]
 
 
 @kd.kernel(wraparound=False)
-def places_in_rows(x, known, best, places, chunk, *, number, better, is_first):
-    """Find the best of each part of each row; `known` are the places of an earlier pass."""
+def places_in_rows(x, known, best, places, chunk, *, number, better, is_first, is_last):
+    """Find the best of each part of each row; `known` are the places of an earlier pass.
+
+    The last pass leaves no best.
+    """
     t, a, b = kd.threadIdx.x, kd.blockIdx.x // places.shape[1], kd.blockIdx.x % places.shape[1]
     first = kd.blockIdx.y * chunk
     last = min(first + chunk, x.shape[2])
@@ -43,12 +46,13 @@ def places_in_rows(x, known, best, places, chunk, *, number, better, is_first):
     top = kd.block.reduce(found, lambda p, q: q if better(q, p) else p)
     place = kd.block.min(x.shape[2] if better(top, found) else place)
     if t == 0:
-        best[a, b, kd.blockIdx.y] = top
+        if not is_last:
+            best[a, b, kd.blockIdx.y] = top
         places[a, b, kd.blockIdx.y] = place if is_first else known[a, b, place]
 
 
 @kd.kernel(wraparound=False)
-def places_in_columns(x, known, best, places, chunk, *, number, better, is_first):
+def places_in_columns(x, known, best, places, chunk, *, number, better, is_first, is_last):
     """Find the best of each part of each column; `known` are the places of an earlier pass."""
     strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
     a, part = kd.blockIdx.x // strips, kd.blockIdx.y
@@ -60,7 +64,8 @@ def places_in_columns(x, known, best, places, chunk, *, number, better, is_first
             v = number(x[a, first + k, b])
             is_better = better(v, found)
             found, turn = v if is_better else found, kd.int32(k) if is_better else turn
-        best[a, part, b] = found
+        if not is_last:
+            best[a, part, b] = found
         places[a, part, b] = first + turn if is_first else known[a, first + turn, b]
 
 
@@ -110,9 +115,10 @@ def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool) -> A
     known: Array = cut.inputs[0]
     while True:
         is_last = cut.parts == 1
-        best = cut.allocate(number)
         places = call.result if is_last else cut.allocate(np.dtype(np.int64))
-        how = {"number": number.type, "better": _BETTER[name], "is_first": cut is call.arrangement}
+        best = places if is_last else cut.allocate(number)
+        how: dict[str, Any] = {"number": number.type, "better": _BETTER[name]}
+        how |= {"is_first": cut is call.arrangement, "is_last": is_last}
         kernels = Kernels(places_in_rows, places_in_columns)
         cut.of(cut.inputs[0], known).launch(kernels, best, places, cut.chunk, **how)
         if is_last:
