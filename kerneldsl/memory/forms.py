@@ -7,23 +7,67 @@ so once. Whoever repeats the same launches makes arrays of forms.
 from __future__ import annotations
 
 import struct
-import sys
 from typing import Any
 
 from kerneldsl.contract.locations import BufferOffset, Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import a_type
 from kerneldsl.memory.arrays import DeviceArray
-from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY
+from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY, ArrayGeometry
 from kerneldsl.memory.pools import allocate
 from kerneldsl.utilities.tracebacks import shorten
 
-__all__ = ["ArrayForm"]
+__all__ = ["ArrayForm", "FormMethods", "NativeForms"]
 
 _new = DeviceArray.__new__
+#: Bytes of a block before its flags and the address, and before the extents; see `seal`.
+_FLAGS_AT, _EXTENTS_AT = 16, 32
+_placed = struct.Struct("=qQ").pack
 
 
-class ArrayForm:
+class FormMethods:
+    """What makes the arrays of a form: a model of them, without memory, and an offset in bytes."""
+
+    __slots__ = ("_model", "_offset")
+
+    _model: DeviceArray
+    _offset: int
+
+    def view(self, array: DeviceArray) -> DeviceArray:
+        """Return what `ArrayForm.over` does, of an array that is known to be like the base."""
+        return self._at(array.location + self._offset, array._owner, array.is_read_only)
+
+    def _at(self, location: Location, owner: Any, is_read_only: bool) -> DeviceArray:
+        """Return an array like the model in an owner's memory."""
+        model = self._model
+        made: DeviceArray = _new(DeviceArray)
+        made.device = model.device
+        made.location = location
+        made.shape = model.shape
+        made.size = model.size
+        made.strides = model.strides
+        made.dtype = model.dtype
+        made._owner = owner
+        made.is_read_only = is_read_only
+        made.is_closed = False
+        made.layout = model.layout
+        made.packed = (location, *model.packed[1:])
+        made.code = model.code
+        block = made._block = model._block
+        if block is not None:
+            is_elsewhere = getattr(owner, "_home", None) is not None
+            flags = READ_ONLY * is_read_only | OTHER_HOME * is_elsewhere
+            made._block = block[:_FLAGS_AT] + _placed(flags, location) + block[_EXTENTS_AT:]
+        return made
+
+
+class NativeForms(FormMethods):
+    """The same methods, once they are native; see :mod:`kerneldsl.launch.native.emit_forms`."""
+
+    __slots__ = ()
+
+
+class ArrayForm(NativeForms):
     """Device, shape, strides and dtype of an array, and its place in the memory of another one.
 
     Parameters
@@ -54,21 +98,7 @@ class ArrayForm:
     (2,)
     """
 
-    __slots__ = (
-        "_base",
-        "_code",
-        "_device",
-        "_dtype",
-        "_heads",
-        "_layout",
-        "_nbytes",
-        "_numbers",
-        "_offset",
-        "_passed",
-        "_shape",
-        "_size",
-        "_strides",
-    )
+    __slots__ = ("_base",)
 
     def __init__(self, array: DeviceArray, base: DeviceArray | None = None) -> None:
         base = array if base is None else base
@@ -82,20 +112,12 @@ class ArrayForm:
                 )
             each.check_open()
         self._base = (base.shape, base.strides, base.dtype, base.device)
-        self._device = array.device
         self._offset = array.location - base.location
-        self._shape, self._strides, self._size = array.shape, array.strides, array.size
-        self._dtype, self._layout, self._code = array.dtype, array.layout, array.code
-        self._nbytes = array.nbytes
-        self._passed = array.packed[1:]
-        # As `ArrayGeometry.seal` lays it out, around the address, for each combination of flags.
-        self._heads: tuple[bytes, ...] | None = None
-        if self._code >= 0 and not isinstance(array.location, BufferOffset):
-            every = range((READ_ONLY | OTHER_HOME) + 1)
-            self._heads = tuple(
-                struct.pack("=qqq", id(self._device), self._code, flags) for flags in every
-            )
-        self._numbers = struct.pack(f"={2 * array.ndim}q", *array.shape, *array.strides)
+        self._model = _new(DeviceArray)
+        geometry = array.device, 0, array.shape, array.strides, array.dtype
+        ArrayGeometry.__init__(self._model, *geometry, None, layout=array.layout)
+        if array.code >= 0 and not isinstance(array.location, BufferOffset):
+            self._model.seal(array.code)
 
     def over(self, array: DeviceArray) -> DeviceArray:
         """Return an array of this form in the memory of another one, at the form's place.
@@ -136,10 +158,6 @@ class ArrayForm:
             raise
         return self.view(array)
 
-    def view(self, array: DeviceArray) -> DeviceArray:
-        """Return what `over` does, of an array that is known to be open and like the base."""
-        return self._at(array.location + self._offset, array._owner, array.is_read_only)
-
     def empty(self) -> DeviceArray:
         """Return an array of this form in memory of its own, from the active pool.
 
@@ -156,39 +174,17 @@ class ArrayForm:
             There is no room.
         """
         try:
-            if self._layout == "A":
+            model = self._model
+            if model.layout == "A":
                 raise ArgumentValueError(
-                    f"an array of shape {self._shape} and strides {self._strides} has no memory of "
+                    f"an array of shape {model.shape} and strides {model.strides} has no memory of "
                     "its own",
-                    value=self._strides,
+                    value=model.strides,
                     limit="Arrays are made in C or Fortran order",
                     remedy="Take over(…) of an array like the base",
                 )
-            buffer = allocate(self._device, self._nbytes)
+            buffer = allocate(model.device, model.nbytes)
         except KernelError as error:
             shorten(error)
             raise
         return self._at(buffer.pointer, buffer, False)
-
-    def _at(self, location: Location, owner: Any, is_read_only: bool) -> DeviceArray:
-        made: DeviceArray = _new(DeviceArray)
-        made.device = self._device
-        made.location = location
-        made.shape = self._shape
-        made.size = self._size
-        made.strides = self._strides
-        made.dtype = self._dtype
-        made._owner = owner
-        made.is_read_only = is_read_only
-        made.is_closed = False
-        made.layout = self._layout
-        made.packed = (location, *self._passed)
-        made._block = None
-        made.code = -1
-        heads = self._heads
-        if heads is not None:
-            is_elsewhere = getattr(owner, "_home", None) is not None
-            head = heads[READ_ONLY * is_read_only | OTHER_HOME * is_elsewhere]
-            made._block = head + location.to_bytes(8, sys.byteorder) + self._numbers
-            made.code = self._code
-        return made

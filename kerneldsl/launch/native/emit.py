@@ -3,8 +3,9 @@
 :func:`emit_module` puts together what is written in pieces: reading arguments
 (:mod:`~kerneldsl.launch.native.emit_arguments`), conditions on them
 (:mod:`~kerneldsl.launch.native.emit_conditions`), starting kernels
-(:mod:`~kerneldsl.launch.native.emit_start`), and the methods that Python calls
-(:mod:`~kerneldsl.launch.native.emit_methods`). The heart, which tries one table after the other, is
+(:mod:`~kerneldsl.launch.native.emit_start`), the methods that Python calls
+(:mod:`~kerneldsl.launch.native.emit_methods`), and those of forms
+(:mod:`~kerneldsl.launch.native.emit_forms`). The heart, which tries one table after the other, is
 here.
 """
 
@@ -19,7 +20,8 @@ from kerneldsl.launch.native import layout
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.emit_arguments import emit_arguments
 from kerneldsl.launch.native.emit_conditions import emit_conditions
-from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods
+from kerneldsl.launch.native.emit_forms import FormAddresses, emit_forms
+from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods, emit_slow_path
 from kerneldsl.launch.native.emit_start import emit_start, emit_timed_start
 from kerneldsl.launch.native.table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
 from kerneldsl.statistics.launch_counters import CounterWord
@@ -49,6 +51,7 @@ class Addresses:
     no_streams: int
     #: What the methods know.
     methods: MethodAddresses
+    forms: FormAddresses
 
 
 def emit_module(addresses: Addresses) -> ir.Module:
@@ -64,7 +67,9 @@ def emit_module(addresses: Addresses) -> ir.Module:
         emit_timed_start(module, layout.host_clock()),
     )
     attempt = _emit_attempt(module, addresses, try_table)
-    emit_methods(module, addresses.methods, attempt)
+    slow_path = emit_slow_path(module)
+    emit_methods(module, addresses.methods, attempt, slow_path)
+    emit_forms(module, addresses.forms, slow_path)
     return module
 
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 from kerneldsl.launch.native import layout
 from kerneldsl.launch.native.builder import DOUBLE, FLOAT, I8, I16, I32, I64, POINTER, Function
 from kerneldsl.launch.native.emit_foreign import emit_foreign
-from kerneldsl.launch.native.step_kinds import BLOCK_HEAD, STEP_WORDS, StepKind
+from kerneldsl.launch.native.step_kinds import BLOCK_FLAGS, BLOCK_HEAD, STEP_WORDS, StepKind
 
 __all__ = ["emit_arguments"]
 
@@ -155,7 +155,7 @@ def _read_device_array(
     data = f.at(block, layout.BYTES_DATA)
     f.require(f.equal(f.load(data), device), bad)
     f.require(f.equal(f.load(data, 8), f.load(words, _A)), bad)
-    f.require(f.equal(f.b.and_(f.load(data, 16), f.load(words, _B)), I64(0)), bad)
+    f.require(f.equal(f.b.and_(f.load(data, BLOCK_FLAGS), f.load(words, _B)), I64(0)), bad)
     f.copy_words(out, f.at(data, BLOCK_HEAD), f.load(words, _C))
 
 

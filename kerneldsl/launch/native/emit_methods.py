@@ -13,13 +13,13 @@ from llvmlite import ir
 from kerneldsl.launch.native import layout
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 
-__all__ = ["MethodAddresses", "emit_methods"]
+__all__ = ["METHOD", "METHOD_COUNT", "MethodAddresses", "emit_methods", "emit_slow_path"]
 
 #: ``PyObject *(PyObject *self, PyObject **args, Py_ssize_t nargs, PyObject *names)``: a method with
 #: METH_FASTCALL | METH_KEYWORDS; and a vectorcall function, whose number may have its highest bit
 #: set (PY_VECTORCALL_ARGUMENTS_OFFSET).
-_METHOD = (POINTER, POINTER, I64, POINTER)
-_COUNT = I64(2**63 - 1)
+METHOD = (POINTER, POINTER, I64, POINTER)
+METHOD_COUNT = I64(2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,21 @@ class MethodAddresses:
     slow_getitem: int
 
 
-def emit_methods(module: ir.Module, addresses: MethodAddresses, attempt: Any) -> None:
+def emit_methods(
+    module: ir.Module, addresses: MethodAddresses, attempt: Any, slow_path: Any
+) -> None:
     """Write ``launch``, ``bound``, ``forall`` and ``getitem``.
 
     `attempt` is ``i32 attempt(ptr launch, ptr args, i64 nargs)``: 1 where a kernel was started, -1
-    where it failed and the error is raised.
+    where it failed and the error is raised. `slow_path` is what `emit_slow_path` has written.
     """
-    slow_path = _emit_slow_path(module)
     _emit_launch(module, addresses, attempt, slow_path)
     _emit_bound(module, addresses, attempt, slow_path)
     _emit_forall(module, addresses, slow_path)
     _emit_getitem(module, addresses)
 
 
-def _emit_slow_path(module: ir.Module) -> Any:
+def emit_slow_path(module: ir.Module) -> Any:
     """Emit ``ptr slow_path(ptr function, ptr self, ptr args, i64 nargs, ptr names)``."""
     kinds = [POINTER, POINTER, POINTER, I64, POINTER]
     f = Function(module, "slow_path", POINTER, kinds, is_internal=True)
@@ -95,9 +96,9 @@ def _return_none_if(f: Function, launched: Any, slow: Any) -> None:
 def _emit_launch(
     module: ir.Module, addresses: MethodAddresses, attempt: Any, slow_path: Any
 ) -> None:
-    f = Function(module, "launch", POINTER, _METHOD)
+    f = Function(module, "launch", POINTER, METHOD)
     self, args, coded_nargs, names = f.args
-    nargs = f.b.and_(coded_nargs, _COUNT)
+    nargs = f.b.and_(coded_nargs, METHOD_COUNT)
     slow = f.block("slow")
     f.require(f.is_null(names), slow)
     _return_none_if(f, f.b.call(attempt, [self, args, nargs]), slow)
@@ -109,9 +110,9 @@ def _emit_bound(
     module: ir.Module, addresses: MethodAddresses, attempt: Any, slow_path: Any
 ) -> None:
     """Launch and arguments are held meanwhile: they are attributes that another thread may set."""
-    f = Function(module, "bound", POINTER, _METHOD)
+    f = Function(module, "bound", POINTER, METHOD)
     self, args, coded_nargs, names = f.args
-    nargs = f.b.and_(coded_nargs, _COUNT)
+    nargs = f.b.and_(coded_nargs, METHOD_COUNT)
     slow = f.block("slow")
     f.require(f.is_null(names), slow)
     f.require(f.equal(nargs, I64(0)), slow)
@@ -180,7 +181,7 @@ class _Last:
 
 def _emit_forall(module: ir.Module, addresses: MethodAddresses, slow_path: Any) -> None:
     """Look up one extent alone, given by position."""
-    f = Function(module, "forall", POINTER, _METHOD)
+    f = Function(module, "forall", POINTER, METHOD)
     self, args, nargs, names = f.args
     slow = f.block("slow")
     f.require(f.is_null(names), slow)

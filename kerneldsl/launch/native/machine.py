@@ -10,7 +10,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import KernelWarning
 from kerneldsl.launch.arguments.array_readers import seal
@@ -25,12 +25,17 @@ from kerneldsl.launch.native.layout import (
 from kerneldsl.launch.native.subscript import put_subscript
 from kerneldsl.launch.native.vectorcall import ENTRIES, METHODS, SLOTS
 from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.device_memory import PooledBuffer
+from kerneldsl.memory.forms import ArrayForm, FormMethods, NativeForms
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.placement.devices import context_device
 from kerneldsl.streams import current
 from kerneldsl.utilities.environment import launcher_is_off, logger
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.user_warnings import warn_user
+
+if TYPE_CHECKING:  # it imports llvmlite
+    from kerneldsl.launch.native.emit_forms import FormAddresses
 
 __all__ = [
     "begin_generation",
@@ -132,6 +137,7 @@ def _make() -> None:
     from kerneldsl.launch.native.emit import Addresses, emit_module
     from kerneldsl.launch.native.emit_methods import MethodAddresses
 
+    METHODS.update(form_view=(NativeForms, "view"), form_at=(NativeForms, "_at"))
     offsets = {
         name: slot_offset(owner, slot, object.__new__(made), ())
         for name, (owner, slot, made) in SLOTS.items()
@@ -140,11 +146,11 @@ def _make() -> None:
         raise UnknownLayout("calls of instances cannot be taken")
     python: dict[str, Any] = {symbol: owner.__call__ for symbol, owner in ENTRIES.items()}
     python |= {symbol: getattr(owner, name) for symbol, (owner, name) in METHODS.items()}
-    trial = DeviceArray.__new__(DeviceArray)
+    arrays = _array_offsets()
     nothing = ()  # the default of the variable, and CPython's one empty tuple
     addresses = Addresses(
         state=ctypes.addressof(_state),
-        array_block=slot_offset(ArrayGeometry, "_block", trial, b"trial"),
+        array_block=arrays["_block"],
         seal=id(seal),
         launch_tables=offsets.pop("launch_tables"),
         device_variable=id(context_device),
@@ -159,6 +165,7 @@ def _make() -> None:
             slow_getitem=id(python["getitem"]),
             **offsets,
         ),
+        forms=_form_addresses(arrays, python),
     )
     engine = _compile(str(emit_module(addresses)))
     for symbol in ENTRIES:
@@ -173,10 +180,34 @@ def _make() -> None:
         current._active,
         nothing,
         DeviceArray,
+        PooledBuffer,
         seal,
     ):
         _keep_forever(kept)
     logger.debug("the native launcher is in place")
+
+
+def _array_offsets() -> dict[str, int]:
+    """Return where the slots of device arrays lie, but for that of weak references."""
+    trial = DeviceArray.__new__(DeviceArray)
+    names = [name for name in ArrayGeometry.__slots__ if name != "__weakref__"]
+    return {name: slot_offset(ArrayGeometry, name, trial, b"trial") for name in names}
+
+
+def _form_addresses(arrays: dict[str, int], python: dict[str, Any]) -> FormAddresses:
+    from kerneldsl.launch.native.emit_forms import FormAddresses
+
+    form, buffer = ArrayForm.__new__(ArrayForm), PooledBuffer.__new__(PooledBuffer)
+    buffer.pointer = 0  # it goes without giving anything back
+    found = [slot_offset(FormMethods, name, form, b"trial") for name in ("_model", "_offset")]
+    return FormAddresses(
+        array=arrays,
+        model=found[0],
+        offset=found[1],
+        home=slot_offset(PooledBuffer, "_home", buffer, b"trial"),
+        slow_view=id(python["form_view"]),
+        slow_at=id(python["form_at"]),
+    )
 
 
 def _put(owner: type, name: str, python: Callable[..., Any], address: int) -> None:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import ClassVar, Self
 
 __all__ = [
+    "BLOCK_FLAGS",
     "BLOCK_HEAD",
     "STEP_WORDS",
     "AttributesStep",
@@ -44,8 +45,8 @@ class StepKind(IntEnum):
 
 #: Kind, type, offset, and up to five numbers that depend on the kind.
 STEP_WORDS = 8
-#: Where in a device array's block what is passed begins, in bytes.
-BLOCK_HEAD = 24
+#: Where in a device array's block its flags are, and what is passed begins, in bytes.
+BLOCK_FLAGS, BLOCK_HEAD = 16, 24
 #: The address of no object.
 _NO_BLOCK = 1
 
