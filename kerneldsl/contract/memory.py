@@ -58,9 +58,19 @@ class PoolBackend(Observable, ABC):
     `close`, which may come at any time; and a finalizer that allocates may call `acquire` while the
     same thread is inside another method. A *stream* is ``None`` for
     the device's default stream, else a `DeviceStream` that lives at least until the call returns.
+
+    Attributes
+    ----------
+    device : Device
+        Whose memory.
+    gives_out_at_once : bool
+        Whether what is released in the default stream, and was used in no other, may be used there
+        again at once. The core then keeps a few small blocks for itself, which it neither releases
+        nor acquires meanwhile.
     """
 
     device: Device
+    gives_out_at_once = False
 
     @observed("device memory")
     @abstractmethod

@@ -23,8 +23,9 @@ from kerneldsl.streams.order import is_foreign
 if TYPE_CHECKING:
     from kerneldsl.memory.arrays import DeviceArray
     from kerneldsl.memory.pools import MemoryPool
+    from kerneldsl.memory.shelves import Shelf
 
-__all__ = ["Counts", "DeviceMemory", "PooledBuffer"]
+__all__ = ["BufferMethods", "Counts", "DeviceMemory", "PooledBuffer"]
 
 #: The handle of each thread's own default stream (CUDA Driver API, ``CU_STREAM_PER_THREAD``).
 _THREADS_DEFAULT = 2
@@ -56,8 +57,8 @@ class DeviceMemory:
         The device.
     lock : RLock
         Held for each call of a backend. A finalizer may allocate while its thread holds it.
-    in_use, peak : int
-        Bytes that arrays have, and the most they ever had, over all pools.
+    sums : Counts
+        Bytes that arrays have, and the most they ever had, over all pools; the rest is not counted.
     pools : WeakSet of MemoryPool
         The pools that are there.
     gone : Counts
@@ -75,7 +76,7 @@ class DeviceMemory:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.lock = threading.RLock()
-        self.in_use = self.peak = 0
+        self.sums = Counts()
         self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
         self.gone = Counts()
         self.going: deque[Counts] = deque()
@@ -89,7 +90,7 @@ class DeviceMemory:
         """Take memory and count it; raises `OutOfMemoryError` where there is no room."""
         if self.freed:
             self.drain()
-        counts = pool._counts
+        counts, sums = pool._counts, self.sums
         with self.lock:
             if pool._limit is not None or pool._is_closed:
                 pool._check_room(nbytes)
@@ -107,9 +108,9 @@ class DeviceMemory:
             counts.in_use += nbytes
             if counts.in_use > counts.peak:  # noqa: PLR1730
                 counts.peak = counts.in_use
-            self.in_use += nbytes
-            if self.in_use > self.peak:  # noqa: PLR1730
-                self.peak = self.in_use
+            sums.in_use += nbytes
+            if sums.in_use > sums.peak:  # noqa: PLR1730
+                sums.peak = sums.in_use
         if self.freed:
             self.drain()
         return pointer
@@ -172,7 +173,7 @@ class DeviceMemory:
         counts = pool._counts
         counts.frees += 1
         counts.in_use -= nbytes
-        self.in_use -= nbytes
+        self.sums.in_use -= nbytes
         try:
             pool._backend.release(pointer, nbytes, stream, used_on)
         except DriverError as error:  # a finalizer has nobody to tell; the next call says it again
@@ -190,13 +191,14 @@ class DeviceMemory:
         with self.lock:
             was_busy, self._is_busy = self._is_busy, True
             try:
+                pool._clear_shelves()
                 pool._backend.trim(keep_bytes)
             finally:
                 self._is_busy = was_busy
         self.drain()
 
 
-class PooledBuffer(Buffer):
+class BufferMethods(Buffer):
     """Memory of a pool; goes back when the object goes, or at `close`.
 
     Attributes
@@ -216,6 +218,7 @@ class PooledBuffer(Buffer):
         "is_shared",
         "nbytes",
         "pointer",
+        "shelf",
     )
 
     def __init__(self, pool: MemoryPool, pointer: Location, nbytes: int, home: Any) -> None:
@@ -232,6 +235,8 @@ class PooledBuffer(Buffer):
         self.is_recorded = False
         #: The arrays over this memory by their identity, once there is more than one.
         self.family: weakref.WeakValueDictionary[int, DeviceArray] | None = None
+        #: Where native code puts the memory when the object goes.
+        self.shelf: Shelf | None = None
 
     @property
     def device(self) -> Device:  # type: ignore[override]  # read alone
@@ -286,3 +291,9 @@ class PooledBuffer(Buffer):
         state = f"at {where:#x}" if isinstance(where, int) and where else f"at {where!r}"
         state = state if where else "without memory"
         return f"<PooledBuffer {self.nbytes} bytes {state} on {self.device}>"
+
+
+class PooledBuffer(BufferMethods):
+    """Memory of a pool, see `BufferMethods`; its finalizer is native once forms are."""
+
+    __slots__ = ()

@@ -14,7 +14,8 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import a_type
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY, ArrayGeometry
-from kerneldsl.memory.pools import allocate
+from kerneldsl.memory.pools import allocate, device_memory
+from kerneldsl.memory.shelves import Shelf, find_shelf
 from kerneldsl.utilities.tracebacks import shorten
 
 __all__ = ["ArrayForm", "FormMethods", "NativeForms"]
@@ -28,10 +29,45 @@ _placed = struct.Struct("=qQ").pack
 class FormMethods:
     """What makes the arrays of a form: a model of them, without memory, and an offset in bytes."""
 
-    __slots__ = ("_model", "_offset")
+    __slots__ = ("_model", "_offset", "_shelf")
 
     _model: DeviceArray
     _offset: int
+    #: Where native code takes memory.
+    _shelf: Shelf | None
+
+    def empty(self) -> DeviceArray:
+        """Return an array of this form in memory of its own, from the active pool.
+
+        Returns
+        -------
+        DeviceArray
+            Its elements have no particular value.
+
+        Raises
+        ------
+        ArgumentValueError
+            Where the form is not contiguous.
+        OutOfMemoryError
+            There is no room.
+        """
+        try:
+            model = self._model
+            if model.layout == "A":
+                raise ArgumentValueError(
+                    f"an array of shape {model.shape} and strides {model.strides} has no memory of "
+                    "its own",
+                    value=model.strides,
+                    limit="Arrays are made in C or Fortran order",
+                    remedy="Take over(…) of an array like the base",
+                )
+            buffer = allocate(model.device, model.nbytes)
+            if self._shelf is not None and buffer._home is None:
+                buffer.shelf = self._shelf if buffer._pool is self._shelf.pool else None
+        except KernelError as error:
+            shorten(error)
+            raise
+        return self._at(buffer.pointer, buffer, False)
 
     def view(self, array: DeviceArray) -> DeviceArray:
         """Return what `ArrayForm.over` does, of an array that is known to be like the base."""
@@ -118,6 +154,9 @@ class ArrayForm(NativeForms):
         ArrayGeometry.__init__(self._model, *geometry, None, layout=array.layout)
         if array.code >= 0 and not isinstance(array.location, BufferOffset):
             self._model.seal(array.code)
+        is_packed = array.layout != "A"
+        pool = device_memory(array.device).default
+        self._shelf = find_shelf(pool, array.nbytes) if is_packed else None
 
     def over(self, array: DeviceArray) -> DeviceArray:
         """Return an array of this form in the memory of another one, at the form's place.
@@ -157,34 +196,3 @@ class ArrayForm(NativeForms):
             shorten(error)
             raise
         return self.view(array)
-
-    def empty(self) -> DeviceArray:
-        """Return an array of this form in memory of its own, from the active pool.
-
-        Returns
-        -------
-        DeviceArray
-            Its elements have no particular value.
-
-        Raises
-        ------
-        ArgumentValueError
-            Where the form is not contiguous.
-        OutOfMemoryError
-            There is no room.
-        """
-        try:
-            model = self._model
-            if model.layout == "A":
-                raise ArgumentValueError(
-                    f"an array of shape {model.shape} and strides {model.strides} has no memory of "
-                    "its own",
-                    value=model.strides,
-                    limit="Arrays are made in C or Fortran order",
-                    remedy="Take over(…) of an array like the base",
-                )
-            buffer = allocate(model.device, model.nbytes)
-        except KernelError as error:
-            shorten(error)
-            raise
-        return self._at(buffer.pointer, buffer, False)

@@ -36,6 +36,7 @@ from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 if TYPE_CHECKING:  # every array imports this module, and few programs ask for the values
     from kerneldsl.memory.memory_statistics import MemoryStatistics, PoolStatistics
+    from kerneldsl.memory.shelves import Shelf
 
 __all__ = [
     "MemoryPool",
@@ -108,6 +109,8 @@ class MemoryPool(ProcessOwned):
         self._limit: int | None = None
         self._counts = Counts()
         self._is_closed = False
+        #: What native code takes blocks from, by their size; of a device's default pool alone.
+        self._shelves: dict[int, Shelf] = {}
         self._backend = memory.device.create_pool()
         memory.forget_pools()
         memory.pools.add(self)
@@ -164,6 +167,14 @@ class MemoryPool(ProcessOwned):
                     remedy="Free arrays first, with array.close() or by dropping them",
                 )
             self._limit = limit
+            for shelf in self._shelves.values():
+                shelf.is_open = limit is None
+            self._clear_shelves()
+
+    def _clear_shelves(self) -> None:
+        """Give back what native code keeps; the caller holds the device's lock."""
+        for shelf in tuple(self._shelves.values()):
+            shelf.clear()
 
     def stats(self) -> PoolStatistics:
         """Return what the pool has done, and holds."""
@@ -422,9 +433,9 @@ def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
             device=str(device),
             total_bytes=total,
             free_bytes=free,
-            in_use_bytes=memory.in_use,
+            in_use_bytes=memory.sums.in_use,
             reserved_bytes=sum(pool.reserved_bytes for pool in pools),
-            peak_bytes=memory.peak,
+            peak_bytes=memory.sums.peak,
             largest_bytes=max(c.largest for c in counts),
             allocation_count=sum(c.allocations for c in counts),
             free_count=sum(c.frees for c in counts),

@@ -48,6 +48,7 @@ R = TypeVar("R")
 _MAX_CALLS = 256
 #: Launches of one call.
 _MAX_LAUNCHES = 64
+_ARRAYS = np.ndarray, DeviceArray
 #: Of ``numpy.ndarray.flags.num``: contiguous, aligned, writeable.
 _FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 
@@ -179,8 +180,8 @@ class Repeated:
 
         The key is ``None`` where `out` may share memory with another one.
         """
-        places = {id(each): at for at, each in reversed([*enumerate(arrays)])}
-        if len(places) < len(arrays):
+        if len(set(map(id, arrays))) < len(arrays):
+            places = {id(each): at for at, each in reversed([*enumerate(arrays)])}
             key = key, tuple([places[id(each)] for each in arrays])
             arrays = [each for at, each in enumerate(arrays) if places[id(each)] == at]
         out = named.get("out")
@@ -248,12 +249,15 @@ _PLAIN = frozenset(
 
 def _is_apart(out: Any, arrays: list[Any]) -> bool:
     """Return whether `out` is arrays that share no memory with others, unless they are those."""
-    outs = [each for each in (out if type(out) is tuple else (out,)) if each is not None]
-    return all(
-        isinstance(given, np.ndarray | DeviceArray)
-        and not any(may_overlap(given, each) for each in arrays if each is not given)
-        for given in outs
-    )
+    for given in out if type(out) is tuple else (out,):
+        if given is None:
+            continue
+        if not isinstance(given, _ARRAYS):
+            return False
+        for each in arrays:
+            if each is not given and may_overlap(given, each):
+                return False
+    return True
 
 
 class _Recording:

@@ -77,9 +77,9 @@ class _Plan(NamedTuple):
             known.append(value)
             return f"k{len(known) - 1}"
 
-        lines += [f"{next(names)} = {name_of(form.empty)}()" for form in self.made]
+        lines += [f"{next(names)} = {name_of(form)}.empty()" for form in self.made]
         for place, form in self.views:
-            lines.append(f"{next(names)} = {name_of(form.view)}({values[place]})")
+            lines.append(f"{next(names)} = {name_of(form)}.view({values[place]})")
         values += map(name_of, self.constants)
         for start, numbers in self.launches:
             lines.append(f"{name_of(start)}({', '.join(values[at] for at in numbers)})")

@@ -58,6 +58,8 @@ class HostPool(PoolBackend):
     Streams of the CPU run at once, so what is released has been used already.
     """
 
+    gives_out_at_once = True
+
     def __init__(self, device: Device) -> None:
         self.device = device
         self._blocks: dict[int, np.ndarray[Any, Any]] = {}

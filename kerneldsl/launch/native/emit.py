@@ -20,6 +20,11 @@ from kerneldsl.launch.native import layout
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.emit_arguments import emit_arguments
 from kerneldsl.launch.native.emit_conditions import emit_conditions
+from kerneldsl.launch.native.emit_context import (
+    ContextAddresses,
+    emit_no_streams,
+    read_variable,
+)
 from kerneldsl.launch.native.emit_forms import FormAddresses, emit_forms
 from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods, emit_slow_path
 from kerneldsl.launch.native.emit_start import emit_start, emit_timed_start
@@ -33,9 +38,7 @@ __all__ = ["Addresses", "emit_module"]
 class Addresses:
     """Places in this process that the native functions know."""
 
-    #: Of two int64: tables of another generation than the first are passed over, and all of them
-    #: while the second is not 0.
-    state: int
+    context: ContextAddresses
     #: The offset of a device array's block.
     array_block: int
     #: The Python function that makes the block of an array that has none yet.
@@ -44,11 +47,6 @@ class Addresses:
     launch_tables: int
     #: The context variable with the chosen device.
     device_variable: int
-    #: Of an int64: whether a stream was ever made.
-    streams_in_use: int
-    #: The context variable with the active streams, and what it holds where there are none.
-    streams_variable: int
-    no_streams: int
     #: What the methods know.
     methods: MethodAddresses
     forms: FormAddresses
@@ -69,7 +67,7 @@ def emit_module(addresses: Addresses) -> ir.Module:
     attempt = _emit_attempt(module, addresses, try_table)
     slow_path = emit_slow_path(module)
     emit_methods(module, addresses.methods, attempt, slow_path)
-    emit_forms(module, addresses.forms, slow_path)
+    emit_forms(module, addresses.forms, addresses.context, slow_path)
     return module
 
 
@@ -140,15 +138,6 @@ def _emit_guards(module: ir.Module) -> Any:
     return f.accept(bad, clears_error=True)
 
 
-def _read_variable(f: Function, variable: int, room: Any, bad: Any) -> Any:
-    """Return what a context variable holds, as a number; the context keeps it alive."""
-    status = f.python("PyContextVar_Get", I32, f.pointer(variable), I64(0).inttoptr(POINTER), room)
-    f.require(f.equal(status, I32(0)), bad)
-    value = f.load(room, 0, POINTER)
-    f.python("Py_DecRef", ir.VoidType(), value)
-    return f.b.ptrtoint(value, I64)
-
-
 def _emit_try(
     module: ir.Module,
     addresses: Addresses,
@@ -174,18 +163,12 @@ def _emit_try(
         f.require_one(f.b.call(function, values), bad)
 
     f.require(f.equal(word(Word.ARGUMENT_COUNT), nargs), bad)
-    generation = f.load(f.pointer(addresses.state))
+    generation = f.load(f.pointer(addresses.context.state))
     f.require(f.equal(word(Word.GENERATION), generation), bad)
     counter = word(Word.COUNTER, POINTER)
     is_due = f.b.icmp_signed("<=", f.load(counter, 8 * CounterWord.LEFT), I64(0))
-    ask, no_stream = f.block("ask_for_streams"), f.block("no_stream")
-    in_use = f.load(f.pointer(addresses.streams_in_use))
-    f.b.cbranch(f.equal(in_use, I64(0)), no_stream, ask)
-    f.b.position_at_end(ask)
-    active = _read_variable(f, addresses.streams_variable, room, broken)
-    f.b.cbranch(f.equal(active, I64(addresses.no_streams)), no_stream, bad)
-    f.b.position_at_end(no_stream)
-    chosen = _read_variable(f, addresses.device_variable, room, broken)
+    emit_no_streams(f, addresses.context, room, bad, broken)
+    chosen = read_variable(f, addresses.device_variable, room, broken)
     unchosen, placed = f.block("unchosen"), f.block("placed")
     f.b.cbranch(f.equal(chosen, word(Word.DEVICE)), placed, unchosen)
     f.b.position_at_end(unchosen)
@@ -244,7 +227,7 @@ def _emit_attempt(module: ir.Module, addresses: Addresses, try_table: Any) -> An
     end, bad = f.block("end"), f.block("bad")
     result = f.b.alloca(I32)
     f.store(I32(0), result)
-    f.require(f.equal(f.load(f.pointer(addresses.state), 8), I64(0)), bad)
+    f.require(f.equal(f.load(f.pointer(addresses.context.state), 8), I64(0)), bad)
     tables = f.load(launch, addresses.launch_tables, POINTER)
     f.require(f.is_instance(tables, tuple), bad)
     f.python("Py_IncRef", ir.VoidType(), tables)

@@ -1,8 +1,9 @@
-"""Native code that makes arrays of forms: copies of a model, in the memory of an owner.
+"""Native code that makes arrays of forms: copies of a model, in memory of their own or of others.
 
 In Python an array takes as long as a launch: 14 slots are filled, and what native code passes is
-put together. What these functions do not know they hand over to the Python methods whose places
-they take, in :mod:`kerneldsl.memory.forms`.
+put together; a pool takes twice as long. Memory is taken from a shelf here, and put back there by
+the finalizer of its buffer (:mod:`kerneldsl.memory.shelves`). What these functions do not know they
+hand over to the Python methods whose places they take.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.launch.native import layout
-from kerneldsl.launch.native.builder import I64, POINTER, Function
+from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from kerneldsl.launch.native.emit_context import (
+    ContextAddresses,
+    emit_no_streams,
+    read_variable,
+)
 from kerneldsl.launch.native.emit_methods import METHOD, METHOD_COUNT
 from kerneldsl.launch.native.step_kinds import BLOCK_FLAGS, BLOCK_HEAD
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.device_memory import PooledBuffer
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY
+from kerneldsl.memory.shelves import MAX_BLOCKS, Shelf
 
 __all__ = ["COPIED_SLOTS", "FormAddresses", "emit_forms"]
 
@@ -31,27 +38,50 @@ _NULL = ir.Constant(POINTER, None)
 class FormAddresses:
     """Places in this process that the native methods of forms know."""
 
-    #: Offsets of the slots of arrays by their names.
+    #: Offsets of slots by their names, in each of these classes.
     array: dict[str, int]
-    #: Offsets of the model and of the offset in bytes in a form.
-    model: int
-    offset: int
-    #: Offset of the stream in a buffer of a pool.
-    home: int
-    #: The Python functions that take over.
-    slow_view: int
-    slow_at: int
+    form: dict[str, int]
+    buffer: dict[str, int]
+    shelf: dict[str, int]
+    counts: dict[str, int]
+    #: The Python functions that take over, by the symbols of the native ones.
+    slow: dict[str, int]
 
 
-def emit_forms(module: ir.Module, addresses: FormAddresses, slow_path: Any) -> None:
-    """Write ``form_view`` and ``form_at``; `slow_path` is that of the other methods."""
-    make = _emit_make(module, addresses)
-    f = Function(module, "form_view", POINTER, METHOD)
-    self, args, coded_nargs, names = f.args
-    slow, failed = f.block("slow"), f.block("failed")
-    f.require(f.equal(f.b.and_(coded_nargs, METHOD_COUNT), I64(1)), slow)
-    f.require(f.is_null(names), slow)
-    array = f.load(args, 0, POINTER)
+def emit_forms(
+    module: ir.Module, addresses: FormAddresses, context: ContextAddresses, slow_path: Any
+) -> None:
+    """Write ``form_view``, ``form_at``, ``form_empty`` and ``buffer_del``.
+
+    `slow_path` is that of the other methods.
+    """
+    make, add = _emit_make(module, addresses), _emit_add(module)
+    _emit_view(module, addresses, make, slow_path)
+    _emit_at(module, addresses, make, slow_path)
+    _emit_empty(module, addresses, context, make, add, slow_path)
+    _emit_del(module, addresses, context, add, slow_path)
+
+
+def _begin(module: ir.Module, name: str, count: int) -> tuple[Function, Any]:
+    """Begin a method of so many arguments; give it, and the block for what it does not know."""
+    f = Function(module, name, POINTER, METHOD)
+    slow = f.block("slow")
+    f.require(f.equal(f.b.and_(f.args[2], METHOD_COUNT), I64(count)), slow)
+    f.require(f.is_null(f.args[3]), slow)
+    return f, slow
+
+
+def _end(f: Function, slow: Any, addresses: FormAddresses, slow_path: Any) -> None:
+    """Hand over to Python."""
+    f.b.position_at_end(slow)
+    function = f.pointer(addresses.slow[f.function.name])
+    f.b.ret(f.b.call(slow_path, [function, *f.args]))
+
+
+def _emit_view(module: ir.Module, addresses: FormAddresses, make: Any, slow_path: Any) -> None:
+    f, slow = _begin(module, "form_view", 1)
+    failed = f.block("failed")
+    array = f.load(f.args[1], 0, POINTER)
     f.require(f.is_instance(array, DeviceArray), slow)
     # All three are held: another thread may close the array.
     start, owner, is_read_only = held = [
@@ -64,7 +94,7 @@ def emit_forms(module: ir.Module, addresses: FormAddresses, slow_path: Any) -> N
     model = _load_model(f, addresses, slow)
     for each in held:
         f.python("Py_IncRef", ir.VoidType(), each)
-    offset = f.load(self, addresses.offset, POINTER)
+    offset = f.load(f.args[0], addresses.form["_offset"], POINTER)
     location = f.python("PyNumber_Add", POINTER, start, offset)
     f.require(f.b.not_(f.is_null(location)), failed)
     made = f.b.call(make, [model, location, owner, is_read_only])
@@ -75,25 +105,159 @@ def emit_forms(module: ir.Module, addresses: FormAddresses, slow_path: Any) -> N
     for each in held:
         f.python("Py_DecRef", ir.VoidType(), each)
     f.b.ret(_NULL)
-    f.b.position_at_end(slow)
-    f.b.ret(f.b.call(slow_path, [f.pointer(addresses.slow_view), *f.args]))
+    _end(f, slow, addresses, slow_path)
 
-    f = Function(module, "form_at", POINTER, METHOD)
-    self, args, coded_nargs, names = f.args
-    slow = f.block("slow")
-    f.require(f.equal(f.b.and_(coded_nargs, METHOD_COUNT), I64(3)), slow)
-    f.require(f.is_null(names), slow)
-    location, owner, is_read_only = (f.load(args, 8 * at, POINTER) for at in range(3))
+
+def _emit_at(module: ir.Module, addresses: FormAddresses, make: Any, slow_path: Any) -> None:
+    f, slow = _begin(module, "form_at", 3)
+    location, owner, is_read_only = (f.load(f.args[1], 8 * at, POINTER) for at in range(3))
     f.require(f.is_instance(location, int), slow)
     model = _load_model(f, addresses, slow)
     f.b.ret(f.b.call(make, [model, location, owner, is_read_only]))
-    f.b.position_at_end(slow)
-    f.b.ret(f.b.call(slow_path, [f.pointer(addresses.slow_at), *f.args]))
+    _end(f, slow, addresses, slow_path)
+
+
+def _emit_empty(
+    module: ir.Module,
+    addresses: FormAddresses,
+    context: ContextAddresses,
+    make: Any,
+    add: Any,
+    slow_path: Any,
+) -> None:
+    """Take a block where no stream and no other pool is active.
+
+    The buffer is there before the block is taken: to make it may run finalizers.
+    """
+    f, slow = _begin(module, "form_empty", 0)
+    broken, failed, no_block = f.block("broken"), f.block("failed"), f.block("no_block")
+    slots, room = addresses.buffer, f.b.alloca(POINTER)
+    model = _load_model(f, addresses, slow)
+    shelf = f.load(f.args[0], addresses.form["_shelf"], POINTER)
+    blocks = _load_blocks(f, addresses, context, shelf, slow)
+    emit_no_streams(f, context, room, slow, broken)
+    active = read_variable(f, context.pools_variable, room, broken)
+    f.require(f.equal(active, I64(context.nothing)), slow)
+    f.require(f.b.not_(f.equal(f.load(blocks, layout.LIST_SIZE), I64(0))), slow)
+    buffer = f.python("PyType_GenericAlloc", POINTER, f.pointer(id(PooledBuffer)), I64(0))
+    f.require(f.b.not_(f.is_null(buffer)), failed)
+    pool, nbytes = (f.load(shelf, addresses.shelf[name], POINTER) for name in ("pool", "nbytes"))
+    values = dict.fromkeys(("_home", "_uses", "family"), f.pointer(id(None)))
+    values |= dict.fromkeys(("is_shared", "is_recorded"), f.pointer(id(False)))
+    values |= {"_pool": pool, "nbytes": nbytes, "shelf": shelf, "pointer": f.pointer(id(0))}
+    for name, value in values.items():
+        f.python("Py_IncRef", ir.VoidType(), value)
+        f.store(value, buffer, slots[name])
+    count = f.load(blocks, layout.LIST_SIZE)
+    f.require(f.b.icmp_signed(">", count, I64(0)), no_block)
+    last = f.b.sub(count, I64(1))
+    location = f.python("PyList_GetItem", POINTER, blocks, last)
+    f.python("Py_IncRef", ir.VoidType(), location)
+    f.store(location, buffer, slots["pointer"])
+    f.python("PyList_SetSlice", I32, blocks, last, count, _NULL)
+    size = f.python("PyLong_AsLongLong", I64, nbytes)
+    for name in ("counts", "sums"):
+        counts, places = f.load(shelf, addresses.shelf[name], POINTER), addresses.counts
+        if name == "counts":
+            f.b.call(add, [f.at(counts, places["allocations"]), I64(1)])
+            f.b.call(add, [f.at(counts, places["hits"]), I64(1)])
+        in_use = f.b.call(add, [f.at(counts, places["in_use"]), size])
+        peak = f.b.call(add, [f.at(counts, places["peak"]), I64(0)])
+        with f.b.if_then(f.b.icmp_signed(">", in_use, peak)):
+            f.b.call(add, [f.at(counts, places["peak"]), f.b.sub(in_use, peak)])
+    made = f.b.call(make, [model, location, buffer, f.pointer(id(False))])
+    f.python("Py_DecRef", ir.VoidType(), buffer)
+    f.b.ret(made)
+    f.b.position_at_end(no_block)
+    f.python("Py_DecRef", ir.VoidType(), buffer)
+    f.b.branch(slow)
+    f.b.position_at_end(failed)
+    f.b.ret(_NULL)
+    f.b.position_at_end(broken)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.branch(slow)
+    _end(f, slow, addresses, slow_path)
+
+
+def _emit_del(
+    module: ir.Module,
+    addresses: FormAddresses,
+    context: ContextAddresses,
+    add: Any,
+    slow_path: Any,
+) -> None:
+    """Put a block back that was used in the default stream alone, and lent to nobody."""
+    f, slow = _begin(module, "buffer_del", 0)
+    broken = f.block("broken")
+    self, slots = f.args[0], addresses.buffer
+    shelf = f.load(self, slots["shelf"], POINTER)
+    blocks = _load_blocks(f, addresses, context, shelf, slow)
+    for name, wanted in (("_home", None), ("_uses", None), ("is_shared", False)):
+        found = f.b.ptrtoint(f.load(self, slots[name], POINTER), I64)
+        f.require(f.equal(found, I64(id(wanted))), slow)
+    location = f.load(self, slots["pointer"], POINTER)
+    f.require(f.is_instance(location, int), slow)
+    f.require(f.b.not_(f.equal(f.b.ptrtoint(location, I64), I64(id(0)))), slow)
+    f.require(f.b.icmp_signed("<", f.load(blocks, layout.LIST_SIZE), I64(MAX_BLOCKS)), slow)
+    status = f.python("PyList_Append", I32, blocks, location)
+    f.require(f.equal(status, I32(0)), broken)
+    zero = f.pointer(id(0))
+    f.python("Py_IncRef", ir.VoidType(), zero)
+    f.store(zero, self, slots["pointer"])
+    f.python("Py_DecRef", ir.VoidType(), location)
+    nbytes = f.load(shelf, addresses.shelf["nbytes"], POINTER)
+    less = f.b.neg(f.python("PyLong_AsLongLong", I64, nbytes))
+    for name in ("counts", "sums"):
+        counts, places = f.load(shelf, addresses.shelf[name], POINTER), addresses.counts
+        if name == "counts":
+            f.b.call(add, [f.at(counts, places["frees"]), I64(1)])
+        f.b.call(add, [f.at(counts, places["in_use"]), less])
+    none = f.pointer(id(None))
+    f.python("Py_IncRef", ir.VoidType(), none)
+    f.b.ret(none)
+    f.b.position_at_end(broken)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.branch(slow)
+    _end(f, slow, addresses, slow_path)
+
+
+def _load_blocks(
+    f: Function, addresses: FormAddresses, context: ContextAddresses, shelf: Any, slow: Any
+) -> Any:
+    """Return the list of an open shelf's blocks; branch away where there is none."""
+    f.require(f.equal(f.load(f.pointer(context.state), 8), I64(0)), slow)
+    f.require(f.is_instance(shelf, Shelf), slow)
+    is_open = f.b.ptrtoint(f.load(shelf, addresses.shelf["is_open"], POINTER), I64)
+    f.require(f.equal(is_open, I64(id(True))), slow)
+    blocks = f.load(shelf, addresses.shelf["blocks"], POINTER)
+    f.require(f.is_instance(blocks, list), slow)
+    return blocks
+
+
+def _emit_add(module: ir.Module) -> Any:
+    """Emit ``i64 add(ptr slot, i64 more)``: adds to an int that a slot holds, and returns the sum.
+
+    Python code that does the same is not interrupted between its reading and its writing: CPython
+    lets other threads run where code loops, calls and begins.
+    """
+    f = Function(module, "add_to_slot", I64, [POINTER, I64], is_internal=True)
+    slot, more = f.args
+    before = f.load(slot, 0, POINTER)
+    total = f.b.add(f.python("PyLong_AsLongLong", I64, before), more)
+    after, same = f.python("PyLong_FromLongLong", POINTER, total), f.block("same")
+    f.require(f.b.not_(f.is_null(after)), same)
+    f.store(after, slot)
+    f.python("Py_DecRef", ir.VoidType(), before)
+    f.b.ret(total)
+    f.b.position_at_end(same)
+    f.python("PyErr_Clear", ir.VoidType())
+    f.b.ret(total)
+    return f.function
 
 
 def _load_model(f: Function, addresses: FormAddresses, slow: Any) -> Any:
     """Return the model of the form; branch away where the form was not made as forms are."""
-    model = f.load(f.args[0], addresses.model, POINTER)
+    model = f.load(f.args[0], addresses.form["_model"], POINTER)
     f.require(f.is_instance(model, DeviceArray), slow)
     return model
 
@@ -173,7 +337,7 @@ def _emit_block(
     is_locked = f.equal(f.b.ptrtoint(is_read_only, I64), I64(id(True)))
     f.store(f.b.select(is_locked, I64(READ_ONLY), I64(0)), flags)
     with f.b.if_then(f.is_instance(owner, PooledBuffer)):
-        home = f.b.ptrtoint(f.load(owner, addresses.home, POINTER), I64)
+        home = f.b.ptrtoint(f.load(owner, addresses.buffer["_home"], POINTER), I64)
         elsewhere = f.b.select(f.equal(home, I64(id(None))), I64(0), I64(OTHER_HOME))
         f.store(f.b.or_(f.load(flags), elsewhere), flags)
     data = f.at(block, layout.BYTES_DATA)

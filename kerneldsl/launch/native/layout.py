@@ -36,6 +36,7 @@ __all__ = [
     "CELL_VALUE",
     "DESCRIPTOR_FIELDS",
     "HEAD",
+    "LIST_SIZE",
     "METH_O",
     "TUPLE_ITEMS",
     "TUPLE_SIZE",
@@ -53,6 +54,7 @@ __all__ = [
 #: Offsets in bytes from an object's start: its type, and the end of what every object begins with.
 TYPE, HEAD = 8, 16
 TUPLE_SIZE, TUPLE_ITEMS = 16, 24
+LIST_SIZE = 16
 BYTES_DATA = 32
 CELL_VALUE = 16
 #: Of a ctypes array: the address of its memory.
@@ -247,6 +249,7 @@ def _check_objects() -> None:
     pair = (number, number + 1)
     _expect(_word(id(pair) + TUPLE_SIZE), 2, "size of a tuple")
     _expect(_word(id(pair) + TUPLE_ITEMS + 8), id(pair[1]), "items of a tuple")
+    _expect(_word(id([number] * 5) + LIST_SIZE), 5, "size of a list")
     text = b"0123456789abcdef"
     _expect(ctypes.string_at(id(text) + BYTES_DATA, 17), text + b"\0", "contents of bytes")
 

@@ -24,10 +24,12 @@ from kerneldsl.launch.native.layout import (
 )
 from kerneldsl.launch.native.subscript import put_subscript
 from kerneldsl.launch.native.vectorcall import ENTRIES, METHODS, SLOTS
+from kerneldsl.memory import pools
 from kerneldsl.memory.arrays import DeviceArray
-from kerneldsl.memory.device_memory import PooledBuffer
+from kerneldsl.memory.device_memory import BufferMethods, Counts, PooledBuffer
 from kerneldsl.memory.forms import ArrayForm, FormMethods, NativeForms
 from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.shelves import Shelf
 from kerneldsl.placement.devices import context_device
 from kerneldsl.streams import current
 from kerneldsl.utilities.environment import launcher_is_off, logger
@@ -135,9 +137,15 @@ def suspended() -> Iterator[None]:
 
 def _make() -> None:
     from kerneldsl.launch.native.emit import Addresses, emit_module
+    from kerneldsl.launch.native.emit_context import ContextAddresses
     from kerneldsl.launch.native.emit_methods import MethodAddresses
 
-    METHODS.update(form_view=(NativeForms, "view"), form_at=(NativeForms, "_at"))
+    METHODS.update(
+        form_view=(NativeForms, "view"),
+        form_at=(NativeForms, "_at"),
+        form_empty=(NativeForms, "empty"),
+        buffer_del=(PooledBuffer, "__del__"),
+    )
     offsets = {
         name: slot_offset(owner, slot, object.__new__(made), ())
         for name, (owner, slot, made) in SLOTS.items()
@@ -147,16 +155,19 @@ def _make() -> None:
     python: dict[str, Any] = {symbol: owner.__call__ for symbol, owner in ENTRIES.items()}
     python |= {symbol: getattr(owner, name) for symbol, (owner, name) in METHODS.items()}
     arrays = _array_offsets()
-    nothing = ()  # the default of the variable, and CPython's one empty tuple
+    nothing = ()  # the default of both variables, and CPython's one empty tuple
     addresses = Addresses(
-        state=ctypes.addressof(_state),
+        context=ContextAddresses(
+            state=ctypes.addressof(_state),
+            streams_in_use=ctypes.addressof(current.in_use_word),
+            streams_variable=id(current._active),
+            pools_variable=id(pools._active),
+            nothing=id(nothing),
+        ),
         array_block=arrays["_block"],
         seal=id(seal),
         launch_tables=offsets.pop("launch_tables"),
         device_variable=id(context_device),
-        streams_in_use=ctypes.addressof(current.in_use_word),
-        streams_variable=id(current._active),
-        no_streams=id(nothing),
         methods=MethodAddresses(
             launch_type=ENTRIES["launch"],
             slow_launch=id(python["launch"]),
@@ -178,9 +189,11 @@ def _make() -> None:
         _state,
         context_device,
         current._active,
+        pools._active,
         nothing,
         DeviceArray,
         PooledBuffer,
+        Shelf,
         seal,
     ):
         _keep_forever(kept)
@@ -198,16 +211,20 @@ def _form_addresses(arrays: dict[str, int], python: dict[str, Any]) -> FormAddre
     from kerneldsl.launch.native.emit_forms import FormAddresses
 
     form, buffer = ArrayForm.__new__(ArrayForm), PooledBuffer.__new__(PooledBuffer)
-    buffer.pointer = 0  # it goes without giving anything back
-    found = [slot_offset(FormMethods, name, form, b"trial") for name in ("_model", "_offset")]
-    return FormAddresses(
+
+    def offsets(owner: Any, trial: Any) -> dict[str, int]:
+        return {name: slot_offset(owner, name, trial, b"trial") for name in owner.__slots__}
+
+    found = FormAddresses(
         array=arrays,
-        model=found[0],
-        offset=found[1],
-        home=slot_offset(PooledBuffer, "_home", buffer, b"trial"),
-        slow_view=id(python["form_view"]),
-        slow_at=id(python["form_at"]),
+        form=offsets(FormMethods, form),
+        buffer=offsets(BufferMethods, buffer),
+        shelf=offsets(Shelf, Shelf.__new__(Shelf)),
+        counts=offsets(Counts, Counts()),
+        slow={name: id(python[name]) for name in METHODS},
     )
+    buffer.pointer = 0  # it goes without giving anything back
+    return found
 
 
 def _put(owner: type, name: str, python: Callable[..., Any], address: int) -> None:

@@ -66,6 +66,8 @@ class StreamOrderedPool(PoolBackend):
         Whose memory.
     """
 
+    gives_out_at_once = True
+
     def __init__(self, driver: Driver, device: Device) -> None:
         self.device = device
         self._driver = driver

@@ -51,7 +51,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.counts: dict[kd.MemoryPool, list[int]] = {}
         self.peaks: dict[kd.MemoryPool, int] = {}
         self.serial = 0
-        self.device_in_use = device_memory(self.place).in_use
+        self.device_in_use = device_memory(self.place).sums.in_use
         return self.note_pool(kd.MemoryPool(self.target))
 
     def set_up(self) -> None:
@@ -165,7 +165,7 @@ class PoolMachine(RuleBasedStateMachine):
             assert stats.reserved_bytes >= stats.in_use_bytes
             assert 0 <= stats.hit_count <= taken
             assert stats.limit_bytes == pool.limit
-        whole = device_memory(self.place).in_use - self.device_in_use
+        whole = device_memory(self.place).sums.in_use - self.device_in_use
         assert whole == self.in_use()
 
     @invariant()
