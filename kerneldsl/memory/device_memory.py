@@ -11,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Buffer, Device, DeviceStream
@@ -188,14 +189,24 @@ class DeviceMemory:
     def trim(self, pool: MemoryPool, keep_bytes: int) -> None:
         """Give back what the pool keeps unused."""
         self.drain()
+        self.clear_shelves(pool._shelves.values())
         with self.lock:
             was_busy, self._is_busy = self._is_busy, True
             try:
-                pool._clear_shelves()
                 pool._backend.trim(keep_bytes)
             finally:
                 self._is_busy = was_busy
         self.drain()
+
+    def clear_shelves(self, shelves: Iterable[Shelf]) -> None:
+        """Give back what native code keeps on shelves; nobody has it in use."""
+        with self.lock:
+            was_busy, self._is_busy = self._is_busy, True
+            try:
+                for shelf in tuple(shelves):
+                    shelf.clear()
+            finally:
+                self._is_busy = was_busy
 
 
 class BufferMethods(Buffer):

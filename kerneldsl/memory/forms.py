@@ -14,7 +14,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import a_type
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY, ArrayGeometry
-from kerneldsl.memory.pools import allocate, device_memory
+from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.shelves import Shelf, find_shelf
 from kerneldsl.utilities.tracebacks import shorten
 
@@ -33,7 +33,7 @@ class FormMethods:
 
     _model: DeviceArray
     _offset: int
-    #: Where native code takes memory.
+    #: Where native code takes memory, once the form was asked for some.
     _shelf: Shelf | None
 
     def empty(self) -> DeviceArray:
@@ -62,8 +62,9 @@ class FormMethods:
                     remedy="Take over(…) of an array like the base",
                 )
             buffer = allocate(model.device, model.nbytes)
-            if self._shelf is not None and buffer._home is None:
-                buffer.shelf = self._shelf if buffer._pool is self._shelf.pool else None
+            if buffer._home is None:
+                buffer.shelf = find_shelf(buffer._pool, model.nbytes)
+                self._shelf = buffer.shelf or self._shelf
         except KernelError as error:
             shorten(error)
             raise
@@ -154,9 +155,7 @@ class ArrayForm(NativeForms):
         ArrayGeometry.__init__(self._model, *geometry, None, layout=array.layout)
         if array.code >= 0 and not isinstance(array.location, BufferOffset):
             self._model.seal(array.code)
-        is_packed = array.layout != "A"
-        pool = device_memory(array.device).default
-        self._shelf = find_shelf(pool, array.nbytes) if is_packed else None
+        self._shelf = None
 
     def over(self, array: DeviceArray) -> DeviceArray:
         """Return an array of this form in the memory of another one, at the form's place.

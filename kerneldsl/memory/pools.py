@@ -169,12 +169,7 @@ class MemoryPool(ProcessOwned):
             self._limit = limit
             for shelf in self._shelves.values():
                 shelf.is_open = limit is None
-            self._clear_shelves()
-
-    def _clear_shelves(self) -> None:
-        """Give back what native code keeps; the caller holds the device's lock."""
-        for shelf in tuple(self._shelves.values()):
-            shelf.clear()
+            memory.clear_shelves(self._shelves.values())
 
     def stats(self) -> PoolStatistics:
         """Return what the pool has done, and holds."""

@@ -66,11 +66,21 @@ class Shelf:
 
 
 def find_shelf(pool: MemoryPool, nbytes: int) -> Shelf | None:
-    """Return the shelf of a device's default pool for blocks of a size; ``None`` for no shelf."""
-    if not (0 < nbytes <= MAX_SHELF_BYTES and pool._backend.gives_out_at_once):
+    """Return the shelf for blocks of a size; ``None`` where the pool has none for these.
+
+    The oldest one makes room for another size.
+    """
+    memory = pool._memory
+    is_for_shelf = 0 < nbytes <= MAX_SHELF_BYTES and pool._backend.gives_out_at_once
+    if not is_for_shelf or pool is not memory.default:
         return None
     shelves = pool._shelves
     found = shelves.get(nbytes)
-    if found is None and len(shelves) < _MAX_SHELVES:
-        found = shelves.setdefault(nbytes, Shelf(pool, nbytes))
+    if found is None:
+        with memory.lock:
+            found = shelves.setdefault(nbytes, Shelf(pool, nbytes))
+            while len(shelves) > _MAX_SHELVES:
+                oldest = shelves.pop(next(iter(shelves)))
+                oldest.is_open = False
+                memory.clear_shelves((oldest,))
     return found
