@@ -27,7 +27,7 @@ _placed = struct.Struct("=qQ").pack
 
 
 class FormMethods:
-    """What makes the arrays of a form: a model of them, without memory, and an offset in bytes."""
+    """Methods that make the arrays of a form, of a model without memory and an offset in bytes."""
 
     __slots__ = ("_model", "_offset", "_shelf")
 

@@ -175,6 +175,18 @@ def test_means_of_nothing(call):
         )
 
 
+@pytest.mark.parametrize("name", ["sum", "argmax", "argmin", "var", "std"])
+def test_a_row_of_one_part_makes_its_result_alone(name):
+    with kd.use("cpu"):
+        x = kd.to_device(np.arange(2000, dtype=np.float32).reshape(2, 1000))
+        for axis in (1, 0):
+            before = kd.memory_stats().allocation_count
+            found = getattr(reduce, name)(x, axis=axis)
+            assert kd.memory_stats().allocation_count == before + 1
+            wanted = getattr(np, name)(x.copy_to_host(), axis=axis)
+            assert np.allclose(found.copy_to_host(), wanted)
+
+
 def test_dtypes_that_are_asked_for(call, rng):
     x = random_array(rng, (5, 100), "float32")
     got = call(reduce.sum, x, axis=1, dtype=np.float64)

@@ -156,3 +156,9 @@ def test_no_ready_block_is_given_out_where_the_device_is_gone(
             device_of(driver, monkeypatch).copy_to_host(0x100, 0x200, 8)
     with pytest.raises(DriverError, match="fork" if why == "forked" else "lost"):
         pool.acquire(100, None)
+
+
+def test_the_pool_that_orders_by_streams_gives_out_at_once() -> None:
+    """The plain one would not watch the bounds of each allocation any more."""
+    assert pools.StreamOrderedPool.gives_out_at_once
+    assert not pools.PlainPool.gives_out_at_once
