@@ -60,6 +60,8 @@ class _Current(threading.local):
 
 
 _current = _Current()
+#: Threads in which a recording is under way: to look there first takes less than to ask for it.
+_recording_threads: set[int] = set()
 
 
 def launch(kernel: Any, grid: Any, block: Any, /, *args: Any, **constants: Any) -> None:
@@ -158,7 +160,7 @@ class Repeated:
     @passes_on
     def call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Repeat a call, or make and record it."""
-        if _current.recording is not None:
+        if _recording_threads and _current.recording is not None:
             return self._otherwise(*args, **named)
         arrays: list[Any] = []
         key = _key_of((*args, *named.values(), *named) if named else args, arrays)
@@ -194,11 +196,14 @@ class Repeated:
         self, key: Any, arrays: list[Any], args: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
         calls = self._calls
-        recording = _current.recording = _Recording(arrays)
+        recording, thread = _Recording(arrays), threading.get_ident()
+        _recording_threads.add(thread)
+        _current.recording = recording
         try:
             result = self._function(*args, **named)
         finally:
             _current.recording = None
+            _recording_threads.discard(thread)
         if recording.are_apart:
             for oldest in list(calls)[: max(0, len(calls) + 1 - _MAX_CALLS)]:
                 calls.pop(oldest, None)

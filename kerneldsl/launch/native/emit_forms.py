@@ -162,7 +162,7 @@ def _emit_empty(
             f.b.call(add, [f.at(counts, places["allocations"]), I64(1)])
             f.b.call(add, [f.at(counts, places["hits"]), I64(1)])
         in_use = f.b.call(add, [f.at(counts, places["in_use"]), size])
-        peak = f.b.call(add, [f.at(counts, places["peak"]), I64(0)])
+        peak = f.python("PyLong_AsLongLong", I64, f.load(counts, places["peak"], POINTER))
         with f.b.if_then(f.b.icmp_signed(">", in_use, peak)):
             f.b.call(add, [f.at(counts, places["peak"]), f.b.sub(in_use, peak)])
     made = f.b.call(make, [model, location, buffer, f.pointer(id(False))])
