@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kerneldsl.launch.native import machine
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.forms import ArrayForm
 from kerneldsl.repeating.overlap import bounds_of, start_of
@@ -103,10 +104,11 @@ def _compiled(text: str) -> Callable[..., Callable[..., Any]]:
 class Recorded:
     """A call that can be made again with arrays of the same forms."""
 
-    __slots__ = ("_plan", "kept", "repeat")
+    __slots__ = ("_plan", "_written", "kept", "repeat")
 
     def __init__(self, plan: _Plan) -> None:
         self._plan = plan
+        self._written: Callable[..., Any] | None = None
         #: Arrays among the constants that a device holds.
         self.kept = tuple([each for each in plan.constants if isinstance(each, DeviceArray)])
         #: Takes the arrays, each once, makes the launches and returns the result.
@@ -118,9 +120,16 @@ class Recorded:
         return not any(each.is_closed for each in self.kept)
 
     def _repeat_first(self, *arrays: Any) -> Any:
-        """Write down what repeats the call: many are made once alone."""
-        self.repeat = self._plan.write()
-        return self.repeat(*arrays)
+        """Write down what repeats the call, of which many are made once alone.
+
+        Once launches are native, what they are given is made by native code, too.
+        """
+        if self._written is None:
+            self._written = self._plan.write()
+        if machine.is_installed() or machine.is_refused():
+            machine.install_forms()
+            self.repeat = self._written
+        return self._written(*arrays)
 
 
 class NotKnown(Exception):

@@ -15,13 +15,26 @@ from kerneldsl.kernels import launches
 from kerneldsl.launch.native import machine
 from tests.support.fake_target import FakeTarget, _Executable
 
-__all__ = ["NativeFakeTarget", "fill_budgets", "is_native", "require_native", "warm_up"]
+__all__ = [
+    "NativeFakeTarget",
+    "fill_budgets",
+    "is_native",
+    "require_native",
+    "require_native_forms",
+    "warm_up",
+]
 
 
 def require_native() -> None:
     """Put native code in its place now; skips, with its reason, where that is refused."""
     if not launches._install():
         pytest.skip(f"no native launches here: {machine._refusal}")
+
+
+def require_native_forms() -> None:
+    """Put those of forms in their place, too."""
+    require_native()
+    machine.install_forms()
 
 
 @contextmanager

@@ -3,9 +3,8 @@
 :func:`emit_module` puts together what is written in pieces: reading arguments
 (:mod:`~kerneldsl.launch.native.emit_arguments`), conditions on them
 (:mod:`~kerneldsl.launch.native.emit_conditions`), starting kernels
-(:mod:`~kerneldsl.launch.native.emit_start`), the methods that Python calls
-(:mod:`~kerneldsl.launch.native.emit_methods`), and those of forms
-(:mod:`~kerneldsl.launch.native.emit_forms`). The heart, which tries one table after the other, is
+(:mod:`~kerneldsl.launch.native.emit_start`), and the methods that Python calls
+(:mod:`~kerneldsl.launch.native.emit_methods`). The heart, which tries one table after the other, is
 here.
 """
 
@@ -25,7 +24,6 @@ from kerneldsl.launch.native.emit_context import (
     emit_no_streams,
     read_variable,
 )
-from kerneldsl.launch.native.emit_forms import FormAddresses, emit_forms
 from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods, emit_slow_path
 from kerneldsl.launch.native.emit_start import emit_start, emit_timed_start
 from kerneldsl.launch.native.table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
@@ -49,7 +47,6 @@ class Addresses:
     device_variable: int
     #: What the methods know.
     methods: MethodAddresses
-    forms: FormAddresses
 
 
 def emit_module(addresses: Addresses) -> ir.Module:
@@ -65,9 +62,7 @@ def emit_module(addresses: Addresses) -> ir.Module:
         emit_timed_start(module, layout.host_clock()),
     )
     attempt = _emit_attempt(module, addresses, try_table)
-    slow_path = emit_slow_path(module)
-    emit_methods(module, addresses.methods, attempt, slow_path)
-    emit_forms(module, addresses.forms, addresses.context, slow_path)
+    emit_methods(module, addresses.methods, attempt, emit_slow_path(module))
     return module
 
 

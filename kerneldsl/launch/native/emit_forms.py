@@ -20,7 +20,7 @@ from kerneldsl.launch.native.emit_context import (
     emit_no_streams,
     read_variable,
 )
-from kerneldsl.launch.native.emit_methods import METHOD, METHOD_COUNT
+from kerneldsl.launch.native.emit_methods import METHOD, METHOD_COUNT, emit_slow_path
 from kerneldsl.launch.native.step_kinds import BLOCK_FLAGS, BLOCK_HEAD
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.device_memory import PooledBuffer
@@ -48,18 +48,16 @@ class FormAddresses:
     slow: dict[str, int]
 
 
-def emit_forms(
-    module: ir.Module, addresses: FormAddresses, context: ContextAddresses, slow_path: Any
-) -> None:
-    """Write ``form_view``, ``form_at``, ``form_empty`` and ``buffer_del``.
-
-    `slow_path` is that of the other methods.
-    """
+def emit_forms(addresses: FormAddresses, context: ContextAddresses) -> ir.Module:
+    """Write ``form_view``, ``form_at``, ``form_empty`` and ``buffer_del``."""
+    module = ir.Module("kerneldsl.launch.native.forms")
+    slow_path = emit_slow_path(module)
     make, add = _emit_make(module, addresses), _emit_add(module)
     _emit_view(module, addresses, make, slow_path)
     _emit_at(module, addresses, make, slow_path)
     _emit_empty(module, addresses, context, make, add, slow_path)
     _emit_del(module, addresses, context, add, slow_path)
+    return module
 
 
 def _begin(module: ir.Module, name: str, count: int) -> tuple[Function, Any]:

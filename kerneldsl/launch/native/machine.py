@@ -37,14 +37,16 @@ from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.user_warnings import warn_user
 
 if TYPE_CHECKING:  # it imports llvmlite
-    from kerneldsl.launch.native.emit_forms import FormAddresses
+    from kerneldsl.launch.native.emit_context import ContextAddresses
 
 __all__ = [
     "begin_generation",
     "entry_address",
     "generation",
     "install",
+    "install_forms",
     "is_installed",
+    "is_refused",
     "suspended",
 ]
 
@@ -55,6 +57,15 @@ _METH_FASTCALL_KEYWORDS = 0x80 | 0x2
 _state = (ctypes.c_int64 * 2)(1, 0)
 _lock = ForkSafeLock()
 _is_installed = False
+#: Whether the methods of forms were compiled, or could not be.
+_has_forms = False
+#: Of them, by the symbols of their native forms, the class and the name.
+_FORM_METHODS: dict[str, tuple[type, str]] = {
+    "form_view": (NativeForms, "view"),
+    "form_at": (NativeForms, "_at"),
+    "form_empty": (NativeForms, "empty"),
+    "buffer_del": (PooledBuffer, "__del__"),
+}
 #: Why it is not, once that was tried.
 _refusal: str | None = None
 
@@ -80,6 +91,11 @@ def generation() -> int:
 def is_installed() -> bool:
     """Return whether launches try the native functions first."""
     return _is_installed
+
+
+def is_refused() -> bool:
+    """Return whether launches stay with Python."""
+    return _refusal is not None
 
 
 def entry_address(symbol: str) -> int:
@@ -137,15 +153,8 @@ def suspended() -> Iterator[None]:
 
 def _make() -> None:
     from kerneldsl.launch.native.emit import Addresses, emit_module
-    from kerneldsl.launch.native.emit_context import ContextAddresses
     from kerneldsl.launch.native.emit_methods import MethodAddresses
 
-    METHODS.update(
-        form_view=(NativeForms, "view"),
-        form_at=(NativeForms, "_at"),
-        form_empty=(NativeForms, "empty"),
-        buffer_del=(PooledBuffer, "__del__"),
-    )
     offsets = {
         name: slot_offset(owner, slot, object.__new__(made), ())
         for name, (owner, slot, made) in SLOTS.items()
@@ -154,17 +163,10 @@ def _make() -> None:
         raise UnknownLayout("calls of instances cannot be taken")
     python: dict[str, Any] = {symbol: owner.__call__ for symbol, owner in ENTRIES.items()}
     python |= {symbol: getattr(owner, name) for symbol, (owner, name) in METHODS.items()}
-    arrays = _array_offsets()
-    nothing = ()  # the default of both variables, and CPython's one empty tuple
+    trial = DeviceArray.__new__(DeviceArray)
     addresses = Addresses(
-        context=ContextAddresses(
-            state=ctypes.addressof(_state),
-            streams_in_use=ctypes.addressof(current.in_use_word),
-            streams_variable=id(current._active),
-            pools_variable=id(pools._active),
-            nothing=id(nothing),
-        ),
-        array_block=arrays["_block"],
+        context=_context_addresses(),
+        array_block=slot_offset(ArrayGeometry, "_block", trial, b"trial"),
         seal=id(seal),
         launch_tables=offsets.pop("launch_tables"),
         device_variable=id(context_device),
@@ -176,7 +178,6 @@ def _make() -> None:
             slow_getitem=id(python["getitem"]),
             **offsets,
         ),
-        forms=_form_addresses(arrays, python),
     )
     engine = _compile(str(emit_module(addresses)))
     for symbol in ENTRIES:
@@ -188,43 +189,69 @@ def _make() -> None:
         python,
         _state,
         context_device,
-        current._active,
-        pools._active,
-        nothing,
         DeviceArray,
-        PooledBuffer,
-        Shelf,
         seal,
     ):
         _keep_forever(kept)
     logger.debug("the native launcher is in place")
 
 
-def _array_offsets() -> dict[str, int]:
-    """Return where the slots of device arrays lie, but for that of weak references."""
-    trial = DeviceArray.__new__(DeviceArray)
-    names = [name for name in ArrayGeometry.__slots__ if name != "__weakref__"]
-    return {name: slot_offset(ArrayGeometry, name, trial, b"trial") for name in names}
+def _context_addresses() -> ContextAddresses:
+    from kerneldsl.launch.native.emit_context import ContextAddresses
+
+    nothing = ()  # the default of both variables, and CPython's one empty tuple
+    for kept in (_state, current._active, pools._active, nothing):
+        _keep_forever(kept)
+    return ContextAddresses(
+        state=ctypes.addressof(_state),
+        streams_in_use=ctypes.addressof(current.in_use_word),
+        streams_variable=id(current._active),
+        pools_variable=id(pools._active),
+        nothing=id(nothing),
+    )
 
 
-def _form_addresses(arrays: dict[str, int], python: dict[str, Any]) -> FormAddresses:
-    from kerneldsl.launch.native.emit_forms import FormAddresses
+def install_forms() -> None:
+    """Compile the methods of forms too, once launches are native; nothing where they are not.
+
+    They are for calls that make the same launches again, which few programs have.
+    """
+    global _has_forms  # noqa: PLW0603 -- one for the process
+    with _lock:
+        if not _is_installed or _has_forms:
+            return
+        try:
+            _make_forms()
+        except (UnknownLayout, OSError, RuntimeError, AttributeError) as error:
+            logger.debug("arrays of forms are made by Python: %s", error)
+        _has_forms = True
+
+
+def _make_forms() -> None:
+    from kerneldsl.launch.native.emit_forms import FormAddresses, emit_forms
 
     form, buffer = ArrayForm.__new__(ArrayForm), PooledBuffer.__new__(PooledBuffer)
+    array = DeviceArray.__new__(DeviceArray)
 
     def offsets(owner: Any, trial: Any) -> dict[str, int]:
-        return {name: slot_offset(owner, name, trial, b"trial") for name in owner.__slots__}
+        names = [name for name in owner.__slots__ if name != "__weakref__"]
+        return {name: slot_offset(owner, name, trial, b"trial") for name in names}
 
-    found = FormAddresses(
-        array=arrays,
+    python = {symbol: getattr(owner, name) for symbol, (owner, name) in _FORM_METHODS.items()}
+    addresses = FormAddresses(
+        array=offsets(ArrayGeometry, array),
         form=offsets(FormMethods, form),
         buffer=offsets(BufferMethods, buffer),
         shelf=offsets(Shelf, Shelf.__new__(Shelf)),
         counts=offsets(Counts, Counts()),
-        slow={name: id(python[name]) for name in METHODS},
+        slow={symbol: id(method) for symbol, method in python.items()},
     )
     buffer.pointer = 0  # it goes without giving anything back
-    return found
+    engine = _compile(str(emit_forms(addresses, _context_addresses())))
+    for kept in (engine, python, PooledBuffer, Shelf):
+        _keep_forever(kept)
+    for symbol, (owner, name) in _FORM_METHODS.items():
+        _put(owner, name, python[symbol], engine.get_function_address(symbol))
 
 
 def _put(owner: type, name: str, python: Callable[..., Any], address: int) -> None:

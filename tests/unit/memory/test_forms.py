@@ -16,7 +16,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ClosedResour
 from kerneldsl.launch.arguments.array_readers import seal
 from kerneldsl.memory.forms import FormMethods, NativeForms
 from tests.support.extent import examples
-from tests.support.native import require_native
+from tests.support.native import require_native_forms
 
 _SLOTS = (
     *("device", "location", "shape", "size", "strides", "dtype", "_owner", "is_read_only"),
@@ -32,7 +32,7 @@ _SLOTS = (
 )
 @pytest.mark.parametrize("target", ["cpu", "null"])
 def test_an_array_of_a_form_is_the_view_that_had_it(target, shape, data, is_sealed):
-    require_native()
+    require_native_forms()
     index = tuple(
         data.draw(st.sampled_from([slice(None), slice(None, None, -1), slice(n - 1, None), 0]))
         for n in shape
@@ -56,7 +56,7 @@ def _counts(array: kd.DeviceArray) -> list[int]:
 
 
 def test_native_forms_count_references():
-    require_native()
+    require_native_forms()
     assert isinstance(vars(NativeForms)["view"], types.MethodDescriptorType)
     with kd.use("cpu"):
         x = kd.to_device(np.arange(1000, dtype=np.float64))
@@ -73,7 +73,7 @@ def test_native_forms_count_references():
 
 
 def test_native_forms_leave_what_they_do_not_know_to_python():
-    require_native()
+    require_native_forms()
     with kd.use("cpu"):
         x = kd.empty(4)
         form = kd.ArrayForm(x)
@@ -109,7 +109,7 @@ def test_memory_is_made_and_given_back():
 
 @pytest.mark.parametrize("is_native", [False, True])
 def test_a_stream_s_memory_and_read_only_arrays_are_marked(is_native, monkeypatch):
-    require_native()
+    require_native_forms()
     if not is_native:
         for name in ("_at", "view"):
             monkeypatch.setattr(NativeForms, name, getattr(FormMethods, name))

@@ -18,13 +18,13 @@ from kerneldsl.launch.native import machine
 from kerneldsl.memory.pools import device_memory
 from kerneldsl.memory.shelves import MAX_BLOCKS, MAX_SHELF_BYTES, Shelf
 from tests.support.extent import examples
-from tests.support.native import require_native
+from tests.support.native import require_native_forms
 
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
     """Run on the CPU, with native forms."""
-    require_native()
+    require_native_forms()
     with kd.use("cpu"):
         yield
 
