@@ -11,7 +11,7 @@ from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.butterflies import in_halves
 from targets.cpu.syntax import extreme, thread_loop
 from targets.cpu.variables import Variables
-from targets.cpu.versions import without_guards
+from targets.cpu.versions import GuardFree, by_last_branch, without_guards
 
 __all__ = [
     "all_of",
@@ -51,10 +51,11 @@ def row_loops(
 def element_loops(
     body: list[ast.stmt], low: ast.expr, high: ast.expr, variables: Variables
 ) -> list[ast.stmt]:
-    """Write the loop along a row of elements; its ends apart where indices are chosen there.
+    """Write the loop along a row of elements; its ends apart where something else is done there.
 
-    Between them, where the index of a neighbour is the same sum for all, it reads plain vectors.
-    What all elements of a row decide alike is decided before the loop.
+    Between them, where the index of a neighbour is the same sum for all, it reads plain vectors;
+    where all elements take the same branch, it writes them. What all elements of a row decide alike
+    is decided before the loop.
     """
     pure, before, last = variables.pure, body[:-1], body[-1]
     if isinstance(last, ast.If) and last.orelse and pure.is_steady(last.test):
@@ -63,30 +64,44 @@ def element_loops(
             ways = ([*copy_tree(before), *last.body], [*before, *last.orelse])
             return [ast.If(decided, *(element_loops(way, low, high, variables) for way in ways))]
     found = without_guards(body, "kd_x", pure, indices_alone=True)
-    if found is None or not found.drops_clamps:
+    if found is not None and found.drops_clamps:
+        return _in_parts(found, body, low, high)
+    branches = by_last_branch(body, "kd_x", pure)
+    if branches is None:
         return [thread_loop("kd_x", low, high, body)]
+    parts = _in_parts(branches.inner, branches.outer, low, high)
+    known = all_of(branches.assumptions)
+    if known is None:
+        return parts
+    return [ast.If(known, parts, [thread_loop("kd_x", low, high, copy_tree(body))])]
+
+
+def _in_parts(
+    inner: GuardFree, outer: list[ast.stmt], low: ast.expr, high: ast.expr
+) -> list[ast.stmt]:
+    """Write a row that runs one body between its ends, if that may run, and another one at them."""
     begin, end = load("kd_begin"), load("kd_end")
     row = load("kd_low"), load("kd_high")
-    after, until = limited(*row, found.low, found.high)
+    after, until = limited(*row, inner.low, inner.high)
     # An empty middle where it is not known that indices are within the axis.
     middle: list[ast.stmt] = [
         assign("kd_begin", extreme("kd_min", after, row[1])),
         assign("kd_end", extreme("kd_max", until, begin)),
     ]
-    test = all_of(found.conditions)
+    test = all_of(inner.conditions)
     if test is not None:
         nothing: list[ast.stmt] = [assign("kd_begin", row[1]), assign("kd_end", row[1])]
         middle = [ast.If(test, middle, nothing)]
     # Both ends are one loop in the code.
     is_left = ast.Compare(load("kd_side"), [ast.Eq()], [ast.Constant(0)])
     ends = thread_loop(
-        "kd_x", ast.IfExp(is_left, row[0], end), ast.IfExp(is_left, begin, row[1]), body
+        "kd_x", ast.IfExp(is_left, row[0], end), ast.IfExp(is_left, begin, row[1]), outer
     )
     return [
         assign("kd_low", low),
         assign("kd_high", high),
         *middle,
-        thread_loop("kd_x", begin, end, found.body),
+        thread_loop("kd_x", begin, end, inner.body),
         ast.For(store("kd_side"), call("kd_range", ast.Constant(2)), [ends], []),
     ]
 

@@ -5,8 +5,9 @@ indices that are clamped, ``a[min(max(i, 0), n - 1)]``, or periodic, ``a[(i + 1)
 ``a[i - 1 if i > 0 else n - 1]``. In most blocks every thread passes them. Where all threads of a
 row do, which the ends of the row tell, the row runs a version whose guards are constants and whose
 indices are what was clamped, so that its accesses are plain vector loads. A row of elements that is
-as long as an axis has its ends at those of the axis; what is between them runs that version. The
-other branch of a guard stays in the tree for Numba, which gives the value the type that it has in
+as long as an axis has its ends at those of the axis; what is between them runs that version. Where
+the index chooses the last branch of its threads, parts of it have a version for each way. The other
+branch of a guard stays in the tree for Numba, which gives the value the type that it has in
 both.
 """
 
@@ -21,10 +22,11 @@ from kerneldsl.analysis.expressions import assigned_names, index_parts, loaded_n
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import call
 from kerneldsl.lowering.trees import copy_tree
+from targets.cpu.code_size import size_of
 from targets.cpu.narrowing import Bounds, conjuncts, narrow
 from targets.cpu.purity import PureValues, negate
 
-__all__ = ["ALWAYS", "GuardFree", "without_guards"]
+__all__ = ["ALWAYS", "Branches", "GuardFree", "by_last_branch", "without_guards"]
 
 #: Name of an operation that gives a truth value: true, which LLVM knows and Numba does not.
 ALWAYS = "kd_always"
@@ -36,6 +38,8 @@ _PLACE = frozenset({"kd_x", "kd_y", "kd_z"})
 _SMALL = 2**62
 #: A longer body is not worth compiling twice.
 _MAX_NODES = 600
+#: Of a body with what it calls, which is compiled twice.
+_MOST_STATEMENTS = 200
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,41 @@ def without_guards(
     conditions = _unlike([*bounds.assumptions, *(pure.expanded(c) for c in bounds.rest)])
     low, high = bounds.low.get(variable, []), bounds.high.get(variable, [])
     return GuardFree(new, _unlike(low), _unlike(high), conditions, proof.drops_clamps)
+
+
+@dataclass(frozen=True)
+class Branches:
+    """The versions of a body that ends in an ``if`` with an ``else``."""
+
+    #: The one whose branch the ends of a part of a row can prove, and when it may run.
+    inner: GuardFree
+    #: The other one's statements, which may run where that one may not.
+    outer: list[ast.stmt]
+    #: Without these, which are the same for all threads, neither is known.
+    assumptions: list[ast.expr]
+
+
+def by_last_branch(body: list[ast.stmt], variable: str, pure: PureValues) -> Branches | None:
+    """Make a version of a thread's statements for each way that its last branch may take.
+
+    In the loop as it is, ``if i < n // 4: fours[i] = … else: …`` would have vectors of threads
+    store under masks, each of their elements by itself. ``None`` says that the ends of a row do not
+    tell the ways apart, or that the statements are many.
+    """
+    *before, last = body
+    if not isinstance(last, ast.If) or not last.orelse:
+        return None
+    if sum(size_of(node, pure.unit) for node in body) > _MOST_STATEMENTS:
+        return None
+    ways = (last.test, last.body, last.orelse), (negate(last.test, pure), last.orelse, last.body)
+    for test, inner, outer in ways:
+        bounds = narrow([test], (variable,), pure)
+        rest = [pure.expanded(each) for each in bounds.rest]
+        if all(map(pure.is_steady, bounds.rest)) and variable not in loaded_names(rest):
+            low, high = (_unlike(each.get(variable, [])) for each in (bounds.low, bounds.high))
+            version = GuardFree([*copy_tree(before), *inner], low, high, rest, drops_clamps=False)
+            return Branches(version, [*before, *outer], bounds.assumptions)
+    return None
 
 
 def _unlike(nodes: list[ast.expr]) -> list[ast.expr]:

@@ -1,4 +1,4 @@
-"""Rows of elements whose neighbours' indices are chosen at the ends, against NumPy."""
+"""Rows of elements whose indices or branches are chosen at the ends, against NumPy."""
 
 from __future__ import annotations
 
@@ -190,3 +190,98 @@ def test_an_index_that_no_end_tells() -> None:
         k = np.roll(at, 1)
         np.testing.assert_array_equal(out, u[np.where(k < size, k, 0)])
         assert count[0] == size
+
+
+#: Tests of an index `i` of `n`, some of what is alike in a row.
+BRANCHES = {
+    "below": "i < m",
+    "from": "m <= i",
+    "at": "i == m",
+    "apart": "i != m",
+    "between": "3 <= i < m",
+    "outside": "i < 3 or i >= m",
+    "sum": "i + m < n",
+    "wrapping_sum": "i - 1 >= m + 1",
+    "vectors": "i < n // 4",
+    "row_and_place": "j > 1 and i < m",
+    "row_or_place": "not (j > 1 and i < m)",
+    "flag": "m > 0 and i < n - 2",
+    "every_second": "i % 2 == 0 and i < m",
+}
+BRANCHING = """
+def branching(u, m, out, other):
+    j, i = kd.grid(2)
+    if j < out.shape[0]:
+        n = out.shape[1]
+        v = u[j, i] * 2
+        other[j, i] += 1
+        if {test}:
+            out[j, i] = v
+        else:
+            out[j, i] = -v
+            other[j, i] += v
+"""
+
+
+def branching_kernel(name: str) -> Any:
+    text = BRANCHING.format(test=BRANCHES[name])
+    return kd.kernel(written_function("branching", text, {"kd": kd}, __name__))
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches_of_parts_of_a_row(name: str) -> None:
+    kernel, test = branching_kernel(name), compile(BRANCHES[name], "test", "eval")
+    for shape in ((1, 1), (3, 7), (4, 40), (2, 1000)):
+        rows, n = shape
+        ends = [2**63 - 1, -(2**63), 2**62, -(2**62) - 5]
+        for m in (*range(-3, 9), n // 2, n - 1, n, n + 1, *ends):
+            u = np.arange(1.0, rows * n + 1).reshape(shape)
+            out, other = np.full(shape, np.nan), np.ones(shape)
+            with kd.use("cpu"):
+                kernel.forall(*shape)(u, m, out, other)
+            names = {"m": np.int64(m), "n": np.int64(n)}
+            with np.errstate(over="ignore"):
+                places = [(np.int64(j), np.int64(i)) for j in range(rows) for i in range(n)]
+                met = [eval(test, {}, {**names, "j": j, "i": i}) for j, i in places]  # noqa: S307
+            is_met = np.reshape(np.array(met, bool), shape)
+            np.testing.assert_array_equal(out, np.where(is_met, 2 * u, -2 * u))
+            np.testing.assert_array_equal(other, np.where(is_met, 2, 2 + 2 * u))
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_a_part_of_a_row_takes_one_branch(name: str) -> None:
+    signature = "float64[:, ::1], int64, float64[:, ::1], float64[:, ::1]"
+    text = branching_kernel(name).cpu_source(signature, forall=2)
+    if name == "every_second":
+        assert "kd_side" not in text
+        return
+    middle, ends = text.split("for kd_x in kd_range(kd_begin, kd_end):")[1].split("kd_side", 1)
+    ends = ends.split("else:\n")[0]  # where it is not known that the sums do not wrap
+    for part in (middle, ends):
+        assert "if i" not in part
+        assert "if m" not in part
+        assert part.count("out[") == 1
+
+
+@kd.kernel
+def quarters(u: Any, out: Any, *, count: Any) -> None:
+    """Store four elements at once, and what is left over one by one."""
+    i = kd.grid(1)
+    if i < out.size // count:
+        kd.view(out, kd.float32x4)[i] = kd.view(u, kd.float32x4)[i]
+    else:
+        for k in range(count):
+            if count * i + k < out.size:
+                out[count * i + k] = u[count * i + k]
+
+
+def test_vectors_are_stored_by_rows_of_them() -> None:
+    for size in (1, 3, 4, 9, 64, 1023):
+        u, out = np.arange(size, dtype=f32), np.full(size, np.nan, f32)
+        with kd.use("cpu"):
+            quarters.forall(-(-size // 4))(u, out, count=4)
+        np.testing.assert_array_equal(out, u)
+    text = quarters.member(count=4).cpu_source(u, out, forall=1)
+    middle = text.split("for kd_x in kd_range(kd_begin, kd_end):")[1].split("kd_side", 1)[0]
+    assert "kd_view" in middle
+    assert "if " not in middle
