@@ -92,9 +92,12 @@ def has_divisions(text: str) -> bool:
     return _DIVISION.search(text) is not None
 
 
-def fold_constants(module: Any, machine: Any) -> None:
-    """Put constants in the place of variables that hold them, before any loop pass."""
-    _run(module, machine, "sroa", "instruction_combine", "simplify_cfg")
+def fold_constants(module: Any, machine: Any, *, simplifies: bool = True) -> None:
+    """Put constants in the place of variables that hold them, before any loop pass.
+
+    By default LLVM also writes divisions, calls of powers and all else as less, where it is less.
+    """
+    _run(module, machine, "sroa", "instruction_combine" if simplifies else "sccp", "simplify_cfg")
 
 
 class Divisions:

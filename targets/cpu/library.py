@@ -35,8 +35,8 @@ from targets.cpu.division import Divisions, fold_constants, has_divisions
 from targets.cpu.float_conversions import write_conversion
 from targets.cpu.half_conversions import add_missing
 from targets.cpu.objects import IS_SUPPORTED
-from targets.cpu.upper_products import keep_upper_products
-from targets.cpu.vector_math.replace import calls_math, replace_math
+from targets.cpu.upper_products import has_upper_products, keep_upper_products
+from targets.cpu.vector_math.replace import calls_math, calls_powers, replace_math
 
 __all__ = ["FunctionCompiler", "create_library", "end_of_loop", "keep_preheader"]
 
@@ -124,7 +124,8 @@ def _optimize(module: Any, machine: Any) -> Any:
     # For kernels that neither divide nor call such functions this would be time for nothing.
     has_math = calls_math(module)
     if has_divisions(text) or has_math:
-        fold_constants(module, machine)
+        simplifies = not has_upper_products(text) or calls_powers(module)
+        fold_constants(module, machine, simplifies=simplifies)
         divisions = Divisions(module, machine)
         module = divisions.module
     if has_math:

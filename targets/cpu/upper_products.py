@@ -20,7 +20,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["keep_upper_products"]
+__all__ = ["has_upper_products", "keep_upper_products"]
+
+#: The upper half of a product of 32-bit numbers, as `kd.mulhi` is lowered.
+_UPPER_HALF = re.compile(r"= lshr i64 %\S+, 32$", re.MULTILINE)
 
 #: A shift of 32 bits or more, of every element of a vector.
 _SHIFT = re.compile(r"= [al]shr (?:exact )?<\d+ x i64> [^,]+, splat \(i64 (?:3[2-9]|[4-6]\d)\)")
@@ -29,6 +32,16 @@ _CUT = re.compile(
     r"to <(?P=count) x i16>",
     re.MULTILINE,
 )
+
+
+def has_upper_products(text: str) -> bool:
+    """Return whether a module that is not optimized yet asks for upper halves of products.
+
+    LLVM's pipeline evaluates equal products once before it simplifies them. Simplified before, a
+    product whose lower half is asked for in another place becomes one of 32 bits, the upper half
+    takes a second one, and vectors of both widths are shuffled all the time.
+    """
+    return _UPPER_HALF.search(text) is not None
 
 
 def keep_upper_products(module: Any) -> Any:

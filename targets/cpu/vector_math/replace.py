@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 from targets.cpu.vector_math.define import FUNCTIONS, definition
 from targets.cpu.vector_math.expressions import TABLE_PREFIX
 
-__all__ = ["calls_math", "replace_math"]
+__all__ = ["calls_math", "calls_powers", "replace_math"]
 
 _KINDS = {"float": ("f32", "f"), "double": ("f64", "")}
 _FMA = """
@@ -48,14 +48,18 @@ def calls_math(module: Any) -> bool:
     return any(f.is_declaration and f.name in _SYMBOLS for f in module.functions)
 
 
+def calls_powers(module: Any) -> bool:
+    """Return whether LLVM may write a function as less while it knows its name, as ``x**2.0``."""
+    return any(_SYMBOLS.get(f.name, ("",))[0] == "pow" for f in module.functions)
+
+
 def replace_math(module: Any, machine: Any) -> None:
     """Define the mathematical functions that a linked module declares.
 
     Parameters
     ----------
     module : llvmlite.binding.ModuleRef
-        Is changed in place. It is not optimized yet, and knows constant arguments already: LLVM
-        simplifies ``x**2.0`` and its like while it knows the functions' names.
+        Is changed in place. It is not optimized yet, and powers by constants are simplified.
     machine : llvmlite.binding.TargetMachine
         What the module is compiled for.
     """

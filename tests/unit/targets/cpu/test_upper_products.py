@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,14 @@ def shifted(bits):
     return kernel
 
 
+@kd.kernel
+def both_halves(x, y, out):
+    i = kd.grid(1)
+    low = np.uint32(np.uint64(x[i]) * np.uint64(y[i]) & np.uint64(0xFFFFFFFF))
+    # A division by a constant: LLVM's simplifications have gone before its pipeline there.
+    out[i] = (kd.mulhi(x[i], y[i]) ^ low) + np.uint32(out.size // 3)
+
+
 def arguments(rng, dtype, out):
     info = np.iinfo(dtype)
     x, y = (rng.integers(info.min, info.max, SIZE, dtype, endpoint=True) for _ in range(2))
@@ -66,3 +76,14 @@ def test_shifts(rng, bits, dtype):
     with kd.use("cpu"):
         shifted(bits).forall(SIZE)(x, y, found)
     assert np.array_equal(found, (x.astype(np.int64) * y >> bits).astype(np.int16))
+
+
+def test_both_halves_are_of_one_product(rng):
+    x, y, found = arguments(rng, np.dtype("uint32"), "uint32")
+    with kd.use("cpu"):
+        both_halves.forall(SIZE)(x, y, found)
+    product = x.astype(np.uint64) * y
+    assert np.array_equal(found, ((product >> 32 ^ product) + SIZE // 3).astype(np.uint32))
+    text = both_halves.llvm(x, y, found, forall=1, target="cpu")
+    widths = re.findall(r" mul (?:nuw )?<\d+ x (i\d+)>", text)
+    assert "i32" not in widths
