@@ -1,4 +1,5 @@
 """Rewrite a normal form for its arguments, once for all targets; no Numba here.
 
-Members of named tuples become numbers, expressions over rows loops, and tiles elements.
+Members of named tuples become numbers, expressions over rows loops, and tiles elements. A target
+may ask for assignments of one value each, too.
 """

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kerneldsl.analysis.bindings import unpack_targets
-from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.tile_shapes import TileShapes
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.transforms.split_assignments import in_turn
 
 __all__ = ["unpack_tiles"]
 
@@ -111,7 +111,7 @@ class _Unpacking(ast.NodeTransformer):
         if len(node.targets) > 1:
             statements = self._to_all(node.targets, value)
         else:
-            statements = self._assigned(list(unpack_targets(target, value)))
+            statements = in_turn(list(unpack_targets(target, value)), self._names)
         return [place_at(statement, node) for statement in statements]
 
     def _items(self, node: ast.Name, context: ast.expr_context) -> ast.Tuple:
@@ -135,19 +135,3 @@ class _Unpacking(ast.NodeTransformer):
             for each, part in unpack_targets(target, held):
                 out.append(ast.Assign([each], copy.deepcopy(part)))
         return out
-
-    def _assigned(self, pairs: list[tuple[ast.expr, ast.expr]]) -> list[ast.stmt]:
-        """Assign values to targets, with a variable between where a later value needs the old."""
-        out: list[ast.stmt] = []
-        behind: list[ast.stmt] = []
-        names = [target.id for target, _ in pairs if isinstance(target, ast.Name)]
-        is_simple = len(set(names)) == len(pairs)
-        for number, (target, value) in enumerate(pairs):
-            later = loaded_names([other for _, other in pairs[number + 1 :]])
-            if is_simple and isinstance(target, ast.Name) and target.id not in later:
-                out.append(ast.Assign([target], value))
-                continue
-            name = self._names.make("value")
-            out.append(assign(name, value))
-            behind.append(ast.Assign([target], load(name)))
-        return [*out, *behind]

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import assigned_names, index_parts
@@ -265,28 +264,14 @@ class ElementWriter:
 
     def _stored(self, node: ast.Assign, place: _Place) -> list[ast.stmt]:
         """Write an assignment to elements, and to others."""
-        match node:
-            case ast.Assign(targets=[ast.Subscript() as target], value=value):
-                return [self._store(target, self._expression(value, place), place)]
-            case ast.Assign(
-                targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)],
-                value=ast.Tuple(elts=values) | ast.List(elts=values),
-            ) if len(targets) == len(values):
-                pass
-            case ast.Assign(targets=targets, value=value):
-                values = [value]
-        if any(isinstance(e, ast.Starred | ast.Tuple | ast.List) for e in chain(targets, values)):
+        targets, value = node.targets, self._expression(node.value, place)
+        if any(isinstance(target, ast.Tuple | ast.List) for target in targets):
             self.failed |= {name for name, _ in self._indexed(node)}
             return [node]
-        # All values are there before the first is stored.
-        saved = [self.names.make("value") for _ in values]
-        out: list[ast.stmt] = [
-            assign(name, self._expression(value, place))
-            for name, value in zip(saved, values, strict=True)
-        ]
-        sources = saved if len(saved) == len(targets) else saved * len(targets)
-        stored = zip(targets, sources, strict=True)
-        return [*out, *(self._store(each, load(name), place) for each, name in stored)]
+        if len(targets) == 1:
+            return [self._store(targets[0], value, place)]
+        saved = self.names.make("value")
+        return [assign(saved, value), *(self._store(e, load(saved), place) for e in targets)]
 
     def _store(self, target: ast.expr, value: ast.expr, place: _Place) -> ast.stmt:
         name = self.element(target, place) if isinstance(target, ast.Subscript) else None

@@ -19,7 +19,6 @@ from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.analyze import tuple_parameters
 from kerneldsl.analysis.expressions import assigned_names, names_read
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.analysis.uniformity import UniformityResult, analyze_uniformity
 from kerneldsl.contract import Specialization
@@ -38,9 +37,9 @@ from targets.cpu.array_variables import array_variables
 from targets.cpu.block_arrays import BlockArrays
 from targets.cpu.block_variables import BlockVariables
 from targets.cpu.counter_signs import tell_signs_of_counters
-from targets.cpu.dead_branches import without_dead_branches
 from targets.cpu.emit import BlockEmitter, ElementEmitter
 from targets.cpu.faster_functions import ANYTHING, Wanted, faster_functions
+from targets.cpu.flat_function import flat_function
 from targets.cpu.functions import Binder
 from targets.cpu.gathered_atomics import GatheredAtomics
 from targets.cpu.grid_loops import write_grid_loops
@@ -120,7 +119,7 @@ def generate(
     Device functions whose loops can then be run for many threads at once are inlined. The elements
     of small local arrays become variables, unless all of them are kept.
     """
-    flat = without_dead_branches(inline_block_functions(spec.unit))
+    flat = flat_function(spec.unit)
     if not spec.options.debug:
         for unit, how in faster_functions(spec, flat, keeps_arrays=keeps_arrays):
             generated = _Generator(spec, infer, infer_unit, unit).run(how)

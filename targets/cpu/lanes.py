@@ -112,9 +112,6 @@ class Lanes:
         match node:
             case ast.Assign(targets=[ast.Name()], value=value):
                 return self._is_arithmetic(value)
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                named = all(isinstance(target, ast.Name) for target in targets)
-                return named and all(map(self._is_arithmetic, values))
             case ast.AugAssign(target=ast.Name(), value=value):
                 return self._is_operator(node.op, value) and self._is_arithmetic(value)
             case ast.If():

@@ -20,7 +20,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.dead_branches import without_dead_branches
 from targets.cpu.element_writer import ElementWriter, LocalArray, conversion, element_of
+from targets.cpu.flat_function import flat_function
 from targets.cpu.liveness import flow_of
 from targets.cpu.loop_functions import functions_with_arrays
 from targets.cpu.storage import StaticArray
@@ -75,7 +76,7 @@ def with_element_variables(unit: FunctionUnit, *, wraparound: bool) -> FunctionU
 
 def remarks_on_arrays(unit: FunctionUnit, *, wraparound: bool) -> tuple[str, ...]:
     """Return what to say of each local array that stays one: what it costs, what to write."""
-    flat = without_dead_branches(inline_block_functions(unit))
+    flat = flat_function(unit)
     return tuple(
         f"{StaticArray(use, where)} (line {where.lineno}) stays in memory: an index of it is not "
         "known when the kernel is compiled, it is used as a whole, it has more than "
@@ -111,9 +112,8 @@ def _of_elements(
 
     Only their elements are asked of these.
     """
-    fixed = unit.with_tree(_OneByOne(declared).visit(copy_tree(unit.tree)))
-    arrays = _of_one_variable(fixed, declared)
-    fixed = fixed.with_tree(_Extents(fixed, arrays).visit(fixed.tree))
+    arrays = _of_one_variable(unit, declared)
+    fixed = unit.with_tree(_Extents(unit, arrays).visit(copy_tree(unit.tree)))
     return fixed, {n: each for n, each in arrays.items() if _is_of_elements(fixed, n, each)}
 
 
@@ -185,30 +185,6 @@ def _declared(
         and use.static["dtype"] in _CONVERSIONS
         and (most_elements is None or math.prod(use.static["shape"]) <= most_elements)
     }
-
-
-class _OneByOne(ast.NodeTransformer):
-    """Takes ``a, b = kd.local.array(…), kd.local.array(…)`` apart."""
-
-    def __init__(self, declared: Collection[str]) -> None:
-        self.declared = declared
-
-    def visit_Assign(self, node: ast.Assign) -> ast.stmt | list[ast.stmt]:
-        match node:
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if (
-                len(targets) == len(values)
-                and all(isinstance(target, ast.Name) for target in targets)
-                and all(map(self._declares, values))
-            ):
-                pairs = zip(targets, values, strict=True)
-                return [place_at(ast.Assign([target], value), node) for target, value in pairs]
-        return node
-
-    def _declares(self, node: ast.expr) -> bool:
-        match node:
-            case ast.Call(func=ast.Name(id=name)):
-                return name in self.declared
-        return False
 
 
 def _of_one_variable(

@@ -59,6 +59,24 @@ def sorts(x, y, out):
         out[k, i] = v[k]
 
 
+def stands_beside_others(x, y, out):
+    """Declare arrays beside other values, and in what is called."""
+    i = kd.grid(1)
+    v, start = kd.local.array(3, np.float32), x[0, i]
+    (w, scale), n = (kd.local.array((2, 1), np.float32), y[0, i]), 3
+    for k in range(3):
+        v[k], start = start * scale, x[k, i] + n
+    w[0, 0], w[1, 0] = v[2], v[0]
+    w[0, 0], w[1, 0] = w[1, 0], w[0, 0]
+    out[0, i], out[1, i] = w[0, 0], w[1, 0] + total_of_two(v)
+
+
+def total_of_two(v):
+    sums, more = kd.local.array(2, np.float64), 1.5
+    sums[0], sums[1] = v[0] + more, v[1]
+    return sums[0] + sums[1]
+
+
 def slides(x, y, out):
     """Move a window along, by conditions on the index that keep it inside."""
     i = kd.grid(1)
@@ -215,7 +233,7 @@ def is_given_to_functions(x, y, out):
 
 BECOME = (
     *(sums_in_a_tile, sorts, slides, converts, keeps_types, lives_on, stays_in_rounds),
-    *(leaves_loops_inside, is_given_to_functions),
+    *(leaves_loops_inside, is_given_to_functions, stands_beside_others),
 )
 
 
