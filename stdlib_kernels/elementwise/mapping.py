@@ -99,9 +99,9 @@ def clip(
     if dtype.kind in "iu":
         # As in NumPy, an int below all numbers of the dtype, or above them, bounds none of them.
         ends = np.iinfo(dtype)
-        for name, end, bounded in (("min", ends.min, larger), ("max", ends.max, smaller)):
+        for name, end, place in (("min", ends.min, 1), ("max", ends.max, 0)):
             if type(given.get(name)) is int:
-                given[name] = bounded(given[name], end)
+                given[name] = sorted((given[name], end))[place]
     function: Any = {(True, True): _bounded, (True, False): larger, (False, True): smaller}.get(
         ("min" in given, "max" in given), itself
     )
