@@ -123,7 +123,7 @@ class Interchange:
         """Return whether a step of a loop reads behind what threads read in the step before."""
         match loop:
             case ast.For(target=ast.Name(id=counter), iter=ast.Call(args=[_, _, step])):
-                if isinstance(step, ast.Constant) and step.value in range(STRIP):
+                if self.pure.constant(step) in range(STRIP):
                     return False
                 accesses = (node for node in ast.walk(loop) if isinstance(node, ast.Subscript))
                 return any(self._advances(node, counter) for node in accesses)

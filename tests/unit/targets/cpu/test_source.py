@@ -161,6 +161,28 @@ def test_a_loop_over_a_tile_moves_outside_the_threads():
     assert re.search(r"for k in range\(16\):\n +for kd_lane in kd_range\(16\):", source)
 
 
+@kd.kernel(wraparound=False)
+def steps_of(x, out, *, step):
+    t, total = kd.threadIdx.x, kd.float32(0)
+    for at in range(0, x.size - 255, step):
+        total += x[at + t]
+    total = kd.block.sum(total)
+    if t == 0:
+        out[kd.blockIdx.x] = total
+
+
+@pytest.mark.parametrize("step", [1, 256])
+def test_steps_that_go_on_behind_each_other_are_taken_by_all_threads(rng, step):
+    kernel = steps_of.member(step=step)
+    source = kernel.cpu_source(f"{VECTORS}, {VECTORS}", block=256)
+    # Threads that read nearly the same at each step keep sums in registers, a strip at a time.
+    assert ("kd_strip" in source) == (step == 1)
+    x, out = rng.integers(-9, 9, 3000).astype(np.float32), np.empty(1, np.float32)
+    with kd.use("cpu"):
+        kernel[1, 256](x, out)
+    assert out[0] == sum(x[at : at + 256].sum() for at in range(0, x.size - 255, step))
+
+
 def test_a_loop_along_rows_stays_inside():
     source = row_sum.cpu_source("float32[:, ::1], float32[::1]", forall=1)
     assert re.search(r"for kd_x in .*\n(.*\n)+? +for k in range", source)
