@@ -119,14 +119,14 @@ def along_columns(
     low = start + first
     sums = kd.local.array(items, number)
     near = kd.local.array(items, number)
-    w = kd.local.array(width, number)
+    w, vectors = kd.local.array(width, number), kd.view(weights, vector)
     for r in range(items):
         sums[r] = number(0)
     if low >= 0 and low + count + items - 1 <= n:
         for r in range(1, items):
             near[r] = number(x[a, low + r - 1, b])
         for t in range(0, count, width):
-            read_weights(weights, kd.view(weights, vector), t, width, w)
+            read_weights(weights, vectors, t, width, w)
             for s in range(width):
                 if t + s < count:
                     shift(near, items, number(x[a, low + t + s + items - 1, b]))
@@ -168,12 +168,12 @@ def along_rows(
     kd.syncthreads()
     sums = kd.local.array(items, number)
     near = kd.local.array(items, number)
-    w = kd.local.array(width, number)
+    w, vectors = kd.local.array(width, number), kd.view(weights, vector)
     for r in range(items):
         sums[r] = number(0)
         near[r] = tile[thread * items + max(r - 1, 0)]
     for t in range(0, count, width):
-        read_weights(weights, kd.view(weights, vector), t, width, w)
+        read_weights(weights, vectors, t, width, w)
         for s in range(width):
             if t + s < count:
                 shift(near, items, tile[thread * items + t + s + items - 1])
