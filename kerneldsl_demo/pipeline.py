@@ -14,7 +14,7 @@ import kerneldsl as kd
 from stdlib_kernels import imaging
 from stdlib_kernels.arrays import to_host
 from stdlib_kernels.histogram import counting
-from stdlib_kernels.imaging import colour, edges, levels
+from stdlib_kernels.imaging import filters, levels
 from stdlib_kernels.stencil import lines
 
 __all__ = ["SIGMA", "STAGES", "Outcome", "Stage", "run_stage"]
@@ -48,14 +48,16 @@ class Stage:
 #: 2 passes · 18 · 2⁻²⁴ · 255 = 5.5e-4 grey levels; Sobel's weights add up to 8 in absolute value
 #: along each of two axes.
 STAGES = (
-    Stage("grey", lambda a: imaging.grey(a["input"]), (colour.luma,), 0.0),
+    Stage("grey", lambda a: imaging.grey(a["input"]), (levels.luma,), 0.0),
     Stage(
         "blur",
         lambda a: imaging.gaussian_blur(a["grey"], SIGMA),
         (lines.along_rows, lines.along_columns),
         6e-4,
     ),
-    Stage("edges", lambda a: imaging.sobel(a["blur"]), (edges.gradient_magnitude(FLOAT32),), 8e-3),
+    Stage(
+        "edges", lambda a: imaging.sobel(a["blur"]), (filters.gradient_magnitude(FLOAT32),), 8e-3
+    ),
     Stage("histogram", lambda a: imaging.histogram(a["grey"]), (counting.count_apart,), 0.0),
     Stage(
         "equalize",

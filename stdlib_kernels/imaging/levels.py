@@ -1,9 +1,10 @@
-"""Histogram and histogram equalization of a grey image.
+"""Grey values: of a colour image, their histogram, and its equalization.
 
 Levels are counted by :mod:`stdlib_kernels.histogram.counting`.
 
 References
 ----------
+Recommendation ITU-R BT.601-7, section 2.5.1: luma is 0.299 R + 0.587 G + 0.114 B.
 R. C. Gonzalez and R. E. Woods, "Digital Image Processing", 4th edition, 2018, section 3.3:
 histogram equalization.
 """
@@ -15,15 +16,30 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.repeating.calls import launch_over
 from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_out
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.histogram.counting import count_bins, itself
 
-__all__ = ["equalize", "histogram"]
+__all__ = ["equalize", "grey", "histogram"]
 
 #: Grey values, and threads of the block that makes a table of them.
 LEVELS = 256
+#: As which they are counted.
+COUNTED = np.dtype(np.int32)
+
+
+@kd.kernel(wraparound=False)
+def luma(image, out):
+    """Compute luminance; thousandths of R, G and B add up in integers, alike on every target."""
+    i, j = kd.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        red = np.int32(image[i, j, 0])
+        green = np.int32(image[i, j, 1])
+        blue = np.int32(image[i, j, 2])
+        out[i, j] = (299 * red + 587 * green + 114 * blue + 500) // 1000
 
 
 @kd.kernel(wraparound=False)
@@ -51,9 +67,33 @@ def look_up(image, table, out):
         out[i, j] = table[image[i, j]]
 
 
-def _histogram(pixels: Array) -> Any:
-    """Count on the device where the pixels are."""
-    return count_bins(pixels, pixels, LEVELS, itself, np.dtype(np.int32))
+@repeated_function
+def grey(image: Array, *, out: Out = None) -> Any:
+    """Convert a colour image to grey.
+
+    {parameters}
+    image : uint8 array of shape (h, w, 3) or (h, w, 4)
+        Red, green, blue and, ignored, alpha.
+    {grey out}
+    {returns: uint8 array of shape (h, w)}
+        The luma, rounded half up; `out`, where it is given.
+    {raises of: ArgumentError}
+        Where `image` is no colour image of bytes, or `out` does not fit.
+    >>> grey(np.array([[[255, 255, 255], [255, 0, 0]]], np.uint8)).tolist()
+    [[255, 76]]
+    """
+    check_array("image", image, dtypes=("uint8",), ndim=3)
+    if image.shape[2] not in (3, 4):
+        raise ArgumentTypeError(
+            f"image has {image.shape[2]} channels",
+            value=tuple(image.shape),
+            limit="A colour image has 3 (red, green, blue) or 4 (and alpha) along its last axis",
+            remedy="Move the channels to the last axis, or leave a grey image as it is",
+        )
+    shape = tuple(image.shape[:2])
+    source, result = source_and_result(image, out, shape, image.dtype, any_layout=True)
+    launch_over(luma, shape, source, result)
+    return finish(result, like=image, out=out)
 
 
 @library_function
@@ -75,7 +115,8 @@ def histogram(image: Array, *, out: Out = None) -> Any:
     """
     check_array("image", image, dtypes=("uint8",))
     check_out(out, like=image, shape=(LEVELS,), dtype=np.dtype(np.int64))
-    return finish(_histogram(on_device(contiguous_1d(image))), like=image, out=out)
+    pixels = on_device(contiguous_1d(image))
+    return finish(count_bins(pixels, pixels, LEVELS, itself, COUNTED), like=image, out=out)
 
 
 @library_function
@@ -99,7 +140,8 @@ def equalize(image: Array, *, out: Out = None) -> Any:
     shape = tuple(image.shape)
     source, result = source_and_result(image, out, shape, image.dtype, any_layout=True)
     if image.size:
-        counts = _histogram(contiguous_1d(source))
+        pixels = contiguous_1d(source)
+        counts = count_bins(pixels, pixels, LEVELS, itself, COUNTED)
         table = allocate(source, (LEVELS,), image.dtype)
         equalizing_table[1, LEVELS](counts, table)
         look_up.forall(*shape)(source, table, result)

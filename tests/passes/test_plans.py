@@ -16,7 +16,7 @@ from kerneldsl.launch.decision import make_problems
 from kerneldsl.planner.choose import Problem, choose
 from kerneldsl.planner.describe import describe
 from stdlib_kernels import copying
-from stdlib_kernels.imaging import colour, levels
+from stdlib_kernels.imaging import levels
 
 
 @kd.kernel(
@@ -54,7 +54,7 @@ KERNELS = (
     ),
     (_copying(copying.copy_3d), "uint8[:, :, ::1], uint8[:, :, ::1]", [(2, 3, 4), (100, 2000, 30)]),
     (levels.look_up, "uint8[:, ::1], uint8[::1], uint8[:, ::1]", [(64, 64), (3000, 4000)]),
-    (colour.luma, "uint8[:, :, ::1], uint8[:, ::1]", [(64, 64), (3000, 4000)]),
+    (levels.luma, "uint8[:, :, ::1], uint8[:, ::1]", [(64, 64), (3000, 4000)]),
     (total, "float32[::1], float32[::1]", [(100,), (70_000,), (1 << 26,)]),
 )
 
