@@ -1,6 +1,12 @@
 """Sorts of rows, whatever sorts them: a tile, a radix sort of a GPU's, or one of a host's.
 
-Several short rows are in a tile. Other families sort by these, too.
+Several short rows are in a tile. Other families sort by these, too. The first elements of a row
+alone are selected by a block, which finds the last of them digit by digit.
+
+References
+----------
+Tolu Alabi, Jeffrey Blanchard, Bradley Gordon and Russel Steinbach, "Fast K-Selection Algorithms for
+Graphics Processing Units", ACM Journal of Experimental Algorithmics 17 (2012): radix selection.
 """
 
 from __future__ import annotations
@@ -11,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import allocate, contiguous, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.movement.gathering import take_each
@@ -18,11 +25,13 @@ from stdlib_kernels.sort.host import sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
 from stdlib_kernels.sort.words import Order, as_words, order_of
 
-__all__ = ["ITEMS", "MAX_WIDTH", "as_rows", "sort_rows", "sort_short_rows"]
-
+__all__ = ["ITEMS", "MAX_WIDTH", "as_rows", "select_first", "sort_rows", "sort_short_rows"]
 
 #: Elements of a tile, as many as a row has at most; and of those each thread has 16.
 MAX_WIDTH, ITEMS = 1024, 16
+#: Threads of a block that selects: for rows up to a size, of which more are under way, and for
+#: longer ones; words that one loads before it looks at them, and bins of a digit.
+BLOCK, SHORT_ROW, WIDE_BLOCK, LOADED, BINS = 256, 1 << 14, 1024, 8, 256
 
 
 @kd.kernel
@@ -112,3 +121,75 @@ def sort_rows(
     if found is not None and values is not None:
         found = found.view(values.dtype)
     return ordered.view(keys.dtype), found
+
+
+@kd.kernel(wraparound=False)
+def select_rows(keys, found, places, flip, *, block, items, word, size, rank):
+    """Gather the first words of each row: ``keys[rows, n], found[rows, k], places[rows, k]``.
+
+    They keep the order of the row. Digits of the last one's rank are found from the highest on, by
+    counting the words that have all digits before; then each warp gathers from a part of the row.
+    """
+    row, t, n = kd.blockIdx.x, kd.threadIdx.x, keys.shape[1]
+    counts = kd.shared.array(BINS, kd.int32)
+    chosen = kd.shared.array(2, kd.int32)
+    ranks = kd.local.array(items, word)
+    last, mask = word(0), word(0)
+    wanted = kd.int32(found.shape[1])
+    for k in range(size):
+        shift = word(8 * (size - 1 - k))
+        if t < BINS:
+            counts[t] = 0
+        kd.syncthreads()
+        for first in range(t, n, block * items):
+            for j in range(items):
+                ranks[j] = rank(keys[row, min(first + j * block, n - 1)], flip)
+            for j in range(items):
+                if ranks[j] & mask == last and first + j * block < n:
+                    kd.atomic.add(counts, kd.int32((ranks[j] >> shift) & word(BINS - 1)), 1)
+        kd.syncthreads()
+        own = counts[t] if t < BINS else kd.int32(0)
+        through = kd.block.inclusive_scan(own)
+        if through - own < wanted <= through:
+            chosen[0], chosen[1] = t, through - own
+        kd.syncthreads()
+        last = word(last | word(chosen[0]) << shift)
+        mask = word(mask | word(BINS - 1) << shift)
+        wanted -= chosen[1]
+    part = (n + block - 1) // block * 32
+    begin = t // 32 * part
+    end = min(begin + part, n)
+    # How many of the part are before the last, and how many are the last: both in a number.
+    both = kd.int64(0)
+    for first in range(begin + kd.laneid, end, 32 * items):
+        for j in range(items):
+            ranks[j] = rank(keys[row, min(first + j * 32, end - 1)], flip)
+        for j in range(items):
+            if first + j * 32 < end:
+                both += kd.int64(ranks[j] < last) + (kd.int64(ranks[j] == last) << 32)
+    mine = kd.warp.inclusive_scan(both)
+    before = kd.block.exclusive_scan(both) - (mine - both)
+    taken, equal = kd.int32(before), kd.int32(before >> 32)
+    for first in range(begin, end, 32):
+        i = first + kd.laneid
+        r = rank(keys[row, min(i, end - 1)], flip)
+        is_before, is_last = i < end and r < last, i < end and r == last
+        befores = kd.ballot_sync(0xFFFFFFFF, is_before)
+        lasts = kd.ballot_sync(0xFFFFFFFF, is_last)
+        ties = equal + kd.popc(lasts & kd.lanemask_lt())
+        if is_before or (is_last and ties < wanted):
+            at = taken + kd.popc(befores & kd.lanemask_lt()) + min(ties, wanted)
+            found[row, at], places[row, at] = keys[row, i], i
+        taken += kd.popc(befores)
+        equal += kd.popc(lasts)
+
+
+def select_first(keys: Array, count: int, order: Order) -> tuple[Array, Array]:
+    """Return the first words of each row, of which it has more, in the row's order, with places."""
+    found = allocate(keys, (keys.shape[0], count), keys.dtype)
+    places = allocate(keys, found.shape, np.dtype(np.int64))
+    block = BLOCK if keys.shape[1] <= SHORT_ROW else WIDE_BLOCK
+    how = {"word": keys.dtype.type, "size": keys.dtype.itemsize, "rank": order.rank}
+    arrays = (keys, found, places, order.flip)
+    launch(select_rows, keys.shape[0], block, *arrays, block=block, items=LOADED, **how)
+    return found, places

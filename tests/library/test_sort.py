@@ -14,14 +14,13 @@ from stdlib_kernels.sort import (
     merge,
     ordering,
     searchsorted,
-    selecting,
     sort,
     sort_pairs,
     top_k,
 )
 from stdlib_kernels.sort.host import LONG_ROW, SHORT, sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
-from stdlib_kernels.sort.rows import MAX_WIDTH, sort_short_rows
+from stdlib_kernels.sort.rows import MAX_WIDTH, SHORT_ROW, sort_short_rows
 from stdlib_kernels.sort.words import as_words, order_of
 from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond
@@ -192,7 +191,7 @@ def test_top_k(several, rng, dtype):
 def test_the_first_of_many_rows_as_on_a_gpu(target, rng, monkeypatch, dtype):
     monkeypatch.setattr(ordering, "is_on_host", lambda x: False)
     sizes = [(MAX_WIDTH + 1, 3), (MAX_WIDTH + 5, MAX_WIDTH + 5), (3 * MAX_WIDTH + 77, 700)]
-    for n, k in (*sizes, (selecting.SHORT_ROW + 9, 40)):
+    for n, k in (*sizes, (SHORT_ROW + 9, 40)):
         x = mixed(rng, (ordering.MANY_ROWS, n), dtype)
         x[0] = x[0, 0]  # all alike
         for largest in (True, False):
