@@ -134,16 +134,11 @@ def scan(
     return scan_call(rule_of(op, identity, result), x, axis, result, out, exclusive, reverse)
 
 
-def _largest(so_far: Any, v: Any) -> Any:
-    return so_far if so_far > v or so_far != so_far else v  # noqa: PLR0124 - NaN alone differs
-
-
-def _smallest(so_far: Any, v: Any) -> Any:
-    return so_far if so_far < v or so_far != so_far else v  # noqa: PLR0124 - NaN alone differs
-
-
-#: Branches, which a host foresees, while each maximum would wait for the one before.
-_BRANCHING = {larger: _largest, smaller: _smallest}
+#: Extremes by a branch, which a host foresees, while each maximum would wait for the one before.
+_EXTREMES = {
+    larger: lambda a, b: a if a > b or a != a else b,  # noqa: PLR0124 - NaN alone differs
+    smaller: lambda a, b: a if a < b or a != a else b,  # noqa: PLR0124
+}
 
 
 def _cumulated(
@@ -151,12 +146,12 @@ def _cumulated(
 ) -> Any:
     """Scan by an operation of NumPy's."""
     check_array("x", x, kinds="biuf", halves=True)
-    is_extreme = op in _BRANCHING
+    is_extreme = op in _EXTREMES
     usual = x.dtype if is_extreme else accumulator_dtype(x.dtype)
     result = dtype_of(dtype, usual, kinds="biuf" if is_extreme else "iuf")
     number = computing_dtype(result)
     # A sum of negative zeros is one, which 0 + -0 is not.
     is_sum_of_floats = op is add and number.kind == "f"
     identity = number.type(-0.0) if is_sum_of_floats else identity_of(op, number)
-    rule = Rule(_BRANCHING.get(op, op), identity, number.type)
+    rule = Rule(_EXTREMES.get(op, op), identity, number.type)
     return scan_call(rule, x, axis, result, out, exclusive, reverse)
