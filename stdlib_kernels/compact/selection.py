@@ -143,10 +143,9 @@ def partition(condition: Array, x: Array) -> Any:
 def measure_runs(x, starts, n, values, lengths):
     """Describe runs by their starts: ``x[n], starts[m], values[m], lengths[m]``."""
     i = kd.grid(1)
-    if i < starts.size:
-        end = starts[i + 1] if i + 1 < starts.size else n
-        values[i] = x[starts[i]]
-        lengths[i] = end - starts[i]
+    end = starts[i + 1] if i + 1 < starts.size else n
+    values[i] = x[starts[i]]
+    lengths[i] = end - starts[i]
 
 
 @library_function

@@ -87,13 +87,12 @@ def count_together(
     `y` and its edges are read of pairs alone, and the weights where there are some.
     """
     i = kd.grid(1)
-    if i < x.size:
-        k = bin_of(number(x[i]), x_edges, span_of(x_edges))
-        if are_pairs:
-            j = bin_of(number(y[i]), y_edges, span_of(y_edges))
-            k = k * _bins(y_edges) + j if j >= 0 and k >= 0 else -1
-        if k >= 0:
-            kd.atomic.add(counts, k, counter(weights[i]) if is_weighted else counter(1))
+    k = bin_of(number(x[i]), x_edges, span_of(x_edges))
+    if are_pairs:
+        j = bin_of(number(y[i]), y_edges, span_of(y_edges))
+        k = k * _bins(y_edges) + j if j >= 0 and k >= 0 else -1
+    if k >= 0:
+        kd.atomic.add(counts, k, counter(weights[i]) if is_weighted else counter(1))
 
 
 def edges_array(edges: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

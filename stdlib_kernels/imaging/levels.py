@@ -35,11 +35,10 @@ COUNTED = np.dtype(np.int32)
 def luma(image, out):
     """Compute luminance; thousandths of R, G and B add up in integers, alike on every target."""
     i, j = kd.grid(2)
-    if i < out.shape[0] and j < out.shape[1]:
-        red = np.int32(image[i, j, 0])
-        green = np.int32(image[i, j, 1])
-        blue = np.int32(image[i, j, 2])
-        out[i, j] = (299 * red + 587 * green + 114 * blue + 500) // 1000
+    red = np.int32(image[i, j, 0])
+    green = np.int32(image[i, j, 1])
+    blue = np.int32(image[i, j, 2])
+    out[i, j] = (299 * red + 587 * green + 114 * blue + 500) // 1000
 
 
 @kd.kernel(wraparound=False)
@@ -63,8 +62,7 @@ def equalizing_table(counts, table):
 def look_up(image, table, out):
     """Replace each grey value: ``(uint8[h, w], uint8[256], uint8[h, w])``."""
     i, j = kd.grid(2)
-    if i < image.shape[0] and j < image.shape[1]:
-        out[i, j] = table[image[i, j]]
+    out[i, j] = table[image[i, j]]
 
 
 @repeated_function

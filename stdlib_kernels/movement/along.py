@@ -47,9 +47,8 @@ def move_along(x, out, shift, fill, *, origin, is_last):
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
-    if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        at = origin(j, x.shape[1], shift)
-        out[i, j, k] = x[i, at, k] if at >= 0 else fill
+    at = origin(j, x.shape[1], shift)
+    out[i, j, k] = x[i, at, k] if at >= 0 else fill
 
 
 #: Where the elements of an axis of n come from, by functions and what these are given.

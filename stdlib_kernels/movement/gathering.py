@@ -92,11 +92,10 @@ def take_along(x, places, out, *, place, by_slices, is_last):
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
-    if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        if by_slices:
-            out[i, j, k] = x[i, place(places[j], x.shape[1]), k]
-        else:
-            out[i, j, k] = x[i, place(places[i, j, k], x.shape[1]), k]
+    if by_slices:
+        out[i, j, k] = x[i, place(places[j], x.shape[1]), k]
+    else:
+        out[i, j, k] = x[i, place(places[i, j, k], x.shape[1]), k]
 
 
 @kd.kernel(wraparound=False)
@@ -105,16 +104,15 @@ def put_each(values, places, out, *, place, combine, is_last):
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
-    if i < places.shape[0] and j < places.shape[1] and k < places.shape[2]:
-        at, v = (i, place(places[i, j, k], out.shape[1]), k), values[i, j, k]
-        if combine == "add":
-            kd.atomic.add(out, at, v)
-        elif combine == "max":
-            kd.atomic.max(out, at, v)
-        elif combine == "min":
-            kd.atomic.min(out, at, v)
-        else:
-            out[at] = v
+    at, v = (i, place(places[i, j, k], out.shape[1]), k), values[i, j, k]
+    if combine == "add":
+        kd.atomic.add(out, at, v)
+    elif combine == "max":
+        kd.atomic.max(out, at, v)
+    elif combine == "min":
+        kd.atomic.min(out, at, v)
+    else:
+        out[at] = v
 
 
 @library_function

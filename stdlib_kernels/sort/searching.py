@@ -42,8 +42,7 @@ def _rank(x: Any, v: Any, number: Any, is_behind_equal: Any) -> Any:
 def find_ranks(x, v, out, *, number, is_behind_equal):
     """Find where values belong: ``x[n], v[m], out[m]``."""
     i = kd.grid(1)
-    if i < v.size:
-        out[i] = _rank(x, number(v[i]), number, is_behind_equal)
+    out[i] = _rank(x, number(v[i]), number, is_behind_equal)
 
 
 @kd.kernel(wraparound=False)

@@ -79,14 +79,13 @@ def offset_of(count: int, origin: int) -> int:
 def pad_box(x, out, before, mode, fill, *, number):
     """Copy with a border of any widths: ``x[a, b, c], out[a', b', c'], before[3]``."""
     i, j, k = kd.grid(3)
-    if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
-        a = place(mode, i + before[0], x.shape[0])
-        b = place(mode, j + before[1], x.shape[1])
-        c = place(mode, k + before[2], x.shape[2])
-        if a >= 0 and b >= 0 and c >= 0:
-            out[i, j, k] = number(x[a, b, c])
-        else:
-            out[i, j, k] = fill
+    a = place(mode, i + before[0], x.shape[0])
+    b = place(mode, j + before[1], x.shape[1])
+    c = place(mode, k + before[2], x.shape[2])
+    if a >= 0 and b >= 0 and c >= 0:
+        out[i, j, k] = number(x[a, b, c])
+    else:
+        out[i, j, k] = fill
 
 
 def padded(
