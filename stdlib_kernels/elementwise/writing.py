@@ -46,13 +46,10 @@ def mapping_kernel(operands: tuple[Operand, ...], outs: tuple[bool, ...], rank: 
     """
     indices = ", ".join(_INDICES[:rank])
     results = [f"r{n}" for n in range(len(outs))]
-    lines = [f"    {indices} = kd.grid({rank})"]
-    inside = " and ".join(f"{_INDICES[a]} < o0.shape[{a}]" for a in range(rank))
-    lines.append(f"    if {inside}:")
-    lines.append(f"        {', '.join(results)} = {_call(operands)}")
+    lines = [f"    {indices} = kd.grid({rank})", f"    {', '.join(results)} = {_call(operands)}"]
     for n, is_converted in enumerate(outs):
         value = f"as{n}(r{n})" if is_converted else f"r{n}"
-        lines.append(f"        o{n}[{indices}] = {value}")
+        lines.append(f"    o{n}[{indices}] = {value}")
     constants = [f"as{n}" for n, is_converted in enumerate(outs) if is_converted]
     return _made("mapped", operands, [f"o{n}" for n in range(len(outs))], constants, lines)
 
