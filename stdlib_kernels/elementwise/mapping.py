@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels import parameters
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import itself
 from stdlib_kernels.elementwise.calls import (
@@ -20,14 +21,6 @@ from stdlib_kernels.elementwise.calls import (
 )
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.operations import larger, smaller
-from stdlib_kernels.parameters import (
-    common_dtype,
-    computing_dtype,
-    dtype_of,
-    function_of,
-    is_number,
-    scalar_of,
-)
 
 __all__ = ["astype", "clip", "map", "where"]
 
@@ -62,8 +55,8 @@ def where(
     [1, 0]
     """
     like = checked_operands([("condition", condition), ("x", x), ("y", y)])
-    dtype = common_dtype(x, y)
-    number = computing_dtype(dtype)
+    dtype = parameters.common_dtype(x, y)
+    number = parameters.computing_dtype(dtype)
     values = [condition, _number("x", x, dtype), _number("y", y, dtype)]
     to = [widened(condition), number.type, number.type]
     return map_call(_chosen, values, [dtype], [out], like, convert=to, exact=True)[0]
@@ -95,7 +88,7 @@ def clip(
     given: dict[str, Any] = {"x": x, "min": min, "max": max}
     given = {name: value for name, value in given.items() if value is not None}
     like = checked_operands(given.items())
-    dtype = common_dtype(*given.values())
+    dtype = parameters.common_dtype(*given.values())
     if dtype.kind in "iu":
         # As in NumPy, an int below all numbers of the dtype, or above them, bounds none of them.
         ends = np.iinfo(dtype)
@@ -106,7 +99,7 @@ def clip(
         ("min" in given, "max" in given), itself
     )
     values = [_number(name, value, dtype) for name, value in given.items()]
-    to = [computing_dtype(dtype).type] * len(values)
+    to = [parameters.computing_dtype(dtype).type] * len(values)
     return map_call(function, values, [dtype], [out], like, convert=to, exact=True)[0]
 
 
@@ -126,13 +119,15 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
     [-1, 2]
     """
     check_array("x", x, halves=True)
-    found = dtype_of(dtype, x.dtype)
+    found = parameters.dtype_of(dtype, x.dtype)
     return map_call(itself, [x], [found], [out], x, convert=[widened(x)])[0]
 
 
 def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """Return an array as it is, and a number in the dtype in which a result is computed."""
-    return computing_dtype(dtype).type(scalar_of(name, value, dtype)) if is_number(value) else value
+    if not parameters.is_number(value):
+        return value
+    return parameters.computing_dtype(dtype).type(parameters.scalar_of(name, value, dtype))
 
 
 @repeated_function
@@ -196,7 +191,7 @@ def _function(f: Any, arrays: Sequence[Any]) -> Any:
     """Return what is called, of an expression a function of its symbols."""
     sympy = sys.modules.get("sympy")
     if sympy is None or not isinstance(f, sympy.Basic):
-        return function_of("f", f)
+        return parameters.function_of("f", f)
     names = sorted(str(each) for each in f.free_symbols)  # map is the function above
     if len(names) != len(arrays):
         raise ArgumentValueError(

@@ -9,18 +9,11 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.utilities.flags import read_flag
+from stdlib_kernels import parameters
 from stdlib_kernels.arrays import finish
 from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.documentation import documented
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import (
-    computing_dtype,
-    dtype_of,
-    finite_of,
-    integer_of,
-    number_of,
-    shape_of,
-)
 from stdlib_kernels.random.choosing import chosen
 from stdlib_kernels.random.draws import Counter, draw_of, drawn, integer_draw
 
@@ -93,7 +86,7 @@ class Generator(Counter):
             ``low + (high - low) * u``, of `u` as `random` draws it of as many bits.
         {drawn}
         """
-        distance = number_of("high", high) - number_of("low", low)
+        distance = parameters.number_of("high", high) - parameters.number_of("low", low)
         return self._of_floats("uniform", size, dtype, out, low, distance, low=low, high=high)
 
     @library_function
@@ -175,10 +168,10 @@ class Generator(Counter):
         >>> int(dice.min()), int(dice.max())
         (1, 6)
         """
-        kind = dtype_of(dtype, np.int64, kinds="iu")
-        first = 0 if high is None else integer_of("low", low)
+        kind = parameters.dtype_of(dtype, np.int64, kinds="iu")
+        first = 0 if high is None else parameters.integer_of("low", low)
         is_open = not read_flag("endpoint", endpoint)
-        last = integer_of(*(("low", low) if high is None else ("high", high))) - is_open
+        last = parameters.integer_of(*(("low", low) if high is None else ("high", high))) - is_open
         info = np.iinfo(kind)
         if not info.min <= first <= last <= info.max:
             raise ArgumentValueError(
@@ -227,7 +220,7 @@ class Generator(Counter):
                 limit="Elements of different weights are drawn with replacement",
                 remedy="Leave one of the two away",
             )
-        shape = shape_of("size", size)
+        shape = parameters.shape_of("size", size)
         return chosen(self, a, shape, p, axis, replace=replace)
 
     @library_function
@@ -267,12 +260,12 @@ class Generator(Counter):
         """Draw floats of a distribution with two parameters; `given` are the caller's."""
         if out is not None:
             check_array("out", out, kinds="f", halves=True)
-        found = dtype_of(dtype, np.float64 if out is None else out.dtype, kinds="f")
+        found = parameters.dtype_of(dtype, np.float64 if out is None else out.dtype, kinds="f")
         for each, value in given.items():
-            finite_of(each, value, found, 0 if each == "scale" else -math.inf)
-        number = computing_dtype(found)
+            parameters.finite_of(each, value, found, 0 if each == "scale" else -math.inf)
+        number = parameters.computing_dtype(found)
         draw = draw_of(name, found, is_wide=number == np.float64)
-        numbers = number.type(a), finite_of("the distance from low to high", b, number)
+        numbers = number.type(a), parameters.finite_of("the distance from low to high", b, number)
         return drawn(self, draw, size, found, out, *numbers)
 
 

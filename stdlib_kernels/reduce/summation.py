@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from stdlib_kernels import parameters
 from stdlib_kernels.arrays import allocate, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
 from stdlib_kernels.functions import repeated_function, warn
@@ -23,15 +24,6 @@ from stdlib_kernels.operations import (
     multiply,
     smaller,
     unchanged,
-)
-from stdlib_kernels.parameters import (
-    accumulator_dtype,
-    axes_of,
-    common_dtype,
-    computing_dtype,
-    dtype_of,
-    floating_dtype,
-    number_of,
 )
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.folding import Axis, Rule, check_not_empty, fold, fold_call, rule_of
@@ -83,8 +75,8 @@ def prod(
 
 def _accumulated(op: Any, x: Array, axis: Axis, dtype: Any, out: Out, keepdims: bool) -> Any:
     check_array("x", x, halves=True)
-    result = dtype_of(dtype, accumulator_dtype(x.dtype))
-    number = computing_dtype(result)
+    result = parameters.dtype_of(dtype, parameters.accumulator_dtype(x.dtype))
+    number = parameters.computing_dtype(result)
     rule = Rule(op, identity_of(op, number), number.type)
     return fold_call(rule, x, axis, result, out, keepdims)
 
@@ -108,9 +100,9 @@ def mean(
     [2.0, 3.5]
     """
     check_array("x", x, halves=True)
-    result = dtype_of(dtype, floating_dtype(x.dtype))
-    number = computing_dtype(result).type
-    count = math.prod(x.shape[i] for i in axes_of(axis, x.ndim))
+    result = parameters.dtype_of(dtype, parameters.floating_dtype(x.dtype))
+    number = parameters.computing_dtype(result).type
+    count = math.prod(x.shape[i] for i in parameters.axes_of(axis, x.ndim))
     if not count:
         warn("Mean of empty slice")
     # NaN, since complex numbers divided by 0 are not NaN in a kernel.
@@ -140,7 +132,7 @@ def reduce(
     [30, 28]
     """
     check_array("x", x, halves=True)
-    result = dtype_of(dtype, x.dtype)
+    result = parameters.dtype_of(dtype, x.dtype)
     return fold_call(rule_of(op, identity, result), x, axis, result, out, keepdims)
 
 
@@ -184,10 +176,10 @@ def norm(
     5.0
     """
     check_array("x", x, halves=True)
-    given = floating_dtype(x.dtype)
-    number = computing_dtype(given)
+    given = parameters.floating_dtype(x.dtype)
+    number = parameters.computing_dtype(given)
     real = np.empty(0, number).real.dtype
-    ord = number_of("ord", ord)
+    ord = parameters.number_of("ord", ord)
     if ord == -math.inf:
         check_not_empty("norm of order -inf", x, axis)
     op, lift, root = _BY_ORDER.get(ord, _BY_OTHERS)
@@ -217,10 +209,10 @@ def dot(x: Array, y: Array, *, out: Out = None) -> Any:
     check_array("x", x, halves=True, ndim=1)
     check_array("y", y, halves=True, ndim=1)
     check_alike("y", y, "x", x)
-    dtype = common_dtype(x, y)
+    dtype = parameters.common_dtype(x, y)
     check_out(out, like=x, shape=(), dtype=dtype)
     left, right = on_device(x), on_device(y)
-    number = computing_dtype(dtype).type
+    number = parameters.computing_dtype(dtype).type
     lift, op = _PRODUCTS_OF_BOOLS if dtype.kind == "b" else _PRODUCTS
     rule = Rule(op, number(0), number, lift=lift)
     cut, _ = arrange(left, (0,))
