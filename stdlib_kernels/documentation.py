@@ -27,8 +27,8 @@ _WORDS = {
     NumPy's, a device array, or one of another library; of any layout.
     {}""",
     "sorted axis": """axis : int, optional
-    Along which; ``None`` takes the array as flattened in C order.""",
-    "descending": """descending : bool
+    Along which; ``None`` takes the array as flattened in C order.
+descending : bool
     Whether the largest come first.""",
     "along": """axis : int
     Along which.""",
@@ -40,6 +40,8 @@ _WORDS = {
     and none counts from the end.""",
     "out": """out : array, optional
     Where the result goes, of the result's shape and dtype and of `x`'s kind.""",
+    "out and array": """{out}
+{returns: array}""",
     "keepdims": """keepdims : bool
     Whether the result keeps the axes that are reduced, with an extent of 1.""",
     "accumulating dtype": """dtype : dtype, optional
@@ -61,7 +63,8 @@ dtype : dtype, optional
     computed as float32 and rounded.
 {drawn out}""",
     "drawn out": """out : array, optional
-    Where the numbers go, of any kind and layout, and of their shape and dtype.""",
+    Where the numbers go, of any kind and layout, and of their shape and dtype.
+{returns: device array, or NumPy scalar}""",
     "drawn": """    A device array on the generator's device, or without a `size` a NumPy scalar;
     `out`, where it is given.
 {raises of: ArgumentError}
@@ -111,8 +114,7 @@ axis : int
 {raises of: ArgumentError}
     Where `x` is no array of numbers, or another argument does not fit.""",
     "raises if empty and see": """{raises}
-kerneldsl.errors.ArgumentValueError
-    Where the axes that are reduced have no elements.
+{or value error: Where the axes that are reduced have no elements.}
 {see: {}}""",
     "raises by operator and see": """{raises}
 kerneldsl.errors.KernelError
@@ -129,6 +131,8 @@ kerneldsl.errors.KernelError
 kerneldsl.errors.ArgumentError
     Where `x` is no array, or of another dtype, there is no such axis, or another argument does not
     fit.""",
+    "or value error": """kerneldsl.errors.ArgumentValueError
+    {}""",
     "raises of": """Raises
 ------
 kerneldsl.errors.{}""",

@@ -36,8 +36,7 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
     {array}
     axis : int, optional
         Of which slices are taken; by default the array is taken as flattened in C order.
-    {out}
-    {returns: array}
+    {out and array}
         Of `x`'s kind and dtype, in the order of the elements; `out`, where it is given.
     {raises and see: numpy.compress}
     >>> compress(np.array([True, False, True]), np.array([5, 6, 7])).tolist()
@@ -90,8 +89,7 @@ def nonzero(x: Array) -> Any:
     {returns: tuple of int64 arrays of one axis}
         An array for each axis of `x`, of its kind; the elements in C order. A NaN is not zero.
     {raises}
-    kerneldsl.errors.ArgumentValueError
-        Where `x` has no axes.
+    {or value error: Where `x` has no axes.}
     {see: numpy.nonzero}
     >>> [each.tolist() for each in nonzero(np.array([[0, 3], [2, 0]]))]
     [[0, 1], [1, 0]]

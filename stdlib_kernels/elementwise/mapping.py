@@ -45,8 +45,7 @@ def where(
         or complex.
     x, y : array or number
         Of `condition`'s kind; the three are broadcast against each other.
-    {out}
-    {returns: array}
+    {out and array}
         Of the arrays' kind and of NumPy's dtype for `x` and `y`; `out`, where it is given.
     {raises of: ArgumentError}
         Where there is no array, or the arrays do not fit each other.
@@ -76,8 +75,7 @@ def clip(
     min, max : array or number, optional
         The bounds, which are broadcast against `x`; no bound by default. Where they cross, it is
         `max` that counts.
-    {out}
-    {returns: array}
+    {out and array}
         Of `x`'s kind and of NumPy's dtype for all three; `out`, where it is given. Of a NaN
         anywhere it is NaN.
     {raises and see: numpy.clip}
@@ -110,8 +108,7 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
     {parameters: array}
     dtype : dtype
         The new one.
-    {out}
-    {returns: array}
+    {out and array}
         A new one of `x`'s shape and kind; `out`, where it is given. A float that the dtype does not
         hold becomes what the device makes of it.
     {raises and see: numpy.ndarray.astype}

@@ -81,8 +81,7 @@ def histogram(
     edges : array of shape (m + 1,)
         As NumPy computes them; of floats of 16 bits as of float32.
     {raises}
-    kerneldsl.errors.ArgumentValueError
-        Where edges do not rise, or the range is not finite.
+    {or value error: Where edges do not rise, or the range is not finite.}
     {see: numpy.histogram}
     >>> hist, edges = histogram(np.array([1.0, 2.0, 2.5, 4.0]), 3)
     >>> hist.tolist(), edges.tolist()

@@ -49,8 +49,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
         it is float64, and on a GPU added in another order at each launch.
     {raises of: ArgumentError}
         Where an array is of another dtype or rank, or `weights` of another length.
-    kerneldsl.errors.ArgumentValueError
-        Where an element or `minlength` is negative.
+    {or value error: Where an element or `minlength` is negative.}
     {see: numpy.bincount}
     >>> bincount(np.array([0, 1, 1, 3])).tolist()
     [1, 2, 0, 1]

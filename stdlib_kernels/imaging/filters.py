@@ -42,8 +42,7 @@ def gaussian_blur(image: Array, sigma: float, *, truncate: float = 4.0, out: Out
         float64 for a float64 image, else float32; `out`, where it is given. The image is continued
         beyond its edges by its mirror image, edge pixels included.
     {grey raises}
-    kerneldsl.errors.ArgumentValueError
-        Where sigma is not positive.
+    {or value error: Where sigma is not positive.}
     {see: scipy.ndimage.gaussian_filter : the same with its default mode.}
     >>> spot = np.zeros((5, 5), np.float32)
     >>> spot[2, 2] = 1

@@ -79,8 +79,7 @@ def matmul(a: Array, b: Array, out: Out = None) -> Any:
         wrap around as in NumPy.
     {raises of: ArgumentError}
         Where a factor is no array of numbers, or `out` does not fit.
-    kerneldsl.errors.ArgumentValueError
-        Where the inner dimensions differ, or others cannot be broadcast.
+    {or value error: Where the inner dimensions differ, or others cannot be broadcast.}
     {see: numpy.matmul}
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).tolist()
     [[19, 22], [43, 50]]

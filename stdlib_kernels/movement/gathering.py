@@ -126,8 +126,7 @@ def take(
         Integers of `x`'s kind, and of any shape and layout; not uint64.
     {along or flattened}
     {mode}
-    {out}
-    {returns: array}
+    {out and array}
         Of `x`'s kind and dtype, and its shape but for that of `indices` in the place of the axis;
         `out`, where it is given.
     {raises and see: numpy.take}
@@ -169,8 +168,7 @@ def take_along_axis(
     {places along}
     {along}
     {mode}
-    {out}
-    {returns: array}
+    {out and array}
         Of `x`'s kind and dtype, and the shape of `indices`; `out`, where it is given.
     {raises and see: numpy.take_along_axis}
     >>> take_along_axis(np.array([[5, 6], [7, 8]]), np.array([[1], [0]])).tolist()

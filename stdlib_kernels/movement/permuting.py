@@ -101,8 +101,7 @@ def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Out = None) -
     {parameters: array}
     axes : tuple of int, optional
         For each axis of the result the one of `x` that it is; by default they are reversed.
-    {out}
-    {returns: array}
+    {out and array}
         Of `x`'s kind and dtype, contiguous in C order; `out`, where it is given.
     {raises and see: numpy.transpose : gives a view instead.}
     >>> permute(np.zeros((2, 3, 4)), (2, 0, 1)).shape

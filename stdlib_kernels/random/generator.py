@@ -58,7 +58,6 @@ class Generator(Counter):
         """Draw uniform numbers in [0, 1).
 
         {parameters: drawn parameters}
-        {returns: device array, or NumPy scalar}
             Each a multiple of 2**-53 for float64, of 2**-24 for float32, of 2**-11 for float16 and
             of 2**-8 for bfloat16, all equally likely.
         {drawn}
@@ -82,7 +81,6 @@ class Generator(Counter):
             The numbers; the second is none of those that are drawn, unless a result is rounded
             to it.
         {drawn parameters}
-        {returns: device array, or NumPy scalar}
             ``low + (high - low) * u``, of `u` as `random` draws it of as many bits.
         {drawn}
         """
@@ -107,7 +105,6 @@ class Generator(Counter):
         scale : float
             Their standard deviation, which is not negative.
         {drawn parameters}
-        {returns: device array, or NumPy scalar}
             By Box and Muller's transform; up to 6.66 standard deviations from the mean for float32.
         {drawn}
         """
@@ -123,7 +120,6 @@ class Generator(Counter):
         scale : float
             Their mean, which is not negative.
         {drawn parameters}
-        {returns: device array, or NumPy scalar}
             By inversion; up to 22.2 means for float32.
         {drawn}
         """
@@ -153,7 +149,6 @@ class Generator(Counter):
         endpoint : bool
             Whether `high` is in the interval.
         {drawn out}
-        {returns: device array, or NumPy scalar}
             Of 2**32 values one for each of the four words of a counter, so that
             ``integers(2**32, dtype=np.uint32)`` are the words themselves.
         {drawn}

@@ -169,8 +169,7 @@ def norm(
         bfloat16 are computed as float32. Squares are not scaled: they overflow where those of the
         dtype do.
     {raises}
-    kerneldsl.errors.ArgumentValueError
-        Where the axes that are reduced have no elements, and `ord` is -inf.
+    {or value error: Where the axes that are reduced have no elements, and `ord` is -inf.}
     {see: numpy.linalg.vector_norm}
     >>> float(norm(np.array([3.0, 4.0])))
     5.0

@@ -33,9 +33,7 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
 
     {parameters: real array}
     {sorted axis}
-    {descending}
-    {out}
-    {returns: array}
+    {out and array}
         Of `x`'s kind and dtype, and its shape, or of shape ``(x.size,)`` without an axis; `out`,
         where it is given. NaN come last, in descending order first; 0 and -0 are equal, and keep
         their order, as all equal elements do.
@@ -54,7 +52,6 @@ def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: O
 
     {parameters: real array}
     {sorted axis}
-    {descending}
     out : int64 array, optional
         Where the result goes, of the result's shape and of `x`'s kind.
     {returns: int64 array}
@@ -80,7 +77,6 @@ def sort_pairs(
     values : array
         Of the kind and shape of `keys`; bool, integer, float or complex.
     {sorted axis}
-    {descending}
     {returns: keys, values : array}
         As `sort` returns; the values of equal keys keep their order.
     {raises and see: numpy.argsort}
