@@ -67,10 +67,8 @@ dtype : dtype, optional
 {returns: device array, or NumPy scalar}""",
     "drawn": """    A device array on the generator's device, or without a `size` a NumPy scalar;
     `out`, where it is given.
-{raises of: ArgumentError}
-    Where a parameter is none that the distribution has, or `out` does not fit.""",
-    "drawn raises": """{raises of: ArgumentError}
-    Where a parameter is none that the distribution has.""",
+{raises where: a parameter is none that the distribution has, or `out` does not fit.}""",
+    "drawn raises": """{raises where: a parameter is none that the distribution has.}""",
     "gradient": """grad : array
     The gradient by the result, of float32, float64, float16 or bfloat16, of any layout.""",
     "filtered": """x : array
@@ -111,8 +109,7 @@ axis : int
     Of `x`'s shape, dtype and kind; `out`, where it is given. Of integers sums are float64, of which
     the fraction is cut off after each axis, as in SciPy; of floats they have the array's dtype, and
     of float16 and bfloat16 they are float32.
-{raises of: ArgumentError}
-    Where `x` is no array of numbers, or another argument does not fit.""",
+{raises where: `x` is no array of numbers, or another argument does not fit.}""",
     "raises if empty and see": """{raises}
 {or value error: Where the axes that are reduced have no elements.}
 {see: {}}""",
@@ -136,6 +133,8 @@ kerneldsl.errors.ArgumentError
     "raises of": """Raises
 ------
 kerneldsl.errors.{}""",
+    "raises where": """{raises of: ArgumentError}
+    Where {}""",
     "warns": """Warns
 -----
 RuntimeWarning
@@ -216,8 +215,7 @@ ignore_index : int
     Of any layout; uint8, float32 or float64.""",
     "grey out": """out : array of shape (h, w), optional
     Where the result goes, of the result's dtype and of `image`'s kind.""",
-    "grey raises": """{raises of: ArgumentError}
-    Where `image` is no grey image, or `out` does not fit.""",
+    "grey raises": """{raises where: `image` is no grey image, or `out` does not fit.}""",
     "seed and device": """seed : int{}, optional
     The key, of 64 bits; other seeds give independent numbers. One that nobody knows by default.
 device : device, optional
@@ -225,8 +223,7 @@ device : device, optional
     "places along": """{parameters: array}
 indices : array
     Integers of `x`'s kind, not uint64, and of its shape but for the axis.""",
-    "gradient raises": """{raises of: ArgumentError}
-    Where the arrays do not fit, or there is no such axis.""",
+    "gradient raises": """{raises where: the arrays do not fit, or there is no such axis.}""",
 }
 
 

@@ -47,8 +47,7 @@ def where(
         Of `condition`'s kind; the three are broadcast against each other.
     {out and array}
         Of the arrays' kind and of NumPy's dtype for `x` and `y`; `out`, where it is given.
-    {raises of: ArgumentError}
-        Where there is no array, or the arrays do not fit each other.
+    {raises where: there is no array, or the arrays do not fit each other.}
     {see: numpy.where}
     >>> where(np.array([True, False]), np.array([1, 2]), 0).tolist()
     [1, 0]

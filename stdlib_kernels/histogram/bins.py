@@ -111,8 +111,7 @@ def histogram2d(
 ) -> Any:
     """Count pairs of elements between edges along two axes, or add up their weights.
 
-    {parameters}
-    {vector of: bool, integer or float.}
+    {parameters: vector of: bool, integer or float.}
     y : array of shape (n,)
         Of `x`'s kind.
     bins : int, array, or two of these

@@ -38,8 +38,7 @@ def _or_negative(v: Any, w: Any, parameter: Any) -> Any:
 def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     """Count how often each integer occurs, or add up the weights of those where it does.
 
-    {parameters}
-    {vector of: bool or integer, none of them negative, but not uint64.}
+    {parameters: vector of: bool or integer, none of them negative, but not uint64.}
     weights : array of shape (n,), optional
         Of `x`'s kind; bool, integer or float.
     minlength : int
@@ -47,8 +46,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     {returns: int64 or float64 array}
         Of `x`'s kind, with an element for each integer up to the largest one in `x`; with weights
         it is float64, and on a GPU added in another order at each launch.
-    {raises of: ArgumentError}
-        Where an array is of another dtype or rank, or `weights` of another length.
+    {raises where: an array is of another dtype or rank, or `weights` of another length.}
     {or value error: Where an element or `minlength` is negative.}
     {see: numpy.bincount}
     >>> bincount(np.array([0, 1, 1, 3])).tolist()

@@ -31,8 +31,7 @@ __all__ = ["gaussian_blur", "sobel"]
 def gaussian_blur(image: Array, sigma: float, *, truncate: float = 4.0, out: Out = None) -> Any:
     """Blur a grey image with a Gaussian filter.
 
-    {parameters}
-    {grey image}
+    {parameters: grey image}
     sigma : float
         Standard deviation of the Gaussian in pixels.
     truncate : float
@@ -88,8 +87,7 @@ def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
 def sobel(image: Array, *, out: Out = None) -> Any:
     """Measure how steeply a grey image changes at each pixel.
 
-    {parameters}
-    {grey image}
+    {parameters: grey image}
     {grey out}
     {returns: array of shape (h, w)}
         The length of the gradient, eight times the change from pixel to pixel: float64 for a

@@ -75,8 +75,7 @@ def grey(image: Array, *, out: Out = None) -> Any:
     {grey out}
     {returns: uint8 array of shape (h, w)}
         The luma, rounded half up; `out`, where it is given.
-    {raises of: ArgumentError}
-        Where `image` is no colour image of bytes, or `out` does not fit.
+    {raises where: `image` is no colour image of bytes, or `out` does not fit.}
     >>> grey(np.array([[[255, 255, 255], [255, 0, 0]]], np.uint8)).tolist()
     [[255, 76]]
     """
@@ -105,8 +104,7 @@ def histogram(image: Array, *, out: Out = None) -> Any:
         Where the counts go, of `image`'s kind.
     {returns: int64 array of shape (256,)}
         Of `image`'s kind; `out`, where it is given.
-    {raises of: ArgumentError}
-        Where `image` is no array of bytes, or `out` does not fit.
+    {raises where: `image` is no array of bytes, or `out` does not fit.}
     {see: numpy.bincount : with ``minlength=256`` gives the same.}
     >>> histogram(np.array([[2, 0], [2, 1]], np.uint8))[:4].tolist()
     [1, 1, 2, 0]
@@ -129,8 +127,7 @@ def equalize(image: Array, *, out: Out = None) -> Any:
         A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``, halves up, where c is
         the cumulative histogram, c_min its first value above 0 and n the number of pixels; an image
         of one grey value stays as it is. `out`, where it is given.
-    {raises of: ArgumentError}
-        Where `image` is no grey image of bytes, or `out` does not fit.
+    {raises where: `image` is no grey image of bytes, or `out` does not fit.}
     >>> equalize(np.array([[10, 11], [11, 12]], np.uint8)).tolist()
     [[0, 170], [170, 255]]
     """

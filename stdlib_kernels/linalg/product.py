@@ -77,8 +77,7 @@ def matmul(a: Array, b: Array, out: Out = None) -> Any:
         Of `a`'s kind, without the axis m or n of a factor that is a vector; `out`, where it is
         given. Its dtype is NumPy's for the two factors; products add up in that dtype, and integers
         wrap around as in NumPy.
-    {raises of: ArgumentError}
-        Where a factor is no array of numbers, or `out` does not fit.
+    {raises where: a factor is no array of numbers, or `out` does not fit.}
     {or value error: Where the inner dimensions differ, or others cannot be broadcast.}
     {see: numpy.matmul}
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).tolist()
@@ -114,8 +113,7 @@ def transpose(a: Array, *, out: Out = None) -> Any:
         Where the result goes, of `a`'s dtype and kind; it must not overlap `a`.
     {returns: array of shape (n, m)}
         Of `a`'s dtype and kind, C-contiguous; `out`, where it is given.
-    {raises of: ArgumentError}
-        Where `a` is no matrix, or `out` does not fit.
+    {raises where: `a` is no matrix, or `out` does not fit.}
     {see: numpy.transpose : gives a view instead.}
     >>> transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
     [[1, 4], [2, 5], [3, 6]]

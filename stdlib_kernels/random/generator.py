@@ -32,8 +32,7 @@ class Generator(Counter):
     target; but ``normal`` and ``exponential`` of float64, which take their logarithms and sines
     from the target, within 8 ulp. Threads may share a generator.
 
-    {parameters}
-    {seed and device}
+    {parameters: seed and device}
     {see: numpy.random.Generator : has methods of the same names, and other numbers.}
 
     References
@@ -268,8 +267,7 @@ class Generator(Counter):
 def default_rng(seed: int | Generator | None = None, *, device: Any = None) -> Generator:
     """Make a generator of a seed, or return the generator that is given.
 
-    {parameters}
-    {seed and device:  or Generator}
+    {parameters: seed and device:  or Generator}
     {returns: Generator}
     {see: numpy.random.default_rng}
     """

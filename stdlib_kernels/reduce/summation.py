@@ -192,8 +192,7 @@ def norm(
 def dot(x: Array, y: Array, *, out: Out = None) -> Any:
     """Compute the scalar product of two vectors.
 
-    {parameters}
-    {vector of: bool, integer, float or complex.}
+    {parameters: vector of: bool, integer, float or complex.}
     y : array of shape (n,)
         Of `x`'s kind.
     out : array of rank 0, optional

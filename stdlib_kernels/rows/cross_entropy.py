@@ -115,8 +115,7 @@ def cross_entropy(
         Of the labels' shape and of `x`'s kind; float64 for booleans and integers, else of `x`'s
         dtype. float16 and bfloat16 are computed as float32. It is NaN where a label is none of the
         places along the axis, and where the row holds a NaN or an inf.
-    {raises of: ArgumentError}
-        Where `x` or `labels` are no arrays of such dtypes, or their shapes do not fit.
+    {raises where: `x` or `labels` are no arrays of such dtypes, or their shapes do not fit.}
     {see: torch.nn.functional.cross_entropy : with ``reduction="none"``.}
     >>> cross_entropy(np.array([[0.0, 0.0], [0.0, -np.inf]]), np.array([1, 0])).round(3).tolist()
     [0.693, 0.0]

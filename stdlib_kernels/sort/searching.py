@@ -61,8 +61,7 @@ def merge_two(x, y, out, *, number):
 def searchsorted(x: Array, v: Array, side: str = "left", *, out: Out = None) -> Any:
     """Find where values belong in a sorted array.
 
-    {parameters}
-    {vector of: bool, integer or float, in rising order, NaN last.}
+    {parameters: vector of: bool, integer or float, in rising order, NaN last.}
     v : array
         The values, of `x`'s kind, and of any shape and layout.
     side : str
@@ -96,8 +95,7 @@ def searchsorted(x: Array, v: Array, side: str = "left", *, out: Out = None) -> 
 def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     """Merge two sorted arrays.
 
-    {parameters}
-    {vector of: bool, integer or float, in rising order, NaN last.}
+    {parameters: vector of: bool, integer or float, in rising order, NaN last.}
     y : array of shape (m,)
         The same, of `x`'s kind.
     {out}
