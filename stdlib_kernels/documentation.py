@@ -130,10 +130,9 @@ kerneldsl.errors.ArgumentError
     fit.""",
     "or value error": """kerneldsl.errors.ArgumentValueError
     {}""",
-    "raises of": """Raises
+    "raises where": """Raises
 ------
-kerneldsl.errors.{}""",
-    "raises where": """{raises of: ArgumentError}
+kerneldsl.errors.ArgumentError
     Where {}""",
     "warns": """Warns
 -----

@@ -60,8 +60,7 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
     if place is None:
         found = choose(flags, contiguous_1d(source), is_not_zero)
     else:
-        places = choose(flags, None, is_not_zero)
-        found = take_places(source, places, place)
+        found = take_places(source, choose(flags, None, is_not_zero), place)
     check_out(out, like=x, shape=tuple(found.shape), dtype=x.dtype)
     return finish(found, like=x, out=out)
 

@@ -154,9 +154,7 @@ def map(
         arrays.
     {returns: array, or tuple of array}
         Of the shape to which the arrays are broadcast, and of their kind.
-    {raises of: ArgumentError}
-        Where there is no array among `arrays`, they do not fit each other, or an argument is of
-        another kind.
+    {raises where: there is no array among `arrays`, or an argument does not fit the others.}
     kerneldsl.errors.KernelError
         Where `f` cannot be compiled.
     {see: numpy.vectorize, numpy.frompyfunc}

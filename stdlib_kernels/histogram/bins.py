@@ -93,10 +93,9 @@ def histogram(
     source = contiguous_1d(on_device(x))
     edges = _edges_of(bins, range, source)
     counts = _counted([edges], [source], weighted)
-    found = finish(counts, like=x)
     if is_density:
-        found = to_like(x, _density(counts, np.diff(edges.values)))
-    return found, _given(edges, x)
+        counts = to_like(x, _density(counts, np.diff(edges.values)))
+    return finish(counts, like=x), _given(edges, x)
 
 
 @library_function
@@ -126,8 +125,8 @@ def histogram2d(
         Of `x`'s kind, as the edges are. A pair with a NaN is in no bin.
     x_edges : float64 array of shape (m + 1,)
     y_edges : float64 array of shape (k + 1,)
-    {raises of: ArgumentError}
-        As in `histogram`, and where `y` is not of `x`'s length and kind.
+    {raises where: `y` is not of `x`'s length and kind, or an argument does not fit.}
+    {or value error: Where edges do not rise, or a range is not finite.}
     {see: numpy.histogram2d}
     >>> x, y = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 2.0])
     >>> histogram2d(x, y, 2)[0].tolist()

@@ -93,8 +93,7 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
     """
     check_array("x", x, halves=True)
     found = on_device(x)
-    axes = axes_of(axis, x.ndim)
-    for each in axes:
+    for each in axes_of(axis, x.ndim):
         found = _moved(found, each, x.shape[each], _ORIGINS["flip"], 0)
     return finish(fresh(found, x), like=x)
 
@@ -142,8 +141,7 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     check_array("x", x, halves=True)
     count = integer_of("repeats", repeats, 0)
     source, at = along_or_flat(x, axis)
-    found = _moved(source, at, source.shape[at] * count, _ORIGINS["repeat"], count)
-    return finish(found, like=x)
+    return finish(_moved(source, at, source.shape[at] * count, _ORIGINS["repeat"], count), like=x)
 
 
 @library_function

@@ -141,8 +141,7 @@ def take(
     check_out(out, like=x, shape=shape, dtype=x.dtype)
     places = contiguous(on_device(indices)).reshape((-1,))
     _check_range(places, source.shape[at], mode)
-    found = take_places(source, places, at, place)
-    return finish(found.reshape(shape), like=x, out=out)
+    return finish(take_places(source, places, at, place).reshape(shape), like=x, out=out)
 
 
 def take_places(source: Array, places: Array, axis: int, place: Any = unchanged) -> Array:

@@ -214,8 +214,7 @@ class Generator(Counter):
                 limit="Elements of different weights are drawn with replacement",
                 remedy="Leave one of the two away",
             )
-        shape = parameters.shape_of("size", size)
-        return chosen(self, a, shape, p, axis, replace=replace)
+        return chosen(self, a, parameters.shape_of("size", size), p, axis, replace=replace)
 
     @library_function
     def permutation(self, x: int | Array, axis: int = 0) -> Any:

@@ -209,12 +209,11 @@ def dot(x: Array, y: Array, *, out: Out = None) -> Any:
     check_alike("y", y, "x", x)
     dtype = parameters.common_dtype(x, y)
     check_out(out, like=x, shape=(), dtype=dtype)
-    left, right = on_device(x), on_device(y)
     number = parameters.computing_dtype(dtype).type
     lift, op = _PRODUCTS_OF_BOOLS if dtype.kind == "b" else _PRODUCTS
     rule = Rule(op, number(0), number, lift=lift)
-    cut, _ = arrange(left, (0,))
-    other, _ = arrange(right, (0,))
-    result = allocate(left, (), dtype)
-    fold(rule, cut.of(cut.inputs[0], other.inputs[0]), result.reshape((1, 1, 1)))
+    cut, other = (arrange(on_device(each), (0,))[0] for each in (x, y))
+    both = cut.of(*cut.inputs, *other.inputs)
+    result = allocate(both.inputs[0], (), dtype)
+    fold(rule, both, result.reshape((1, 1, 1)))
     return finish(result, like=x, out=out)

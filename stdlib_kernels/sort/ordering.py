@@ -90,8 +90,7 @@ def sort_pairs(
     check_alike("values", values, "keys", keys)
     rows, restored = as_rows(on_device(keys), place)
     beside, _ = as_rows(on_device(values), place)
-    asked = read_flag("descending", descending)
-    found = sort_rows(rows, beside, descending=asked, gives="values")
+    found = sort_rows(rows, beside, descending=read_flag("descending", descending), gives="values")
     return tuple(finish(restored(each), like=keys) for each in found)
 
 
@@ -102,8 +101,7 @@ def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) 
     shape = (x.size,) if place is None else tuple(x.shape)
     check_out(out, like=x, shape=shape, dtype=x.dtype if gives == "keys" else np.dtype(np.int64))
     rows, restored = as_rows(on_device(x), place)
-    asked = read_flag("descending", descending)
-    ordered, places = sort_rows(rows, descending=asked, gives=gives)
+    ordered, places = sort_rows(rows, descending=read_flag("descending", descending), gives=gives)
     return finish(restored(ordered if gives == "keys" else places), like=x, out=out)
 
 

@@ -81,9 +81,8 @@ def correlate1d(
     {parameters of a line}
     {see: scipy.ndimage.correlate1d}
     """
-    found = _line(weights)
-    step = step_of(found, checked_axis(x, axis, kinds="iuf"), integer_of("origin", origin))
-    return filter_lines(x, [step], border_of(mode, cval), out)
+    along, by = checked_axis(x, axis, kinds="iuf"), integer_of("origin", origin)
+    return filter_lines(x, [step_of(_line(weights), along, by)], border_of(mode, cval), out)
 
 
 @library_function
