@@ -67,7 +67,7 @@ def byte_offset(view: np.ndarray[Any, Any]) -> int:
 
 
 class _Interface:
-    """What NumPy asks an array's owner, who says that all phantoms begin at one address."""
+    """Tell NumPy, as an array's owner, that all phantoms begin at one address."""
 
     __slots__ = ("__array_interface__",)
 
