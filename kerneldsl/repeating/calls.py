@@ -163,7 +163,9 @@ class Repeated:
         if _recording_threads and _current.recording is not None:
             return self._otherwise(*args, **named)
         arrays: list[Any] = []
-        key = _key_of((*args, *named.values(), *named) if named else args, arrays)
+        key: Any = _key_of((*args, *named.values()) if named else args, arrays)
+        if named and key is not None:
+            key = key, (*named,)
         if key is not None and len(arrays) > 1:
             key, arrays = self._told_apart(key, arrays, args, named)
         if key is None:
@@ -197,9 +199,9 @@ class Repeated:
     ) -> Any:
         calls = self._calls
         recording, thread = _Recording(arrays), threading.get_ident()
-        _recording_threads.add(thread)
-        _current.recording = recording
         try:
+            _recording_threads.add(thread)
+            _current.recording = recording
             result = self._function(*args, **named)
         finally:
             _current.recording = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -28,6 +27,7 @@ from kerneldsl.contract import (
 )
 from kerneldsl.errors import BarrierDivergenceError, KernelError, ResourceLimitError
 from kerneldsl.utilities.formatting import format_bytes
+from kerneldsl.utilities.once import OnceTable
 from targets.cpu.memory import HostPool, fill, host_memory_info
 
 if TYPE_CHECKING:
@@ -319,8 +319,15 @@ def refuse_too_much_shared(specialization: Specialization) -> None:
         )
 
 
-@functools.cache
+#: The device, of which there is one: arrays of two are never taken for neighbours.
+_devices: OnceTable[str, CpuDevice] = OnceTable()
+
+
 def _device() -> CpuDevice:
+    return _devices.get_or_make("cpu", _make_device)
+
+
+def _make_device() -> CpuDevice:
     from targets.cpu.description import cpu_model
 
     try:

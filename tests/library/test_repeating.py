@@ -268,6 +268,14 @@ def test_errors_of_repeated_calls_show_the_program_s_frames_alone(cpu):
     assert {each.filename for each in traceback.extract_tb(caught.tb)} == {__file__}
 
 
+def test_names_of_arguments_are_no_values(cpu):
+    x = np.ones((2, 3))
+    for _ in range(2):
+        assert reduce.sum(x, axis=0).tolist() == [2, 2, 2]
+        with pytest.raises(TypeError, match="positional"):
+            reduce.sum(x, 0, "axis")
+
+
 def test_arguments_that_do_not_fit_are_refused_where_the_call_is(cpu):
     copied = counted([])
     x = kd.to_device(np.arange(64.0))

@@ -39,6 +39,8 @@ _LAUNCHES = 3
 _STREAM_ERRORS = 3
 #: How many of the threads run out of memory, which has Python's collector run through everything.
 _MEMORY_ERRORS = 1 / 8
+#: The first device that a thread was given, by its target.
+_devices: dict[str, Any] = {}
 
 
 class Round:
@@ -90,6 +92,7 @@ class Round:
                 step(target, order)
             kept = kd.zeros(order.choice(_SIZES), np.int32)
             assert not kept.copy_to_host().any()
+            assert kept.device is _devices.setdefault(target, kept.device)
 
     def _check(self, target: str, x: Any, out: Any) -> None:
         import numpy as np

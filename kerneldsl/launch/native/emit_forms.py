@@ -151,6 +151,7 @@ def _emit_empty(
     last = f.b.sub(count, I64(1))
     location = f.python("PyList_GetItem", POINTER, blocks, last)
     f.python("Py_IncRef", ir.VoidType(), location)
+    f.python("Py_DecRef", ir.VoidType(), values["pointer"])
     f.store(location, buffer, slots["pointer"])
     f.python("PyList_SetSlice", I32, blocks, last, count, _NULL)
     size = f.python("PyLong_AsLongLong", I64, nbytes)

@@ -8,7 +8,6 @@ SXM5, B200, B300, Jetson Thor, RTX PRO 6000 Blackwell and DGX Spark.
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from kerneldsl.contract import Device, DeviceLimits
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.utilities.once import OnceTable
 from targets.cuda.device.device import CudaDevice
 
 __all__ = ["described_device"]
@@ -72,10 +72,14 @@ def described_device(arch: str) -> DescribedDevice:
     'H100 SXM5 (described)'
     """
     # What is no text need not have a hash either.
-    return _described(arch if isinstance(arch, str) else safe_repr(arch))
+    arch = arch if isinstance(arch, str) else safe_repr(arch)
+    return _known.get_or_make(arch, lambda: _described(arch))
 
 
-@functools.cache
+#: One of each architecture: plans are looked up by their device.
+_known: OnceTable[str, DescribedDevice] = OnceTable()
+
+
 def _described(arch: str) -> DescribedDevice:
     match = re.fullmatch(r"(?:sm_|compute_)(\d{1,3})(\d)[af]?", arch)
     capability = (int(match[1]), int(match[2])) if match else None

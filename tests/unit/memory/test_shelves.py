@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -108,6 +109,15 @@ def test_counts_and_places_are_a_pool_s(actions):
     assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(spans))
     for each, value in there:
         assert set(each.copy_to_host().tolist()) == {value}
+
+
+def test_no_reference_is_left_over():
+    form, _ = form_of(1003)
+    form.empty()
+    before = sys.getrefcount(0)
+    for _ in range(1000):
+        form.empty()
+    assert abs(sys.getrefcount(0) - before) < 100  # which others hold, too
 
 
 def test_only_a_few_small_blocks_are_kept():
