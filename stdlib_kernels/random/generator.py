@@ -169,10 +169,10 @@ class Generator(Counter):
         info = np.iinfo(kind)
         if not info.min <= first <= last <= info.max:
             raise ArgumentValueError(
-                f"integers: the interval is from {first} to {last}",
+                f"integers: low is {first}, and high {last + is_open}",
                 value=(low, high),
-                limit=f"It has at least one number; {kind} has {info.min} to {info.max}",
-                remedy="Exchange low and high, or say a wider dtype",
+                limit=f"There is an integer between; {kind} has {info.min} to {info.max}",
+                remedy="Give a larger high, say endpoint=True, or a wider dtype",
             )
         draw, numbers = integer_draw(first, last - first + 1)
         return drawn(self, draw, size, kind, out, *numbers)
