@@ -333,9 +333,9 @@ def test_refusals(target):
         rng.integers(True)
     with pytest.raises(ArgumentTypeError, match="endpoint is 1"):
         rng.integers(3, endpoint=1)
-    with pytest.raises(ArgumentValueError, match="interval is from 0 to 255"):
+    with pytest.raises(ArgumentValueError, match="low is 0, and high 256"):
         rng.integers(256, dtype=np.int8)
-    with pytest.raises(ArgumentValueError, match="interval is from 3 to 2"):
+    with pytest.raises(ArgumentValueError, match="low is 3, and high 3"):
         rng.integers(3, 3)
     with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
         rng.random(dtype=np.float64, out=np.empty(3, np.float32))
