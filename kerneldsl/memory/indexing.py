@@ -16,6 +16,7 @@ _BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
 #: What a device array can be indexed with.
 BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
 
+#: Types of items that most indices have, of which nothing else need be asked.
 _USUAL = frozenset({int, slice, EllipsisType, type(None)})
 
 
@@ -76,6 +77,6 @@ class _Interface:
         self.__array_interface__ = {**place, "version": 3}
 
 
-#: One element of the largest dtype, which nobody reads.
+#: Where phantoms begin; nobody reads it.
 _MEMORY = np.empty(1, np.complex128)
 _ADDRESS: int = _MEMORY.ctypes.data

@@ -2,7 +2,7 @@
 
 Numba divides floats by ``floor(x / y)``, which rounds twice, and gives infinity for infinity // 3,
 where NumPy, and Numba's own operator, have NaN. Its remainder loses the sign of a zero. Its maximum
-takes six instructions, where a GPU has one and vectors of a processor take three.
+compares and selects several times, where a GPU has one instruction.
 """
 
 from __future__ import annotations
