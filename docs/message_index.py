@@ -33,6 +33,8 @@ SECTIONS = {
     "KernelError": "What a message says",
     "SourceUnavailableError": "A kernel is refused",
     "UnsupportedConstructError": "A kernel is refused",
+    "UndefinedNameError": "A kernel is refused",
+    "UndefinedAttributeError": "A kernel is refused",
     "OutsideKernelError": "A kernel is refused",
     "BarrierDivergenceError": "A kernel is refused",
     "KernelTypingError": "A kernel is refused",

@@ -62,9 +62,11 @@ if TYPE_CHECKING:
     from kerneldsl.contract.error_history import ErrorLog as ErrorLog, error_log as error_log
     from kerneldsl.errors import (
         ArgumentError as ArgumentError,
+        ArgumentOverflowError as ArgumentOverflowError,
         ArgumentTypeError as ArgumentTypeError,
         ArgumentValueError as ArgumentValueError,
         AttributeUnavailableError as AttributeUnavailableError,
+        AxisError as AxisError,
         BarrierDivergenceError as BarrierDivergenceError,
         BarrierDivergenceWarning as BarrierDivergenceWarning,
         CacheError as CacheError,
@@ -99,6 +101,8 @@ if TYPE_CHECKING:
         StreamError as StreamError,
         TargetUnavailableError as TargetUnavailableError,
         ToolMissingError as ToolMissingError,
+        UndefinedAttributeError as UndefinedAttributeError,
+        UndefinedNameError as UndefinedNameError,
         UnknownTargetError as UnknownTargetError,
         UnsupportedConstructError as UnsupportedConstructError,
     )
@@ -315,15 +319,17 @@ _MODULES = {
     "kerneldsl.contract.error_entries": "ErrorEntry",
     "kerneldsl.contract.error_history": "ErrorLog error_log",
     "kerneldsl.errors": (
-        "ArgumentError ArgumentTypeError ArgumentValueError AttributeUnavailableError "
-        "BarrierDivergenceError BarrierDivergenceWarning CacheError CacheWarning "
-        "ClosedResourceError CompileError DeviceError DeviceLostError DeviceMemoryError "
-        "DeviceMismatchError DriverCompileError DriverError DriverInitializationError "
-        "DriverSystemError FallbackWarning GraphError KernelError KernelFault KernelImageError "
-        "KernelTypingError KernelWarning LaunchConfigError LaunchError LibdeviceMissingError "
-        "OutOfMemoryError OutsideKernelError ReadOnlyArrayError ResourceLimitError "
-        "ShadowedPackageError SourceLocation SourceUnavailableError StreamError "
-        "TargetUnavailableError ToolMissingError UnknownTargetError UnsupportedConstructError"
+        "ArgumentError ArgumentOverflowError ArgumentTypeError ArgumentValueError "
+        "AttributeUnavailableError AxisError BarrierDivergenceError BarrierDivergenceWarning "
+        "CacheError CacheWarning ClosedResourceError CompileError DeviceError DeviceLostError "
+        "DeviceMemoryError DeviceMismatchError DriverCompileError DriverError "
+        "DriverInitializationError DriverSystemError FallbackWarning GraphError KernelError "
+        "KernelFault KernelImageError KernelTypingError KernelWarning LaunchConfigError "
+        "LaunchError LibdeviceMissingError OutOfMemoryError OutsideKernelError "
+        "ReadOnlyArrayError ResourceLimitError ShadowedPackageError SourceLocation "
+        "SourceUnavailableError StreamError TargetUnavailableError ToolMissingError "
+        "UndefinedAttributeError UndefinedNameError UnknownTargetError "
+        "UnsupportedConstructError"
     ),
     "kerneldsl.kernels.decorators": "func kernel",
     "kerneldsl.kernels.kernel": "DeviceFunction Kernel",

@@ -9,6 +9,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
 from kerneldsl.errors.values import a_type
+from kerneldsl.language.conversions import conversion
 from stdlib_kernels.parameters import axis_of, names_of
 
 __all__ = [
@@ -47,14 +48,15 @@ def check_array(
     `kinds` are characters of NumPy's dtype kinds that are taken, with `halves` float16 and bfloat16
     beside them; `dtypes` are names of dtypes instead. Any rank by default.
     """
-    is_array = isinstance(value, (np.ndarray, kd.DeviceArray))
-    if not is_array or isinstance(value, np.ma.MaskedArray):
+    is_odd = isinstance(value, np.ma.MaskedArray | np.matrix)
+    if is_odd or not isinstance(value, np.ndarray | kd.DeviceArray):
         raise ArgumentTypeError(
             f"{name} is {a_type(value)}",
             value=value,
-            limit="Library functions take NumPy arrays and device arrays",
-            remedy="Make one with np.asarray(…), or take another library's array over with "
-            "kd.as_array(…)",
+            limit="Library functions take plain NumPy arrays and device arrays",
+            remedy=f"Say what masked elements are, with {name}.filled(…)"
+            if hasattr(value, "filled")
+            else "Make one with np.asarray(…), or of another library's with kd.as_array(…)",
         )
     dtype = value.dtype
     wanted = dtypes or names_of(kinds, halves=halves)
@@ -63,7 +65,9 @@ def check_array(
             f"{name} has the dtype {dtype}",
             value=dtype,
             limit=f"Taken are {', '.join(wanted)}, in this machine's byte order",
-            remedy=f"Convert it, with {name}.astype(np.{_nearest(dtype, wanted)}) for instance",
+            remedy="Leave out away, or make one of such a dtype"  # a converted copy would be lost
+            if name == "out"
+            else conversion(name, dtype, wanted),
         )
     if ndim is not None and value.ndim != ndim:
         raise ArgumentTypeError(
@@ -78,13 +82,6 @@ def checked_axis(x: Any, axis: Any, *, kinds: str = "biuf") -> int:
     """Check the array `x` and an axis of it, and return the axis from 0 on."""
     check_array("x", x, kinds=kinds, halves=True)
     return axis_of(axis, x.ndim)
-
-
-def _nearest(dtype: np.dtype[Any], wanted: tuple[str, ...]) -> str:
-    """Return the smallest of some dtypes that holds every value of another, if one does."""
-    by_size = sorted(set(wanted) - {"bfloat16"}, key=lambda name: np.dtype(name).itemsize)
-    fallback = "float64" if "float64" in wanted else wanted[-1]
-    return next((name for name in by_size if np.can_cast(dtype, name)), fallback)
 
 
 def check_same_kind(name: str, value: Array, other_name: str, other: Array) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError, AxisError
 from kerneldsl.errors.values import as_int, safe_repr
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "number_of",
     "scalar_of",
     "shape_of",
+    "weak_scalar_of",
     "wrong_type",
     "wrong_value",
 ]
@@ -58,10 +59,11 @@ def wrong_type(name: str, value: Any, limit: str, remedy: str = "") -> ArgumentT
     return ArgumentTypeError(what, value=value, limit=limit, remedy=remedy)
 
 
-def wrong_value(name: str, value: Any, limit: str, remedy: str = "") -> ArgumentValueError:
+def wrong_value(
+    name: str, value: Any, limit: str, remedy: str = "", kind: Any = ArgumentValueError
+) -> Any:
     """Return the error of a parameter's value, whatever that is."""
-    what = f"{name} is {safe_repr(value)}"
-    return ArgumentValueError(what, value=value, limit=limit, remedy=remedy)
+    return kind(f"{name} is {safe_repr(value)}", value=value, limit=limit, remedy=remedy)
 
 
 @cache
@@ -88,9 +90,10 @@ def axis_of(axis: Any, ndim: int) -> int:
     """Return one axis from 0 on."""
     found = integer_of("axis", axis)
     if not -ndim <= found < ndim:
-        raise ArgumentValueError(
+        raise AxisError(
             f"axis {safe_repr(axis)} is not one of an array of {ndim} dimensions",
-            value=axis,
+            axis=found,
+            ndim=ndim,
             limit=f"Axes are {-ndim} to {ndim - 1}" if ndim else "It has no axes",
             remedy="Leave axis away, or reshape the array",
         )
@@ -154,7 +157,8 @@ def common_dtype(*values: Any) -> np.dtype[Any]:
     """Return NumPy's dtype for arrays and numbers, of which Python's take the arrays' precision."""
     try:
         # Which integer of Python's it is does not count: `scalar_of` refuses one that is too large.
-        return np.result_type(*(0 if type(v) is int else getattr(v, "dtype", v) for v in values))
+        weak = (v if isinstance(v, bool) or not isinstance(v, int) else 0 for v in values)
+        return np.result_type(*(getattr(v, "dtype", v) for v in weak))
     except TypeError as error:
         raise ArgumentTypeError(
             f"there is no dtype for {', '.join(safe_repr(getattr(v, 'dtype', v)) for v in values)}",
@@ -231,6 +235,16 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | complex | np.number | np.bool_)
 
 
+def weak_scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return an operand, of which a Python int takes the dtype of arrays, as in NumPy."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if dtype.kind not in "iu":
+        dtype = np.dtype(np.int64 if -(2**63) <= value < 2**63 else np.float64)
+    held = scalar_of(name, int(value), dtype)
+    return held if dtype == np.uint64 else held.item()  # kernels have int64 for all others
+
+
 def scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a number as a NumPy scalar of a dtype."""
     limit = f"It is a number that {dtype} holds"
@@ -241,9 +255,9 @@ def scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
         try:
             return dtype.type(plain)
         except OverflowError as error:
-            ends = np.iinfo(dtype)
+            ends: Any = (np.iinfo if dtype.kind in "iu" else np.finfo)(dtype)
             limit += f", {ends.min} to {ends.max}"
-            raise wrong_value(name, value, limit, remedy) from error
+            raise wrong_value(name, value, limit, remedy, ArgumentOverflowError) from error
         except (TypeError, ValueError):
             pass
     raise wrong_type(name, value, limit, remedy)

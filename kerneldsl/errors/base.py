@@ -98,7 +98,8 @@ def _rebuild(kind: type[KernelError], args: tuple[Any, ...], fields: dict[str, A
     # Constructors take keywords that differ from class to class; the message is made already.
     error = kind.__new__(kind, *args)
     error.args = args  # an OSError takes them in its constructor alone
-    error.__dict__.update(fields)
+    for name, value in fields.items():
+        setattr(error, name, value)
     error._message_changed()
     return error
 

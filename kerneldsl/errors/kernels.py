@@ -17,6 +17,8 @@ __all__ = [
     "OutsideKernelError",
     "SourceUnavailableError",
     "ToolMissingError",
+    "UndefinedAttributeError",
+    "UndefinedNameError",
     "UnsupportedConstructError",
     "fault_class",
 ]
@@ -45,6 +47,14 @@ class UnsupportedConstructError(KernelError, SyntaxError):
             end = where.end_col_offset
             self.end_lineno = where.lineno
             self.end_offset = (where.col_offset + 1 if end is None else end) + 1
+
+
+class UndefinedNameError(KernelError, NameError):
+    """The kernel reads a name that is not defined, or has no value yet."""
+
+
+class UndefinedAttributeError(KernelError, AttributeError):
+    """The kernel reads an attribute that a module or another object from outside does not have."""
 
 
 class OutsideKernelError(KernelError, RuntimeError):

@@ -145,7 +145,8 @@ def map(
         the arrays are its symbols in the order of their names.
     *arrays : array or number
         NumPy's, device arrays, or those of another library, one at least; of any rank and layout.
-        bool, integer, float or complex. float16 and bfloat16 come to `f` as float32.
+        bool, integer, float or complex. float16 and bfloat16 come to `f` as float32, and a
+        Python int takes the dtype of integers beside it.
     dtype : dtype, or tuple of dtype, optional
         Of the results; by default what `f` gives in a kernel, but integers and floats no wider than
         NumPy's dtype for the arrays, and of uint64 none that are int64.
@@ -166,8 +167,10 @@ def map(
     (array([2, 2]), array([1, 2]))
     """
     function = _function(f, arrays)
-    like = checked_operands([(f"arrays[{n}]", each) for n, each in enumerate(arrays)])
-    dtypes = result_dtypes(function, arrays, dtype)
+    named = [(f"arrays[{n}]", each) for n, each in enumerate(arrays)]
+    like, common = checked_operands(named), parameters.common_dtype(*arrays)
+    operands = [parameters.weak_scalar_of(name, each, common) for name, each in named]
+    dtypes = result_dtypes(function, operands, dtype)
     is_tuple = len(dtypes) > 1
     outs = out if isinstance(out, tuple) else (out,) * (1 if out is not None else len(dtypes))
     if len(outs) != len(dtypes):
@@ -177,7 +180,7 @@ def map(
             limit="There is an array, or None, for each result",
             remedy="Give a tuple of as many",
         )
-    found = map_call(function, arrays, dtypes, outs, like)
+    found = map_call(function, operands, dtypes, outs, like)
     return tuple(found) if is_tuple or isinstance(out, tuple) else found[0]
 
 

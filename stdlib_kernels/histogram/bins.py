@@ -28,6 +28,7 @@ from stdlib_kernels.histogram.counting import between, count_bins, edges_array, 
 from stdlib_kernels.histogram.integers import checked_weights
 from stdlib_kernels.parameters import (
     computing_dtype,
+    floating_dtype,
     integer_of,
     number_of,
     wrong_type,
@@ -123,8 +124,8 @@ def histogram2d(
         Whether the result is divided by its sum and the areas of the bins.
     {returns: hist : float64 array of shape (m, k)}
         Of `x`'s kind, as the edges are. A pair with a NaN is in no bin.
-    x_edges : float64 array of shape (m + 1,)
-    y_edges : float64 array of shape (k + 1,)
+    x_edges, y_edges : arrays of shape (m + 1,) and (k + 1,)
+        As NumPy computes them: float32 between floats of at most 32 bits, else float64.
     {raises where: `y` is not of `x`'s length and kind, or an argument does not fit.}
     {or value error: Where edges do not rise, or a range is not finite.}
     {see: numpy.histogram2d}
@@ -139,8 +140,9 @@ def histogram2d(
     weighted = checked_weights(weights, x)
     sources = [contiguous_1d(on_device(each)) for each in (x, y)]
     ranges = _pair(range) if range is not None else (None, None)
+    own = floating_dtype(np.result_type(*(computing_dtype(each.dtype) for each in sources)))
     edges = [
-        _edges_of(b, r, s, np.dtype(np.float64))
+        _edges_of(b, r, s, own if r is None and s.size else np.dtype(np.float64))
         for b, r, s in zip(_pair(bins), ranges, sources, strict=True)
     ]
     counts = _counted(edges, sources, weighted)
@@ -201,7 +203,7 @@ def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any] | None = Non
     kind = np.dtype(np.uint8) if kind.kind == "b" else kind
     low, high = _outer_edges(outer, x)
     ends: Any = (low, high)
-    if x.dtype.kind not in "biu" and dtype is None and outer is None and x.size:
+    if kind.kind not in "biu" and outer is None and x.size:
         # NumPy computes between elements in their own dtype, and between numbers in float64.
         ends = (kind.type(low), kind.type(high))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 
 import numpy as np
@@ -10,7 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError, ReadOnlyArrayError
+from kerneldsl.errors import (
+    ArgumentOverflowError,
+    ArgumentTypeError,
+    ArgumentValueError,
+    KernelError,
+    ReadOnlyArrayError,
+)
 from stdlib_kernels import elementwise
 from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import IS_QUICK, examples, full_beyond
@@ -269,3 +276,81 @@ def test_refusals(target):
     read_only.flags.writeable = False
     with pytest.raises(ReadOnlyArrayError):
         elementwise.where(x, x, x, out=read_only)
+
+
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+EDGES = [0, 1, -1, 3, 127, 128, -128, -129, 255, 256, 2**15, 2**16, 2**31, 2**32, 2**53 + 1]
+EDGES += [2**63 - 1, 2**63, 2**63 + 5, -(2**63), 2**64 - 1, 2**64, -(2**64)]
+
+
+ANY = (
+    lambda a, b: a + b,
+    lambda a, b: b - a,
+    lambda a, b: a > b,
+    lambda a, b: b == a,
+    lambda a, b: a * b,
+)
+OF_INTEGERS = (lambda a, b: a // b, lambda a, b: a % b, lambda a, b: b & a)
+
+
+@pytest.mark.parametrize("dtype", full_beyond(["bool", *INTEGERS], ["uint8", "int16", "uint64"]))
+def test_python_ints_take_the_dtype_of_integers(call, rng, dtype):
+    """An int beside arrays is of their dtype, or an OverflowError, as NumPy has it."""
+    ends = np.iinfo(dtype) if dtype != "bool" else None
+    x = rng.integers(ends.min, ends.max, 33, dtype, endpoint=True) if ends else rng.random(33) > 0.5
+    for n in EDGES:
+        try:
+            _ = x + n
+        except OverflowError:
+            for f in ANY[:2]:
+                with pytest.raises(ArgumentOverflowError, match=r"arrays\[1\] is ") as caught:
+                    elementwise.map(f, x, n)
+                assert isinstance(caught.value, OverflowError)
+            continue
+        for k, f in enumerate(ANY):
+            exact = f(x, n)
+            got = call(elementwise.map, f, x, n)
+            assert got.dtype == exact.dtype, (dtype, n, k)
+            np.testing.assert_array_equal(got, exact, err_msg=f"{dtype} {n} {k}")
+        if n and ends:
+            for f in OF_INTEGERS:
+                if n == -1 and dtype.startswith("int"):
+                    continue  # the smallest number has no opposite
+                got, exact = call(elementwise.map, f, x, n), f(x, n)
+                assert got.dtype == exact.dtype, (dtype, n)
+                np.testing.assert_array_equal(got, exact, err_msg=f"{dtype} {n}")
+
+
+def test_python_ints_beside_floats(call, rng):
+    """They stay ints, so that they can count, and those beyond int64 are floats."""
+    powers = lambda a, n: a**n
+    for dtype in ("float16", "float32", "float64", "complex64"):
+        x = random_array(rng, 9, "float32").astype(dtype)
+        got = call(elementwise.map, powers, x, 2)
+        assert got.dtype == x.dtype
+        np.testing.assert_allclose(got, x**2, rtol=2e-3)
+        got = call(elementwise.map, lambda a, n: a * n, np.ones(3, dtype), 2**70)
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(got, np.ones(3, dtype) * 2**70)
+    with pytest.raises(ArgumentOverflowError, match="an int of 2001 bits"):
+        elementwise.map(powers, np.ones(3), 2**2000)
+    with pytest.raises(ArgumentOverflowError, match="an int of 2001 bits"):
+        elementwise.where(np.ones(3) > 0, np.ones(3), 2**2000)
+
+
+def test_ints_at_every_place_and_of_subclasses(call):
+    class Level(enum.IntEnum):
+        HIGH = 3
+
+    big = np.array([2**63 + 3, 9], np.uint64)
+    np.testing.assert_array_equal(call(elementwise.map, lambda n, a: a // n, 3, big), big // 3)
+    np.testing.assert_array_equal(
+        call(elementwise.map, lambda a, n: a // n, big, Level.HIGH), big // 3
+    )
+    mixed = call(elementwise.map, lambda a, b, n: a + b + n, np.int8([1, 2]), np.int32([5]), 300)
+    assert mixed.dtype == np.int32
+    assert mixed.tolist() == [306, 307]
+    with pytest.raises(ArgumentOverflowError, match=r"arrays\[0\] is -1"):
+        elementwise.map(lambda n, a: a + n, -1, big)
+    with pytest.raises(ArgumentOverflowError, match=r"arrays\[2\] is 128"):
+        elementwise.map(lambda a, b, n: a + b + n, np.int8([1]), True, 128)

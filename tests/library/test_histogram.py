@@ -182,6 +182,24 @@ def test_histograms_of_pairs(pair, rng, form):
             np.testing.assert_allclose(each, exact, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtypes", [("float32", "float32"), ("float32", "int8"), ("bool", "int64"),
+                                    ("float16", "float32"), ("float32", "float64")])  # fmt: skip
+def test_edges_of_pairs_have_numpys_dtype(pair, rng, dtypes):
+    x, y = (random_array(rng, 501, each) for each in dtypes)
+    x, y = (np.nan_to_num(each, posinf=1, neginf=-1) for each in (x, y))
+    wide = [each.astype(np.float32) if each.dtype == np.float16 else each for each in (x, y)]
+    for named in ({}, {"range": [(-1, 1), (-2, 2)]}, {"density": True}):
+        found = pair(histogram2d, x, y, [7, 5], **named)
+        exact = np.histogram2d(*wide, [7, 5], **named)
+        for each, other in zip(found, exact, strict=True):
+            assert each.dtype == other.dtype, (dtypes, named)
+        for each, other in zip(found[1:], exact[1:], strict=True):
+            np.testing.assert_array_equal(each, other, err_msg=f"{dtypes} {named}")
+        np.testing.assert_allclose(found[0], exact[0], rtol=1e-6, err_msg=f"{dtypes} {named}")
+    empty = histogram2d(x[:0], y[:0], 3)
+    assert [each.dtype for each in empty] == [np.float64] * 3
+
+
 def test_refusals(target):
     with pytest.raises(ArgumentValueError, match="an element of x is negative"):
         bincount(np.array([3, -1]))

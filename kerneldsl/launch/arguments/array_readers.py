@@ -8,6 +8,7 @@ import numpy as np
 
 from kerneldsl.contract import Device
 from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
+from kerneldsl.language.conversions import conversion
 from kerneldsl.language.element_types import DTYPE_NAMES, element_name
 from kerneldsl.language.kinds import ArrayKind, Layout
 from kerneldsl.launch.arguments.binding import Binding, Refused, code_of
@@ -79,8 +80,6 @@ def name_of(dtype: np.dtype[Any], what: str = "an array") -> str:
     limit = f"Kernels take the dtypes {', '.join(DTYPE_NAMES)}, and records of them"
     if not dtype.isnative:
         remedy = f"Convert it with array.astype({dtype.newbyteorder('=').name!r})"
-    elif dtype.kind == "f":
-        remedy = "Convert it with array.astype(np.float32) or array.astype(np.float64)"
     elif dtype.kind in "Mm":
         limit = "Dates and durations have one unit, from years to attoseconds"
         remedy = f"Convert it with array.astype('{dtype.kind}8[s]'), or another unit"
@@ -91,7 +90,7 @@ def name_of(dtype: np.dtype[Any], what: str = "an array") -> str:
             f"array[{n!r}]" for n in dtype.names[:4]
         )
     else:
-        remedy = "Convert it to a numeric dtype"
+        remedy = conversion("array", dtype, DTYPE_NAMES)
     shown = f"{dtype} of foreign byte order" if not dtype.isnative else str(dtype)
     raise Refused(
         f"{what} of dtype {shown} cannot be passed to a kernel",

@@ -6,12 +6,21 @@ import copy
 import inspect
 import pickle
 
+import numpy as np
 import pytest
 
 from kerneldsl import errors
-from kerneldsl.errors import DriverError, KernelError, KernelFault, SourceLocation, fault_class
+from kerneldsl.errors import (
+    AxisError,
+    DriverError,
+    KernelError,
+    KernelFault,
+    SourceLocation,
+    fault_class,
+)
 
 _EXTRA = {
+    AxisError: {"axis": 5, "ndim": 2},
     DriverError: {"code": 700, "name": "CUDA_ERROR_ILLEGAL_ADDRESS"},
     KernelFault: {"thread_idx": (1, 2, 3), "block_idx": (4, 5, 6)},
 }
@@ -49,6 +58,18 @@ def test_an_error_travels_with_all_its_fields(kind: type[KernelError], how) -> N
     assert other.__dict__ == error.__dict__
     assert str(other) == str(error)
     assert "It may not. Do not." in str(other)
+
+
+def test_an_axis_out_of_range_is_what_numpy_raises() -> None:
+    error = _make(AxisError)
+    for each in (error, _to_another_process(error), copy.copy(error)):
+        assert isinstance(each, np.exceptions.AxisError)
+        assert isinstance(each, IndexError)
+        assert isinstance(each, errors.ArgumentValueError)
+        assert (each.axis, each.ndim) == (5, 2)
+        assert each.args == (str(each),)
+    error.add_line("said later")
+    assert str(error).endswith("\n  said later")
 
 
 def test_what_cannot_be_pickled_travels_as_text() -> None:

@@ -1,0 +1,56 @@
+"""Say how an array of a dtype that is not taken can be passed; no remedy loses a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["conversion"]
+
+
+def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
+    """Return the remedy for an array of another dtype.
+
+    Parameters
+    ----------
+    name : str
+        How the message calls the array.
+    dtype : numpy.dtype
+        What it has.
+    wanted : sequence of str
+        Names of the dtypes that are taken.
+
+    Examples
+    --------
+    >>> conversion("x", np.dtype("int16"), ["float32", "float64"])
+    'Convert it, with x.astype(np.float32) for instance'
+    """
+    if dtype.names:
+        return f"Pass one of its fields, such as {name}[{dtype.names[0]!r}]"
+    if not dtype.isnative:
+        native = dtype.newbyteorder("=")
+        if native.name in wanted:
+            return f"Convert it, with {name}.astype(np.{native.name})"
+        return conversion(f"{name}.astype({native.str!r})", native, wanted)
+    if dtype.kind in "Mm" and "int64" in wanted:
+        kind = {"M": "dates", "m": "durations"}[dtype.kind]
+        return f"Pass {name}.view(np.int64), whose result .view({dtype.str!r}) gives back as {kind}"
+    if dtype.kind in "SUT":
+        return f"Pass numbers of equal order, np.unique({name}, return_inverse=True)[1]"
+    of_numpy = [each for each in wanted if each in np.sctypeDict]
+    by_size = sorted(of_numpy, key=lambda each: np.dtype(each).itemsize)
+    if dtype.kind == "c" and not any(np.dtype(each).kind == "c" for each in by_size):
+        return f"Pass its parts, {name}.real and {name}.imag, or abs({name})"
+    holding = next((each for each in by_size if np.can_cast(dtype, each)), None)
+    if holding is not None:
+        return f"Convert it, with {name}.astype(np.{holding}) for instance"
+    if dtype == np.uint64 and "int64" in wanted:
+        return f"Convert it, with {name}.astype(np.int64), which holds values below 2**63"
+    if dtype.kind in "biufc" or dtype.name == "bfloat16":
+        return (
+            f"None of them holds every value of {dtype}. Compare {name} with "
+            f"{name}.astype(np.{by_size[-1]}) before that is passed"
+        )
+    return f"Make an array of numbers of the elements of {name}"
