@@ -8,8 +8,8 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
+from kerneldsl.errors.conversions import conversion
 from kerneldsl.errors.values import a_type
-from kerneldsl.language.conversions import conversion
 from stdlib_kernels.parameters import axis_of, names_of
 
 __all__ = [

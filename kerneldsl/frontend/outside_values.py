@@ -22,6 +22,7 @@ from kerneldsl.frontend.chains import (
     root_of,
     steady_reader,
 )
+from kerneldsl.frontend.foreign import foreign_intrinsic
 from kerneldsl.frontend.refusals import refuse_foreign
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved, Scope
@@ -93,6 +94,9 @@ class OutsideValues(ast.NodeTransformer):
         """Return the value of an outside chain in a static argument."""
         resolved = self._scope.resolve(node)
         if resolved.foreign is not None:
+            ours = foreign_intrinsic(resolved.foreign)
+            if ours is not None:
+                return ours
             refuse_foreign(self._reporter, node, resolved.foreign)
         value = resolved.value
         if is_constant(value):

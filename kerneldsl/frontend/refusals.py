@@ -17,6 +17,8 @@ from kerneldsl.language.intrinsics.intrinsic import Dim3, Intrinsic, IntrinsicGr
 from kerneldsl.language.intrinsics.table import INTRINSICS
 
 __all__ = [
+    "WRITE_FUNCTION",
+    "is_bound",
     "is_read",
     "message_of",
     "refuse_builtin",
@@ -27,6 +29,11 @@ __all__ = [
 ]
 
 
+#: What to do about an object that can be called, and is no function that can be compiled.
+WRITE_FUNCTION = (
+    "Write a function that computes the same of numbers, decorate it with @kd.func, and give it "
+    "what the object holds as arguments"
+)
 #: Members of a group that a message lists.
 _MOST_LISTED = 40
 
@@ -74,7 +81,8 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
             )
         return
     is_fine = (
-        isinstance(value, type | types.ModuleType | types.BuiltinFunctionType)
+        isinstance(value, type | types.ModuleType)
+        or (isinstance(value, types.BuiltinFunctionType) and not is_bound(value))
         or is_numba_type(value)
         or type(value).__module__.partition(".")[0] in ("numpy", "numba", "numba_cuda")
         or getattr(builtins, path, None) is value
@@ -86,6 +94,8 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
             remedy = f"Capture tuple({path}) or np.array({path}) instead, under a name of its own"
         elif isinstance(value, enum.Enum):
             remedy = f"Write {path}.value, or make the class an IntEnum or IntFlag"
+        elif callable(value):
+            remedy = WRITE_FUNCTION
         elif isinstance(value, dict):
             remedy = "Give each value that is needed a name of its own, and capture that"
         reporter.fail(
@@ -95,6 +105,12 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
             limit=CAPTURABLE,
             value=value,
         )
+
+
+def is_bound(value: object) -> bool:
+    """Return whether a value is a method of an object, other than a module's function in C."""
+    owner = getattr(value, "__self__", None)
+    return owner is not None and not isinstance(owner, types.ModuleType)
 
 
 def is_read(intrinsic: Intrinsic) -> bool:

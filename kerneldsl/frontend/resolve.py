@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kerneldsl.errors import UndefinedAttributeError, UndefinedNameError
 from kerneldsl.frontend.captured import is_constant
 from kerneldsl.frontend.foreign import foreign_name, is_dispatcher
 from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
@@ -121,6 +122,7 @@ class Scope:
                         else f"{path} is {_describe(value)}; check the spelling"
                     ),
                     value=error,
+                    error=UndefinedAttributeError,
                 )
             read = AttributeReader(read, link.attr)
             path, at = f"{path}.{link.attr}", link
@@ -140,14 +142,19 @@ class Scope:
                     root,
                     f"{name} has no value yet",
                     f"Assign {name} before the kernel is launched",
+                    error=UndefinedNameError,
                 )
             return CellReader(cell, name)
         if name in self._globals or hasattr(builtins, name):
             return GlobalReader(self._globals, name)
+        known = {*self.local_names, *self._cells, *self._globals, *vars(builtins)}
+        near = closest_name(name, sorted(known))
         self._reporter.fail(
             root,
             f"The name {name} is not defined",
-            "Define or import it before the kernel is launched, or pass it as an argument",
+            "Define or import it before the kernel is launched, or pass it as an argument"
+            + (f"; the closest name is {near}" if near else ""),
+            error=UndefinedNameError,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
-from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
 from kerneldsl.utilities.operators import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 
@@ -173,7 +173,11 @@ class StaticEvaluator:
         if isinstance(node, ast.Constant):
             return node.value
         if self._is_outside(node):
-            return self._capture(node)
+            value = self._capture(node)
+            is_of_kernels = isinstance(value, Intrinsic | IntrinsicGroup)
+            if is_of_kernels and dtype_name(value) is None:  # blockDim.x, say; vectors are dtypes
+                self._refuse_varying(node, intrinsic, parameter)
+            return value
         if isinstance(node, ast.Tuple):
             return tuple(evaluate(x) for x in node.elts)
         name = node.id if isinstance(node, ast.Name) else None
@@ -210,6 +214,9 @@ class StaticEvaluator:
                 f"Check the constants in {ast.unparse(node)}",
                 value=error,
             )
+        self._refuse_varying(node, intrinsic, parameter)
+
+    def _refuse_varying(self, node: ast.expr, intrinsic: Intrinsic, parameter: str) -> NoReturn:
         self._reporter.fail(
             node,
             f"kd.{intrinsic.name}: {parameter} is {ast.unparse(node)}, which is not a constant",
@@ -221,12 +228,13 @@ class StaticEvaluator:
 def _remedy(intrinsic: Intrinsic, parameter: str) -> str:
     if parameter == "dtype":
         return "Name the dtype, as np.float32, or capture it from a global or a closure"
+    constants = "Use constants, globals, closure values, or a keyword-only parameter of the kernel"
     if intrinsic.name == "shared.array":
         return (
-            "Use constants, globals or closure values; for a size that the launch decides, use "
-            "kd.shared.array(0, dtype) and kernel[grid, block, stream, shared_bytes]"
+            f"{constants}; for a size that the launch decides, use kd.shared.array(0, dtype) and "
+            "kernel[grid, block, stream, shared_bytes]"
         )
-    return "Use constants, globals or closure values"
+    return constants
 
 
 def _is_integer(value: object) -> bool:

@@ -286,6 +286,7 @@ def _key_of(value: Any, name: str) -> Hashable:
 
 def _check_values(constants: dict[str, Any]) -> None:
     from kerneldsl.frontend.captured import constant_problem, is_constant
+    from kerneldsl.frontend.refusals import WRITE_FUNCTION, is_bound
 
     for name, value in constants.items():
         problem = constant_problem(value) if is_constant(value) else None
@@ -296,12 +297,20 @@ def _check_values(constants: dict[str, Any]) -> None:
             )
         if not is_constant(value) and not _is_named(value):
             raise ArgumentTypeError(
-                f"the compile-time parameter {name!r} is {safe_repr(value)}, of type "
+                f"the compile-time parameter {name!r} is {_shown(value)}, of type "
                 f"{type(value).__name__}",
                 value=value,
                 limit=_LIMIT,
-                remedy="Pass a lambda that calls it" if callable(value) else "",
+                # Only functions of libraries can be called by a lambda.
+                remedy=WRITE_FUNCTION
+                if is_bound(value) or not hasattr(value, "__name__")
+                else "Pass a lambda that calls it",
             )
+
+
+def _shown(value: Any) -> str:
+    """Return the name of a function, else the repr of a value."""
+    return getattr(value, "__qualname__", None) or safe_repr(value)
 
 
 def _is_named(value: Any) -> bool:

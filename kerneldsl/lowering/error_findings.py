@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.mixed_floats import find_mixture
 from kerneldsl.lowering.node_tests import (
@@ -68,7 +68,7 @@ def find_cause(text: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Findin
         return _explain_indexed_number(number, unit, kinds)
     loop = _LOOP.search(text)
     if loop is not None:
-        return _explain_loop(loop[1], unit)
+        return _explain_loop(loop[1], unit, kinds)
     for rule in _RULES:
         match = rule.pattern.search(text)
         if match is not None:
@@ -274,16 +274,26 @@ def _explain_binding(signature: str) -> Finding:
     )
 
 
-def _explain_loop(looped: str, unit: FunctionUnit) -> Finding:
+def _explain_loop(looped: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Finding:
     found = plain(looped)
     loops = (n for each in unit.reachable() for n in ast.walk(each.tree) if isinstance(n, ast.For))
     iterated = [loop.iter for loop in loops if not isinstance(loop.iter, ast.Call)]
     if found.startswith("tuple("):
+        tuples = {
+            name
+            for name, kind in zip(unit.parameters, kinds, strict=False)
+            if isinstance(kind, TupleKind) and len(set(kind.elements)) > 1
+        }
+        names = [each for each in iterated if isinstance(each, ast.Name)]
+        arguments = [each for each in names if each.id in tuples]
+        name = next((each.id for each in (*arguments, *names)), None)
         return Finding(
             f"a for runs over values of several types, {found}",
-            "Give them one type, as in (1.0, 2.5), or loop over range(n) and choose by if",
-            lambda node: False,
-            lambda node: isinstance(node, ast.Tuple),
+            "Give them one type, as in (1.0, 2.5), or loop over range(n) and choose by if"
+            if name is None
+            else f"Write the loop out, with constant indices: {name}[0], {name}[1]",
+            lambda node: node in arguments,
+            lambda node: node in iterated,
         )
     return Finding(
         f"a for runs over {found}",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy
+from sympy.core.function import AppliedUndef
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
@@ -29,6 +30,7 @@ def with_indices(
     found = []
     for left, right in equations:
         if left is not None:
+            _refuse_derivatives(left)
             left = indexed_functions(left, coordinates, steps)
             if not isinstance(left, sympy.Symbol | sympy.Indexed):
                 raise ArgumentValueError(
@@ -39,6 +41,28 @@ def with_indices(
                 )
         found.append((left, _written_out(indexed_functions(right, coordinates, steps))))
     return found
+
+
+def _refuse_derivatives(left: Any) -> None:
+    """Refuse an equation for a derivative, and say how its scheme is written."""
+    for each in left.atoms(sympy.Derivative):
+        by = {symbol for symbol, _ in each.variable_count}
+        of = each.expr
+        remedy = "Write an equation for the array of the results: sympy.Eq(o(x), …)"
+        if isinstance(of, AppliedUndef):
+            t = each.variables[0]
+            rest = ", ".join(str(a) for a in of.args if not a.free_symbols & by) or str(t)
+            name = of.func.__name__
+            remedy = (
+                f"Write the step of a scheme: sympy.Eq({name}_next({rest}), {name}({rest}) + "
+                f"d{t} * …), of arrays for the values before and after it"
+            )
+        raise ArgumentValueError(
+            f"the left side of an equation is {left}",
+            value=str(left),
+            limit="It is the array that a result is stored in: a symbol, an Indexed or a function",
+            remedy=remedy,
+        )
 
 
 def read_equations(expressions: Any) -> Iterator[tuple[Any, Any]]:

@@ -119,7 +119,7 @@ def indexed_functions(
             f"{each} is a derivative with no scheme",
             value=str(each),
             limit="Derivatives of unknown functions are computed from differences of neighbours",
-            remedy="Write .as_finite_difference([x - h, x, x + h])",
+            remedy=_scheme_of(each),
         )
     found = {}
     for each in applied:
@@ -135,6 +135,19 @@ def indexed_functions(
             remedy="Give its values as an array",
         )
     return replaced
+
+
+def _scheme_of(derivative: Any) -> str:
+    """Say how a derivative is computed from neighbours along its own variables."""
+    (x, order), *others = derivative.variable_count
+    h = "h" if str(x) != "h" else "dh"
+    reach = (int(order) + 1) // 2 if order.is_Integer else 1
+    steps = [f"{n}*{h}" if n > 1 else h for n in range(1, reach + 1)]
+    points = [*(f"{x} - {each}" for each in reversed(steps)), str(x)]
+    points += [f"{x} + {each}" for each in steps]
+    text = f".as_finite_difference([{', '.join(points)}]{f', {x}' if others else ''})"
+    also = ", ".join(str(each) for each, _ in others)
+    return f"Write {text}" + (f", and the same for {also}" if others else "")
 
 
 def _place(

@@ -241,4 +241,71 @@ k.forall(8)(x, out)
     "a_signature_in_parentheses": (
         "@kd.kernel('(f8[:],)')\ndef k(x):\n    x[kd.grid(1)] = 0.0\n\nk.forall(8)(x)"
     ),
+    # ------------------------------------------------------------------ remedies
+    "a_name_misspelled": _element("out[i] = math.sin(x[i]) * scal", before="scale = 2.0\n"),
+    "a_name_of_later": """
+def made():
+    @kd.kernel
+    def k(x, out):
+        i = kd.grid(1)
+        out[i] = later * x[i]
+
+    k.forall(8)(x, out)
+    later = 2.0
+
+made()
+""",
+    "a_method_is_captured": _element("out[i] = at(x[i])", before="at = x.item\n"),
+    "an_object_is_called": _element(
+        "out[i] = scaled(x[i])",
+        before="import functools\n\nscaled = functools.partial(max, 1.0)\n",
+    ),
+    "a_method_as_a_parameter": """
+@kd.kernel
+def k(x, out, *, f):
+    i = kd.grid(1)
+    out[i] = f(x[i])
+
+k.forall(8)(x, out, f=[].append)
+""",
+    "an_array_of_pythons": _SCALE + "import array\nscale.forall(8)(2.0, array.array('d', x), out)",
+    "bytes_are_passed": _SCALE + "scale.forall(8)(2.0, b'01234567', out)",
+    "a_shape_of_the_block": _element("s = kd.shared.array((kd.blockDim.x, 2), kd.float32)"),
+    "a_shape_of_an_argument": _element("s = kd.local.array(x.shape[0], kd.float32)"),
+    "a_loop_over_arrays_of_two_dtypes": """
+@kd.kernel
+def add(arrays, out):
+    i = kd.grid(1)
+    for a in arrays:
+        out[i] += a[i]
+
+add.forall(8)((x, x.astype(np.float32)), out)
+""",
+    "an_axis_out_of_range": "from stdlib_kernels.reduce import sum\n\nsum(x, axis=1)",
+    "an_int_that_the_dtype_lacks": (
+        "from stdlib_kernels.elementwise import map\n\n"
+        "map(lambda a, b: a + b, np.arange(8, dtype=np.int8), 300)"
+    ),
+    "indices_of_uint64": (
+        "from stdlib_kernels.movement import take\n\ntake(x, np.arange(3, dtype=np.uint64))"
+    ),
+    "a_matrix": "from stdlib_kernels.reduce import sum\n\nsum(x.view(np.matrix))",
+    "a_masked_array": "from stdlib_kernels.reduce import sum\n\nsum(np.ma.array(x, mask=x > 3))",
+    "an_out_of_another_dtype": (
+        "from stdlib_kernels.reduce import sum\n\nsum(x, out=np.empty((), np.float32))"
+    ),
+    "a_sort_of_dates": (
+        "from stdlib_kernels.sort import sort\n\nsort(np.array(['2020-01-02'], 'M8[D]'))"
+    ),
+    "a_sort_of_texts": "from stdlib_kernels.sort import sort\n\nsort(np.array(['b', 'a']))",
+    "a_sort_of_complex_numbers": "from stdlib_kernels.sort import sort\n\nsort(x * 1j)",
+    "a_sort_of_records": "from stdlib_kernels.sort import sort\n\nsort(np.zeros(2, 'i4,f4'))",
+    "a_derivative_by_time": (
+        "import sympy\n\ns, t = sympy.symbols('s t')\nu = sympy.Function('u')(s, t)\n"
+        "kd.from_expression(sympy.Eq(u.diff(t), u.diff(s, 2)))"
+    ),
+    "a_derivative_without_a_scheme": (
+        "import sympy\n\ns, t = sympy.symbols('s t')\nu = sympy.Function('u')(s, t)\n"
+        "kd.from_expression(u.diff(s, 4))"
+    ),
 }

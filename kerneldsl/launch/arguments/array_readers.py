@@ -8,7 +8,7 @@ import numpy as np
 
 from kerneldsl.contract import Device
 from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
-from kerneldsl.language.conversions import conversion
+from kerneldsl.errors.conversions import conversion
 from kerneldsl.language.element_types import DTYPE_NAMES, element_name
 from kerneldsl.language.kinds import ArrayKind, Layout
 from kerneldsl.launch.arguments.binding import Binding, Refused, code_of

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, TupleKind
 from kerneldsl.launch.arguments.array_readers import name_of, read_device_array, read_ndarray
@@ -177,8 +177,10 @@ def _reader_of_type(kind: type) -> Reader | None:
 
 
 def _unknown(value: Any) -> Refused:
-    name = type(value).__qualname__
-    what = ("None" if value is None else f"a {name}") + " cannot be passed to a kernel"
+    what = "None" if value is None else a_type(value)
+    if type(value).__module__ == "array":  # a name that NumPy's have, too
+        what = "an array.array"
+    what += " cannot be passed to a kernel"
     limit = "Kernels take NumPy and device arrays, numbers, and tuples of those, named ones too"
     if isinstance(value, np.ma.MaskedArray):
         return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
@@ -206,9 +208,22 @@ def _unknown(value: Any) -> Refused:
             limit=limit,
             remedy="Pass a number that stands for it, or write a kernel for that case",
         )
+    if isinstance(value, bytes):
+        return Refused(what, limit=limit, remedy="Pass np.frombuffer(value, np.uint8)")
+    if _has_buffer(value):
+        return Refused(what, limit=limit, remedy="Pass np.asarray(value), which shares its memory")
     return Refused(
         what, limit=limit, remedy="Pass the numbers and arrays in it as arguments of their own"
     )
+
+
+def _has_buffer(value: Any) -> bool:
+    """Return whether NumPy can make an array of the memory of an object, such as array.array."""
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _fill_table() -> None:

@@ -15,7 +15,12 @@ import pytest
 from numba import cuda, float32, njit
 
 import kerneldsl as kd
-from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.errors import (
+    KernelError,
+    UndefinedAttributeError,
+    UndefinedNameError,
+    UnsupportedConstructError,
+)
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.intrinsics.atomics import atomic
 from kerneldsl.language.intrinsics.barriers import syncthreads
@@ -99,9 +104,11 @@ def body(function: Any) -> str:
     return ast.unparse(make_unit(function).tree.body)
 
 
-def refusal(function: Any, at: str) -> UnsupportedConstructError:
+def refusal(
+    function: Any, at: str, kind: type[KernelError] = UnsupportedConstructError
+) -> KernelError:
     """The error of a function, whose caret must stand under *at*."""
-    with pytest.raises(UnsupportedConstructError) as caught:
+    with pytest.raises(kind) as caught:
         make_unit(function)
     error = caught.value
     assert error.where is not None
@@ -387,6 +394,12 @@ def test_names_and_calls():
     def undefined(x):
         x[0] = nowhere  # noqa: F821
 
+    def misspelled(x):
+        x[0] = TILES  # noqa: F821
+
+    def too_early(x):
+        x[0] = later
+
     def attribute(x):
         x[0] = CONFIG.HEIGHT
 
@@ -435,8 +448,17 @@ def test_names_and_calls():
     def const_tuple(x):
         y = kd.const.array_like((1, 2))
 
-    assert "nowhere is not defined" in refusal(undefined, "nowhere").what
-    assert "HEIGHT" in refusal(attribute, "CONFIG.HEIGHT").what
+    error = refusal(undefined, "nowhere", UndefinedNameError)
+    assert "nowhere is not defined" in error.what
+    assert isinstance(error, NameError)
+    assert not isinstance(error, SyntaxError)
+    error = refusal(attribute, "CONFIG.HEIGHT", UndefinedAttributeError)
+    assert "HEIGHT" in error.what
+    assert isinstance(error, AttributeError)
+    assert not isinstance(error, SyntaxError)
+    assert "the closest name is TILE" in refusal(misspelled, "TILES", UndefinedNameError).remedy
+    assert "no value yet" in refusal(too_early, "later", UndefinedNameError).what
+    later = 1
     assert "kd.threadIdx.x" in str(refusal(bare_group, "kd.threadIdx").remedy)
     assert "kd.threadIdx.y" in str(refusal(bare_foreign, "cuda.threadIdx").remedy)
     refusal(bare_function, "kd.grid")

@@ -43,7 +43,7 @@ def test_a_message_shows_the_line_of_the_command_line():
     result = python("-c", WRONG)
     # Python 3.13 keeps the text under its own name.
     shown = "<string>" if sys.version_info >= (3, 13) else "<python -c>"
-    assert f'File "{shown}", line 6\n    out[i] = nowhere\n' in result.stderr
+    assert f"  at {shown}:6, in ramp\n      out[i] = nowhere\n" in result.stderr
 
 
 def test_executed_text_is_not_taken_for_the_command_line():

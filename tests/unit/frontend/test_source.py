@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.errors import SourceUnavailableError, UnsupportedConstructError
+from kerneldsl.errors import SourceUnavailableError, UndefinedNameError, UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.source import find_source
 
@@ -61,7 +61,7 @@ def test_positions_are_those_of_the_file() -> None:
         def kernel(x):
             x[0] = "é", nowhere  # noqa: F821
 
-    with pytest.raises(UnsupportedConstructError) as caught:
+    with pytest.raises(UndefinedNameError) as caught:
         make_unit(kernel)
     where = caught.value.where
     assert where is not None
