@@ -12,13 +12,16 @@ import numpy as np
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays, freeze, private_copy
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
+from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.times import is_time_name
 
 __all__ = [
     "CAPTURABLE",
     "compiled_value",
     "constant_problem",
+    "holds_functions",
     "is_constant",
+    "is_function",
     "make_captured",
     "plain_value",
     "same_value",
@@ -27,8 +30,8 @@ __all__ = [
 #: What can be captured, in words.
 CAPTURABLE = (
     "A kernel can capture numbers, booleans, strings, None, tuples of these, NumPy scalars, "
-    "IntEnum and IntFlag members, NumPy arrays, modules, @kd.func functions and Numba @njit "
-    "functions"
+    "IntEnum and IntFlag members, NumPy arrays, modules, @kd.func functions, Numba @njit "
+    "functions, and tuples of functions"
 )
 _INT64 = np.iinfo(np.int64)
 #: Read in the place of an array that has been written, or made writable.
@@ -47,6 +50,18 @@ def is_constant(value: object) -> bool:
     return value is None or isinstance(
         value, int | float | complex | str | np.bool_ | np.number | np.datetime64 | np.ndarray
     )
+
+
+def holds_functions(value: object) -> bool:
+    """Return whether a value is a tuple with functions among its items, and else constants."""
+    if not isinstance(value, tuple) or is_constant(value):
+        return False
+    return all(is_constant(v) or is_function(v) or holds_functions(v) for v in value)
+
+
+def is_function(value: object) -> bool:
+    """Return whether a kernel may be able to call a value; ``threadIdx.x`` is a number there."""
+    return callable(value) and getattr(value, "typing", None) is not Typing.INDEX
 
 
 def constant_problem(value: object) -> tuple[str, str] | None:
@@ -133,18 +148,21 @@ def same_value(value: Any, now: Any) -> Any:
     A value that was bound anew to an equal one, as a notebook cell that is run again does, counts
     as the old object, so that comparing by identity sees no change.
     """
-    if now is value or type(now) is not type(value) or isinstance(now, np.ndarray):
+    if now is value or isinstance(now, np.ndarray):
         return now
-    return value if is_constant(now) and _is_same(value, now) else now
+    return value if _is_same(value, now) else now
 
 
 def _is_same(value: Any, now: Any) -> bool:
-    """Compare two constants as every program does: -0.0 is not 0.0, a NaN is its bits."""
+    """Compare two constants as every program does: -0.0 is not 0.0, a NaN is its bits.
+
+    Of tuples of functions the functions are compared, by identity.
+    """
     if type(now) is not type(value):
         return False
     if isinstance(value, tuple):
         return len(now) == len(value) and all(map(_is_same, value, now))
-    if isinstance(value, np.ndarray | enum.Enum):
+    if isinstance(value, np.ndarray | enum.Enum) or not is_constant(value):
         return now is value
     if isinstance(value, float | complex | np.generic):
         left, right = np.asarray(value), np.asarray(now)

@@ -18,6 +18,7 @@ from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructEr
 from kerneldsl.frontend.constructs import refuse_unsupported
 from kerneldsl.frontend.endings import refuse_missing_values
 from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher
+from kerneldsl.frontend.function_tuples import select_functions
 from kerneldsl.frontend.grid_groups import name_grid_groups
 from kerneldsl.frontend.lambdas import is_lambda
 from kerneldsl.frontend.local_functions import (
@@ -215,6 +216,8 @@ class _Session:
             make_local=lambda local, node: self._make_local(local, node, body),
             is_plain=body.is_plain,
         )
+        if not body.is_plain:
+            select_functions(tree, scope, rewriter.statics, body.functions, reporter)
         tree.body = rewriter.visit(ast.Module(tree.body, [])).body
         refuse_missing_values(tree, rewriter.callees, reporter)
         if not is_device:

@@ -142,7 +142,8 @@ class OutsideValues(ast.NodeTransformer):
                 "Pass dates and durations as arguments; x != x says whether x is NaT",
             )
         self._watch(node, resolved)
-        if self._is_plain or node is root or isinstance(owner, types.ModuleType):
+        is_name = node is root and root.id.isidentifier()  # no item of a tuple
+        if self._is_plain or is_name or isinstance(owner, types.ModuleType):
             self.namespace[root.id] = owner
             return node
         name = self._name_of(resolved.path)

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["AttributeReader", "CellReader", "GlobalReader", "Reader"]
+__all__ = ["AttributeReader", "CellReader", "GlobalReader", "ItemReader", "Reader"]
 
 
 class Reader:
@@ -98,3 +98,28 @@ class AttributeReader(Reader):
             return getattr(owner, self.attribute)
         except AttributeError:
             raise NameError(f"the captured attribute {self.attribute!r} has been deleted") from None
+
+
+class ItemReader(Reader):
+    """Reads an item of a tuple that another reader reads.
+
+    Parameters
+    ----------
+    owner : callable
+        Reads the tuple.
+    index : int
+        The item's place, from 0 on.
+    """
+
+    __slots__ = ("index", "owner")
+
+    def __init__(self, owner: Callable[[], Any], index: int) -> None:
+        self.owner = owner
+        self.index = index
+
+    def __call__(self) -> Any:
+        """Read the tuple, then its item."""
+        owner = self.owner()
+        if not isinstance(owner, tuple) or len(owner) <= self.index:
+            raise NameError(f"the captured tuple has no item {self.index} any more")
+        return owner[self.index]

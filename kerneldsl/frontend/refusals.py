@@ -8,7 +8,7 @@ import enum
 import types
 from typing import NoReturn
 
-from kerneldsl.frontend.captured import CAPTURABLE
+from kerneldsl.frontend.captured import CAPTURABLE, holds_functions
 from kerneldsl.frontend.constructs import BUILTINS
 from kerneldsl.frontend.foreign import foreign_group, foreign_remedy, is_numba_type
 from kerneldsl.frontend.report import Reporter
@@ -94,6 +94,8 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
             remedy = f"Capture tuple({path}) or np.array({path}) instead, under a name of its own"
         elif isinstance(value, enum.Enum):
             remedy = f"Write {path}.value, or make the class an IntEnum or IntFlag"
+        elif holds_functions(value):
+            remedy = f"Call its functions, {path}[0](…), or loop over them, for f in {path}"
         elif callable(value):
             remedy = WRITE_FUNCTION
         elif isinstance(value, dict):

@@ -80,8 +80,13 @@ class Scope:
         self._cells = dict(
             zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         )
+        self._items: dict[str, Callable[[], Any]] = {}
         # As if an enclosing function had them as variables.
         self._cells |= {name: types.CellType(value) for name, value in constants.items()}
+
+    def add(self, path: str, read: Callable[[], Any]) -> None:
+        """Have a path that no name can be, ``F[0]``, mean what a reader reads."""
+        self._items[path] = read
 
     def is_outside(self, node: ast.AST) -> bool:
         """Return whether a node is a name, or a chain of attributes of a name, from outside."""
@@ -133,6 +138,8 @@ class Scope:
 
     def _reader(self, root: ast.Name) -> Callable[[], Any]:
         name = root.id
+        if name in self._items:
+            return self._items[name]
         if name in self._cells:
             cell = self._cells[name]
             try:

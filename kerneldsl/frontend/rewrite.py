@@ -97,7 +97,7 @@ class Rewriter(OutsideValues):
         self._make_callee = make_callee
         self._local_functions = local_functions
         self._make_local = make_local
-        self._statics = StaticEvaluator(
+        self.statics = StaticEvaluator(
             self._capture_static, scope.is_outside, local_constants, reporter
         )
         self._counts: dict[str, int] = {}
@@ -353,7 +353,7 @@ class Rewriter(OutsideValues):
             self._reporter.fail(node, f"{name} is a value, not a function", f"Write {name}")
         self._watch(node.func, resolved)
         if intrinsic.typing is Typing.INLINE:
-            constants, values = read_inline_call(node, intrinsic, self._statics, self._reporter)
+            constants, values = read_inline_call(node, intrinsic, self.statics, self._reporter)
             return self._use(node, intrinsic, constants, [self.visit(value) for value in values])
         if intrinsic is tile.store and len(node.args) > len(intrinsic.parameters):
             return self._store_of_each_element(node)
@@ -380,7 +380,7 @@ class Rewriter(OutsideValues):
                 else:
                     arguments.append(ast.copy_location(ast.Constant(default), node))
             elif is_static:
-                static[parameter] = self._statics.argument(intrinsic, parameter, given[parameter])
+                static[parameter] = self.statics.argument(intrinsic, parameter, given[parameter])
             elif parameter in intrinsic.functions and not is_none(given[parameter]):
                 arguments.append(self._operation(given[parameter], intrinsic, parameter))
             else:

@@ -50,9 +50,14 @@ class StaticEvaluator:
         self._reporter = reporter
         self._open: set[str] = set()
 
+    def watch(self, node: ast.expr) -> None:
+        """Have launches see when an outside chain comes to mean something else."""
+        self._capture(node)
+
     def argument(self, intrinsic: Intrinsic, parameter: str, node: ast.expr) -> Any:
         """Evaluate the static argument of an intrinsic, and check it."""
-        value = self._evaluate(node, intrinsic, parameter)
+        what, remedy = f"kd.{intrinsic.name}: {parameter}", _remedy(intrinsic, parameter)
+        value = self.evaluate(node, what, remedy)
         if parameter == "ndim":
             return self._ndim(intrinsic, node, value)
         if parameter == "shape":
@@ -166,9 +171,17 @@ class StaticEvaluator:
             return False
         return node.id not in self._local_constants or node.id in self._open
 
-    def _evaluate(self, node: ast.expr, intrinsic: Intrinsic, parameter: str) -> Any:
+    def evaluate(
+        self,
+        node: ast.expr,
+        what: str,
+        remedy: str,
+        limit: str = "It must be known when the kernel is compiled",
+    ) -> Any:
+        """Return the value of a constant expression; a message calls it `what`."""
+
         def evaluate(x: ast.expr) -> Any:
-            return self._evaluate(x, intrinsic, parameter)
+            return self.evaluate(x, what, remedy, limit)
 
         if isinstance(node, ast.Constant):
             return node.value
@@ -176,7 +189,7 @@ class StaticEvaluator:
             value = self._capture(node)
             is_of_kernels = isinstance(value, Intrinsic | IntrinsicGroup)
             if is_of_kernels and dtype_name(value) is None:  # blockDim.x, say; vectors are dtypes
-                self._refuse_varying(node, intrinsic, parameter)
+                self._refuse_varying(node, what, remedy, limit)
             return value
         if isinstance(node, ast.Tuple):
             return tuple(evaluate(x) for x in node.elts)
@@ -210,19 +223,15 @@ class StaticEvaluator:
         except (TypeError, ValueError, ArithmeticError, IndexError, AttributeError) as error:
             self._reporter.fail(
                 node,
-                f"kd.{intrinsic.name}: {parameter} cannot be computed: {error}",
+                f"{what} cannot be computed: {error}",
                 f"Check the constants in {ast.unparse(node)}",
                 value=error,
             )
-        self._refuse_varying(node, intrinsic, parameter)
+        self._refuse_varying(node, what, remedy, limit)
 
-    def _refuse_varying(self, node: ast.expr, intrinsic: Intrinsic, parameter: str) -> NoReturn:
-        self._reporter.fail(
-            node,
-            f"kd.{intrinsic.name}: {parameter} is {ast.unparse(node)}, which is not a constant",
-            _remedy(intrinsic, parameter),
-            limit="It must be known when the kernel is compiled",
-        )
+    def _refuse_varying(self, node: ast.expr, what: str, remedy: str, limit: str) -> NoReturn:
+        text = f"{what} is {ast.unparse(node)}, which is not a constant"
+        self._reporter.fail(node, text, remedy, limit=limit)
 
 
 def _remedy(intrinsic: Intrinsic, parameter: str) -> str:

@@ -314,10 +314,13 @@ def _shown(value: Any) -> str:
 
 
 def _is_named(value: Any) -> bool:
-    """Return whether a kernel can use a value by its name: a dtype or a function."""
+    """Return whether a kernel can use a value by its name: a dtype, a function or a tuple."""
+    from kerneldsl.frontend.captured import is_constant
     from kerneldsl.frontend.foreign import is_dispatcher
     from kerneldsl.frontend.resolve import device_function
     from kerneldsl.frontend.statics import dtype_name
 
+    if isinstance(value, tuple):
+        return all(is_constant(each) or _is_named(each) for each in value)
     is_function = device_function(value) is not None or is_dispatcher(value)
     return is_function or dtype_name(value) is not None

@@ -268,6 +268,9 @@ def k(x, out, *, f):
 
 k.forall(8)(x, out, f=[].append)
 """,
+    "a_function_by_a_threads_index": _element(
+        "out[i] = steps[i](x[i])", before="steps = (math.sin, math.cos)\n"
+    ),
     "an_array_of_pythons": _SCALE + "import array\nscale.forall(8)(2.0, array.array('d', x), out)",
     "bytes_are_passed": _SCALE + "scale.forall(8)(2.0, b'01234567', out)",
     "a_shape_of_the_block": _element("s = kd.shared.array((kd.blockDim.x, 2), kd.float32)"),

@@ -16,7 +16,7 @@ from typing import Any
 from kerneldsl.contract import Device
 from kerneldsl.frontend.captured import same_value
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
-from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
+from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader, ItemReader
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.launch.native.table import Guard, GuardKind
 from kerneldsl.placement import devices as placement
@@ -86,6 +86,13 @@ def _reader_guards(reader: object) -> list[Guard] | None:
             return [*outer, plain, _held(names, name, names[name])]
         # Attributes of other objects may be computed, inherited or hidden: they are read.
         return [*outer, Guard(GuardKind.ATTRIBUTE, owner, name, reader())]
+    if isinstance(reader, ItemReader):
+        outer = _reader_guards(reader.owner)
+        try:
+            item = types.CellType(reader())  # the tuple's own for as long as it is this tuple
+        except NameError:
+            return None
+        return outer and [*outer, Guard(GuardKind.CELL, item, None, item.cell_contents)]
     return None
 
 
