@@ -1,9 +1,10 @@
-"""Numba's rules of numeric promotion: which type an operation gives for operands of some types.
+"""Rules of numeric promotion: which type an operation gives for operands of some types.
 
-Types are names of :data:`~kerneldsl.language.element_types.ELEMENT_TYPES`. Where a function here
+They are Numba's, but that integers stay integers where Numba makes floats of uint64 beside a
+signed type (``docs/adr/0031-integers-stay-integers.md``). Types are names of :data:`~kerneldsl.language.element_types.ELEMENT_TYPES`. Where a function here
 returns ``None`` it does not know: there is no such operation, or Numba's choice follows no rule
-that is worth a line. What it does return is Numba's answer on every target, which a test holds
-against Numba for all types.
+that is worth a line. What it does return is the answer of Numba's typing as every target has it, which a
+test holds for all types.
 
 References
 ----------
@@ -14,7 +15,7 @@ Numba documentation, "Numba Enhancement Proposals", NBEP 1 ("Changes in integer 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import permutations
 from typing import TypeAlias
 
@@ -141,7 +142,7 @@ def unified(types: Sequence[str]) -> str | None:
     Examples
     --------
     >>> unified(["int64", "float32"]), unified(["uint64", "int8"]), unified(["int8", "int8"])
-    ('float64', 'float64', 'int8')
+    ('float64', 'int64', 'int8')
     """
     different = list(dict.fromkeys(types))
     if not 0 < len(different) <= _MAX_UNIFIED:
@@ -168,6 +169,8 @@ def _unified_pair(one: str, two: str) -> str | None:
         return None
     if any(ELEMENT_TYPES[name].is_narrow for name in pair) and any(map(_is_whole, pair)):
         return None  # it differs between orders, and for some there is none
+    if _has_both_signs(*pair):
+        return "int64"
     return str(np.result_type(*(numpy_dtype(_computed_in(name)) for name in pair)))
 
 
@@ -182,6 +185,15 @@ def _are_numbers(*names: str) -> bool:
 def _is_whole(name: str) -> bool:
     """Return whether a type is an integer or bool."""
     return ELEMENT_TYPES[name].is_integer or name == "bool"
+
+
+def _has_both_signs(*names: str) -> bool:
+    """Return whether types are integers, uint64 and a signed one among them."""
+    return (
+        "uint64" in names
+        and all(map(_is_whole, names))
+        and any(ELEMENT_TYPES[name].is_signed for name in names)
+    )
 
 
 def _computed_in(name: str) -> str:
@@ -220,8 +232,7 @@ def _remainder(left: str, right: str) -> str | None:
 
 def _power(left: str, right: str) -> str | None:
     if _is_whole(left) and _is_whole(right):
-        # Of bool ** int32 Numba makes a float32.
-        return None if "bool" in (left, right) else _whole(left, right)
+        return _whole(left, right)
     if ELEMENT_TYPES[left].is_float and _is_whole(right):
         return _computed_in(left)
     return _arithmetic(left, right)
@@ -294,11 +305,21 @@ def _to_float(name: str) -> str | None:
 
 
 def _round(name: str) -> str | None:
-    return None if _has_complex(name) else "int64"
+    if _has_complex(name):
+        return None
+    return name if name == "uint64" else "int64"
 
 
-def _extremum(*types: str) -> str | None:
-    return None if _has_complex(*types) else unified(types)
+def _extremum(function: str, *types: str) -> str | None:
+    """Return the type of the largest or smallest number, which is exact for integers."""
+    if _has_complex(*types):
+        return None
+    if not _has_both_signs(*types):
+        return unified(types)
+    return "uint64" if function == "max" else "int64"
+
+
+_max, _min = partial(_extremum, "max"), partial(_extremum, "min")
 
 
 def _ufunc_of_reals(*types: str) -> str | None:
@@ -316,6 +337,12 @@ def _ufunc_of_numbers(*types: str) -> str | None:
     if all(map(_is_whole, types)):
         return None if set(types) == {"bool"} else unified(types)
     return _ufunc_of_reals(*types)
+
+
+def _ufunc_extremum(function: str, *types: str) -> str | None:
+    if _has_both_signs(*types):
+        return _extremum(function, *types)
+    return _ufunc_of_numbers(*types)
 
 
 def _ufunc_of_floats(name: str) -> str | None:
@@ -353,7 +380,8 @@ _FUNCTIONS: dict[str, tuple[int, _Rule]] = {
     "float": (1, _to_float),
     "int": (1, _to_int),
     "round": (1, _round),
-    **_named("", "max min", _TWO_OR_MORE, _extremum),
+    "max": (_TWO_OR_MORE, _max),
+    "min": (_TWO_OR_MORE, _min),
     **_named(
         "math.",
         "acos acosh asin asinh atan atanh cbrt cos cosh degrees erf erfc exp exp2 expm1 fabs gamma "
@@ -378,5 +406,7 @@ _FUNCTIONS: dict[str, tuple[int, _Rule]] = {
     **_named("numpy.", "isfinite isinf isnan", 1, _ufunc_predicate),
     "numpy.absolute": (1, _ufunc_absolute),
     **_named("numpy.", "arctan2 copysign hypot", 2, _ufunc_of_reals),
-    **_named("numpy.", "fmax fmin fmod maximum minimum power", 2, _ufunc_of_numbers),
+    **_named("numpy.", "fmod power", 2, _ufunc_of_numbers),
+    **_named("numpy.", "fmax maximum", 2, partial(_ufunc_extremum, "max")),
+    **_named("numpy.", "fmin minimum", 2, partial(_ufunc_extremum, "min")),
 }

@@ -39,6 +39,7 @@ from kerneldsl.lowering.numba_internals.device_functions import (
     DeviceOptions,
     compiled_for,
 )
+from kerneldsl.lowering.numba_internals.integer_typing import IntegerTyping
 from kerneldsl.lowering.numba_internals.moved import overriding
 from kerneldsl.lowering.numba_internals.ufunc_loops import ufunc_loops
 from kerneldsl.lowering.shifts import call_shift
@@ -78,7 +79,7 @@ _SHIFTS = {
 
 
 @overriding()
-class DeviceTypingContext(typing.BaseContext):
+class DeviceTypingContext(IntegerTyping):
     """Typing context: the types of calls and attributes."""
 
     def load_additional_registries(self) -> None:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from copy import copy
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
+from numba.core.typing import Context
 
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
+from kerneldsl.lowering.numba_internals.integer_typing import IntegerTyping
 from kerneldsl.lowering.numba_internals.moved import overriding
 from kerneldsl.lowering.numba_internals.text import is_of_this_process
 from kerneldsl.lowering.numba_internals.ufunc_loops import ufunc_loops
@@ -29,14 +33,44 @@ Writer: TypeAlias = Callable[[ir.Module], str]
 Optimizer: TypeAlias = Callable[[llvm.ModuleRef, llvm.TargetMachine], llvm.ModuleRef]
 
 
-def host_contexts() -> Any:
-    """Return Numba's descriptor of the processor, whose contexts know what was registered so far.
+class _KernelTyping(IntegerTyping, Context):
+    """Numba's typing context of the processor, with the rules of kernels for integers.
+
+    It shares all that Numba's own knows, which code that is no kernel's keeps using.
+    """
+
+    def __init__(self) -> None:
+        self.__dict__ = cpu_target.typing_context.__dict__
+
+
+@cache
+def _kernel_target() -> Any:
+    """Return Numba's target context of the processor with the typing context of kernels.
+
+    It shares all that Numba's own knows, but for the helpers that were compiled for it.
+    """
+    context = copy(cpu_target.target_context)
+    context.typing_context = _KernelTyping()
+    context.cached_internal_func = {}
+    return context
+
+
+class HostContexts(NamedTuple):
+    """The contexts that a kernel is compiled with."""
+
+    typing_context: Any
+    target_context: Any
+
+
+def host_contexts() -> HostContexts:
+    """Return the processor's contexts, which know what was registered so far.
 
     The caller holds Numba's compiler lock.
     """
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
-    return cpu_target
+    target = _kernel_target()
+    return HostContexts(target.typing_context, target)
 
 
 @contextmanager
@@ -174,6 +208,10 @@ def inlined_functions(write: Writer) -> type[Compiler]:
 
     @overriding()
     class InlinedFunctions(Compiler):
+        def __init__(self, typingctx: Any, targetctx: Any, *others: Any) -> None:
+            contexts = host_contexts()
+            super().__init__(contexts.typing_context, contexts.target_context, *others)
+
         def define_pipelines(self) -> list[Any]:
             """Return Numba's own pipelines."""
             self.state.library = _InlinedLibrary("device function", write)

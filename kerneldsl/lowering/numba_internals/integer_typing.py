@@ -1,0 +1,246 @@
+"""Typing of integers in kernels, where Numba's rules turn them into floats.
+
+Numba unifies uint64 with a signed type to float64: of a variable, a comparison, ``min`` and
+``max``, ``divmod`` and NumPy's functions. Bits are lost from 2**53 on, without a word. A kernel's
+typing context keeps integers integers: comparisons and extremes are exact, everything else is
+computed modulo 2**64 as int64, which is what Numba's operators do. The rules without Numba are
+:mod:`kerneldsl.language.promotion`; the decision is ``docs/adr/0031``.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+from types import BuiltinFunctionType
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core import typing
+from numba.core.imputils import lower_builtin
+from numba.core.typing import signature
+from numba.core.typing.templates import AbstractTemplate
+from numba.cpython.numbers import int_signed_unsigned_cmp, int_unsigned_signed_cmp
+
+__all__ = ["IntegerTyping", "sign_changes"]
+
+_WIDE, _SIGNED = types.uint64, types.int64
+_COMPARISONS = {
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+    operator.eq: "==",
+    operator.ne: "!=",
+}
+#: Extremes whose result is exact for integers of both signs, by whether it is the larger one.
+_EXTREMES: dict[Any, bool] = {
+    min: False,
+    np.minimum: False,
+    np.fmin: False,
+    max: True,
+    np.maximum: True,
+    np.fmax: True,
+}
+
+
+#: Key of its lowering.
+_ROUND = "kerneldsl.round"
+
+
+class _SignChanges:
+    """Counts the uses of uint64 and a signed integer together that were typed as int64."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+sign_changes = _SignChanges()
+
+
+def _is_whole(kind: Any) -> bool:
+    return isinstance(kind, types.Integer | types.Boolean)
+
+
+def _mixes(kinds: tuple[Any, ...]) -> bool:
+    """Return whether types are integers, uint64 and a signed one among them."""
+    return (
+        any(kind == _WIDE for kind in kinds)
+        and all(map(_is_whole, kinds))
+        and any(isinstance(kind, types.Integer) and kind.signed for kind in kinds)
+    )
+
+
+class IntegerTyping(typing.BaseContext):
+    """A typing context in which integers stay integers."""
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """Type a call; see the module."""
+        found = super().resolve_function_type(func, args, kws)
+        if kws or not all(map(_is_whole, args)) or func in _functions.values():
+            return found
+        if found is None or _has_float((found.return_type, *found.args)):
+            whole = super().resolve_function_type(func, (_SIGNED,) * len(args), kws)
+            if whole is not None and not _has_float((whole.return_type,)):
+                found = whole
+        sign_changes.count += _mixes(args)
+        return found
+
+    def resolve_value_type(self, val: Any) -> Any:
+        """Type an outside object; comparisons, extremes and ``round`` are ours."""
+        if isinstance(val, np.ufunc | BuiltinFunctionType) and val in _functions:
+            return _functions[val]
+        return super().resolve_value_type(val)
+
+    def numba_value_type(self, val: Any) -> Any:
+        """Return the type that Numba itself gives to a function."""
+        return super().resolve_value_type(val)
+
+    def unify_pairs(self, first: Any, second: Any) -> Any:
+        """Return the type that holds values of both."""
+        if _mixes((first, second)):
+            sign_changes.count += 1
+            return _SIGNED
+        return super().unify_pairs(first, second)
+
+
+def _has_float(kinds: tuple[Any, ...]) -> bool:
+    return any(
+        _has_float(tuple(kind.types))
+        if isinstance(kind, types.BaseTuple)
+        else isinstance(kind, types.Float)
+        for kind in kinds
+    )
+
+
+# ------------------------------------------------------------ functions whose typing is ours
+
+
+class _OfIntegers(AbstractTemplate):
+    """A function whose typing for some integers is ours, and for all else Numba's."""
+
+    #: What Numba knows the function as.
+    function: Any
+    _theirs: Any = None
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Return a signature."""
+        own = None if kws else self.own(tuple(map(types.unliteral, args)))
+        if own is not None:
+            return own
+        self._theirs = self.context.numba_value_type(self.function)
+        return self.context.resolve_function_type(self._theirs, args, kws)
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """Return the key of the lowering."""
+        return self.key if self._theirs is None else self._theirs.get_impl_key(sig)
+
+    def own(self, kinds: tuple[Any, ...]) -> Any:
+        """Return a signature for types that are typed here, ``None`` for others."""
+        raise NotImplementedError
+
+
+class _Comparison(_OfIntegers):
+    """A comparison, which is exact for uint64 and a signed integer."""
+
+    def own(self, kinds: tuple[Any, ...]) -> Any:
+        """Return a signature that leaves both operands as they are."""
+        return signature(types.boolean, *_both_signs(kinds)) if _mixes(kinds) else None
+
+
+class _Extreme(_OfIntegers):
+    """The smaller or larger number, of uint64 and signed integers one that is exact."""
+
+    is_larger: bool
+
+    def own(self, kinds: tuple[Any, ...]) -> Any:
+        """Return a signature whose result holds every extreme of the operands."""
+        if not (len(kinds) > 1 and _mixes(kinds)):
+            return None
+        result = reduce(lambda one, two: _extreme_type(self.is_larger, one, two), kinds)
+        return signature(result, *kinds)
+
+
+class _Round(_OfIntegers):
+    """``round`` of an integer, which Numba computes in float64."""
+
+    def own(self, kinds: tuple[Any, ...]) -> Any:
+        """Return a signature with int64, or uint64 of a uint64."""
+        if len(kinds) != 1 or not isinstance(kinds[0], types.Integer):
+            return None
+        return signature(_WIDE if kinds[0] == _WIDE else _SIGNED, *kinds)
+
+
+def _both_signs(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(_WIDE if kind == _WIDE else _SIGNED for kind in kinds)
+
+
+def _extreme_type(is_larger: bool, one: Any, two: Any) -> Any:
+    if _mixes((one, two)):
+        return _WIDE if is_larger else _SIGNED
+    return one if one == two else getattr(types, str(np.promote_types(str(one), str(two))))
+
+
+def _made(base: type[_OfIntegers], function: Any, key: Any, **fields: Any) -> Any:
+    name = f"{function.__name__}_of_integers"
+    return types.Function(type(name, (base,), {"key": key, "function": function, **fields}))
+
+
+#: Outside object to the function type that kernels know it as.
+_functions: dict[Any, Any] = {
+    round: _made(_Round, round, _ROUND),
+    **{each: _made(_Comparison, each, f"kerneldsl.{each.__name__}") for each in _COMPARISONS},
+    **{
+        each: _made(_Extreme, each, f"kerneldsl.{each.__name__}", is_larger=is_larger)
+        for each, is_larger in _EXTREMES.items()
+    },
+}
+
+
+# ---------------------------------------------------------------------------------- lowerings
+
+
+def _lower_extreme(key: str, is_larger: bool) -> None:
+    @lower_builtin(key, types.VarArg(types.Any))
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def choose(one: Any, two: Any) -> Any:
+            (kind, value), (other, candidate) = one, two
+            result = _extreme_type(is_larger, kind, other)
+            chosen = builder.select(
+                _is_better(context, builder, is_larger, (other, kind), (candidate, value)),
+                context.cast(builder, candidate, other, result),
+                context.cast(builder, value, kind, result),
+            )
+            return result, chosen
+
+        kind, value = reduce(choose, zip(sig.args, args, strict=True))
+        return context.cast(builder, value, kind, sig.return_type)
+
+
+def _is_better(context: Any, builder: Any, is_larger: bool, kinds: Any, values: Any) -> Any:
+    """Compare two integers of any types, exactly."""
+    wide = _both_signs(kinds) if _mixes(kinds) else (_extreme_type(is_larger, *kinds),) * 2
+    operands = [
+        context.cast(builder, value, kind, to)
+        for value, kind, to in zip(values, kinds, wide, strict=True)
+    ]
+    if _mixes(kinds):
+        name = ">" if is_larger else "<"
+        compare = _COMPARE[wide == (_SIGNED, _WIDE)](name)
+        return compare(context, builder, signature(types.boolean, *wide), operands)
+    choose = builder.icmp_signed if wide[0].signed else builder.icmp_unsigned
+    return choose(">" if is_larger else "<", *operands)
+
+
+_COMPARE = {True: int_signed_unsigned_cmp, False: int_unsigned_signed_cmp}
+
+for _each, _is_larger in _EXTREMES.items():
+    _lower_extreme(f"kerneldsl.{_each.__name__}", _is_larger)
+for _each, _symbol in _COMPARISONS.items():
+    lower_builtin(f"kerneldsl.{_each.__name__}", _SIGNED, _WIDE)(int_signed_unsigned_cmp(_symbol))
+    lower_builtin(f"kerneldsl.{_each.__name__}", _WIDE, _SIGNED)(int_unsigned_signed_cmp(_symbol))
+
+
+@lower_builtin(_ROUND, types.Integer)
+def _rounded(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return context.cast(builder, args[0], sig.args[0], sig.return_type)
