@@ -1,10 +1,10 @@
 """Rules of numeric promotion: which type an operation gives for operands of some types.
 
 They are Numba's, but that integers stay integers where Numba makes floats of uint64 beside a
-signed type (``docs/adr/0031-integers-stay-integers.md``). Types are names of :data:`~kerneldsl.language.element_types.ELEMENT_TYPES`. Where a function here
-returns ``None`` it does not know: there is no such operation, or Numba's choice follows no rule
-that is worth a line. What it does return is the answer of Numba's typing as every target has it, which a
-test holds for all types.
+signed type (``docs/adr/0031-integers-stay-integers.md``). Types are names of
+:data:`~kerneldsl.language.element_types.ELEMENT_TYPES`. Where a function here returns ``None`` it
+does not know: there is no such operation, or Numba's choice follows no rule that is worth a line.
+What it does return is the answer of every target's typing, which a test holds for all types.
 
 References
 ----------

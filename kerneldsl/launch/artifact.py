@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from kerneldsl.analysis.chains import check_published_values
 from kerneldsl.analysis.float_ranges import refuse_float_ranges
@@ -12,10 +14,13 @@ from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
-from kerneldsl.language.kinds import format_signature
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
+from kerneldsl.launch.sign_warnings import warn_of_sign_changes
 from kerneldsl.launch.state import KernelState
-from kerneldsl.launch.store_warnings import warn_of_lossy_stores
+from kerneldsl.launch.value_warnings import warn_of_lost_values
+from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.frame_room import call_with_room
 from kerneldsl.utilities.progress import said_after_a_moment
@@ -25,6 +30,16 @@ __all__ = ["compile_or_load", "find_artifact", "find_key"]
 
 #: Section of what this module adds to a target's own.
 _MADE = "made"
+#: Kernels in which uint64 and signed integers meet, with the arguments for which they do.
+_mixing: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
+
+
+class _Made(NamedTuple):
+    """What an entry says of its code beside the target's own sections."""
+
+    compile_s: float = 0.0
+    #: Whether a uint64 may become an int64, which is said again by each process.
+    mixes_signs: bool = False
 
 
 def find_artifact(
@@ -43,7 +58,7 @@ def _make(state: KernelState, compiler: Compiler, specialization: Specialization
     elapsed = time.perf_counter() - started
     # Once for the same arguments, however many mappings are compiled for them.
     if all(known.kinds != specialization.kinds for _, known in tuple(state.compile_s)):
-        warn_of_lossy_stores(specialization)
+        warn_of_lost_values(specialization)
     state.compile_s[compiler.name, specialization] = elapsed
     logger.debug(
         "%s %s(%s) for %s%s in %.1f ms",
@@ -96,7 +111,10 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
         except UnusableCodeError as error:
             cache.reject(found, str(error))
         else:
-            counters.saved(_made_in(found) - (time.perf_counter() - started))
+            made = _made_in(found)
+            counters.saved(made.compile_s - (time.perf_counter() - started))
+            if made.mixes_signs:
+                warn_of_sign_changes(compiler, specialization)
             return artifact, "found"
         started = time.perf_counter()
     artifact = _compile(compiler, specialization)
@@ -107,7 +125,14 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
 def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
     refuse_float_ranges(specialization.unit, specialization.kinds)
     check_published_values(specialization.unit, specialization.kinds)
-    return compiler.compile(specialization)
+    before = MIXED_SIGNS.count
+    artifact = compiler.compile(specialization)
+    known = _mixing.setdefault(specialization.unit, set())
+    # Code that was typed before, for another mapping say, is not typed again.
+    if MIXED_SIGNS.count > before:
+        known.add(specialization.kinds)
+        warn_of_sign_changes(compiler, specialization)
+    return artifact
 
 
 def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:
@@ -168,16 +193,22 @@ def _keep(
 
 
 def _made(specialization: Specialization, elapsed_s: float) -> bytes:
-    """Return what is of use to a reader of the list of entries, and changes nothing."""
+    """Return what is of use to a reader of the list of entries, and changes no code."""
     unit = specialization.unit
-    about = {"kernel": f"{unit.module}.{unit.qualname}", "compile_s": round(elapsed_s, 6)}
+    mixes_signs = specialization.kinds in _mixing.get(unit, ())
+    about = {
+        "kernel": f"{unit.module}.{unit.qualname}",
+        "compile_s": round(elapsed_s, 6),
+        **({"mixes_signs": True} if mixes_signs else {}),
+    }
     return json.dumps(about).encode()
 
 
-def _made_in(found: Found) -> float:
+def _made_in(found: Found) -> _Made:
     try:
-        seconds = parse_json(found.entry.sections[_MADE])["compile_s"]
+        about = parse_json(found.entry.sections[_MADE])
+        seconds = about["compile_s"]
     except (KeyError, ValueError, TypeError):  # of no consequence for the code
-        return 0.0
+        return _Made()
     is_duration = isinstance(seconds, float) and 0.0 <= seconds < math.inf
-    return seconds if is_duration else 0.0
+    return _Made(seconds if is_duration else 0.0, about.get("mixes_signs") is True)

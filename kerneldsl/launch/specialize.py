@@ -20,6 +20,7 @@ from kerneldsl.launch.request import Request
 from kerneldsl.launch.state import KernelState
 from kerneldsl.transforms.members import number_members
 from kerneldsl.transforms.rows.expand import expand_rows
+from kerneldsl.transforms.unsigned_literals import type_unsigned_literals
 
 __all__ = ["make_specialization", "specialize", "specialize_anew", "useful_promises"]
 
@@ -85,6 +86,7 @@ def make_specialization(
     if traits.has_barrier and any(isinstance(kind, TupleKind) for kind in kinds):
         traits = state.traits_for_tuples(kinds, is_overlapping=is_overlapping)
     unit = expand_rows(number_members(state.unit, kinds), kinds)
+    unit = type_unsigned_literals(unit, kinds)
     return Specialization(
         unit,
         traits,

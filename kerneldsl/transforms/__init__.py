@@ -1,5 +1,6 @@
 """Rewrite a normal form for its arguments, once for all targets; no Numba here.
 
-Members of named tuples become numbers, expressions over rows loops, and tiles elements. A target
+Members of named tuples become numbers, expressions over rows loops, literals beside uint64 values
+such values, and tiles elements. A target
 may ask for assignments of one value each, too.
 """

@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numba import types
-from numba.core import typing
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
 from numba.core.descriptors import TargetDescriptor

@@ -22,7 +22,9 @@ from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate
 from numba.cpython.numbers import int_signed_unsigned_cmp, int_unsigned_signed_cmp
 
-__all__ = ["IntegerTyping", "sign_changes"]
+from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
+
+__all__ = ["IntegerTyping"]
 
 _WIDE, _SIGNED = types.uint64, types.int64
 _COMPARISONS = {
@@ -46,16 +48,6 @@ _EXTREMES: dict[Any, bool] = {
 
 #: Key of its lowering.
 _ROUND = "kerneldsl.round"
-
-
-class _SignChanges:
-    """Counts the uses of uint64 and a signed integer together that were typed as int64."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
-sign_changes = _SignChanges()
 
 
 def _is_whole(kind: Any) -> bool:
@@ -83,7 +75,7 @@ class IntegerTyping(typing.BaseContext):
             whole = super().resolve_function_type(func, (_SIGNED,) * len(args), kws)
             if whole is not None and not _has_float((whole.return_type,)):
                 found = whole
-        sign_changes.count += _mixes(args)
+        MIXED_SIGNS.count += _mixes(args)
         return found
 
     def resolve_value_type(self, val: Any) -> Any:
@@ -99,7 +91,7 @@ class IntegerTyping(typing.BaseContext):
     def unify_pairs(self, first: Any, second: Any) -> Any:
         """Return the type that holds values of both."""
         if _mixes((first, second)):
-            sign_changes.count += 1
+            MIXED_SIGNS.count += 1
             return _SIGNED
         return super().unify_pairs(first, second)
 

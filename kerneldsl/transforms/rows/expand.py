@@ -23,6 +23,7 @@ from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import call, load, store
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
+from kerneldsl.transforms.copying import CopyingTransformer
 from kerneldsl.transforms.rows.elements import ElementWriter, RowView
 from kerneldsl.transforms.rows.overlap import refuse_overlap
 from kerneldsl.transforms.rows.reductions import REDUCTIONS, dot_unit, reduction_unit
@@ -87,7 +88,7 @@ def _may_have_rows(unit: FunctionUnit, values: _Values) -> bool:
     )
 
 
-class _Expansion(ast.NodeTransformer):
+class _Expansion(CopyingTransformer):
     """Expands the statements of one function, for what is known of its arguments."""
 
     def __init__(self, unit: FunctionUnit, values: _Values) -> None:
@@ -116,35 +117,9 @@ class _Expansion(ast.NodeTransformer):
             namespace=self._namespace,
         )
 
-    # Trees are never changed in place.
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Return a node with its parts visited: a copy where one of them has changed."""
-        changes: dict[str, object] = {}
-        for name, value in ast.iter_fields(node):
-            if isinstance(value, list):
-                parts: list[object] = []
-                for each in value:
-                    made = self.visit(each) if isinstance(each, ast.AST) else each
-                    parts += made if isinstance(made, list) else [made]
-                if len(parts) != len(value) or any(
-                    a is not b for a, b in zip(parts, value, strict=True)
-                ):
-                    changes[name] = parts
-            elif isinstance(value, ast.AST):
-                made = self.visit(value)
-                if made is not value:
-                    changes[name] = made
-        if not changes:
-            return node
-        fields = {name: getattr(node, name) for name in node._fields if hasattr(node, name)}
-        copied = type(node)(**(fields | changes))
-        for name, value in vars(node).items():
-            if name not in node._fields:
-                setattr(copied, name, value)
+    def has_copied(self, node: ast.AST, copied: ast.AST) -> None:
         if node in self._types:  # a row whose index has changed is still one
             self._types[copied] = self._types[node]  # type: ignore[index]
-        return copied
 
     # Statements
 

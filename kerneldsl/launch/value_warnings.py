@@ -1,0 +1,90 @@
+"""Warnings of values that lose something, when a kernel is made for arguments.
+
+They need no Numba, so that code from the disk cache is warned of, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+from kerneldsl.analysis.expressions import written
+from kerneldsl.analysis.lossy_stores import LossyStore, lossy_stores
+from kerneldsl.analysis.unsigned_arithmetic import (
+    UnsignedDifference,
+    WidenedShift,
+    unsigned_arithmetic,
+)
+from kerneldsl.contract import Specialization
+from kerneldsl.errors import KernelWarning
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.kinds import leaf_kinds
+
+__all__ = ["warn_at", "warn_of_lost_values"]
+
+
+def warn_of_lost_values(specialization: Specialization) -> None:
+    """Warn of floats stored as integers and of unsigned results that are seldom meant."""
+    unit, kinds = specialization.unit, specialization.kinds
+    dtypes = _dtypes(specialization)
+    if any(ELEMENT_TYPES[name].is_integer for name in dtypes):
+        for store in lossy_stores(unit, kinds):
+            warn_at(store.unit, store.node, _of_store(store))
+    if any(ELEMENT_TYPES[name].is_unsigned for name in dtypes):
+        for found in unsigned_arithmetic(unit, kinds):
+            warn_at(found.unit, found.node, _of_unsigned(found))
+
+
+def warn_at(unit: FunctionUnit, node: ast.AST, text: str) -> None:
+    """Warn of a place in a kernel."""
+    where = unit.locate(node)
+    text = f"{unit.qualname}: {text}\n  at " + where.render().replace("\n", "\n  ")
+    # Without a registry: it is shown for each compilation, whatever was shown before.
+    warnings.warn_explicit(text, KernelWarning, where.filename, where.lineno)
+
+
+def _dtypes(specialization: Specialization) -> set[str]:
+    """Return the element types that a kernel is given or declares; a launch waits for them."""
+    found = {kind.element.name for kind in leaf_kinds(specialization.kinds)}
+    units = specialization.unit.reachable()
+    declared = (use.static.get("dtype") for unit in units for use in unit.uses.values())
+    return found | {name for name in declared if name in ELEMENT_TYPES}
+
+
+def _of_store(store: LossyStore) -> str:
+    return (
+        f"a value of type {store.value} is stored in an element of type "
+        f"{store.element}, which cuts off its fraction. If that is meant, write int(…) around it; "
+        f"else make the array one of {store.value}, as array.astype(np.{store.value}) does."
+    )
+
+
+def _of_unsigned(found: UnsignedDifference | WidenedShift) -> str:
+    return _of_shift(found) if isinstance(found, WidenedShift) else _of_difference(found)
+
+
+def _of_difference(found: UnsignedDifference) -> str:
+    unit = found.unit
+    text = written(found.node, unit)
+    left, right = written(found.node.left, unit), written(found.node.right, unit)
+    use = {
+        "abs": "abs() leaves it as it is",
+        "compared": "it is never negative",
+    }.get(found.becomes, f"it is converted to {found.becomes}")
+    return (
+        f"{text} is a {found.dtype}, and {use} (line {unit.locate(found.use).lineno}): a negative "
+        f"difference is 2**64 too large. Write np.int64({left}) - {right}."
+    )
+
+
+def _of_shift(found: WidenedShift) -> str:
+    unit, narrow = found.unit, found.narrow_type
+    lines = [unit.locate(node).lineno for node in (found.narrow, found.wide)]
+    bits = ELEMENT_TYPES[narrow].nbytes * 8
+    return (
+        f"{found.variable} is {narrow} where line {lines[0]} assigns it and {found.wide_type} "
+        f"where line {lines[1]} does, so that it is not reduced modulo 2**{bits} and the right "
+        f"shift brings in its upper bits. If {bits} bits are meant, write {found.variable} = "
+        f"np.{narrow}({ast.unparse(found.value)}) in line {lines[1]}."
+    )

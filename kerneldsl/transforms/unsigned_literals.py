@@ -1,0 +1,442 @@
+"""Give literals beside uint64 values that type: ``x[i] * 3`` becomes ``x[i] * uint64(3)``.
+
+A Python int is an int64, and Numba computes uint64 with int64 as int64: quotients, remainders and
+shifts of numbers from 2**63 on are then those of negative numbers. A literal that is not negative
+takes the uint64's type instead, as NumPy has it; so does a variable that holds such literals and
+uint64 values alone (``total = 0``, then ``total += x[i]``). It is written out here, once for all
+targets.
+
+A uint64 is meant that the program says: an element, an argument, ``np.uint64(…)``. What Numba makes
+of smaller unsigned numbers (uint8 + uint8 is a uint64) keeps Numba's rule, as differences of such
+numbers and literals may well be negative: ``a[i] + b[i] - 255`` stays an int64.
+
+The decision is ``docs/adr/0031-integers-stay-integers.md``.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from kerneldsl.analysis.bindings import Binding, bindings, unpack_targets
+from kerneldsl.analysis.expressions import augmented_value, folded
+from kerneldsl.analysis.inferred_types import types_of_values
+from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
+from kerneldsl.analysis.library_names import library_name
+from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import call
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.kinds import Kind
+from kerneldsl.transforms.copying import CopyingTransformer
+
+__all__ = ["type_unsigned_literals"]
+
+
+class _Sort(enum.IntEnum):
+    """Sort of an integer, in the order in which more is learned of a variable."""
+
+    UNKNOWN = 0
+    """Nothing has been assigned to it yet."""
+    LITERAL = 1
+    """Literals that are not negative."""
+    NARROW = 2
+    """An unsigned type of fewer than 64 bits, or what Numba makes of such."""
+    WIDE = 3
+    """The program says uint64."""
+    OTHER = 4
+    """Anything else."""
+
+
+class _Argument(NamedTuple):
+    """A value that a function is given."""
+
+    value: Value
+    sort: _Sort
+
+
+_ARITHMETIC = (
+    ast.Add
+    | ast.Sub
+    | ast.Mult
+    | ast.FloorDiv
+    | ast.Mod
+    | ast.Pow
+    | ast.BitAnd
+    | ast.BitOr
+    | ast.BitXor
+)
+#: Functions whose result has the type of their operands.
+_OF_PYTHON = ("abs", "divmod", "max", "min", "pow", "round")
+_OF_NUMPY = (
+    *(
+        "absolute",
+        "add",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "floor_divide",
+        "fmax",
+        "fmin",
+    ),
+    *("fmod", "maximum", "minimum", "mod", "multiply", "power", "remainder", "subtract"),
+)
+_SAME_TYPE = frozenset({*_OF_PYTHON, *(f"numpy.{name}" for name in _OF_NUMPY)})
+_UINT64 = "uint64"
+#: Kernels by what is known of their arguments; ``None`` for one that stays as it is.
+_known: WeakKeyDictionary[
+    FunctionUnit, dict[tuple[_Argument, ...], tuple[FunctionUnit | None, _Sort]]
+] = WeakKeyDictionary()
+_says_wide: WeakKeyDictionary[FunctionUnit, bool] = WeakKeyDictionary()
+
+
+def type_unsigned_literals(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
+    """Return a kernel whose literals beside uint64 values are written as such.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The kernel.
+    kinds : sequence of Kind
+        Kinds of its arguments.
+
+    Returns
+    -------
+    FunctionUnit
+        The unit itself where it has none; the same one for the same kinds.
+    """
+    values = tuple(map(value_of_kind, kinds))
+    if not (any(map(_has_wide, values)) or any(map(_names_wide, unit.reachable()))):
+        return unit
+    made, _ = _typed(unit, tuple(_Argument(value, _sort_of(value)) for value in values))
+    return made
+
+
+def _has_wide(value: Value) -> bool:
+    """Return whether a value, or a part of it, is a uint64."""
+    if isinstance(value, tuple):
+        return any(map(_has_wide, value))
+    dtype = value.dtype if isinstance(value, Elements) else value
+    if dtype is None:
+        return True
+    fields = ELEMENT_TYPES[dtype].fields
+    return dtype == _UINT64 or any(field.dtype == _UINT64 or field.shape for field in fields)
+
+
+def _names_wide(unit: FunctionUnit) -> bool:
+    """Return whether a function may have a uint64 that it is not given."""
+    known = _says_wide.get(unit)
+    if known is None:
+        known = _says_wide[unit] = (
+            any(_is_wide_constant(each.value) for each in unit.constants.values())
+            or any(_is_wide_constant(value) for value in unit.namespace.values())
+            or any(use.static.get("dtype") == _UINT64 for use in unit.uses.values())
+            or any(_UINT64 in use.intrinsic.name for use in unit.uses.values())
+            or any(_may_be_wide(node) for node in ast.walk(unit.tree))
+        )
+    return known
+
+
+def _is_wide_constant(value: object) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_is_wide_constant, value))
+    if isinstance(value, np.generic | np.ndarray):
+        return value.dtype == np.uint64
+    return value is np.uint64 or (isinstance(value, int) and value >= 2**63)
+
+
+def _may_be_wide(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(attr=name):
+            return name in (_UINT64, "uintp", "uint", "ulonglong", "ulong")
+        case ast.Constant(value=int(number)):
+            return number >= 2**63
+    return False
+
+
+def _sort_of(value: Value) -> _Sort:
+    """Return the sort of a value of a known type."""
+    if isinstance(value, Elements) and not value.is_range:
+        value = value.dtype  # of a tile, each element
+    if not isinstance(value, str):
+        return _Sort.OTHER
+    if value == _UINT64:
+        return _Sort.WIDE
+    return _Sort.NARROW if ELEMENT_TYPES[value].is_unsigned else _Sort.OTHER
+
+
+def _typed(unit: FunctionUnit, arguments: tuple[_Argument, ...]) -> tuple[FunctionUnit, _Sort]:
+    """Return a function with typed literals, and the sort of its result."""
+    known = _known.setdefault(unit, {})
+    if arguments not in known:
+        # A function that calls itself is given what is known so far.
+        known[arguments] = (None, _Sort.OTHER)
+        sorts = _Sorts(unit, arguments)
+        made = _Typing(unit, sorts).run()
+        known[arguments] = (None if made is unit else made, sorts.result())
+    made_or_none, result = known[arguments]
+    return made_or_none or unit, result
+
+
+class _Sorts:
+    """Sorts of the expressions and variables of one function."""
+
+    def __init__(self, unit: FunctionUnit, arguments: tuple[_Argument, ...]) -> None:
+        self._unit = unit
+        self._types = types_of_values(unit, tuple(each.value for each in arguments))
+        self._given = dict(zip(unit.parameters, (each.sort for each in arguments), strict=True))
+        self._bound: dict[str, list[ast.expr | None]] = {}
+        for binding in bindings(unit.tree):
+            self._bind(binding)
+        self._sorts: dict[str, _Sort] = {}
+        self._counters: set[str] = set()
+        self._settle()
+
+    def _bind(self, binding: Binding) -> None:
+        for target, value in unpack_targets(binding.target, binding.value):
+            is_plain = isinstance(target, ast.Name) and not binding.is_item
+            for node in ast.walk(target):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    self._bound.setdefault(node.id, []).append(value if is_plain else None)
+
+    def _settle(self) -> None:
+        """Find the sorts of variables, which do not depend on what is a counter."""
+        while True:
+            self._sorts = {
+                name: _Sort.OTHER
+                if name in self._counters
+                else self._given.get(name, _Sort.UNKNOWN)
+                for name in self._bound
+            }
+            changed = True
+            while changed:
+                changed = False
+                for name, values in self._bound.items():
+                    found = self._sorts[name]
+                    for value in values:
+                        found = _joined(found, self.of(value) if value else _Sort.OTHER)
+                    if found > self._sorts[name]:
+                        self._sorts[name], changed = found, True
+            # ``n += 1`` counts, and Python's counts are int64, whatever they are used beside.
+            counters = {
+                name
+                for name, sort in self._sorts.items()
+                if sort is _Sort.LITERAL and not all(map(self._is_literal, self._bound[name]))
+            }
+            if not counters:
+                return
+            self._counters |= counters
+
+    def _is_literal(self, node: ast.expr | None) -> bool:
+        if node is None:
+            return False
+        value = self._unit.literal(node)
+        if isinstance(node, ast.BinOp | ast.UnaryOp):
+            constant = folded(node)
+            value = None if constant is None else self._unit.literal(constant)
+        return value is not None and 0 <= value < 2**63
+
+    def of_variable(self, name: str) -> _Sort:
+        """Return the sort of a variable or parameter."""
+        return self._sorts.get(name, self._given.get(name, _Sort.OTHER))
+
+    def result(self) -> _Sort:
+        """Return the sort of what the function returns."""
+        found = _Sort.UNKNOWN
+        for node in ast.walk(self._unit.tree):
+            if isinstance(node, ast.Return) and node.value is not None:
+                found = _joined(found, self.of(node.value))
+        return _Sort.OTHER if found in (_Sort.UNKNOWN, _Sort.LITERAL) else found
+
+    def argument(self, node: ast.expr) -> _Argument:
+        """Return what a function is given by an expression."""
+        sort = self.of(node)
+        if sort is _Sort.WIDE and isinstance(self._types.get(node), str):
+            return _Argument(_UINT64, sort)
+        return _Argument(self._types.get(node), _Sort.OTHER if sort is _Sort.LITERAL else sort)
+
+    def of(self, node: ast.expr) -> _Sort:
+        """Return the sort of an expression."""
+        if self._is_literal(node):
+            return _Sort.LITERAL
+        match node:
+            case ast.Name(id=name) if name in self._bound or name in self._given:
+                return self.of_variable(name)
+            case ast.BinOp(left=left, op=op, right=right):
+                return _operated(op, self.of(left), self.of(right))
+            case ast.UnaryOp(op=ast.Not()):
+                return _Sort.OTHER
+            case ast.UnaryOp(op=op, operand=operand):
+                found = self.of(operand)
+                is_kept = found is not _Sort.LITERAL or isinstance(op, ast.UAdd)
+                return found if is_kept else _Sort.OTHER
+            case ast.IfExp(body=body, orelse=other):
+                return _joined(self.of(body), self.of(other))
+            case ast.BoolOp(values=values):
+                return _all_joined(map(self.of, values))
+            case ast.NamedExpr(value=value):
+                return self.of(value)
+            case ast.Call(args=arguments, keywords=[]) if self._keeps_type(node):
+                found = _all_joined(map(self.of, arguments))
+                return _Sort.OTHER if found is _Sort.LITERAL else found
+            case ast.Call(keywords=[]) if (callee := self._unit.callee_of(node)) is not None:
+                return self._returned(node, callee)
+        return _sort_of(self._types.get(node))
+
+    def _keeps_type(self, node: ast.Call) -> bool:
+        return library_name(node.func, self._unit.namespace) in _SAME_TYPE
+
+    def _returned(self, node: ast.Call, callee: FunctionUnit) -> _Sort:
+        if callee.is_plain_numba or len(node.args) != len(callee.parameters):
+            return _sort_of(self._types.get(node))
+        arguments = tuple(map(self.argument, node.args))
+        if any(self.of(each) is _Sort.UNKNOWN for each in node.args):
+            return _Sort.UNKNOWN
+        return _typed(callee, arguments)[1]
+
+
+def _joined(one: _Sort, other: _Sort) -> _Sort:
+    """Return the sort of a value that is one of two."""
+    low, high = sorted((one, other))
+    if low in (_Sort.UNKNOWN, high) or high is _Sort.WIDE:
+        return high
+    return _Sort.OTHER
+
+
+def _all_joined(sorts: object) -> _Sort:
+    found = _Sort.UNKNOWN
+    for each in sorts:  # type: ignore[attr-defined]
+        found = _joined(found, each)
+    return found
+
+
+def _operated(op: ast.operator, left: _Sort, right: _Sort) -> _Sort:
+    """Return the sort of an operation of two values."""
+    if isinstance(op, ast.LShift | ast.RShift):
+        return left if left is not _Sort.LITERAL else _Sort.OTHER
+    if not isinstance(op, _ARITHMETIC):
+        return _Sort.OTHER
+    if _Sort.UNKNOWN in (left, right):
+        return _Sort.UNKNOWN
+    if left is right is _Sort.LITERAL and isinstance(op, ast.Sub):
+        return _Sort.OTHER
+    return _joined(left, right)
+
+
+class _Typing(CopyingTransformer):
+    """Writes the conversions."""
+
+    def __init__(self, unit: FunctionUnit, sorts: _Sorts) -> None:
+        self._unit = unit
+        self._sorts = sorts
+        self._names = FreshNames.for_unit(unit)
+        self._callees = dict(unit.callees)
+        self._namespace = dict(unit.namespace)
+        self._conversion = ""
+
+    def run(self) -> FunctionUnit:
+        """Return the function."""
+        tree = self.generic_visit(self._unit.tree)
+        if tree is self._unit.tree:
+            return self._unit
+        assert isinstance(tree, ast.FunctionDef)
+        return replace(self._unit, tree=tree, callees=self._callees, namespace=self._namespace)
+
+    def _converted(self, node: ast.expr) -> ast.expr:
+        """Return a conversion of a literal; of what is none the visited node."""
+        if self._sorts.of(node) is not _Sort.LITERAL:
+            visited = self.visit(node)
+            assert isinstance(visited, ast.expr)
+            return visited
+        if not self._conversion:
+            self._conversion = self._names.make("uint64")
+            self._namespace[self._conversion] = np.uint64
+        made = ast.copy_location(call(self._conversion, node), node)
+        return ast.fix_missing_locations(made)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        if self._sorts.of(node) is not _Sort.WIDE or not isinstance(node.op, _ARITHMETIC):
+            return self.generic_visit(node)
+        made = ast.BinOp(self._converted(node.left), node.op, self._converted(node.right))
+        return _kept(node, made, ("left", "right"))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        is_wide = self._sorts.of(augmented_value(node)) is _Sort.WIDE
+        if not (is_wide and isinstance(node.op, _ARITHMETIC)):
+            return self.generic_visit(node)
+        target = self.visit(node.target)
+        made = ast.AugAssign(target, node.op, self._converted(node.value))
+        return _kept(node, made, ("target", "value"))
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        if self._sorts.of(node) is not _Sort.WIDE:
+            return self.generic_visit(node)
+        test = self.visit(node.test)
+        made = ast.IfExp(test, self._converted(node.body), self._converted(node.orelse))
+        return _kept(node, made, ("test", "body", "orelse"))
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        match node.targets:
+            case [ast.Name(id=name)] if self._sorts.of_variable(name) is _Sort.WIDE:
+                made = ast.Assign(node.targets, self._converted(node.value))
+                return _kept(node, made, ("value",))
+            case [ast.Tuple(elts=targets)] if isinstance(node.value, ast.Tuple):
+                values = node.value.elts
+                if len(values) == len(targets):
+                    made = ast.Assign(node.targets, self._parts(targets, node.value))
+                    return _kept(node, made, ("value",))
+        return self.generic_visit(node)
+
+    def _parts(self, targets: list[ast.expr], values: ast.Tuple) -> ast.expr:
+        parts = [
+            self._converted(value)
+            if isinstance(target, ast.Name) and self._sorts.of_variable(target.id) is _Sort.WIDE
+            else self.visit(value)
+            for target, value in zip(targets, values.elts, strict=True)
+        ]
+        if all(a is b for a, b in zip(parts, values.elts, strict=True)):
+            return values
+        return ast.copy_location(ast.Tuple(parts, values.ctx), values)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if self._sorts.of(node) is _Sort.WIDE and self._sorts._keeps_type(node):
+            arguments = [self._converted(each) for each in node.args]
+            if all(a is b for a, b in zip(arguments, node.args, strict=True)):
+                return node
+            return ast.copy_location(ast.Call(node.func, arguments, node.keywords), node)
+        callee = self._unit.callee_of(node)
+        if (
+            callee is None
+            or callee.is_plain_numba
+            or node.keywords
+            or len(node.args) != len(callee.parameters)
+        ):
+            return self.generic_visit(node)
+        visited = self.generic_visit(node)
+        made, _ = _typed(callee, tuple(map(self._sorts.argument, node.args)))
+        assert isinstance(visited, ast.Call)
+        assert isinstance(node.func, ast.Name)
+        if made is callee:
+            return visited
+        name = next((n for n, known in self._callees.items() if known is made), None)
+        if name is None:
+            name = self._names.make(callee.name)
+            self._callees[name] = made
+        function = ast.copy_location(ast.Name(name, ast.Load()), node.func)
+        return ast.copy_location(ast.Call(function, visited.args, []), node)
+
+
+def _kept(node: ast.stmt | ast.expr, made: ast.AST, parts: tuple[str, ...]) -> ast.AST:
+    """Return the node itself where its parts are what they were, else what was made of it."""
+    if all(getattr(node, part) is getattr(made, part) for part in parts):
+        return node
+    for name, value in vars(node).items():
+        if not hasattr(made, name):
+            setattr(made, name, value)
+    return made
