@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from kerneldsl.analysis.reaching import Reaching
@@ -77,7 +78,9 @@ class _Function:
             for child in ast.iter_child_nodes(node)
         }
         self._reaching = Reaching(self._unit.tree)
-        self._bound = UnsignedBound(lambda node: _name(typed.type_of(node)), self._reaching)
+        self._bound = UnsignedBound(
+            self._unit, lambda node: _name(typed.type_of(node)), self._reaching
+        )
 
     def changes(self) -> Iterator[SignChange]:
         """Yield them."""
@@ -104,10 +107,8 @@ class _Function:
         signed = [each for each in stores if _is_signed(self._stored_type(each))]
         if not (wide and signed) or all(map(self._is_small, wide)):
             return None
-        uses = [
-            other for other, found in self._reaching.stores.items() if found & set(wide + signed)
-        ]
-        shifted = [use for use in uses if isinstance(use, ast.Name) and self._is_shifted(use)]
+        uses = self._uses(frozenset(wide + signed))
+        shifted = [use for use in uses if self._is_shifted(use)]
         observed = shifted or [use for use in uses if self._is_observed(use)]
         if not observed:
             return None
@@ -149,6 +150,11 @@ class _Function:
         signed = [each for each in parts if _is_signed(self._type(each))]
         if wide and signed and self._is_observed(node):
             yield SignChange(self._unit, node, wide[0], signed[0], self._type(signed[0]) or _SIGNED)
+
+    def _uses(self, stores: AbstractSet[ast.AST]) -> list[ast.AST]:
+        """Return where a variable may be read with a value of some assignments."""
+        found = self._reaching.stores.items()
+        return [use for use, reached in found if reached & stores and use in self._parents]
 
     def _spelled(self, name: str) -> str:
         return self._unit.spellings.get(name, name)
@@ -207,8 +213,7 @@ class _Function:
             case ast.Subscript():
                 return not _is_whole(self._element(target))
             case ast.Name():
-                uses = (n for n, found in self._reaching.stores.items() if target in found)
-                return any(self._is_observed(use, seen) for use in uses)
+                return any(self._is_observed(use, seen) for use in self._uses({target}))
         return True
 
     def _element(self, target: ast.Subscript) -> str | None:

@@ -77,7 +77,7 @@ class _Function:
         self._types = types
         self._unit = types.unit
         self._reaching = Reaching(types.unit.tree)
-        self._bound = UnsignedBound(self._type, self._reaching)
+        self._bound = UnsignedBound(self._unit, self._type, self._reaching)
 
     def _type(self, node: ast.AST) -> str | None:
         return self._types.of(node) if isinstance(node, ast.expr) else None

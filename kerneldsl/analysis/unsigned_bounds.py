@@ -6,15 +6,22 @@ import ast
 from collections.abc import Callable
 
 from kerneldsl.analysis.reaching import Reaching
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
 __all__ = ["UnsignedBound"]
+
+#: Intrinsics that count bits of a number.
+_COUNTS_OF_BITS = frozenset({"clz", "ffs", "popc"})
 
 
 class UnsignedBound:
     """The largest number that an unsigned expression can be."""
 
-    def __init__(self, type_of: Callable[[ast.AST], str | None], reaching: Reaching) -> None:
+    def __init__(
+        self, unit: FunctionUnit, type_of: Callable[[ast.AST], str | None], reaching: Reaching
+    ) -> None:
+        self._unit = unit
         self._type_of = type_of
         self._reaching = reaching
         self._open: set[ast.AST] = set()
@@ -42,6 +49,9 @@ class UnsignedBound:
                 return self._operated(op, left, right, is_summand)
             case ast.IfExp(body=body, orelse=other):
                 return _largest([self.of(body), self.of(other)])
+            case ast.Call() if (use := self._unit.use_of(node)) is not None:
+                if use.intrinsic.name in _COUNTS_OF_BITS:
+                    return 64
         return self._of_type(node)
 
     def _of_type(self, node: ast.AST) -> int | None:

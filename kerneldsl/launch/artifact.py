@@ -30,7 +30,8 @@ __all__ = ["compile_or_load", "find_artifact", "find_key"]
 
 #: Section of what this module adds to a target's own.
 _MADE = "made"
-#: Kernels in which uint64 and signed integers meet, with the arguments for which they do.
+#: Kernels in which uint64 and signed integers meet, with the arguments for which they do. Code
+#: that is typed once for several mappings is marked in all of their entries.
 _mixing: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
 
 
@@ -114,7 +115,7 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
             made = _made_in(found)
             counters.saved(made.compile_s - (time.perf_counter() - started))
             if made.mixes_signs:
-                warn_of_sign_changes(compiler, specialization)
+                _tell_of_signs(compiler, specialization)
             return artifact, "found"
         started = time.perf_counter()
     artifact = _compile(compiler, specialization)
@@ -127,12 +128,17 @@ def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
     check_published_values(specialization.unit, specialization.kinds)
     before = MIXED_SIGNS.count
     artifact = compiler.compile(specialization)
-    known = _mixing.setdefault(specialization.unit, set())
-    # Code that was typed before, for another mapping say, is not typed again.
     if MIXED_SIGNS.count > before:
-        known.add(specialization.kinds)
-        warn_of_sign_changes(compiler, specialization)
+        _tell_of_signs(compiler, specialization)
     return artifact
+
+
+def _tell_of_signs(compiler: Compiler, specialization: Specialization) -> None:
+    """Warn of changed signs, once for the same arguments, however much is compiled for them."""
+    known = _mixing.setdefault(specialization.unit, set())
+    if specialization.kinds not in known:
+        warn_of_sign_changes(compiler, specialization)
+        known.add(specialization.kinds)
 
 
 def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:

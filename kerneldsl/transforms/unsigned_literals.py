@@ -279,11 +279,12 @@ class _Sorts:
             case ast.IfExp(body=body, orelse=other):
                 return _joined(self.of(body), self.of(other))
             case ast.BoolOp(values=values):
-                return _all_joined(map(self.of, values))
+                return _all_joined([self.of(each) for each in values])
             case ast.NamedExpr(value=value):
                 return self.of(value)
             case ast.Call(args=arguments, keywords=[]) if self._keeps_type(node):
-                found = _all_joined(map(self.of, arguments))
+                sorts = [self.of(each) for each in arguments]
+                found = _Sort.UNKNOWN if _Sort.UNKNOWN in sorts else _all_joined(sorts)
                 return _Sort.OTHER if found is _Sort.LITERAL else found
             case ast.Call(keywords=[]) if (callee := self._unit.callee_of(node)) is not None:
                 return self._returned(node, callee)
@@ -309,9 +310,9 @@ def _joined(one: _Sort, other: _Sort) -> _Sort:
     return _Sort.OTHER
 
 
-def _all_joined(sorts: object) -> _Sort:
+def _all_joined(sorts: Sequence[_Sort]) -> _Sort:
     found = _Sort.UNKNOWN
-    for each in sorts:  # type: ignore[attr-defined]
+    for each in sorts:
         found = _joined(found, each)
     return found
 
@@ -319,7 +320,7 @@ def _all_joined(sorts: object) -> _Sort:
 def _operated(op: ast.operator, left: _Sort, right: _Sort) -> _Sort:
     """Return the sort of an operation of two values."""
     if isinstance(op, ast.LShift | ast.RShift):
-        return left if left is not _Sort.LITERAL else _Sort.OTHER
+        return left
     if not isinstance(op, _ARITHMETIC):
         return _Sort.OTHER
     if _Sort.UNKNOWN in (left, right):
