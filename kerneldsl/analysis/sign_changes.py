@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound
 from kerneldsl.frontend.typed_unit import TypedUnit
@@ -199,9 +200,8 @@ class _Function:
                     return True
                 return self._is_stored_visibly(target, seen)
             case ast.Call(func=function, args=[_]):
-                return self._typed.type_of(function) is None or not _is_whole(
-                    _name(self._typed.type_of(parent))
-                )
+                name = library_name(function, self._unit.namespace) or ""
+                return not _is_whole(name.removeprefix("numpy."))
             case ast.If(test=test) | ast.While(test=test):
                 return test is not node
             case ast.Expr():
@@ -248,4 +248,4 @@ def _is_signed(name: str | None) -> bool:
 
 
 def _is_whole(name: str | None) -> bool:
-    return name is not None and (ELEMENT_TYPES[name].is_integer or name == "bool")
+    return name in ELEMENT_TYPES and (ELEMENT_TYPES[name].is_integer or name == "bool")

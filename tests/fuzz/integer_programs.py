@@ -255,7 +255,7 @@ class _Writer:
             one = self._element(0)
         dtype, sort = _chosen(one, two)
         text = f"({one.text} if {test} else {two.text})"
-        oracle = f"op('to', {dtype!r}, {one.oracle} if {oracle_test} else {two.oracle}, 0)"
+        oracle = f"op('as', {dtype!r}, {one.oracle} if {oracle_test} else {two.oracle}, 0)"
         return Expression(text, oracle, dtype, sort)
 
     def condition(self, depth: int = 1) -> tuple[str, str]:
@@ -384,7 +384,7 @@ class _Writer:
         self.depth += 1
         self.assign(name, signed)
         self.depth -= 1
-        self.oracle.append("    " * self.depth + f"{name} = op('to', 'int64', {name}, 0)")
+        self.oracle.append("    " * self.depth + f"{name} = op('as', 'int64', {name}, 0)")
         self.variables[name] = Expression(name, name, "int64")
         self.mixed.add(name)
         self.features.add("mixed variable")
@@ -407,7 +407,7 @@ class _Writer:
             if now.dtype == was.dtype:
                 continue
             dtype = _joined(now.dtype, was.dtype)
-            self.oracle.append("    " * self.depth + f"{name} = op('to', {dtype!r}, {name}, 0)")
+            self.oracle.append("    " * self.depth + f"{name} = op('as', {dtype!r}, {name}, 0)")
             if dtype == "int64" and "uint64" in (now.dtype, was.dtype):
                 self.mixed.add(name)
             self.variables[name] = now._replace(dtype=dtype)

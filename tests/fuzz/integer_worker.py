@@ -59,7 +59,7 @@ def _computed(symbol: str, one: int, two: int, dtype: str) -> int:
             return -one
         case "~x":
             return ~one
-        case "to":
+        case "to" | "as":
             return one
         case "abs":
             return abs(one)
@@ -86,8 +86,10 @@ class Oracle:
 
     def operate(self, symbol: str, dtype: str, one: int, two: int) -> int:
         """Compute one operation in a type."""
-        is_kept = self.is_exact and any(self._is_kept(each, dtype) for each in (one, two))
-        if symbol not in ("min", "max", "abs", "to") and not is_kept:
+        # A conversion that is written, ``to``, changes a sign because it says so.
+        may_keep = self.is_exact and symbol != "to"
+        is_kept = may_keep and any(self._is_kept(each, dtype) for each in (one, two))
+        if symbol not in ("min", "max", "abs", "to", "as") and not is_kept:
             one, two = wrapped(one, dtype), wrapped(two, dtype)
         result = _computed(symbol, int(one), int(two), dtype)
         if is_kept and -(2**63) <= result < 2**64:

@@ -35,6 +35,8 @@ _COMPARISONS = {
     operator.eq: "==",
     operator.ne: "!=",
 }
+#: Python's functions that Numba computes in floats for some integers.
+_OF_NUMBERS = (divmod, pow, operator.pow, operator.ipow)
 #: Extremes whose result is exact for integers of both signs, by whether it is the larger one.
 _EXTREMES: dict[Any, bool] = {
     min: False,
@@ -71,7 +73,9 @@ class IntegerTyping(typing.BaseContext):
         found = super().resolve_function_type(func, args, kws)
         if kws or not all(map(_is_whole, args)) or func in _functions.values():
             return found
-        if found is None or _has_float((found.return_type, *found.args)):
+        key = getattr(func, "typing_key", func)
+        is_of_numbers = isinstance(key, np.ufunc) or key in _OF_NUMBERS
+        if is_of_numbers and (found is None or _has_float((found.return_type, *found.args))):
             whole = super().resolve_function_type(func, (_SIGNED,) * len(args), kws)
             if whole is not None and not _has_float((whole.return_type,)):
                 found = whole
