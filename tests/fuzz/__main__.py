@@ -3,7 +3,8 @@
 ``--programs 20000 --seed 0 --targets cpu,null --workers 2 --json counts.json`` runs the programs of
 the seeds from 0 on; a target ``sm_90`` compiles them for that architecture and has ptxas assemble
 them, without a GPU. ``--show 17`` writes program 17 and what it is launched with, and with
-``--shrink cpu`` a smaller one that fails there in the same way.
+``--shrink cpu`` a smaller one that fails there in the same way. ``--integers`` runs programs of integers of all types
+instead (:mod:`tests.fuzz.integer_programs`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from tests.fuzz.runs import Report, run_programs
+from tests.fuzz.runs import COMMAND, INTEGER_COMMAND, Report, run_programs
 
 
 def _arguments() -> argparse.Namespace:
@@ -32,6 +33,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--thorough", action="store_true", help="try all variants")
     parser.add_argument("--seconds", type=float, help="begin no more programs after this time")
+    parser.add_argument("--integers", action="store_true", help="programs of integers alone")
     parser.add_argument("--json", type=Path, help="file for the counts and failures")
     parser.add_argument("--commit", help="to be recorded, where git cannot tell")
     parser.add_argument("--show", type=int, metavar="SEED", help="write one program")
@@ -62,7 +64,13 @@ class _Progress:
             )
 
 
-def _show(seed: int, shrink_for: str | None) -> None:
+def _show(seed: int, shrink_for: str | None, *, is_of_integers: bool) -> None:
+    if is_of_integers:
+        from tests.fuzz.integer_programs import generate_integers
+
+        program_of_integers = generate_integers(seed)
+        print(program_of_integers.kernel, program_of_integers.oracle, sep="\n")
+        return
     from tests.fuzz.kernels import generate
     from tests.fuzz.shrink import shrink
 
@@ -96,7 +104,7 @@ def main() -> int:
     """Run, print the table, and return 1 if any program failed."""
     given = _arguments()
     if given.show is not None:
-        _show(given.show, given.shrink)
+        _show(given.show, given.shrink, is_of_integers=given.integers)
         return 0
     report = run_programs(
         given.seed,
@@ -105,6 +113,7 @@ def main() -> int:
         share=1.0 if given.thorough else given.variants,
         workers=given.workers,
         seconds=given.seconds,
+        command=INTEGER_COMMAND if given.integers else COMMAND,
         progress=_Progress(given.programs),
     )
     print(report.table())

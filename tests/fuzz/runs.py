@@ -19,12 +19,13 @@ from typing import Any
 from tests.fuzz.outcomes import KINDS, Outcome
 from tests.fuzz.worker import PATIENCE
 
-__all__ = ["Report", "run_programs"]
+__all__ = ["COMMAND", "INTEGER_COMMAND", "Report", "run_programs"]
 
 _ROOT = Path(__file__).parents[2]
 #: Programs that one process runs: compiled code is never freed.
 _BATCH = 50
-_COMMAND = (sys.executable, "-m", "tests.fuzz.worker")
+COMMAND = (sys.executable, "-m", "tests.fuzz.worker")
+INTEGER_COMMAND = (sys.executable, "-m", "tests.fuzz.integer_worker")
 
 
 @dataclass
@@ -192,7 +193,7 @@ def run_programs(
     share: float,
     workers: int,
     seconds: float | None = None,
-    command: Sequence[str] = _COMMAND,
+    command: Sequence[str] = COMMAND,
     progress: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Run the programs of `count` seeds from `first` on.

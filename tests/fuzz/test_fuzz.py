@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.fuzz.runs import run_programs
+from tests.fuzz.runs import INTEGER_COMMAND, run_programs
 from tests.support.extent import IS_QUICK
 from tests.support.seeds import SEED_VARIABLE, fresh_seed
 
@@ -35,4 +35,21 @@ def test_generated_programs(part: int, record_property: Callable[[str, object], 
     report = run_programs(first, count, targets=targets, share=0.04 if IS_QUICK else 0.2, workers=1)
     record_property(COUNTS_PROPERTY, {"programs": report.programs, **report.features})
     assert report.programs == count
+    assert not report.failures, "\n".join(map(str, report.failures))
+
+
+@pytest.mark.timeout(1200)
+def test_programs_of_integers() -> None:
+    """Integers of all types, mixed at random: no value differs without a warning."""
+    first = fresh_seed()
+    print(f"{SEED_VARIABLE}={first}")
+    report = run_programs(
+        first,
+        PROGRAMS * 2,
+        targets=["cpu"] if IS_QUICK else ["cpu", "null"],
+        share=0,
+        workers=1,
+        command=INTEGER_COMMAND,
+    )
+    assert report.programs == PROGRAMS * 2
     assert not report.failures, "\n".join(map(str, report.failures))

@@ -137,3 +137,143 @@ def test_a_branch_that_the_compiler_drops_is_not_warned_of():
         warnings.simplefilter("error", kd.errors.KernelWarning)
         places_or_values.forall(8)(x, out, gives_places=True)
     np.testing.assert_array_equal(out, np.arange(8))
+
+
+@kd.kernel
+def differences(a, b, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = abs(a[i] - b[i])
+
+
+@kd.kernel
+def negative_differences(a, b, out):
+    i = kd.grid(1)
+    if i < out.size:
+        d = a[i] - b[i]
+        out[i] = 0
+        if d < 0:
+            out[i] = 1
+
+
+@kd.kernel
+def scaled_differences(a, b, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = (a[i] - b[i]) * 0.5
+
+
+@kd.kernel
+def signed_differences(a, b, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = abs(np.int64(a[i]) - b[i])
+
+
+@kd.kernel
+def squared_differences(a, b, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = (a[i] - b[i]) * (a[i] - b[i])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (differences, "abs() leaves it as it is"),
+        (negative_differences, "it is never negative"),
+        (scaled_differences, "it is converted to float64"),
+    ],
+)
+def test_unsigned_differences_whose_size_matters(kernel, said, dtype) -> None:
+    a, b = np.array([9, 5] * 4, dtype), np.array([5, 9] * 4, dtype)
+    found = [str(each.message) for each in _warnings(kernel, a, b, np.zeros(8, np.float32))]
+    assert any(f"a[i] - b[i] is a uint64, and {said}" in text for text in found), found
+    assert any("Write np.int64(a[i]) - b[i]" in text for text in found)
+
+
+def test_the_remedy_of_differences_is_right() -> None:
+    a, b = np.array([9, 5] * 4, np.uint8), np.array([5, 9] * 4, np.uint8)
+    out = np.full(8, -1, np.float32)
+    assert _warnings(signed_differences, a, b, out) == []
+    np.testing.assert_array_equal(out, [4] * 8)
+
+
+def test_squares_of_differences_are_right_modulo_the_width() -> None:
+    a, b = np.array([9, 5] * 4, np.uint8), np.array([5, 9] * 4, np.uint8)
+    out = np.full(8, -1, np.float32)
+    assert _warnings(squared_differences, a, b, out) == []
+    np.testing.assert_array_equal(out, [16] * 8)
+
+
+@kd.kernel
+def mixed_bits(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        h = x[i]
+        for _ in range(2):
+            h ^= h >> 16
+            h *= 0x85EBCA6B
+        out[i] = h
+
+
+@kd.kernel
+def rotated(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        h = x[i]
+        for _ in range(2):
+            h = (h << 13) | (h >> 19)
+        out[i] = h
+
+
+@kd.kernel
+def generated(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        s = x[i]
+        s = s * 1664525 + 1013904223
+        out[i] = s >> 16
+
+
+@kd.kernel
+def reduced_bits(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        h = x[i]
+        for _ in range(2):
+            h = np.uint32(h ^ h >> 16)
+            h = np.uint32(h * 0x85EBCA6B)
+        out[i] = h
+
+
+@kd.kernel
+def halved(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        n = x[i]
+        while n > 1:
+            n = 3 * n + 1 if n & 1 else n >> 1
+            n >>= 1
+        out[i] = n
+
+
+@pytest.mark.parametrize("kernel", [mixed_bits, rotated, generated])
+def test_right_shifts_of_numbers_that_were_uint32(kernel) -> None:
+    (found,) = _warnings(kernel, np.arange(8, dtype=np.uint32), np.zeros(8, np.uint32))
+    assert "is uint32 where line" in str(found.message)
+    assert "not reduced modulo 2**32" in str(found.message)
+    assert "np.uint32(" in str(found.message)
+
+
+@pytest.mark.parametrize("kernel", [reduced_bits, halved])
+def test_right_shifts_without_a_warning(kernel) -> None:
+    x = np.array([1, 12345, 7, 2**31 + 1, 3, 8, 9, 11], np.uint32)
+    out = np.zeros(8, np.uint32)
+    assert _warnings(kernel, x, out) == []
+    if kernel is reduced_bits:
+        for _ in range(2):
+            x ^= x >> np.uint32(16)
+            x *= np.uint32(0x85EBCA6B)
+        np.testing.assert_array_equal(out, x)

@@ -1,0 +1,264 @@
+"""Integers stay integers, and keep their values, on every target (docs/adr/0031).
+
+Expected values are computed by Python's integers, modulo the width of the type.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from tests.support.arrays import poisoned
+
+U64 = 2**64
+INTEGERS = [name for name, row in ELEMENT_TYPES.items() if row.is_integer]
+#: Numbers at which signs and the width of a float matter.
+WIDE = [0, 1, 7, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 5, U64 - 1]
+SIGNED = [-(2**63), -(2**53) - 1, -7, -1, 0, 1, 7, 2**53 + 1, 2**63 - 1]
+
+
+@kd.func
+def by_three(x):
+    return x // 3 + 7
+
+
+@kd.kernel
+def with_literals(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    out[i, 0] = v // 3
+    out[i, 1] = v % 10
+    out[i, 2] = (v - 1) >> 1
+    out[i, 3] = max(v, 5) // 2
+    out[i, 4] = np.minimum(v, 5)
+    out[i, 5] = (v if v > 7 else 7) // 5
+    out[i, 6] = by_three(v)
+    out[i, 7] = pow(v, 2) // 3
+    v //= 3
+    v %= 1000003
+    out[i, 8] = v
+
+
+def _with_literals(v: int) -> list[int]:
+    return [
+        v // 3,
+        v % 10,
+        (v - 1) % U64 >> 1,
+        max(v, 5) // 2,
+        min(v, 5),
+        (v if v > 7 else 7) // 5,
+        v // 3 + 7,
+        v * v % U64 // 3,
+        v // 3 % 1000003,
+    ]
+
+
+def test_a_literal_beside_a_uint64_is_one(computing_target: str) -> None:
+    x, out = np.array(WIDE, np.uint64), poisoned((len(WIDE), 9), "uint64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        with_literals[1, x.size](x, out)
+    assert out.tolist() == [_with_literals(v) for v in WIDE]
+
+
+@kd.kernel
+def generator(seeds, odd, last):
+    i = kd.grid(1)
+    s = seeds[i]
+    n = 0
+    for _ in range(50):
+        s = (s * 6364136223846793005 + 1442695040888963407) % 2147483648
+        if s % 2 == 1:
+            n += 1
+    odd[i] = n
+    last[i] = s
+
+
+def test_a_generator_of_random_numbers(computing_target: str) -> None:
+    seeds = np.array(WIDE, np.uint64)
+    odd, last = poisoned(seeds.size, "int64"), poisoned(seeds.size, "uint64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        generator[1, seeds.size](seeds, odd, last)
+    for seed, n, found in zip(WIDE, odd.tolist(), last.tolist(), strict=True):
+        s, count = seed, 0
+        for _ in range(50):
+            s = (s * 6364136223846793005 + 1442695040888963407) % U64 % 2**31
+            count += s % 2
+        assert (n, found) == (count, s)
+
+
+@kd.kernel
+def hashes(x, hashed, bits):
+    i = kd.grid(1)
+    h = x[i]
+    for _ in range(2):
+        h ^= h >> 33
+        h *= 0xFF51AFD7ED558CCD
+    v, n = x[i], 0
+    while v:
+        v = v & (v - 1)
+        n += 1
+    hashed[i] = h
+    bits[i] = n
+
+
+def test_a_hash_of_uint64(computing_target: str) -> None:
+    x = np.array(WIDE, np.uint64)
+    hashed, bits = poisoned(x.size, "uint64"), poisoned(x.size, "uint32")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        hashes[1, x.size](x, hashed, bits)
+    for value, h, n in zip(WIDE, hashed.tolist(), bits.tolist(), strict=True):
+        expected = value
+        for _ in range(2):
+            expected ^= expected >> 33
+            expected = expected * 0xFF51AFD7ED558CCD % U64
+        assert (h, n) == (expected, value.bit_count())
+
+
+@kd.kernel
+def totals(x, out):
+    total = 0
+    largest, hashed = 0, 17
+    for k in range(x.size):
+        total += x[k]
+        hashed = hashed * 31 + x[k]
+        if x[k] > largest:
+            largest = x[k]
+    kd.syncthreads()
+    out[0] = total // 3
+    out[1] = largest // 3
+    out[2] = hashed % 1000003
+
+
+def test_a_variable_of_literals_and_uint64_is_one(computing_target: str) -> None:
+    x, out = np.array(WIDE, np.uint64), poisoned(3, "uint64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        totals[1, 1](x, out)
+    hashed = 17
+    for value in WIDE:
+        hashed = (hashed * 31 + value) % U64
+    assert out.tolist() == [sum(WIDE) % U64 // 3, max(WIDE) // 3, hashed % 1000003]
+
+
+@kd.kernel
+def compared(x, y, out):
+    i, j = kd.grid(2)
+    a, b = x[i], y[j]
+    out[i, j, 0] = a < b
+    out[i, j, 1] = a <= b
+    out[i, j, 2] = a > b
+    out[i, j, 3] = a >= b
+    out[i, j, 4] = a == b
+    out[i, j, 5] = a != b
+    out[i, j, 6] = np.less(a, b)
+    out[i, j, 7] = (a if a > 3 else 3) > b
+
+
+@kd.kernel
+def extremes(x, y, least, most):
+    i, j = kd.grid(2)
+    least[i, j, 0] = min(x[i], y[j])
+    least[i, j, 1] = np.minimum(x[i], y[j])
+    least[i, j, 2] = np.fmin(y[j], x[i])
+    most[i, j, 0] = max(x[i], y[j])
+    most[i, j, 1] = np.maximum(y[j], x[i])
+    most[i, j, 2] = np.fmax(x[i], y[j])
+
+
+def _edges(dtype: str) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    wanted = [v for v in (*WIDE, *SIGNED) if limits.min <= v <= limits.max]
+    return np.array(sorted({*wanted, limits.min, limits.max}), dtype)
+
+
+@pytest.mark.parametrize("one", INTEGERS)
+@pytest.mark.parametrize("two", ["int8", "int64", "uint8", "uint64"])
+def test_comparisons_and_extremes_are_exact(computing_target: str, one: str, two: str) -> None:
+    x, y = _edges(one), _edges(two)
+    pairs = [[(int(a), int(b)) for b in y] for a in x]
+    found = poisoned((x.size, y.size, 8), "bool")
+    least = poisoned((x.size, y.size, 3), "int64")
+    most = poisoned((x.size, y.size, 3), "uint64")
+    with kd.use(computing_target):
+        compared[1, (x.size, y.size)](x, y, found)
+        extremes[1, (x.size, y.size)](x, y, least, most)
+    for row, results, low, high in zip(pairs, found, least, most, strict=True):
+        for (a, b), result, small, large in zip(row, results, low, high, strict=True):
+            chosen = max(a, 3)
+            expected = [a < b, a <= b, a > b, a >= b, a == b, a != b, a < b, chosen > b]
+            assert result.tolist() == expected, (a, b)
+            assert {int(v) % U64 for v in small} == {min(a, b) % U64}, (a, b)
+            assert {int(v) for v in large} == {max(a, b) % U64}, (a, b)
+
+
+@kd.kernel
+def mixed(u, n, out):
+    i = kd.grid(1)
+    out[i, 0] = u[i] + n[i]
+    out[i, 1] = (u[i] - n[i]) * 3
+    out[i, 2] = u[i] ^ n[i] | n[i] << 3
+    s = u[i]
+    for _ in range(3):
+        s = s * n[i] + n[i]
+    out[i, 3] = s
+
+
+def test_sums_and_products_of_both_signs_are_modular(computing_target: str) -> None:
+    """Bits that depend on no sign are right, and nothing is warned of."""
+    u, n = np.array(WIDE, np.uint64), np.array(SIGNED, np.int64)
+    out = poisoned((u.size, 4), "uint64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        mixed[1, u.size](u, n, out)
+    for a, b, found in zip(WIDE, SIGNED, out.tolist(), strict=True):
+        s = a
+        for _ in range(3):
+            s = s * b + b
+        assert found == [v % U64 for v in (a + b, (a - b) * 3, a ^ b | b << 3, s)]
+
+
+@kd.kernel
+def pixels(a, b, out):
+    i = kd.grid(1)
+    out[i, 0] = max(a[i] + b[i] - 255, 0)
+    out[i, 1] = (a[i] + b[i]) // 2 - a[i]
+    out[i, 2] = 4 * a[i] - (a[i] + b[i] + b[i])
+
+
+def test_what_smaller_unsigned_numbers_make_may_become_negative(computing_target: str) -> None:
+    """As numba.cuda has it: literals beside a promoted sum are int64."""
+    a, b = np.array([9, 200, 255, 0], np.uint8), np.array([250, 250, 255, 1], np.uint8)
+    out = poisoned((4, 3), "float32")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        pixels[1, 4](a, b, out)
+    for p, q, found in zip(a.tolist(), b.tolist(), out.tolist(), strict=True):
+        assert found == [max(p + q - 255, 0), (p + q) // 2 - p, 4 * p - (p + 2 * q)]
+
+
+@kd.kernel
+def rounded(x, n, out):
+    i = kd.grid(1)
+    out[i, 0] = round(x[i])
+    q, r = divmod(x[i], 10)
+    out[i, 1] = q
+    out[i, 2] = r
+    out[i, 3] = np.floor_divide(x[i], 3)
+    out[i, 4] = np.add(x[i], n[i])
+    out[i, 5] = (n[i] > 0) ** np.int32(2)
+
+
+def test_functions_that_numba_computes_in_floats(computing_target: str) -> None:
+    x, n = np.array(WIDE, np.uint64), np.array(SIGNED, np.int64)
+    out = poisoned((x.size, 6), "uint64")
+    with kd.use(computing_target):
+        rounded[1, x.size](x, n, out)
+    for a, b, found in zip(WIDE, SIGNED, out.tolist(), strict=True):
+        assert found == [a, a // 10, a % 10, a // 3, (a + b) % U64, int(b > 0)]

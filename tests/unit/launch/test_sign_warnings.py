@@ -1,0 +1,180 @@
+"""A uint64 that becomes an int64 is warned of where that can be seen, with both places."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+
+U = np.array([2**63 + 5, 7], np.uint64)
+N = np.array([-1, 3], np.int64)
+SMALL = np.array([5, 250], np.uint8)
+
+
+@kd.kernel
+def divided(u, n, out):
+    i = kd.grid(1)
+    out[i] = u[i] // n[i]
+
+
+@kd.kernel
+def grown(u, n, out):
+    i = kd.grid(1)
+    s = u[i]
+    for _ in range(3):
+        s = s * n[i] + 7
+    out[i] = s // 3
+
+
+@kd.kernel
+def chosen(u, n, out):
+    i = kd.grid(1)
+    out[i] = float(u[i] if n[i] > 0 else n[i])
+
+
+@kd.kernel
+def compared_sum(u, n, out):
+    i = kd.grid(1)
+    out[i] = u[i] > u[0] + n[i]
+
+
+@kd.func
+def half(x):
+    return x / 2
+
+
+@kd.kernel
+def passed(u, n, out):
+    i = kd.grid(1)
+    m = u[i]
+    if n[i] > 0:
+        m = n[i]
+    out[i] = half(m)
+
+
+@kd.kernel
+def in_place(u, n, out):
+    i = kd.grid(1)
+    v = u[i]
+    v //= n[i]
+    out[i] = v
+
+
+@kd.kernel
+def modular(u, n, out):
+    i = kd.grid(1)
+    s = u[i] + n[i]
+    s = s * 3 - n[i]
+    out[i] = np.uint32(s) ^ np.uint64(n[i])
+
+
+@kd.kernel
+def small_sums(a, n, out):
+    i = kd.grid(1)
+    s = a[i]
+    for k in range(2):
+        s += a[k]
+    out[i] = (s + n[i]) // 3 + (a[i] * a[i]) // n[i]
+
+
+@kd.kernel
+def counted(u, n, out):
+    i = kd.grid(1)
+    out[i] = n[i] // 2 + kd.popc(u[i])
+
+
+@kd.kernel
+def shifted(u, n, out):
+    i = kd.grid(1)
+    h = u[i]
+    for _ in range(2):
+        h ^= h >> 7
+        h *= n[i]
+    out[i] = h
+
+
+def _warned(kernel, *args):
+    with warnings.catch_warnings(record=True) as caught, kd.use("cpu"):
+        warnings.simplefilter("always")
+        kernel[1, 2](*args)
+        kernel[2, 1](*args)
+    return [str(each.message) for each in caught if issubclass(each.category, kd.KernelWarning)]
+
+
+def _line(kernel, text):
+    source = __import__("inspect").getsource(kernel.__wrapped__).splitlines()
+    first = kernel.__wrapped__.__code__.co_firstlineno
+    return first + next(n for n, line in enumerate(source) if text in line)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parts"),
+    [
+        (divided, ["u[i] is uint64 and n[i] is int64", "out[i] = u[i] // n[i]"]),
+        (grown, ["s is uint64 where line", "so it becomes int64", "np.uint64(s * n[i] + 7)"]),
+        (chosen, ["u[i] is uint64 and n[i] is int64"]),
+        (compared_sum, ["u[0] is uint64 and n[i] is int64"]),
+        (passed, ["m is uint64 where line", "half(m)"]),
+        (in_place, ["v is uint64 and n[i] is int64"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_warnings_name_both_values_and_places(kernel, parts) -> None:
+    found = _warned(kernel, U, N, np.zeros(2))
+    assert len(found) == 1  # once for the same arguments
+    assert all(part in found[0] for part in parts), found[0]
+    assert "test_sign_warnings.py:" in found[0]
+
+
+def test_a_variable_is_named_with_both_lines() -> None:
+    (found,) = _warned(grown, U, N, np.zeros(2, np.uint64))
+    first, second = _line(grown, "s = u[i]"), _line(grown, "s = s * n[i]")
+    assert f"s is uint64 where line {first} assigns it and int64 where line {second} does" in found
+
+
+@pytest.mark.parametrize(
+    ("kernel", "first"),
+    [(modular, U), (small_sums, SMALL), (counted, U)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_nothing_is_said_where_no_result_differs(kernel, first) -> None:
+    assert _warned(kernel, first, N, np.zeros(2, np.uint64)) == []
+
+
+def test_a_right_shift_of_both_signs_is_refused() -> None:
+    with kd.use("cpu"), pytest.raises(kd.KernelTypingError) as caught:
+        shifted[1, 2](U, N, np.zeros(2, np.uint64))
+    text = str(caught.value)
+    assert "h is uint64 where line" in text
+    assert "A right shift brings in zeros for uint64" in text
+    assert "np.uint64(n[i])" in text
+
+
+def test_the_cache_of_another_process_warns_too(tmp_path, monkeypatch) -> None:
+    """Code that is found in the cache is warned of as code that is compiled."""
+    import subprocess
+    import sys
+
+    script = tmp_path / "divides.py"
+    script.write_text(
+        "import numpy as np, kerneldsl as kd\n"
+        "@kd.kernel\n"
+        "def divided(u, n, out):\n"
+        "    i = kd.grid(1)\n"
+        "    out[i] = u[i] // n[i]\n"
+        "u, n = np.array([2**63 + 5], np.uint64), np.array([-1], np.int64)\n"
+        "divided[1, 1](u, n, np.zeros(1))\n"
+        "print(kd.cache.stats().hits)\n"
+    )
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("KERNELDSL_TARGET", "cpu")
+    monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
+    for hits in ("0", "1"):
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == hits
+        assert done.stderr.count("u[i] is uint64 and n[i] is int64") == 1
