@@ -18,6 +18,7 @@ from kerneldsl.errors import (
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.error_findings import Finding, find_cause
+from kerneldsl.lowering.float_variables import float_operand
 from kerneldsl.lowering.numba_internals.moved import moved_name
 from kerneldsl.lowering.numba_text import first_line, message_of
 
@@ -57,6 +58,9 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
         what = f"{what}, in `{expression}`"
     is_of_types = finding is not None and finding.is_of_types
     kind = KernelTypingError if is_of_types else _class_of(error)
+    reason = float_operand(unit, kinds, where.lineno) if kind is KernelTypingError else None
+    if reason is not None:
+        what = f"{what}; {reason}"
     result = kind(
         f"{unit.name}({arguments}) cannot be compiled: {what}",
         where=where,

@@ -101,6 +101,30 @@ k.forall(8)(np.zeros((8, 8)), out)
     "two_indices_for_one_axis": _element("out[i] = x[i, 0]"),
     "a_float_index": _element("out[i] = x[i / 2]"),
     "a_float_index_on_both_sides": _element("x[i] += x[i + i / 2]"),
+    "bits_of_a_float": """
+@kd.kernel
+def mix(x, out):
+    i = kd.grid(1)
+    h = 0.5
+    for k in range(3):
+        h ^= k
+    out[i] = h
+
+mix.forall(8)(x, out)
+""",
+    "a_shift_of_a_float": _element("x[i] <<= 2"),
+    "a_right_shift_of_both_signs": """
+@kd.kernel
+def mix(seeds, factors, out):
+    i = kd.grid(1)
+    h = seeds[i]
+    for _ in range(2):
+        h ^= h >> 33
+        h *= factors[i]
+    out[i] = h
+
+mix.forall(8)(np.arange(8, dtype=np.uint64), np.arange(8), out)
+""",
     "text_and_number": _element("out[i] = x[i] + 'a'"),
     "the_median_of_a_row": """\
 @kd.kernel
