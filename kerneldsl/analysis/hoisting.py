@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from kerneldsl.analysis.expressions import sometimes_evaluated
+from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
@@ -139,9 +140,15 @@ class CallHoister(ABC):
             return
         for index, (name, position, child) in enumerate(children[: calling[-1] + 1]):
             new = self.hoist(child, before)
-            if index < calling[-1] and not isinstance(new, ast.Name | ast.Constant):
+            if index < calling[-1] and not self.is_fixed(new):
                 new = self.save(new, before)
             _replace_child(node, name, position, new)
+
+    def is_fixed(self, node: ast.expr) -> bool:
+        """Return whether an expression needs no variable: a name, a constant, ``np.int64``."""
+        if isinstance(node, ast.Attribute):
+            return outside_value(node, self.unit.namespace) is not None
+        return isinstance(node, ast.Name | ast.Constant)
 
     def refuse_conditional(self, node: ast.expr) -> None:
         """Raise where a wanted call stands behind ``and``, ``or``, or in a conditional."""

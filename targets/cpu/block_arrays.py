@@ -44,6 +44,8 @@ class _BlockArray(NamedTuple):
     offset: int | None
     #: Whether it has an element for each thread that runs together with others.
     is_spread: bool = False
+    #: Whether generated code has its address alone.
+    is_words: bool = False
 
 
 @dataclass
@@ -124,12 +126,12 @@ class BlockArrays:
                 if found & own.keys():
                     self.of_threads.add(node.id)
 
-    def place_room(self) -> Room | None:
-        """Reserve what threads exchange values through, where they do."""
+    def place_rooms(self, count: int) -> tuple[Room, ...]:
+        """Reserve what threads exchange values through, where they do, so many times."""
         lowerings = {name: lowering_of(use.intrinsic) for name, use in self.unit.uses.items()}
         exchanging = {name: way for name, way in lowerings.items() if isinstance(way, Exchange)}
         if not exchanging:
-            return None
+            return ()
         assert isinstance(self.space, BlockSpace)
         threads = self.space.threads
         where = self.unit.locate_use(next(iter(exchanging)))
@@ -139,17 +141,20 @@ class BlockArrays:
         if is_warp and any(exchange.has_window for exchange in exchanging.values()):
             most = max(most, WINDOW_WARPS)
         values = warps * WARP_SIZE * most
-        variables = []
-        for stem, words in (("values", values), ("lanes", warps)):
-            static = {"shape": (words,), "dtype": "int64"}
-            array = StaticArray(IntrinsicUse(INTRINSICS["shared.array"], static), where)
-            name = self.names.make(stem)
-            maker = self.names.make(f"make_{stem}")
-            offset = self.storage.place_array(array)
-            self.placed[name] = _BlockArray(name, maker, array, offset)
-            variables.append(name)
-        values_name, lanes_name = variables
-        return Room(values_name, lanes_name, self.space.position(), threads, is_warp)
+        rooms = []
+        for _ in range(count):
+            variables = []
+            for stem, words in (("values", values), ("lanes", warps)):
+                static = {"shape": (words,), "dtype": "int64"}
+                array = StaticArray(IntrinsicUse(INTRINSICS["shared.array"], static), where)
+                name = self.names.make(stem)
+                maker = self.names.make(f"make_{stem}")
+                offset = self.storage.place_array(array)
+                self.placed[name] = _BlockArray(name, maker, array, offset, is_words=True)
+                variables.append(name)
+            values_name, lanes_name = variables
+            rooms.append(Room(values_name, lanes_name, self.space.position(), threads, is_warp))
+        return tuple(rooms)
 
     def place_tiles(self, tiles: TileWriter) -> None:
         """Reserve the memory of tiles, and of what their operations need beside them."""
@@ -181,15 +186,17 @@ class BlockArrays:
 
     def statements(self) -> list[ast.stmt]:
         """Return the statements that make the arrays of the block's storage."""
-        from targets.cpu.intrinsics.memory import array_maker
+        from targets.cpu.intrinsics.memory import array_maker, words_maker
 
         statements: list[ast.stmt] = []
-        for storage, (_, maker, array, placed, _) in self.placed.items():
-            static = array.use.static
+        for storage, (_, maker, array, placed, _, is_words) in self.placed.items():
+            dtype, shape = array.use.static["dtype"], array.use.static["shape"]
             # What the launch adds lies behind everything that has been placed by now.
-            offset = self.storage.scratch_bytes if static["shape"] == (0,) else placed
-            self.namespace[maker] = array_maker(
-                static["dtype"], static["shape"], array.copies, offset
+            offset = self.storage.scratch_bytes if shape == (0,) else placed
+            self.namespace[maker] = (
+                words_maker(*shape, offset)
+                if is_words
+                else array_maker(dtype, shape, array.copies, offset)
             )
             statements.append(assign(storage, call(maker, load(SCRATCH), load(DYNAMIC))))
         return statements

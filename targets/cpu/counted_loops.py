@@ -56,7 +56,7 @@ def counted(node: ast.For, variable: Callable[[str], str]) -> CountedLoop:
         before.append(assign(name, argument))
         bounds.append(load(name))
     step, count = variable("step"), variable("count")
-    before.append(assign(count, call("kd_len", call("kd_range", *bounds))))
+    before.append(assign(count, call("kd_len", call("kd_any_range", *bounds))))
     before.append(assign(step, ast.Constant(0)))
     item = call("kd_range_item", load(step), *copy.deepcopy(bounds))
     following = ast.BinOp(load(step), ast.Add(), ast.Constant(1))

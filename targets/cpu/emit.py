@@ -181,12 +181,16 @@ class _Emitter(ItemWriter):
 
     # -- variables -------------------------------------------------------------------------------
 
-    def fetches(self, item: Threads | Vote) -> list[ast.stmt]:
-        """Compute pure variables before an item's body, and fetch the others from their slots."""
+    def fetches(self, item: Threads | Vote, *, saves_all: bool = False) -> list[ast.stmt]:
+        """Compute pure variables before an item's body, and fetch the others from their slots.
+
+        `saves_all` says that threads store what they have where a mask keeps them out, too.
+        """
         body = [*item.body] if isinstance(item, Threads) else [ast.Expr(item.predicate)]
         names = loaded_names(body) | loaded_names(item.guards)
         out: list[ast.stmt] = []
-        for name in sorted(self.variables.liveness.loads(item)):
+        liveness = self.variables.liveness
+        for name in sorted(liveness.loads(item) if saves_all else liveness.fetches(item)):
             slot = self.variables.slots.get(name)
             if slot is not None:
                 which = slot.names[self.variables.fetched[item][name]]
@@ -349,7 +353,8 @@ class _BlockRowEmitter(_Emitter):
         def part(body: list[ast.stmt]) -> list[ast.stmt]:
             if self.selects(item):
                 under_mask = guarded(list(conditions), copy_tree(body))
-                statements = [*self.fetches(item), *under_mask, *self.saves(item)]
+                fetches = self.fetches(item, saves_all=True)
+                statements = [*fetches, *under_mask, *self.saves(item)]
                 return [thread_loop("kd_tx", self.low, self.high, statements)]
             low, high = limited(self.low, self.high, lows, highs)
             return row_loops(copy_tree(inner(body)), low, high, self.variables)
@@ -468,11 +473,12 @@ class _StripEmitter(_Emitter):
 
 
 def _block_index(space: BlockSpace) -> ast.expr:
-    return ast.Tuple([load(n) for n in reversed(space.thread_names)], ast.Load())
+    names: list[ast.expr] = [load(n) for n in reversed(space.loop_names)]
+    return names[0] if len(names) == 1 else ast.Tuple(names, ast.Load())
 
 
 def _lane_index() -> ast.expr:
-    return ast.Tuple([load("kd_lane")], ast.Load())
+    return load("kd_lane")
 
 
 def _less(end: ast.expr, lanes: int) -> ast.expr:

@@ -100,10 +100,14 @@ class Room:
         combined = ast.Call(load(combine_name(call.func.id)), [*room, load(posted)], [])
         return place_at(ast.Expr(combined), call)
 
-    def take(self, call: ast.Call, *, is_window: bool = False) -> ast.Call:
+    def take(self, call: ast.Call, *, is_window: bool = False, is_vote: bool = False) -> ast.Call:
         """Return what gives a thread its result."""
         assert isinstance(call.func, ast.Name)
-        return place_at(self._half(call.func.id, call, is_window=is_window), call)
+        half = self._half(call.func.id, call, is_window=is_window)
+        if is_vote:
+            # What a thread gave it need not remember.
+            half.args[-1] = ast.Constant(True)
+        return place_at(half, call)
 
     def take_common(self, call: ast.Call, posted: str) -> ast.Call:
         """Return what gives the block the result that all its threads share."""

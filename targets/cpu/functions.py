@@ -82,6 +82,14 @@ class Binder:
     storage: Storage
     prints: int = 0
     compiled: dict[int, tuple[Any, tuple[str, ...]]] = field(default_factory=dict)
+    #: What the uses of intrinsics in a unit are given.
+    given: dict[FunctionUnit, dict[str, FunctionUnit]] = field(default_factory=dict)
+
+    def functions_given(self, unit: FunctionUnit) -> dict[str, FunctionUnit]:
+        """Return the functions that uses of intrinsics are given, by the names of the uses."""
+        if unit not in self.given:
+            self.given[unit] = _functions_given(unit)
+        return self.given[unit]
 
     @cached_property
     def takes_any_order(self) -> bool:
@@ -130,6 +138,7 @@ class Binder:
             kd_int64=np.int64,
             kd_uint32=np.uint32,
             kd_unknown=typing_hints.unknown,
+            kd_range=ranges.counting_range,
             kd_range_item=ranges.range_item,
             kd_row_pieces=units.row_pieces,
             kd_block_place=units.block_place,
@@ -190,14 +199,14 @@ class Binder:
                 namespace[name] = atomic.function(use, is_private=private)
                 node.func = place_at(load(name), node)
             case Exchange() as exchange:
-                function = _function_given(node.func.id, unit)
+                function = self.functions_given(unit).get(node.func.id)
                 if function is not None and exchange.calling is not None:
                     exchange = exchange.calling(self.operation(function))
                 namespace[post_name(node.func.id)] = exchange.post
                 namespace[combine_name(node.func.id)] = exchange.combine
                 namespace[node.func.id] = exchange.take
             case Together() as together:
-                function = _function_given(node.func.id, unit)
+                function = self.functions_given(unit).get(node.func.id)
                 given = self.operation(function) if function is not None else None
                 namespace[node.func.id] = together.calling(given)
                 record = load(FAULT) if self.spec.options.debug else ast.Constant(0)
@@ -287,14 +296,15 @@ def _is_callee(node: ast.expr, unit: FunctionUnit) -> bool:
     return isinstance(node, ast.Name) and node.id in unit.callees
 
 
-def _function_given(name: str, unit: FunctionUnit) -> FunctionUnit | None:
-    """Return the function that a use of an intrinsic is given, if it is given any."""
-    for node in ast.walk(unit.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
-            for argument in node.args:
-                if isinstance(argument, ast.Name) and argument.id in unit.callees:
-                    return unit.callees[argument.id]
-    return None
+def _functions_given(unit: FunctionUnit) -> dict[str, FunctionUnit]:
+    """Return the functions that uses of intrinsics are given, by the names of the uses."""
+    return {
+        node.func.id: unit.callees[argument.id]
+        for node in ast.walk(unit.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        for argument in node.args
+        if isinstance(argument, ast.Name) and argument.id in unit.callees
+    }
 
 
 def _as_numba(flags: frozenset[str] | bool) -> set[str] | bool:

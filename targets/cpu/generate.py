@@ -52,6 +52,7 @@ from targets.cpu.loaded_bounds import name_loaded_bounds
 from targets.cpu.magnitudes import small_integers
 from targets.cpu.merging import Merging
 from targets.cpu.orientation import RowAxis, row_axis
+from targets.cpu.pending import exchanges_often
 from targets.cpu.phases import AT_SLOT, STATE_BYTES, resumable
 from targets.cpu.prepare import FAULT, prepare_tree
 from targets.cpu.purity import PureValues
@@ -169,7 +170,7 @@ class _Generator:
         self.arrays.place_declared(tree, wanted.spread)
         if wanted.spread and not self.arrays.spread:
             return None
-        room = self.arrays.place_room()
+        rooms = self.arrays.place_rooms(2 if exchanges_often(tree, self.unit) else 1)
         tree = replace_ids(tree, self.unit, self.space)
         space_names = frozenset((*self.space_names(), *self.arrays.placed))
         if not self.spec.options.debug:
@@ -181,7 +182,7 @@ class _Generator:
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
         tiles = self.tile_writer()
-        structure = Structure(unit, tree, uniformity, pure, self.names, room, tiles)
+        structure = Structure(unit, tree, uniformity, pure, self.names, rooms, tiles)
         if tiles is not None:
             self.arrays.place_tiles(tiles)
         items, variables = structure.items, structure.variables
@@ -366,7 +367,7 @@ class _Generator:
         """Return what a variable's slot has a value for: each thread of a block, or of a strip."""
         if isinstance(self.space, ElementSpace) or name in of_strips:
             return (STRIP,)
-        return tuple(reversed(self.space.extents))
+        return self.space.loop_extents
 
     # -- the function ----------------------------------------------------------------------------
 

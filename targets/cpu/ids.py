@@ -98,6 +98,12 @@ class BlockSpace:
         return tuple(name for name, extent in names if extent > 1 or name == "kd_tx")
 
     @property
+    def loop_extents(self) -> tuple[int, ...]:
+        """Threads along the axes of :attr:`loop_names`, outermost first."""
+        extents = dict(zip(self.thread_names, self.extents, strict=True))
+        return tuple(extents[name] for name in reversed(self.loop_names))
+
+    @property
     def extents(self) -> tuple[int, ...]:
         """Threads that run together, along the axes of :attr:`thread_names`."""
         return self.block_dim

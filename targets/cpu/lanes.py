@@ -40,6 +40,7 @@ from targets.cpu.items import Item, Threads, Vote, WhileLoop
 from targets.cpu.liveness import flow_of
 from targets.cpu.masks import MaskedBody
 from targets.cpu.purity import PureValues
+from targets.cpu.syntax import truth_of
 from targets.cpu.vector_math.define import FUNCTIONS
 
 __all__ = ["LANES", "Lanes"]
@@ -236,7 +237,7 @@ class Lanes:
 
 
 def _truth(test: ast.expr) -> ast.expr:
-    return ast.IfExp(copy.deepcopy(test), ast.Constant(True), ast.Constant(False))
+    return truth_of(copy.deepcopy(test))
 
 
 class _Renaming(ast.NodeTransformer):

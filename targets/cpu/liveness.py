@@ -80,6 +80,8 @@ class Liveness:
     #: Variables of which each thread has its own, and that are not computed anew.
     private: Names
     after: dict[Item, Names] = field(default_factory=dict)
+    #: What has been found of the bodies of items.
+    flows: dict[Item, Flow] = field(default_factory=dict)
 
     def run(self, items: list[Item]) -> None:
         """Fill :attr:`after` for all items."""
@@ -94,17 +96,33 @@ class Liveness:
         guards = loaded_names(item.guards)
         if isinstance(item, Vote):
             return Flow(self._keep(loaded_names(item.predicate) | guards), _NONE, _NONE)
-        flow = flow_of(item.body)
+        flow = self.flow_of_body(item)
         return Flow(
             self._keep(flow.exposed | guards),
             _NONE if item.is_masked else self._keep(flow.surely),
             self._keep(flow.maybe),
         )
 
+    def flow_of_body(self, item: Threads) -> Flow:
+        """Return the flow of what a thread runs that meets the guards."""
+        if item not in self.flows:
+            self.flows[item] = flow_of(item.body)
+        return self.flows[item]
+
     def loads(self, item: Threads | Vote) -> Names:
         """Return the variables whose values a thread fetches when it begins the item."""
         flow = self.flow(item)
         return flow.exposed | ((flow.maybe - flow.surely) & self.after[item])
+
+    def fetches(self, item: Threads | Vote) -> Names:
+        """Return those of :meth:`loads` that a thread which meets the guards needs.
+
+        Under a mask, what the body surely assigns is not among them: other threads store nothing.
+        """
+        if isinstance(item, Vote) or not item.is_masked:
+            return self.loads(item)
+        flow = self.flow(item)
+        return flow.exposed | ((flow.maybe - self.flow_of_body(item).surely) & self.after[item])
 
     def saves(self, item: Threads) -> Names:
         """Return the variables whose values a thread stores when it ends the item."""

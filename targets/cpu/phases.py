@@ -40,7 +40,7 @@ def resumable(
     for number in reversed(range(len(states.items))):
         test = ast.Compare(load(AT), [ast.Eq()], [ast.Constant(number)])
         chosen = [ast.If(test, write(states.items[number]), chosen)]
-    place: ast.expr = ast.Tuple([ast.Constant(0)], ast.Load())
+    place = ast.Constant(0)
     return [
         ast.Assign([store(AT)], call("kd_load", load(AT_SLOT), place)),
         ast.While(ast.Constant(True), chosen, []),

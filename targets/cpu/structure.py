@@ -29,8 +29,11 @@ from targets.cpu.block_variables import BlockVariables, assigned_value
 from targets.cpu.exchanges import Room, exchange_of, with_value
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
+from targets.cpu.pending import Pending
 from targets.cpu.purity import PureValues, negate
+from targets.cpu.row_loops import guarded
 from targets.cpu.statements import without_definitions, writes_memory
+from targets.cpu.syntax import truth_of
 from targets.cpu.tiles import TileWriter, rename_variables
 
 __all__ = ["Structure"]
@@ -40,8 +43,8 @@ class Structure:
     """Turns one kernel's statements into items.
 
     Block-level functions of `unit` are inlined; in `tree` ids are replaced and barriers stand in
-    statements of their own. Threads exchange values in `room`, if they do; `tiles` writes
-    operations on tiles.
+    statements of their own. Threads exchange values in the first of `rooms`, or
+    in two by turns; `tiles` writes operations on tiles.
     """
 
     def __init__(
@@ -51,20 +54,24 @@ class Structure:
         uniformity: UniformityResult,
         pure: PureValues,
         names: FreshNames,
-        room: Room | None = None,
+        rooms: tuple[Room, ...] = (),
         tiles: TileWriter | None = None,
     ) -> None:
         self.unit = unit
         self.uniformity = uniformity
         self.pure = pure
         self.names = names
-        self.room = room
+        self.rooms = rooms
+        #: Whether halves of masked exchanges stand in one loop over threads.
+        self.shares_loops = len(rooms) > 1
         self.tiles = tiles
         #: Variables added here of which each thread has its own, beside the user's.
         self.thread_variables: set[str] = set()
         #: The mark of a thread that has returned.
         self.left = names.make("left")
         self.has_marks = False
+        #: Variables that say which threads take part in a branch.
+        self.masks: set[str] = set()
         self.loop_depth = 0
         self.mask_depth = 0
         self.variables = BlockVariables(unit, tree, uniformity, pure)
@@ -98,54 +105,64 @@ class Structure:
         return Threads(body, guards, is_masked or self.mask_depth > 0)
 
     def block(
-        self, body: list[ast.stmt], guards: tuple[ast.expr, ...], *, is_whole: bool = False
+        self,
+        body: list[ast.stmt],
+        guards: tuple[ast.expr, ...],
+        *,
+        is_whole: bool = False,
+        pending: Pending | None = None,
     ) -> list[Item]:
-        """Return the items of a list of statements; `is_whole` says that it is the kernel's own."""
-        items: list[Item] = []
-        pending: list[ast.stmt] = []
-        marked: tuple[ast.expr, ...] = guards
-        takes = False  # whether a pending statement still needs what was posted
+        """Return the items of a list of statements; `is_whole` says that it is the kernel's own.
 
-        def flush() -> None:
-            nonlocal takes
-            if pending:
-                items.append(self.threads(list(pending), marked))
-                pending.clear()
-            takes = False
+        `pending` are statements of before it, to which those of its end are added.
+        """
+        items: list[Item] = []
+        is_inner = pending is not None
+        pending = pending or Pending()
+        marked: tuple[ast.expr, ...] = guards
+
+        def add(*statements: ast.stmt) -> None:
+            pending.add([*statements], marked, is_masked=self.mask_depth > 0)
 
         for index, node in enumerate(body):
             is_last = index == len(body) - 1
             exchange = exchange_of(node, self.unit)
             if exchange is not None:
-                if takes:
-                    flush()
-                before, posts, after = self.cut_exchange(node, exchange, is_guarded=bool(marked))
+                room = self.room_beside(pending, exchange, is_guarded=bool(marked))
+                if pending.taken_from is room:
+                    items += pending.flush()
+                before, posts, after = self.cut_exchange(
+                    node, exchange, room, is_guarded=bool(marked)
+                )
                 items += before
-                pending += posts
-                flush()
+                add(*posts)
+                items += pending.flush()
                 items += after
                 if not self._gives_block_value(node):
-                    pending.append(self.take_exchange(node, exchange, is_guarded=bool(marked)))
-                    takes = True
+                    add(self.take_exchange(node, exchange, room, is_guarded=bool(marked)))
+                    pending.taken_from = room
             elif self.variables.cuts(node, leaves_loop=self.loop_depth > 0):
-                flush()
                 returns = contains_return(node)  # asked now: cutting rewrites the node
-                items.extend(self.cut(node, marked))
+                if self.shares_loops and isinstance(node, ast.If) and self._needs_mask(node):
+                    items += self.cut_masked_if(node, marked, pending)
+                else:
+                    items += pending.flush()
+                    items += self.cut(node, marked)
                 if returns:
+                    items += pending.flush()
                     self.has_marks = True
                     marked = self._with_mark(marked)
                     items.extend(self.leave_if_empty(marked))
             elif contains_return(node):
                 if is_last and is_whole:
                     # Nothing comes after: the thread just ends.
-                    pending += lower_returns([node], result=None, flag=self.thread_variable("done"))
+                    add(*lower_returns([node], result=None, flag=self.thread_variable("done")))
                     continue
                 condition = self._pure_exit(node)
+                items += pending.flush()
                 if condition is not None and is_whole:
-                    flush()
                     marked = (*marked, condition)
                 else:
-                    flush()
                     self.has_marks = True
                     lowered = lower_returns([node], result=None, flag=self.left, always_flag=True)
                     items.append(self.threads(lowered, marked))
@@ -153,23 +170,32 @@ class Structure:
                 if not is_last or self.loop_depth:
                     items.extend(self.leave_if_empty(marked))
             elif self._belongs_to_block(node):
-                if not self._can_go_before(node, pending):
-                    flush()
+                if not self._can_go_before(node, pending.statements):
+                    items += pending.flush()
                 items.append(Once(node))
             else:
-                pending.append(node)
-        flush()
-        return items
+                add(node)
+        return items if is_inner else [*items, *pending.flush()]
+
+    def room_beside(self, pending: Pending, call: ast.Call, *, is_guarded: bool) -> Room:
+        """Return memory for an exchange, where it may be other than what is still needed.
+
+        Shuffles of all threads are vectorized in loops of their own.
+        """
+        lowering = lowering_of(self._use(call).intrinsic)
+        assert isinstance(lowering, Exchange)
+        is_alone = lowering.has_window and not is_guarded
+        others = [room for room in self.rooms if room != pending.taken_from and not is_alone]
+        return others[0] if others else self.rooms[0]
 
     def cut_exchange(
-        self, node: ast.stmt, call: ast.Call, *, is_guarded: bool
+        self, node: ast.stmt, call: ast.Call, room: Room, *, is_guarded: bool
     ) -> tuple[list[Item], list[ast.stmt], list[Item]]:
         """Return what the block does before threads post, what they do then, and the block after.
 
         Whether it is guarded says that not all threads may take part.
         """
-        room, lowering = self.room, lowering_of(self._use(call).intrinsic)
-        assert room is not None
+        lowering = lowering_of(self._use(call).intrinsic)
         assert isinstance(lowering, Exchange)
         posted = self.names.make("posted") if lowering.combine is not None else None
         is_window = room.is_window(lowering, is_guarded=is_guarded)
@@ -183,13 +209,15 @@ class Structure:
         posts = room.post(call, is_guarded=is_guarded, posted=posted, is_window=is_window)
         return before, posts, after
 
-    def take_exchange(self, node: ast.stmt, call: ast.Call, *, is_guarded: bool) -> ast.stmt:
+    def take_exchange(
+        self, node: ast.stmt, call: ast.Call, room: Room, *, is_guarded: bool
+    ) -> ast.stmt:
         """Return what each thread does when all have posted."""
-        room, lowering = self.room, lowering_of(self._use(call).intrinsic)
-        assert room is not None
+        lowering = lowering_of(self._use(call).intrinsic)
         assert isinstance(lowering, Exchange)
         is_window = room.is_window(lowering, is_guarded=is_guarded)
-        return with_value(node, room.take(call, is_window=is_window))
+        taken = room.take(call, is_window=is_window, is_vote=lowering.is_vote)
+        return with_value(node, taken)
 
     def _use(self, call: ast.Call) -> IntrinsicUse:
         use = self.unit.use_of(call)
@@ -365,25 +393,47 @@ class Structure:
             Branch(test, self.block(node.body, guards), self.block(node.orelse, guards)),
         ]
 
-    def cut_masked_if(self, node: ast.If, guards: tuple[ast.expr, ...]) -> list[Item]:
-        """Cut an ``if`` around a warp barrier: some threads take part, all go through its items."""
+    def _needs_mask(self, node: ast.If) -> bool:
+        return not self.uniformity.is_uniform(node.test) and not self.pure.is_pure(node.test)
+
+    def cut_masked_if(
+        self, node: ast.If, guards: tuple[ast.expr, ...], pending: Pending | None = None
+    ) -> list[Item]:
+        """Cut an ``if`` around a warp barrier: some threads take part, all go through its items.
+
+        Where there are statements before it that need not end first, it goes on with them.
+        """
         items: list[Item] = []
-        test: ast.expr = node.test
-        if not self.pure.is_pure(test):
-            mask = self.thread_variable("mask")
-            chosen = ast.IfExp(test, ast.Constant(True), ast.Constant(False))
-            assignment = assign(mask, chosen)
-            start = assign(mask, ast.Constant(False))
-            items.append(Threads([place_at(start, node)]))
-            items.append(self.threads([place_at(assignment, node)], guards, is_masked=bool(guards)))
-            test = place_at(load(mask), node)
+        taken: tuple[ast.expr, ...] = (*guards, node.test)
+        other: tuple[ast.expr, ...] = (*guards, negate(copy.deepcopy(node.test), self.pure))
+        if self._needs_mask(node):
+            before, taken, other = self.mask(node, guards)
+            if pending is None:
+                items.append(Threads(before))
+            else:
+                pending.add(before, (), is_masked=False)
         self.mask_depth += 1
-        items += self.block(node.body, (*guards, test))
+        items += self.block(node.body, taken, pending=pending)
         if node.orelse:
-            opposite = negate(copy.deepcopy(test), self.pure)
-            items += self.block(node.orelse, (*guards, opposite))
+            items += self.block(node.orelse, other, pending=pending)
         self.mask_depth -= 1
         return items
+
+    def mask(
+        self, node: ast.If, guards: tuple[ast.expr, ...]
+    ) -> tuple[list[ast.stmt], tuple[ast.expr, ...], tuple[ast.expr, ...]]:
+        """Return what evaluates a test, and the guards of both branches.
+
+        A mask stands for those around it, too, so that an item fetches one, however deep it is.
+        """
+        rest = tuple(g for g in guards if not (isinstance(g, ast.Name) and g.id in self.masks))
+        mask = self.thread_variable("mask")
+        self.masks.add(mask)
+        body: list[ast.stmt] = [assign(mask, truth_of(node.test))]
+        if guards:
+            body = [assign(mask, ast.Constant(False)), *guarded(copy.deepcopy([*guards]), body)]
+        other = (*guards, ast.UnaryOp(ast.Not(), load(mask)))
+        return [place_at(each, node) for each in body], (*rest, load(mask)), other
 
     def cut_for(self, node: ast.For, guards: tuple[ast.expr, ...]) -> list[Item]:
         self.require_uniform_loop(node.iter)
@@ -461,7 +511,7 @@ class Structure:
         self.variables.block_names.add(name)
         chosen = value
         if default is False:
-            chosen = ast.IfExp(value, ast.Constant(True), ast.Constant(False))
+            chosen = truth_of(value)
         start = place_at(assign(name, ast.Constant(default)), value)
         fetch = place_at(assign(name, chosen), value)
         return [Once(start), self.threads([fetch], guards)], place_at(load(name), value)

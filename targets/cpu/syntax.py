@@ -15,7 +15,7 @@ BUILTINS: Mapping[str, Any] = {
     "kd_len": len,
     "kd_max": max,
     "kd_min": min,
-    "kd_range": range,
+    "kd_any_range": range,
 }
 
 
@@ -33,6 +33,13 @@ def thread_loop(
         mark = mark or (keep if is_short else "kd_end_of_threads")
         body = [*body, ast.Expr(call(mark))]
     return ast.For(store(name), call("kd_range", *start, high), body, [])
+
+
+def truth_of(test: ast.expr) -> ast.expr:
+    """Return whether a value is true, as a truth value."""
+    if isinstance(test, ast.Constant):
+        return ast.Constant(bool(test.value))
+    return ast.IfExp(test, ast.Constant(True), ast.Constant(False))
 
 
 def sum_of(one: ast.expr, two: ast.expr) -> ast.expr:

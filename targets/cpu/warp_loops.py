@@ -32,6 +32,7 @@ from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from targets.cpu.counted_loops import counted, is_range
 from targets.cpu.masks import Loop, MaskedBody, exits_of
+from targets.cpu.syntax import truth_of
 
 __all__ = ["mask_divergent_loops"]
 
@@ -155,8 +156,7 @@ class _Masking(ast.NodeTransformer):
         more = self.names.make("more")
 
         def ask() -> ast.stmt:
-            truth = ast.IfExp(copy.deepcopy(test), ast.Constant(True), ast.Constant(False))
-            return assign(body.inside, truth)
+            return assign(body.inside, truth_of(copy.deepcopy(test)))
 
         def vote() -> ast.stmt:
             return assign(more, call(_VOTE, load(body.inside)))

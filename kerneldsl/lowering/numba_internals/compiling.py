@@ -26,7 +26,6 @@ from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pa
 from numba.core.target_extension import target_override
 from numba.core.typed_passes import (
     InlineOverloads,
-    IRLegalization,
     NativeLowering,
     NoPythonBackend,
     NopythonTypeInference,
@@ -42,6 +41,7 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 
+from kerneldsl.lowering.numba_internals.linear_passes import linear_passes
 from kerneldsl.lowering.numba_internals.moved import overriding
 from kerneldsl.utilities.locks import no_fork
 
@@ -73,7 +73,6 @@ def _add_typed(manager: Any) -> None:
     manager.add_pass(NopythonTypeInference, "infer types")
     manager.add_pass(PreLowerStripPhis, "remove phi nodes")
     manager.add_pass(InlineOverloads, "inline overloaded functions")
-    manager.add_pass(IRLegalization, "ensure the IR is legal")
     manager.add_pass(NativeLowering, "lower to LLVM")
     manager.add_pass(NoPythonBackend, "collect the result")
     manager.finalize()
@@ -178,17 +177,18 @@ def compile_function(
     Without a return type Numba finds it out; without a library the code goes into a new one of the
     target's. The result has the ``fndesc``, the ``library`` and the ``signature``.
     """
-    return compile_extra(
-        contexts.typing_context,
-        contexts.target_context,
-        function,
-        argument_types,
-        return_type,
-        flags,
-        {},
-        library=library,
-        pipeline_class=KernelCompiler,
-    )
+    with linear_passes():
+        return compile_extra(
+            contexts.typing_context,
+            contexts.target_context,
+            function,
+            argument_types,
+            return_type,
+            flags,
+            {},
+            library=library,
+            pipeline_class=KernelCompiler,
+        )
 
 
 def infer_types(
@@ -203,7 +203,8 @@ def infer_types(
     pipeline = InferenceOnly(
         typing_context, target_context, None, argument_types, None, kernel_flags(), {}
     )
-    pipeline.compile_extra(function)
+    with linear_passes():
+        pipeline.compile_extra(function)
     typemap: dict[str, Any] = pipeline.state.typemap
     return {name.split(".")[0]: found for name, found in typemap.items()}
 

@@ -30,6 +30,7 @@ __all__ = [
     "reserve_or_place",
     "slot_maker",
     "store_slot",
+    "words_maker",
 ]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -119,6 +120,39 @@ def array_maker(
     return make  # type: ignore[no-any-return]
 
 
+class WordsType(types.Type):
+    """The address of so many int64 of the block.
+
+    Numba's structure of an array has seven fields, which each call of an exchange would take.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        super().__init__(name=f"Words({count})")
+
+
+@register_model(WordsType)
+class _WordsModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _I64.as_pointer())
+
+
+@cache
+def words_maker(count: int, offset: int | None) -> Callable[..., Any]:
+    """Make the intrinsic that gives so many int64, as :func:`array_maker` gives an array."""
+    words = WordsType(count)
+
+    @intrinsic
+    def make(typingctx: Any, scratch: Any, dynamic_bytes: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = reserve_or_place(builder, args[0], ir.ArrayType(_I64, count), offset)
+            return builder.bitcast(data, _I64.as_pointer())
+
+        return words(types.voidptr, types.int64), generate
+
+    return make  # type: ignore[no-any-return]
+
+
 @intrinsic
 def array_view(typingctx: Any, array: Any, index: Any) -> Any:
     """Return the `index`-th array of those that ``array_maker(copies=…)`` reserved."""
@@ -186,18 +220,23 @@ def slot_maker(
     return make  # type: ignore[no-any-return]
 
 
-def _slot_place(context: Any, builder: Any, slot: SlotType, pointer: Any, indices: Any) -> Any:
+def _slot_place(
+    context: Any, builder: Any, slot: SlotType, pointer: Any, index: Any, value: Any
+) -> Any:
+    if isinstance(index, types.BaseTuple):
+        indices = cgutils.unpack_tuple(builder, value, len(index))
+    else:
+        indices = [context.cast(builder, value, index, types.int64)]
     typed = builder.bitcast(pointer, slot.storage(context).as_pointer())
     return builder.gep(typed, [_I64(0), *indices], inbounds=True)
 
 
 @intrinsic
 def load_slot(typingctx: Any, slot: Any, index: Any) -> Any:
-    """Read this thread's value; `index` is a tuple of int64, one for each axis of the slot."""
+    """Read this thread's value; `index` is an int64, or a tuple of one for each axis."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        indices = cgutils.unpack_tuple(builder, args[1], len(index))
-        place = _slot_place(context, builder, slot, args[0], indices)
+        place = _slot_place(context, builder, slot, args[0], index, args[1])
         stored = builder.load(place)
         if slot.is_narrow:
             return builder.sext(stored, _I64)
@@ -217,8 +256,7 @@ def store_slot(typingctx: Any, slot: Any, index: Any, value: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if convertible:
-            indices = cgutils.unpack_tuple(builder, args[1], len(index))
-            place = _slot_place(context, builder, slot, args[0], indices)
+            place = _slot_place(context, builder, slot, args[0], index, args[1])
             converted = context.cast(builder, args[2], value, slot.element)
             if slot.is_narrow:
                 stored = builder.trunc(converted, _I32)

@@ -24,7 +24,6 @@ from numba.extending import intrinsic
 
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cpu.ids import WARP_SIZE
 
@@ -42,6 +41,8 @@ __all__ = [
 ]
 
 _I64 = ir.IntType(64)
+#: Words of warps that are stored one by one, and not in a loop.
+_MOST_STORES = 8
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Exchange:
     words: int = 1
     #: Gives the same for a function that the intrinsic is given, and that calls then leave out.
     calling: Callable[[Any], Exchange] | None = None
+    #: Whether a thread takes its result of others' predicates alone, whatever its own was.
+    is_vote: bool = False
     #: Whether its halves need no words of warps where a warp runs alone, and all of it takes part.
     has_window: bool = False
 
@@ -129,11 +132,9 @@ def _operation(
         def generate(context: Any, builder: Any, packed: Any, given: Any) -> Any:
             members = tuple(cgutils.unpack_tuple(builder, given[3], len(typed.args)))
             use = Call(context, builder, typed, members, {})
-            value_words = make_array(values)(context, builder, given[0]).data
             if window_half is not None and isinstance(lanes, types.NoneType):
-                return window_half(Window(builder, value_words, given[2]), use)
-            lane_words = make_array(lanes)(context, builder, given[1]).data
-            return half(Room(builder, value_words, lane_words, given[2]), use)
+                return window_half(Window(builder, given[0], given[2]), use)
+            return half(Room(builder, given[0], given[1], given[2]), use)
 
         result = typed.return_type if has_result else types.none
         arguments = (values, lanes, types.int64, types.StarArgTuple(typed.args))
@@ -151,6 +152,7 @@ def exchange(
         _operation(name, post, post_in_window, has_result=False),
         _operation(name, take, take_in_window, has_result=True),
         has_window=window is not None,
+        is_vote=post is _post_predicate,
     )
 
 
@@ -159,13 +161,17 @@ def expect(typingctx: Any, lanes: Any, threads: Any) -> Any:
     """Let the first `threads` threads of the block take part, and no other one."""
 
     def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        array = make_array(lanes)(context, builder, args[0])
-        with cgutils.for_range(builder, array.nitems) as loop:
+        if isinstance(args[1], ir.Constant) and lanes.count <= _MOST_STORES:
+            for warp in range(lanes.count):
+                count = min(max(args[1].constant - warp * WARP_SIZE, 0), WARP_SIZE)
+                builder.store(_I64((1 << count) - 1), builder.gep(args[0], [_I64(warp)]))
+            return context.get_dummy_value()
+        with cgutils.for_range(builder, _I64(lanes.count)) as loop:
             start = builder.mul(loop.index, _I64(WARP_SIZE))
             count = builder.sub(args[1], start)
             count = _smaller(builder, _larger(builder, count, _I64(0)), _I64(WARP_SIZE))
             bits = builder.sub(builder.shl(_I64(1), count), _I64(1))
-            builder.store(bits, builder.gep(array.data, [loop.index]))
+            builder.store(bits, builder.gep(args[0], [loop.index]))
         return context.get_dummy_value()
 
     return types.none(lanes, types.int64), generate
@@ -184,8 +190,7 @@ def arrive(typingctx: Any, lanes: Any, thread: Any) -> Any:
     """Let one more thread take part."""
 
     def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        words = make_array(lanes)(context, builder, args[0]).data
-        room = Room(builder, words, words, args[1])
+        room = Room(builder, args[0], args[0], args[1])
         room.add(builder.shl(_I64(1), room.lane))
         return context.get_dummy_value()
 

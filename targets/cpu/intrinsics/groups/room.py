@@ -14,7 +14,6 @@ from numba.extending import intrinsic, lower_cast, models, register_model
 
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cpu.ids import WARP_SIZE
 from targets.cpu.intrinsics.warp import Exchange
@@ -180,9 +179,7 @@ def operation(
             taken = (*taken[:place], *taken[place + 1 :])
 
         def generate(context: Any, builder: Any, packed: Any, given: Any) -> Any:
-            words = make_array(values)(context, builder, given[0])
-            masks = make_array(lanes)(context, builder, given[1])
-            room = Room(builder, words.data, masks.data, given[2], masks.nitems)
+            room = Room(builder, given[0], given[1], given[2], I64(lanes.count))
             members: tuple[ir.Value, ...] = ()
             if not is_posted:
                 members = tuple(cgutils.unpack_tuple(builder, given[3], len(taken)))

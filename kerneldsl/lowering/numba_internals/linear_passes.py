@@ -1,0 +1,169 @@
+"""Steps of Numba's passes in time proportional to the size of a function.
+
+Numba rewrites the whole function once for each variable that is assigned more than once, and
+carries each temporary of a block to the end of the function. A kernel whose threads run in many
+loops has hundreds of such variables and thousands of temporaries. What is computed here is the
+same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numba.core import analysis, byteflow, ir, postproc, ssa, transforms
+from numba.core.errors import CompilerError
+from numba.core.typing import templates
+
+__all__ = ["linear_passes"]
+
+
+def run_ssa(blocks: dict[int, Any]) -> dict[int, Any]:
+    """Return blocks in minimal SSA form: Numba's ``_run_ssa``, which visits all each time."""
+    cfg = analysis.compute_cfg_from_blocks(blocks)
+    frontiers = ssa._iterated_domfronts(cfg)
+    blocks = dict(blocks)
+    places = _places(blocks)
+    variables = ssa._CacheListVars()
+    scope = ssa._get_scope(blocks)
+    for name in ssa._find_defs_violators(blocks, cfg):
+        labels = places[name]
+        definitions: dict[int, list[Any]] = defaultdict(list)
+        states = {"scope": scope, "varname": name, "defmap": definitions}
+        _rewrite(blocks, labels, states, ssa._FreshVarHandler())
+        phis: dict[int, list[Any]] = defaultdict(list)
+        states |= {
+            "phimap": phis,
+            "cfg": cfg,
+            "phi_locations": ssa._compute_phi_locations(frontiers, definitions),
+        }
+        _rewrite(blocks, labels, states, ssa._FixSSAVars(variables))
+        for label, added in phis.items():
+            if added:
+                blocks[label] = _with_body(blocks[label], added + blocks[label].body)
+    if analysis.compute_cfg_from_blocks(blocks) != cfg:
+        raise CompilerError("CFG mutated in SSA pass")
+    return blocks
+
+
+def _places(blocks: dict[int, Any]) -> dict[str, list[int]]:
+    """Return the labels of the blocks that name each variable, in the order of the blocks."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for label, block in blocks.items():
+        for name in {var.name: None for stmt in block.body for var in stmt.list_vars()}:
+            places[name].append(label)
+    return places
+
+
+def _rewrite(
+    blocks: dict[int, Any], labels: list[int], states: dict[str, Any], handler: Any
+) -> None:
+    """Let a handler of Numba's rewrite the statements of some blocks."""
+    for label in labels:
+        block = blocks[label]
+        states["label"], states["block"] = label, block
+        blocks[label] = _with_body(block, list(ssa._run_ssa_block_pass(states, block, handler)))
+
+
+def _with_body(block: Any, body: list[Any]) -> Any:
+    new = ir.Block(scope=block.scope, loc=block.loc)
+    new.body = body
+    return new
+
+
+def compute_live_map(
+    cfg: Any, blocks: dict[int, Any], uses: dict[int, set[str]], definitions: dict[int, set[str]]
+) -> Any:
+    """Return what is live where a block begins: Numba's function, of fewer variables.
+
+    What no block needs from another one is live where no block begins.
+    """
+    crossing = set().union(*uses.values())
+    fewer = {label: names & crossing for label, names in definitions.items()}
+    return _compute_live_map(cfg, blocks, uses, fewer)
+
+
+_compute_live_map, _run = analysis.compute_live_map, postproc.PostProcessor.run
+
+
+def prune_phis(flow: Any, runner: Any) -> None:
+    """Leave the phis of the stack that a block uses, with the values that reach them.
+
+    Numba's ``Flow._prune_phis`` looks through all phis until nothing changes. Each loop keeps its
+    iterator on the stack, so a phi has as many others before it as there are blocks in the loop.
+    """
+    del flow
+    phis = {phi for state in runner.finished for phi in state._phis}
+    given: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+    passed_on: dict[str, list[str]] = defaultdict(list)
+    for state in runner.finished:
+        for phi, value in state._outgoing_phis.items():
+            if value in phis:
+                passed_on[value].append(phi)
+            else:
+                given[phi].append((value, state))
+    reaching: dict[str, set[tuple[str, Any]]] = defaultdict(set)
+    for phi, values in given.items():
+        for each in values:
+            pending = [phi]
+            while pending:
+                at = pending.pop()
+                if each not in reaching[at]:
+                    reaching[at].add(each)
+                    pending += passed_on[at]
+    used = {phi for state in runner.finished for phi in state._phis if phi in state._used_regs}
+    kept: dict[Any, dict[str, str]] = defaultdict(dict)
+    for phi in used:
+        for value, state in reaching[phi]:
+            kept[state][phi] = value
+    for state in runner.finished:
+        state._outgoing_phis.clear()
+        state._outgoing_phis.update(kept[state])
+
+
+def finish_pass(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """Do what each pass of Numba's ends with: ``PostProcessor.run``, without what no kernel needs.
+
+    The variables that live where a block begins are for object mode and for generators.
+    """
+    function = processor.func_ir
+    if function.is_generator:
+        _run(processor, emit_dels, extend_lifetimes)
+        return
+    function.blocks = transforms.canonicalize_cfg(function.blocks)
+    function.variable_lifetime = postproc.VariableLifetime(function.blocks)
+    function.generator_info = None
+    if emit_dels:
+        processor._insert_var_dels(extend_lifetimes=extend_lifetimes)
+
+
+def type_intrinsic(template: Any, args: Any, kws: Any) -> Any:
+    """Return the signature of a call: Numba's ``generic``, which reads all registries each time."""
+    key = template.context, args, tuple(kws.items())
+    known = template._impl_cache.get(key)
+    return known if known is not None else _type_intrinsic(template, args, kws)
+
+
+_type_intrinsic = templates._IntrinsicTemplate.generic
+
+
+@contextmanager
+def linear_passes() -> Iterator[None]:
+    """Have Numba's passes call these functions. The caller holds Numba's compiler lock."""
+    replaced: tuple[tuple[Any, str, Any], ...] = (
+        (ssa, "_run_ssa", run_ssa),
+        (analysis, "compute_live_map", compute_live_map),
+        (byteflow.Flow, "_prune_phis", prune_phis),
+        (postproc.PostProcessor, "run", finish_pass),
+        (templates._IntrinsicTemplate, "generic", type_intrinsic),
+    )
+    before = [getattr(owner, name) for owner, name, _ in replaced]
+    for owner, name, function in replaced:
+        setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        for (owner, name, _), function in zip(replaced, before, strict=True):
+            setattr(owner, name, function)

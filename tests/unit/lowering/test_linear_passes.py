@@ -1,0 +1,113 @@
+"""Steps that take the place of Numba's: the same IR, by Numba's own as the oracle."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import nullcontext, redirect_stdout
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import types
+from numba.core import analysis, byteflow, postproc, ssa
+from numba.core.typing import templates
+
+from kerneldsl.lowering.numba_internals.compiling import (
+    InferenceOnly,
+    global_compiler_lock,
+    kernel_flags,
+)
+from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from kerneldsl.lowering.numba_internals.linear_passes import linear_passes
+from tests.support.extent import examples
+
+_REPLACED = [
+    (ssa, "_run_ssa"),
+    (analysis, "compute_live_map"),
+    (byteflow.Flow, "_prune_phis"),
+    (postproc.PostProcessor, "run"),
+    (templates._IntrinsicTemplate, "generic"),
+]
+
+Body = list[str]
+_NAMES = "abc"
+_VALUES = st.sampled_from(["a", "b", "c", "n", "a + b", "b * 3", "c - n", "min(a, n)"])
+_TESTS = st.sampled_from(["a > b", "c % 2 == 0", "n", "a < 5 and b"])
+
+
+@st.composite
+def bodies(draw: Any, depth: int = 3, *, in_loop: bool = False) -> Body:
+    """Statements of three variables, with branches and loops that are left in any way."""
+    lines: Body = []
+    for _ in range(draw(st.integers(1, 3))):
+        kind = draw(st.integers(0, 6 if depth else 1))
+        if kind <= 1:
+            lines.append(f"{draw(st.sampled_from(_NAMES))} = {draw(_VALUES)}")
+        elif kind <= 3:
+            lines.append(f"if {draw(_TESTS)}:")
+            lines += indented(draw(bodies(depth - 1, in_loop=in_loop)))
+            if draw(st.booleans()):
+                lines.append("else:")
+                lines += indented(draw(bodies(depth - 1, in_loop=in_loop)))
+        elif kind == 4 and in_loop:
+            lines += [f"if {draw(_TESTS)}:", f"    {draw(st.sampled_from(['break', 'continue']))}"]
+        else:
+            head = draw(
+                st.sampled_from(["for i in range(n):", "for a in range(3):", "while a < b:"])
+            )
+            lines.append(head)
+            lines += indented(["a += 1", *draw(bodies(depth - 1, in_loop=True))])
+    return lines
+
+
+def indented(lines: Body) -> Body:
+    return [f"    {line}" for line in lines]
+
+
+def function_of(lines: Body) -> Callable[..., Any]:
+    text = "\n".join(["def f(n, out):", *indented(["a = n", "b = 2", "c = a", *lines])])
+    space: dict[str, Any] = {}
+    exec(f"{text}\n    out[0] = a + b + c\n", space)
+    return space["f"]
+
+
+def typed(function: Callable[..., Any], scope: Any) -> tuple[str, dict[str, str], str]:
+    """Return Numba's IR of a function as text, its types, and what lives where blocks begin."""
+    with global_compiler_lock, scope:
+        contexts = host_contexts()
+        arguments = (types.int64, types.Array(types.int64, 1, "C"))
+        pipeline = InferenceOnly(
+            *(contexts.typing_context, contexts.target_context, None, arguments, None),
+            *(kernel_flags(), {}),
+        )
+        pipeline.compile_extra(function)
+        state = pipeline.state
+        text = io.StringIO()
+        with redirect_stdout(text):
+            state.func_ir.dump()
+        live = {at: sorted(names) for at, names in state.func_ir.variable_lifetime.livemap.items()}
+        return text.getvalue(), {n: str(t) for n, t in state.typemap.items()}, str(live)
+
+
+@given(bodies())
+@settings(max_examples=examples(150), deadline=None)
+def test_ir_is_numbas(lines: Body) -> None:
+    function = function_of(lines)
+    assert typed(function, linear_passes()) == typed(function, nullcontext())
+
+
+def test_numbas_steps_come_back() -> None:
+    before = [getattr(owner, name) for owner, name in _REPLACED]
+    inside = []
+
+    def fail() -> None:
+        with linear_passes():
+            inside.extend(getattr(owner, name) for owner, name in _REPLACED)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not any(one is two for one, two in zip(inside, before, strict=True))
+    assert [getattr(owner, name) for owner, name in _REPLACED] == before
