@@ -162,6 +162,14 @@ class KernelError(Exception):
     def add_line(self, line: str) -> None:
         """Add a line of explanation to the message, while the error is on its way to the user."""
         self.chain = (*self.chain, line)
+        self._compose_again()
+
+    def move(self, where: SourceLocation) -> None:
+        """Give it another place, while it is on its way to the user."""
+        self.where = where
+        self._compose_again()
+
+    def _compose_again(self) -> None:
         message = compose(self.what, self.where, self.limit, self.remedy, self.chain)
         self.args = (message, *self.args[1:])
         self._message_changed()

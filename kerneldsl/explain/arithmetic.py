@@ -13,6 +13,7 @@ from kerneldsl.explain.tally import Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.explain.values import Memory
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.frontend.user_places import user_place
 from kerneldsl.language.kinds import ScalarKind
 
 __all__ = ["divergence", "index_arithmetic", "integer_division"]
@@ -92,10 +93,11 @@ def index_arithmetic(typed: TypedUnit, tallies: Tallies) -> Iterator[Finding]:
             continue
         count = sum(places.values())
         nodes = {node for node, _ in places}
+        most, _ = max(places, key=lambda place: places[place])
         many = f" at {len(nodes)} places" if len(nodes) > 1 else ""
         yield Finding(
             "index arithmetic",
-            unit.unit.locate(max(places, key=lambda place: places[place])[0]),
+            user_place(unit.unit.locate(most), typed.unit),
             count,
             f"{short_number(count)} indices{many} may be negative, for all that the code shows",
             "Each is compared with 0 to count from the end: some four 64-bit instructions, eight "

@@ -8,10 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.errors import SourceLocation
+from kerneldsl.explain.accesses import source_text
 from kerneldsl.explain.explanation import Finding
 from kerneldsl.explain.tally import Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.user_places import user_place
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import Kind, ScalarKind, leaf_kinds
 
@@ -44,7 +48,7 @@ def double_arithmetic(
             causes, nodes, count = group[0] | causes, group[1] | nodes, group[2] + count
         groups.append((causes, nodes, count))
     for causes, nodes, count in groups:
-        yield _finding(causes, {node: units[node] for node in nodes}, count)
+        yield _finding(typed.unit, causes, {node: units[node] for node in nodes}, count)
 
 
 def _numbers(element: ElementType) -> Iterator[ElementType]:
@@ -56,18 +60,22 @@ def _numbers(element: ElementType) -> Iterator[ElementType]:
 
 
 def _finding(
-    causes: dict[ast.AST, TypedUnit], nodes: dict[ast.AST, TypedUnit], count: float
+    kernel: FunctionUnit,
+    causes: dict[ast.AST, TypedUnit],
+    nodes: dict[ast.AST, TypedUnit],
+    count: float,
 ) -> Finding:
     places = sorted(
-        ((unit.unit.locate(cause), cause) for cause, unit in causes.items()),
+        (_cause(cause, unit.unit, kernel) for cause, unit in causes.items()),
         key=lambda each: (each[0].filename, each[0].lineno, each[0].col_offset or 0),
     )
     where = places[0][0]
     written: list[str] = []
     for line, group in itertools.groupby(places, key=lambda each: each[0].lineno):
-        texts = dict.fromkeys(f"np.float32({ast.unparse(cause)})" for _, cause in group)
+        texts = dict.fromkeys(f"np.float32({cause})" for _, cause in group)
         written.append(" and ".join(texts) + (f" in line {line}" if line != where.lineno else ""))
-    others = sorted({u.unit.locate(n).lineno for n, u in nodes.items()} - {where.lineno})
+    lines_of = {user_place(u.unit.locate(n), kernel).lineno for n, u in nodes.items()}
+    others = sorted(lines_of - {where.lineno})
     lines = f" in line{'s' * (len(others) > 1)} {', '.join(map(str, others))}" if others else ""
     return Finding(
         "float64",
@@ -80,6 +88,13 @@ def _finding(
         f"Write {', '.join(written)}, or name constants of that type",
         weight=64 * count,
     )
+
+
+def _cause(node: ast.AST, unit: FunctionUnit, kernel: FunctionUnit) -> tuple[SourceLocation, str]:
+    """Return the place of a cause and its text; of one in our files those of the user's call."""
+    where = unit.locate(node)
+    shown = user_place(where, kernel)
+    return shown, ast.unparse(node) if shown is where else source_text(shown)
 
 
 #: A node that makes operations float64, and its function.

@@ -158,7 +158,7 @@ class Evaluator(LaneMemory, ABC):
             parts = (node.left, node.right) if isinstance(node, ast.BinOp) else ()
             kinds = [self.typed.type_of(part) for part in parts]
             is_narrow = bool(kinds) and all(map(_is_narrow, kinds))
-            where, text = self.unit.locate(node), ast.unparse(node)
+            where, text = self.locate(node), ast.unparse(node)
             tally = DivisionTally(where, text, result.dtype, is_narrow)
             self.tallies.divisions[node] = tally
         tally.count += self.weight * self.active.threads

@@ -35,6 +35,7 @@ from kerneldsl.explain.symbols import (
 )
 from kerneldsl.explain.tally import BranchTally
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.frontend.user_places import user_place
 
 __all__ = ["Count", "Executions"]
 
@@ -99,7 +100,7 @@ class Executions:
         self._parents: dict[ast.AST, ast.AST] = {}
         self._counts: dict[tuple[Context, ...], Count] = {}
         self._sites: dict[TypedUnit, list[tuple[TypedUnit, ast.AST]]] = {}
-        self._kernel = kernel
+        self.kernel = kernel
         for each in kernel.reachable():
             self._enter(each, each.unit.tree.body, ())
             for node, callee in each.calls.items():
@@ -158,7 +159,7 @@ class Executions:
             parts.append(self._parents[parts[-1]])
         for part in reversed(parts):
             inner = (*inner, *self._inner.get(part, ()))
-        if typed is self._kernel:
+        if typed is self.kernel:
             return [inner]
         sites = self._sites.get(typed, [])
         return [(*outer, *inner) for caller, call in sites for outer in self._ways(caller, call)]
@@ -209,7 +210,7 @@ class Executions:
         Where data decides, both sides are counted for all lanes, and each has a share of its own.
         """
         tally = self._branches.get(node)
-        line = guard.symbols.unit.locate(node).lineno
+        line = user_place(guard.symbols.unit.locate(node), self.kernel.unit).lineno
         if tally is not None and tally.depends_on_data:
             side = "" if guard.holds else ", else"
             share = self.sympy.Symbol(f"share(line {line}{side})", nonnegative=True)
@@ -248,7 +249,7 @@ class Executions:
                 trips = stop - start if step == 1 else self.sympy.ceiling((stop - start) / step)
                 return inner * trips
         tally = self._branches.get(node)
-        line = symbols.unit.locate(node).lineno
+        line = user_place(symbols.unit.locate(node), self.kernel.unit).lineno
         rounds = self.sympy.Symbol(f"rounds(line {line})", nonnegative=True)
         self.met[rounds] = tally.lanes / tally.entered if tally is not None and tally.entered else 0
         return inner * rounds
@@ -257,7 +258,7 @@ class Executions:
         self, formula: Expression, symbols: Symbols, counters: Collection[str] = ()
     ) -> bool:
         """Return whether a launch gives all that is in a formula of one function's names."""
-        known = {*self._given, *counters} if symbols.typed is self._kernel else {*counters}
+        known = {*self._given, *counters} if symbols.typed is self.kernel else {*counters}
         return all(
             str(each) in known or str(each).startswith(_COORDINATES)
             for each in formula.free_symbols

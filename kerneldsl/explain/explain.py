@@ -22,7 +22,7 @@ from kerneldsl.explain.arithmetic import (
 )
 from kerneldsl.explain.doubles import double_arithmetic
 from kerneldsl.explain.explanation import FLOPS, BranchReport, Explanation, Finding
-from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays
+from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays, whole_array_work
 from kerneldsl.explain.formulas import launch_formulas
 from kerneldsl.explain.launched import launched
 from kerneldsl.explain.reuse import reuse
@@ -37,6 +37,7 @@ from kerneldsl.language.kinds import format_signature
 from kerneldsl.placement.registry import get_target
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.planner.occupancy import Occupancy
+from kerneldsl.transforms.rows.expand import before_expansion
 
 __all__ = ["explain_kernel", "explained_device"]
 
@@ -138,6 +139,7 @@ def explain_kernel(
         *divergence(branches),
         *double_arithmetic(typed, specialization.kinds, tallies),
         *integer_division(tallies),
+        *whole_array_work(before_expansion(unit), launch, given.arrays),
         *(index_arithmetic(typed, tallies) if specialization.options.wraparound else ()),
     ]
     return Explanation(

@@ -8,13 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.arrangements import Arrangement, Padding, Swizzle, arrangements_of
 from kerneldsl.explain.explanation import Finding
+from kerneldsl.explain.launched import Launched
 from kerneldsl.explain.neighbours import reason_of
 from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.explain.values import Memory, Space
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.planner.work import SECTOR_BYTES
+from kerneldsl.transforms.rows.whole_arrays import whole_arrays
 
-__all__ = ["bank_conflicts", "coalescing", "local_arrays"]
+__all__ = ["bank_conflicts", "coalescing", "local_arrays", "whole_array_work"]
 
 #: An access whose sectors are used less than this is told of.
 _USED = 0.6
@@ -150,6 +153,21 @@ def local_arrays(tallies: Tallies, accesses: Sequence[AccessReport]) -> Iterator
             "in local memory, which goes through the caches to device memory",
             "Index it by constants or by short loops of constant length, or use shared memory",
             weight=memory.nbytes * sum(each.threads for each in touched),
+        )
+
+
+def whole_array_work(
+    unit: FunctionUnit, launch: Launched, arrays: Sequence[Memory]
+) -> Iterator[Finding]:
+    """Yield the places where each thread goes through a whole array of the arguments."""
+    shapes = {each.name: each.shape for each in arrays}
+    threads = math.prod(launch.extent or (*launch.grid_dim, *launch.block_dim))
+    for each in whole_arrays(unit, shapes, threads):
+        yield Finding(
+            *("whole array", each.where, each.elements * each.threads, each.what, each.why),
+            each.remedy,
+            # Of what each of them moves one thread's part is needed.
+            weight=8 * each.elements * (each.threads - 1),
         )
 
 

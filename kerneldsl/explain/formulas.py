@@ -15,6 +15,7 @@ from kerneldsl.explain.symbols import Expression, Symbols, coordinate, import_sy
 from kerneldsl.explain.tally import Tallies
 from kerneldsl.explain.values import Memory, Space
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.frontend.user_places import user_place
 
 __all__ = ["Formulas", "launch_formulas"]
 
@@ -165,7 +166,7 @@ class _Terms:
             word = "times"
             formula, worth = self._worth(self._executions.every_thread())
             assert worth is not None  # blocks and their threads have numbers
-        line = typed.unit.locate(node).lineno
+        line = user_place(typed.unit.locate(node), self._executions.kernel.unit).lineno
         return formula * self._symbol(word, line, count.around, counted / worth)
 
     def _worth(self, formula: Expression) -> tuple[Expression, float | None]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.tile_shapes import OF_BLOCK
+from kerneldsl.errors import SourceLocation
 from kerneldsl.explain.arrangements import arrangements_of, moved_addresses
 from kerneldsl.explain.requests import WARP_LANES
 from kerneldsl.explain.subscripts import element_addresses, field_of, subscript, view_of
@@ -55,6 +56,8 @@ class LaneMemory:
         self.typed, self.unit = typed, typed.unit
         self.threads, self.tallies, self.wraps = threads, tallies, wraps
         self.names: dict[str, Value] = {}
+        #: The user's call through which a function of ours is walked.
+        self.called_at: SourceLocation | None = None
         self.active = Lanes(threads.exists, threads)
         #: How often what is done now is done.
         self.weight = 1.0
@@ -68,6 +71,10 @@ class LaneMemory:
         self.rearranges = False
         #: Whether the last element that was found has an index that may be negative.
         self.wrapped = False
+
+    def locate(self, node: ast.AST) -> SourceLocation:
+        """Return the place of a node, or of the call by which a user comes to it."""
+        return self.called_at or self.unit.locate(node)
 
     def value(self, node: ast.expr) -> Value:
         """Return the value of an expression; what it does is counted."""
@@ -197,7 +204,7 @@ class LaneMemory:
         tally = self.tallies.accesses.get(key)
         if tally is None:
             text = ast.unparse(node)
-            where = self.unit.locate(node)
+            where = self.locate(node)
             tally = self.tallies.accesses[key] = AccessTally(
                 view.memory,
                 node,

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 
 from kerneldsl.analysis.trips import is_range
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
+from kerneldsl.explain.accesses import source_text
 from kerneldsl.explain.assign import Assigner
 from kerneldsl.explain.lane_memory import Lanes
 from kerneldsl.explain.tally import BranchTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import UNKNOWN, Value, View, as_dtype, possible
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.frontend.user_places import is_own
 
 __all__ = ["MAX_ROUNDS", "walk_kernel"]
 
@@ -168,7 +170,9 @@ class _Walk(Assigner):
         if tally is None:
             shown = node.iter if isinstance(node, ast.For) else node.test
             is_loop = not isinstance(node, ast.If)
-            tally = BranchTally(self.unit.locate(shown), ast.unparse(shown), is_loop)
+            where = self.locate(shown)
+            text = source_text(where) or ast.unparse(shown)
+            tally = BranchTally(where, text, is_loop)
             self.tallies.branches[node] = tally
         return tally
 
@@ -341,6 +345,9 @@ class _Walk(Assigner):
             self.rearranges,
         )
         inner.budget, inner.depth = self.budget, self.depth + 1
+        inner.called_at = self.called_at
+        if is_own(callee.unit) and not is_own(self.unit):
+            inner.called_at = self.unit.locate(node)
         pairs = zip(callee.unit.parameters, arguments, callee.arguments, strict=False)
         inner.names = {name: as_dtype(value, kind) for name, value, kind in pairs}
         return as_dtype(inner.run(), self.typed.type_of(node))

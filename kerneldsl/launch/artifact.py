@@ -15,6 +15,7 @@ from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.user_places import user_places
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.sign_warnings import warn_of_sign_changes
@@ -88,7 +89,7 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
         As :meth:`Compiler.compile`.
     """
     try:
-        with refuse_deep_nesting(None):
+        with refuse_deep_nesting(None), user_places(specialization.unit):
             return call_with_room(_compile_or_load, compiler, specialization)
     except (ImportError, AttributeError) as error:
         from kerneldsl.lowering.numba_internals.moved import moved_name

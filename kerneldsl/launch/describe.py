@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 from kerneldsl.analysis.widening import WideStore
 from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
 from kerneldsl.errors import LaunchConfigError
+from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.launch.attributes import runs_at_once
 from kerneldsl.launch.configuration import host_work, shared_extent
 from kerneldsl.launch.decision import host_members, is_planned, make_problems, wide_stores_of
@@ -20,6 +22,7 @@ from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.formula import HostModel
 from kerneldsl.planner.host import describe_share
 from kerneldsl.planner.plan import LaunchPlan
+from kerneldsl.transforms.rows.whole_arrays import whole_arrays
 
 __all__ = ["describe_plan", "describe_plans"]
 
@@ -49,6 +52,7 @@ def describe_plan(request: Request) -> LaunchPlan:
             is_mapped = taken.state.traits.uses_grid_only and shape.mode.is_forall
             notes = _notes(taken, plan.mapping if is_mapped else ONE_EACH)
             plan = replace(_placed(plan, taken), notes=notes)
+    plan = replace(plan, notes=(*plan.notes, *_notes_on_whole_arrays(taken, plan)))
     return plan if shape.member is None else replace(plan, parameters=shape.member.values)
 
 
@@ -165,6 +169,22 @@ def _bare(request: Request, grid_dim: Dim3) -> LaunchPlan:
 def _notes(request: Request, mapping: ElementMapping) -> tuple[str, ...]:
     stores = wide_stores_of(request)
     return _notes_on(stores, compile_for(request, mapping) if stores else None)
+
+
+def _notes_on_whole_arrays(request: Request, plan: LaunchPlan) -> tuple[str, ...]:
+    """Return what to say of threads that each go through a whole array."""
+    if request.binding.is_assumed:
+        return ()
+    names = request.state.unit.parameters
+    shapes = {
+        names[each.parameters.position]: each.shape
+        for each in request.binding.passed_arrays()
+        if isinstance(request.kinds[each.parameters.position], ArrayKind)
+    }
+    extent = request.shape.extent
+    sizes = (*plan.grid_dim, *plan.block_dim) if extent is None else extent
+    threads = math.prod(int(size) for size in sizes)
+    return tuple(map(str, whole_arrays(request.state.unit, shapes, threads)))
 
 
 def _notes_on(stores: Sequence[WideStore], artifact: Artifact | None) -> tuple[str, ...]:

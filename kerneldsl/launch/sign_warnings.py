@@ -32,9 +32,8 @@ def warn_of_sign_changes(compiler: Compiler, specialization: Specialization) -> 
                 limit="A right shift brings in zeros for uint64 and the sign for int64",
                 remedy=_remedy(change),
             )
-        warn_at(
-            change.unit, change.node, f"{_what(change)}. {_consequence(change)}. {_remedy(change)}."
-        )
+        text = f"{_what(change)}. {_consequence(change)}. {_remedy(change)}."
+        warn_at(specialization.unit, change.unit, change.node, text)
 
 
 def _what(change: SignChange) -> str:

@@ -18,6 +18,7 @@ from kerneldsl.analysis.unsigned_arithmetic import (
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelWarning
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.user_places import user_place
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import leaf_kinds
 
@@ -30,15 +31,15 @@ def warn_of_lost_values(specialization: Specialization) -> None:
     dtypes = _dtypes(specialization)
     if any(ELEMENT_TYPES[name].is_integer for name in dtypes):
         for store in lossy_stores(unit, kinds):
-            warn_at(store.unit, store.node, _of_store(store))
+            warn_at(unit, store.unit, store.node, _of_store(store))
     if any(ELEMENT_TYPES[name].is_unsigned for name in dtypes):
         for found in unsigned_arithmetic(unit, kinds):
-            warn_at(found.unit, found.node, _of_unsigned(found))
+            warn_at(unit, found.unit, found.node, _of_unsigned(found))
 
 
-def warn_at(unit: FunctionUnit, node: ast.AST, text: str) -> None:
-    """Warn of a place in a kernel."""
-    where = unit.locate(node)
+def warn_at(kernel: FunctionUnit, unit: FunctionUnit, node: ast.AST, text: str) -> None:
+    """Warn of a place in a function of a kernel."""
+    where = user_place(unit.locate(node), kernel)
     text = f"{unit.qualname}: {text}\n  at " + where.render().replace("\n", "\n  ")
     # Without a registry: it is shown for each compilation, whatever was shown before.
     warnings.warn_explicit(text, KernelWarning, where.filename, where.lineno)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from kerneldsl.analysis.inferred_types import types_of_values
 from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
@@ -26,18 +26,15 @@ from kerneldsl.language.kinds import Kind
 from kerneldsl.transforms.copying import CopyingTransformer
 from kerneldsl.transforms.rows.elements import ElementWriter, RowView
 from kerneldsl.transforms.rows.overlap import refuse_overlap
-from kerneldsl.transforms.rows.reductions import REDUCTIONS, dot_unit, reduction_unit
+from kerneldsl.transforms.rows.reductions import FUNCTIONS, REDUCTIONS, dot_unit, reduction_unit
 
-__all__ = ["expand_rows"]
+__all__ = ["before_expansion", "expand_rows"]
 
 _Values = tuple[Value, ...]
 #: A unit without rows is not held here by itself, or it would live for ever.
 _known: WeakKeyDictionary[FunctionUnit, dict[_Values, FunctionUnit | None]] = WeakKeyDictionary()
-#: NumPy's functions of one array that are methods, too.
-_FUNCTIONS = {f"numpy.{name}": name for name in REDUCTIONS} | {
-    "numpy.amax": "max",
-    "numpy.amin": "min",
-}
+#: Functions with loops, to what they were made of.
+_origins: WeakKeyDictionary[FunctionUnit, ReferenceType[FunctionUnit]] = WeakKeyDictionary()
 
 
 def expand_rows(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
@@ -63,11 +60,19 @@ def expand_rows(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
     return _expand(unit, tuple(map(value_of_kind, kinds)))
 
 
+def before_expansion(unit: FunctionUnit) -> FunctionUnit:
+    """Return the function that :func:`expand_rows` made one of, or the function itself."""
+    origin = _origins.get(unit)
+    return (origin() if origin is not None else None) or unit
+
+
 def _expand(unit: FunctionUnit, values: _Values) -> FunctionUnit:
     known = _known.setdefault(unit, {})
     if values not in known:
         has_rows = not unit.is_plain_numba and _may_have_rows(unit, values)
         made = _Expansion(unit, values).run() if has_rows else unit
+        if made is not unit:
+            _origins[made] = ref(unit)
         # One for all threads that ask at once: code is found by the unit.
         known.setdefault(values, None if made is unit else made)
     return known[values] or unit
@@ -219,7 +224,7 @@ class _Expansion(CopyingTransformer):
             return None
         function = library_name(node.func, self._unit.namespace)
         operands: list[ast.expr] = list(node.args)
-        name = _FUNCTIONS.get(function or "")
+        name = FUNCTIONS.get(function or "")
         if function is None and isinstance(node.func, ast.Attribute):
             name = node.func.attr if node.func.attr in (*REDUCTIONS, "dot") else None
             operands = [node.func.value, *node.args]

@@ -18,7 +18,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.language.promotion import result_of_sum
 
-__all__ = ["REDUCTIONS", "dot_unit", "reduction_unit"]
+__all__ = ["FUNCTIONS", "REDUCTIONS", "dot_unit", "reduction_unit"]
 
 
 @cache
@@ -196,4 +196,10 @@ REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = {
     "argmin": _argmin,
     "any": _any,
     "all": _all,
+}
+
+#: NumPy's functions of one array that are methods, too.
+FUNCTIONS = {f"numpy.{name}": name for name in REDUCTIONS} | {
+    "numpy.amax": "max",
+    "numpy.amin": "min",
 }

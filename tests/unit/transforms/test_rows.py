@@ -234,3 +234,26 @@ def test_programs_compute_what_numpy_computes(statements: list[str], seed: int):
         names["kernel"].forall(1)(*arrays, 2)
     for found, right in zip(arrays, expected, strict=True):
         np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [10**6, 4097])
+def test_sums_keep_the_documented_bound(dtype: Any, count: int, rng: np.random.Generator) -> None:
+    """(n - 1) u Σ|x|, and the very rounding of adding from the first to the last."""
+
+    @kd.kernel
+    def total(x, out):
+        out[0] = x.sum()
+        out[1] = x.mean()
+        out[2] = np.dot(x, x)
+
+    unit_roundoff = np.finfo(dtype).eps / 2
+    for x in (np.full(count, 1 / 255, dtype), rng.standard_normal(count).astype(dtype)):
+        out = np.full(3, np.nan, dtype)
+        with kd.use("cpu"):
+            total[1, 1](x, out)
+        bound = (count - 1) * unit_roundoff * np.abs(x).sum(dtype=np.longdouble)
+        assert abs(np.longdouble(out[0]) - x.sum(dtype=np.longdouble)) <= bound
+        assert out[0] == np.cumsum(x, dtype=dtype)[-1]
+        assert out[1] == out[0] / dtype(count)
+        assert out[2] == np.cumsum(x * x, dtype=dtype)[-1]

@@ -1,0 +1,51 @@
+"""Places for people: a function of ours has none, so the call that leads to it stands for it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kerneldsl.errors import KernelError, SourceLocation
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.utilities.tracebacks import OWN_FOLDERS
+
+__all__ = ["is_own", "user_place", "user_places"]
+
+
+def is_own(place: SourceLocation | FunctionUnit) -> bool:
+    """Return whether a place or a function is in a file of this distribution."""
+    return place.filename.startswith(OWN_FOLDERS)
+
+
+def user_place(where: SourceLocation, kernel: FunctionUnit) -> SourceLocation:
+    """Return a place, or the innermost call of a user's that leads to it, if it is in our files.
+
+    In a kernel of ours every place is what it is.
+    """
+    if not is_own(where) or is_own(kernel):
+        return where
+    for caller in kernel.reachable():
+        if is_own(caller):
+            continue
+        for node in ast.walk(caller.tree):
+            callee = caller.callee_of(node)
+            if callee is not None and any(_holds(each, where) for each in callee.reachable()):
+                return caller.locate(node)
+    return kernel.locate(kernel.tree)
+
+
+@contextmanager
+def user_places(kernel: FunctionUnit) -> Iterator[None]:
+    """Give errors over a kernel that name a place in our files the user's place."""
+    try:
+        yield
+    except KernelError as error:
+        if error.where is not None and is_own(error.where):
+            error.move(user_place(error.where, kernel))
+        raise
+
+
+def _holds(unit: FunctionUnit, where: SourceLocation) -> bool:
+    last = unit.tree.end_lineno or unit.first_line
+    return unit.filename == where.filename and unit.first_line <= where.lineno <= last
