@@ -19,7 +19,7 @@ from kerneldsl.language.kinds import Kind, TupleKind, array_kinds
 
 __all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes", "tuple_parameters"]
 
-_PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.", "laneid")
+_PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.")
 #: Every shared array starts at a multiple of this many bytes.
 SHARED_ALIGNMENT = 16
 
@@ -35,9 +35,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     `BarrierDivergenceError` where a thread may not reach a barrier of the grid.
     """
     uses = list(unit.all_uses())
-    uses_block = any(use.intrinsic.effect & BLOCK_LEVEL for use in uses) or any(
-        use.intrinsic.name == "laneid" for use in uses
-    )
+    uses_block = any(use.intrinsic.effect & BLOCK_LEVEL or use.intrinsic.is_of_lane for use in uses)
     has_barrier = any(use.intrinsic.is_barrier for use in uses)
     reads_place = any(use.intrinsic.name.startswith(_PLACE) for use in uses)
     shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]

@@ -80,10 +80,10 @@ def _heaviside(x1: Any, x2: Any) -> Any:
 
     def heaviside(x1: Any, x2: Any) -> Any:
         if x1 == 0:
-            return x2 + 0.0
+            return np.float64(x2)
         if x1 > 0:
             return 1.0
-        return 0.0 if x1 < 0 else x1 + 0.0
+        return 0.0 if x1 < 0 else np.float64(x1)
 
     return heaviside
 

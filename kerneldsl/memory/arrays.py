@@ -101,9 +101,10 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
                 copy_between(view, value)
                 return
             value = value.copy_to_host()
-        source = read_host_array(value)
+        is_of_records = view.dtype.names is not None and isinstance(value, list | tuple)
+        source = read_host_array(value, view.dtype if is_of_records else None)
         if source.ndim == 0:
-            view.fill(value)
+            view.fill(source if is_of_records else value)
             return
         try:
             source = np.broadcast_to(source, view.shape)

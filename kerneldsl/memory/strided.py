@@ -151,10 +151,13 @@ def checked_order(order: Any) -> Order:
     )
 
 
-def read_host_array(value: Any) -> np.ndarray[Any, Any]:
-    """Return what NumPy makes an array of; raise `ArgumentTypeError` where it cannot."""
+def read_host_array(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
+    """Return what NumPy makes an array of; raise `ArgumentTypeError` where it cannot.
+
+    With a `dtype` of records a tuple is one of them, and a number is the value of every field.
+    """
     try:
-        return np.asarray(value)
+        return np.asarray(value, dtype)
     except KernelError:  # of a device array that is not converted implicitly
         raise
     except Exception as error:
@@ -162,7 +165,9 @@ def read_host_array(value: Any) -> np.ndarray[Any, Any]:
             f"{safe_repr(value)} cannot be made an array",
             value=value,
             limit=f"NumPy says: {type(error).__name__}: {error}",
-            remedy="Pass a NumPy array, or numbers in lists of equal lengths",
+            remedy="Pass a NumPy array, or numbers in lists of equal lengths"
+            if dtype is None
+            else f"Pass a tuple with a value for each field of {dtype}, or a list of such tuples",
         ) from error
 
 

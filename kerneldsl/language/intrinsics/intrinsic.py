@@ -282,6 +282,11 @@ class Intrinsic:
         return self.typing in (Typing.INDEX, Typing.INDEX_TUPLE)
 
     @property
+    def is_of_lane(self) -> bool:
+        """True if it tells where the thread is in its warp, and so has none without blocks."""
+        return self.name == "laneid" or self.typing is Typing.LANE_MASK
+
+    @property
     def symbol(self) -> str:
         """The name as one identifier: ``threadIdx_x`` for ``threadIdx.x``."""
         return self.name.replace(".", "_")

@@ -14,7 +14,8 @@ file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/threads.py``.
 `places`               inferred types by the line of the source
 `host_code`            the CPU's contexts, code libraries for this processor
 `device_target`        a GPU as a target of Numba's, with `device_functions`, `device_code`,
-                       `calling`, `complex_power`
+                       `calling`
+`scalar_lowerings`     operations on numbers that are not Numba's to lower
 `bound`                intrinsics as globals that Numba can type and lower
 `arrays`, `operators`  Numba's structure of arrays; declarations of operators
 `text`, `llvm`         the text of modules that Numba lowered; what llvmlite has no class for

@@ -31,7 +31,6 @@ from numba.core.target_extension import (
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.calling import HiddenArgumentsCallConv
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
-from kerneldsl.lowering.numba_internals.complex_power import define_complex_power
 from kerneldsl.lowering.numba_internals.device_code import DeviceCodegen
 from kerneldsl.lowering.numba_internals.device_functions import (
     DeviceFunction,
@@ -40,7 +39,11 @@ from kerneldsl.lowering.numba_internals.device_functions import (
 )
 from kerneldsl.lowering.numba_internals.integer_typing import IntegerTyping
 from kerneldsl.lowering.numba_internals.moved import overriding
-from kerneldsl.lowering.numba_internals.ufunc_loops import ufunc_loops
+from kerneldsl.lowering.numba_internals.scalar_lowerings import (
+    lowered_by,
+    operator_lowering,
+    ufunc_loops,
+)
 from kerneldsl.lowering.shifts import call_shift
 from kerneldsl.utilities.cached_property import cached_property
 
@@ -209,7 +212,10 @@ class DeviceContext(BaseContext):
             return fn.typing_key.lowering(self, sig)
         is_left = _SHIFTS.get(fn.typing_key if isinstance(fn, types.Function) else fn)
         if is_left is not None and all(isinstance(each, types.Integer) for each in sig.args):
-            return _shift(is_left, self, sig)
+            return lowered_by(partial(call_shift, is_left), self, sig)
+        ours = operator_lowering(fn, sig)
+        if ours is not None:
+            return lowered_by(ours, self, sig)
         return super().get_function(fn, sig, _firstcall)
 
     def compile_subroutine(
@@ -237,10 +243,6 @@ class DeviceContext(BaseContext):
             return loops
         return dict.fromkeys(loops, partial(call_shift, is_left))
 
-    def post_lowering(self, mod: Any, library: Any) -> None:
-        """Give a body to functions that Numba expects of its C library."""
-        define_complex_power(self, mod)
-
     def declare_env_global(self, module: Any, envname: str) -> None:
         """Declare nothing: Numba's Python environment does not exist on a device."""
 
@@ -251,15 +253,6 @@ class DeviceContext(BaseContext):
     def make_constant_array(self, builder: Any, typ: Any, ary: Any) -> Any:
         """Return a captured array."""
         return self.device.constant_array(self, builder, typ, ary)
-
-
-def _shift(is_left: bool, context: DeviceContext, sig: Any) -> Callable[..., Any]:
-    """Return the lowering of a shift, which has a value for every count."""
-
-    def lower(builder: Any, args: Any, loc: Any = None) -> Any:
-        return call_shift(is_left, context, builder, sig, args)
-
-    return lower
 
 
 class DeviceDescriptor(TargetDescriptor):

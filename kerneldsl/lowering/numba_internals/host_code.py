@@ -22,8 +22,12 @@ from numba.core.typing import Context
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.integer_typing import IntegerTyping
 from kerneldsl.lowering.numba_internals.moved import overriding
+from kerneldsl.lowering.numba_internals.scalar_lowerings import (
+    lowered_by,
+    operator_lowering,
+    ufunc_loops,
+)
 from kerneldsl.lowering.numba_internals.text import is_of_this_process
-from kerneldsl.lowering.numba_internals.ufunc_loops import ufunc_loops
 
 __all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts", "inlined_functions", "size_of"]
 
@@ -77,12 +81,13 @@ def host_contexts() -> HostContexts:
 def helpers_of_kernels() -> Iterator[None]:
     """Compile what Numba has written in Python, such as powers, with a kernel's flags.
 
-    By its own ``0.0 ** -1`` is an exception, and not infinity. NumPy's functions have NumPy's
-    results (:mod:`kerneldsl.lowering.numba_internals.ufunc_loops`). The caller holds Numba's
-    compiler lock, so that no other code is compiled meanwhile.
+    By its own ``0.0 ** -1`` is an exception, and not infinity. Operators and NumPy's functions have
+    NumPy's results (:mod:`kerneldsl.lowering.numba_internals.scalar_lowerings`). The caller holds
+    Numba's compiler lock, so that no other code is compiled meanwhile.
     """
     kind = type(cpu_target.target_context)
     compile_subroutine, get_ufunc_info = kind.compile_subroutine, kind.get_ufunc_info
+    get_function = kind.get_function
 
     def compile_helper(
         self: Any,
@@ -96,12 +101,19 @@ def helpers_of_kernels() -> Iterator[None]:
         flags = flags or kernel_flags()
         return compile_subroutine(self, builder, impl, sig, locals, flags, caching)
 
-    kind.compile_subroutine = compile_helper
+    def find_lowering(self: Any, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        ours = operator_lowering(fn, sig)
+        return (
+            get_function(self, fn, sig, _firstcall) if ours is None else lowered_by(ours, self, sig)
+        )
+
+    kind.compile_subroutine, kind.get_function = compile_helper, find_lowering
     kind.get_ufunc_info = lambda self, ufunc_key: ufunc_loops(ufunc_key)
     try:
         yield
     finally:
         kind.compile_subroutine, kind.get_ufunc_info = compile_subroutine, get_ufunc_info
+        kind.get_function = get_function
 
 
 def size_of(element: Any) -> int:

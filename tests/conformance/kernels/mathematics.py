@@ -17,7 +17,7 @@ import kerneldsl as kd
 from tests.support.arrays import poisoned
 from tests.support.cases import CaseList
 
-__all__ = ["CASES"]
+__all__ = ["BOUNDS", "CASES", "spelled"]
 
 _list = CaseList("mathematics")
 CASES = _list.cases
@@ -103,6 +103,13 @@ _NUMPY_NAMES = {
     "acosh": "arccosh",
     "atanh": "arctanh",
 }
+#: Bounds of the functions that NumPy has.
+BOUNDS = {name: bounds for name, (_, _, *bounds) in _UNARY.items() if name not in _special}
+
+
+def spelled(name):
+    """NumPy's name of a function of `math`."""
+    return _NUMPY_NAMES.get(name, name)
 
 
 def _exact(name, bound):

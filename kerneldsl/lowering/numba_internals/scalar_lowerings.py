@@ -1,0 +1,211 @@
+"""Lowerings of operations on numbers where Numba's are slower, raise, or give not NumPy's result.
+
+Numba divides floats by ``floor(x / y)``, which rounds twice, and gives infinity for infinity // 3,
+where NumPy, and Numba's own operator, have NaN. Its remainder loses the sign of a zero. Its maximum
+compares and selects several times, where a GPU has one instruction. A complex division by zero, and
+a power by the least integer, end the thread. Its cube root is a power, ``fmod`` of integers takes
+them as unsigned, ``math.floor`` of an integer goes through a float, and ``round`` of a float32 to
+some digits rounds twice.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing import signature
+from numba.np import ufunc_db
+
+from kerneldsl.lowering.scalar_operations import (
+    complex_power,
+    complex_quotient,
+    complex_reciprocal,
+    complex_sign,
+    least_common_multiple,
+    rounded,
+    whole_power,
+)
+
+__all__ = ["lowered_by", "operator_lowering", "ufunc_loops"]
+
+#: ``(context, builder, signature, arguments)`` to the result.
+_Lowering: TypeAlias = Callable[..., Any]
+
+_FLOATS = ("f", "d")
+_COMPLEX = ("F", "D")
+_SIGNED = ("b", "h", "i", "l", "q")
+_UNSIGNED = ("B", "H", "I", "L", "Q")
+
+
+def ufunc_loops(ufunc: Any) -> dict[str, _Lowering]:
+    """Return the lowerings of a ufunc by the types of their arguments and results."""
+    loops: dict[str, _Lowering] = ufunc_db.get_ufunc_info(ufunc)
+    for first, ours in _LOOPS.get(ufunc, ()):
+        loops = {key: ours if key.startswith(first) else loop for key, loop in loops.items()}
+    return loops
+
+
+def operator_lowering(function: Any, sig: Any) -> _Lowering | None:
+    """Return the lowering of a call that is not Numba's to lower.
+
+    `function` is Python's, or Numba's type of one.
+    """
+    key = function.typing_key if isinstance(function, types.Function) else function
+    for kinds, lower in _OPERATORS.get(key, ()):
+        if len(kinds) == len(sig.args) and all(map(_is_of, sig.args, kinds)):
+            return lower
+    return None
+
+
+def lowered_by(lowering: _Lowering, context: Any, sig: Any) -> Callable[..., Any]:
+    """Return a lowering as a context gives it: a function of the builder and the arguments."""
+
+    def lower(builder: Any, args: Any, loc: Any = None) -> Any:
+        return lowering(context, builder, sig, args)
+
+    return lower
+
+
+def _is_of(given: Any, kind: type) -> bool:
+    # Powers by a constant are products, which Numba writes out.
+    return isinstance(given, kind) and not isinstance(given, types.Literal)
+
+
+def _quotient(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return _operate(operator.floordiv, sig.return_type, context, builder, sig, args)
+
+
+def _remainder(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return _operate(operator.mod, sig.return_type, context, builder, sig, args)
+
+
+def _both(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    pair = _operate(divmod, types.UniTuple(sig.args[0], 2), context, builder, sig, args)
+    parts = cgutils.unpack_tuple(builder, pair, 2)
+    return context.make_tuple(builder, sig.return_type, parts)
+
+
+def _operate(function: Any, kind: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Call Python's operator of the same operands."""
+    return context.get_function(function, signature(kind, *sig.args))(builder, args)
+
+
+def _extreme(name: str, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Call LLVM's maximum or minimum, by which a NaN stays one; of 0 and -0 it is either."""
+    kind = args[0].type
+    intrinsic = f"llvm.{name}.{'f32' if kind == ir.FloatType() else 'f64'}"
+    function_type = ir.FunctionType(kind, [kind, kind])
+    function = cgutils.get_or_insert_function(builder.module, function_type, intrinsic)
+    return builder.call(function, args, fastmath=("nsz",))
+
+
+def _compiled(function: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Call a function of Python's that is compiled for these types."""
+    return context.compile_internal(builder, function, sig, args)
+
+
+def _in_float64(function: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Do so with float64 parts, and round the result."""
+
+    def widened(kind: Any) -> Any:
+        wide = types.complex128 if isinstance(kind, types.Complex) else types.float64
+        return kind if isinstance(kind, types.Integer) else wide
+
+    wide = signature(widened(sig.return_type), *map(widened, sig.args))
+    args = [
+        context.cast(builder, arg, given, kind)
+        for arg, given, kind in zip(args, sig.args, wide.args, strict=True)
+    ]
+    result = context.compile_internal(builder, function, wide, args)
+    return context.cast(builder, result, wide.return_type, sig.return_type)
+
+
+def _whole_power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return context.compile_internal(builder, whole_power(sig.return_type), sig, args)
+
+
+def _unchanged(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return args[0]
+
+
+def _sign(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Return -1, 0 or 1, of -0 also 0, and NaN of NaN."""
+    (x,) = args
+    zero, one, minus_one = (ir.Constant(x.type, each) for each in (0.0, 1.0, -1.0))
+    result = builder.select(builder.fcmp_ordered("==", x, zero), zero, x)
+    result = builder.select(builder.fcmp_ordered(">", x, zero), one, result)
+    return builder.select(builder.fcmp_ordered("<", x, zero), minus_one, result)
+
+
+def _sign_of_unsigned(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Return 0 or 1: Numba's takes the upper half for negative numbers."""
+    (x,) = args
+    return builder.zext(builder.icmp_unsigned("!=", x, x.type(0)), x.type)
+
+
+def _cube_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Call C's function."""
+    kind = args[0].type
+    name = "cbrtf" if kind == ir.FloatType() else "cbrt"
+    function = ir.FunctionType(kind, [kind])
+    return builder.call(cgutils.insert_pure_function(builder.module, function, name), args)
+
+
+def _remainder_of_integers(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Return the remainder with the sign of the first, and 0 by 0; by -1 LLVM's has no value."""
+    a, b = args
+    one = b.type(1)
+    is_harmful = builder.icmp_unsigned("<", builder.add(b, one), b.type(2))
+    return builder.srem(a, builder.select(is_harmful, one, b))
+
+
+def _least_common_multiple(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    function = least_common_multiple(sig.return_type)
+    return context.compile_internal(builder, function, sig, args)
+
+
+_QUOTIENT = partial(_compiled, complex_quotient)
+_POWER = partial(_in_float64, complex_power)
+
+#: Beginnings of the types of a ufunc's loops, and the lowering of those loops.
+_LOOPS: dict[Any, tuple[tuple[tuple[str, ...], _Lowering], ...]] = {
+    np.floor_divide: ((_FLOATS, _quotient),),
+    np.remainder: ((_FLOATS, _remainder),),
+    np.divmod: ((_FLOATS, _both),),
+    np.maximum: ((_FLOATS, partial(_extreme, "maximum")),),
+    np.minimum: ((_FLOATS, partial(_extreme, "minimum")),),
+    np.fmod: ((_SIGNED, _remainder_of_integers),),
+    np.true_divide: ((_COMPLEX, _QUOTIENT),),
+    np.reciprocal: ((_COMPLEX, partial(_in_float64, complex_reciprocal)),),
+    np.power: ((_COMPLEX, _POWER), (_SIGNED + _UNSIGNED, _whole_power)),
+    np.lcm: ((_SIGNED + _UNSIGNED, _least_common_multiple),),
+    np.float_power: ((_COMPLEX, _POWER),),
+    np.sign: (
+        (_FLOATS, _sign),
+        (_COMPLEX, partial(_in_float64, complex_sign)),
+        (_UNSIGNED, _sign_of_unsigned),
+    ),
+    np.cbrt: ((_FLOATS, _cube_root),),
+}
+_POWERS = (
+    ((types.Complex, types.Complex), _POWER),
+    ((types.Integer, types.Integer), _whole_power),
+    ((types.Float, types.Integer), _whole_power),
+)
+_WHOLE = (((types.Integer,), _unchanged),)
+#: Types of the arguments of Python's functions, and the lowering of those calls.
+_OPERATORS: dict[Any, tuple[tuple[tuple[type, ...], _Lowering], ...]] = {
+    **dict.fromkeys(
+        (operator.truediv, operator.itruediv), (((types.Complex, types.Complex), _QUOTIENT),)
+    ),
+    **dict.fromkeys((operator.pow, operator.ipow, pow), _POWERS),
+    **dict.fromkeys((math.floor, math.ceil, math.trunc), _WHOLE),
+    round: (((types.Float, types.Integer), partial(_in_float64, rounded)),),
+}
