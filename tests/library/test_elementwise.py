@@ -19,7 +19,13 @@ from kerneldsl.errors import (
     ReadOnlyArrayError,
 )
 from stdlib_kernels import elementwise
-from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
+from tests.support.arrays import (
+    assert_same_bits,
+    assert_within_ulp,
+    poisoned,
+    random_array,
+    strided,
+)
 from tests.support.extent import IS_QUICK, examples, full_beyond
 
 DTYPES = ["bool", "int8", "int32", "uint16", "uint64", "float16", "float32", "float64", "complex64"]
@@ -354,3 +360,21 @@ def test_ints_at_every_place_and_of_subclasses(call):
         elementwise.map(lambda n, a: a + n, -1, big)
     with pytest.raises(ArgumentOverflowError, match=r"arrays\[2\] is 128"):
         elementwise.map(lambda a, b, n: a + b + n, np.int8([1]), True, 128)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize(
+    ("function", "exact"),
+    [
+        (lambda z: 1 / z, lambda z: 1 / z),
+        (lambda z: z / abs(z), lambda z: z / np.abs(z)),
+        (lambda z: z / 0, lambda z: z / 0),
+        (lambda z: np.reciprocal(z), np.reciprocal),
+        (lambda z: np.sign(z), np.sign),
+    ],
+)
+def test_complex_division_by_zero_loses_no_element(dtype, function, exact, rng):
+    z = random_array(rng, 999, dtype)
+    z[rng.choice(999, 20, replace=False)] = 0
+    with np.errstate(all="ignore"):
+        assert_within_ulp(elementwise.map(function, z), exact(z), 3, dtype)

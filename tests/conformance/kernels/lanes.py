@@ -141,6 +141,45 @@ for _block in _BLOCKS:
 
 
 @kd.kernel
+def only_a_mask(out):
+    out[kd.grid(1)] = kd.lanemask_lt()
+
+
+@kd.kernel
+def only_a_lane(out):
+    out[kd.grid(1)] = kd.laneid
+
+
+@kd.func
+def lanes_below():
+    return kd.popc(kd.lanemask_lt())
+
+
+@kd.kernel
+def only_a_function(out):
+    out[kd.grid(1)] = lanes_below()
+
+
+@kd.kernel
+def guarded_mask(out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = kd.lanemask_lt()
+
+
+# Nothing else in these needs blocks.
+for _kernel in (only_a_mask, only_a_lane, only_a_function, guarded_mask):
+    for _block in (32, 7, 96):
+        _list.add(
+            f"{_kernel.__name__}_{_block}",
+            _kernel,
+            lambda rng, n=_block: (poisoned(2 * n, np.uint32),),
+            grid=(2,),
+            block=(_block,),
+        )
+
+
+@kd.kernel
 def counts_by_key(keys, counts):
     # One atomic for each key of a warp.
     i = kd.grid(1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.memory.strided import layout_of
 from tests.support.fake_target import FakeTarget, installed
 
@@ -89,6 +90,60 @@ def test_writing_a_view_leaves_the_rest(index):
     device[index] = 7
     expected[index] = 7
     np.testing.assert_array_equal(device.copy_to_host(), expected)
+
+
+_PAIR = np.dtype([("one", np.int16), ("two", np.int16)])
+_NESTED = np.dtype([("weight", np.float32), ("pair", _PAIR), ("many", np.int8, (2,))])
+_NESTED_VALUES = [(1.5, (2, 3), (4, 5)), (2.5, (6, 7), [8, 9])]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "index", "value"),
+    [
+        (_PAIR, 4, 0, (4, 5)),
+        (_PAIR, 4, -1, np.array((4, 5), _PAIR)[()]),
+        (_PAIR, 4, 0, 3),
+        (_PAIR, 4, np.s_[:], (7, 8)),
+        (_PAIR, 4, np.s_[:2], [(1, 2), (3, 4)]),
+        (_PAIR, 4, np.s_[1:3], [(1, 2)]),
+        (_PAIR, 4, np.s_[:2], [5, 6]),
+        (_PAIR, (2, 3), 1, (4, 5)),
+        (_PAIR, (2, 3), np.s_[0, 1], (4, 5)),
+        (_PAIR, (2, 3), np.s_[:, 1], [(1, 2), (3, 4)]),
+        (_PAIR, 4, "one", 3),
+        (_NESTED, 4, 1, _NESTED_VALUES[0]),
+        (_NESTED, 4, np.s_[1:3], _NESTED_VALUES),
+        (_NESTED, 4, "pair", (1, 2)),
+        (_NESTED, 2, "pair", [(1, 2), (3, 4)]),
+        (_NESTED, 4, 2, np.array(_NESTED_VALUES, _NESTED)[1]),
+    ],
+)
+@pytest.mark.parametrize("place", ["cpu", "null"])
+def test_records_are_assigned_as_numpy_assigns_them(place, dtype, shape, index, value):
+    expected = np.frombuffer(bytes(range(256)), dtype, np.prod(shape)).reshape(shape).copy()
+    with kd.use(place):
+        device = kd.to_device(expected)
+        device[index] = value
+        expected[index] = value
+        assert device.copy_to_host().tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("index", "value"),
+    [
+        (0, (1, 2, 3)),
+        (0, [1, 2]),
+        (np.s_[:2], [(1, 2)] * 3),
+        (0, ("x", 1)),
+        (np.s_[:2], ((1, 2), (3, 4))),
+    ],
+)
+def test_what_is_no_record_is_refused(index, value):
+    device = kd.to_device(np.zeros(4, _PAIR))
+    with pytest.raises((ArgumentTypeError, ArgumentValueError)) as raised:
+        device[index] = value
+    assert raised.value.remedy
+    assert not device.copy_to_host().view(np.int16).any()
 
 
 def test_writing_many_short_runs_leaves_the_rest():
