@@ -138,6 +138,20 @@ for _name, (_bound32, _bound64) in BOUNDS.items():
             ulp=max(_bound, 1),
         )
 
+# Cube roots of numbers of every magnitude; the bound of float64 is explained in `mathematics`.
+for _label, _function in (("np", np.cbrt), ("math", math.cbrt), ("kd", kd.cbrt)):
+    for _dtype in _FLOATS:
+        _limits = np.finfo(_dtype)
+        _powers = np.ldexp(1.1, np.arange(_limits.minexp - _limits.nmant, _limits.maxexp))
+        _inputs = np.concatenate([_powers, -_powers, _values(_dtype)]).astype(_dtype)
+        _add(
+            f"{_label}_cbrt_{_dtype}",
+            _unary(_function),
+            (_inputs,),
+            lambda x: np.cbrt(x.astype(np.longdouble)).astype(x.dtype),
+            ulp=2,
+        )
+
 # -- functions of two numbers ---------------------------------------------------------------------
 
 
@@ -237,10 +251,9 @@ for _dtype in _FLOATS:
 
 
 def _complex_powers(x, y):
-    wide = np.clongdouble
-    with np.errstate(all="ignore"):
-        exact = (x.astype(wide) ** y.astype(wide)).astype(x.dtype)
-    return exact
+    """Of 0 to a negative power NaN, as NumPy has it."""
+    exact = (x.astype(np.clongdouble) ** y.astype(np.clongdouble)).astype(x.dtype)
+    return np.where((x == 0) & (y.real < 0), np.full_like(x, complex(math.nan, math.nan)), exact)
 
 
 _BASES = (0, 1, -1, 2j, 1 + 1j, -3 + 0.5j, 0.25 - 2j)
@@ -250,10 +263,8 @@ for _dtype in _COMPLEX:
         f"pow_{_dtype}",
         _binary(_pow),
         tuple(each.ravel().astype(_dtype) for each in np.meshgrid(_BASES, _EXPONENTS)),
-        lambda x, y: np.where((x == 0) & (y.real < 0), complex(math.nan, math.nan), x**y).astype(
-            x.dtype
-        ),
-        ulp=24,
+        _complex_powers,
+        ulp=8,
     )
 
 
