@@ -21,16 +21,16 @@ from kerneldsl.contract import (
 )
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from kerneldsl.utilities.cached_property import cached_property
-from targets.cpu.code import FAILURE_WORD, HEADER_BYTES, Compiled
+from targets.cpu.code import FAILURE_WORD, HEADER_BYTES, STOPPED, Compiled
 from targets.cpu.fault_text import Description, describe_launch
 from targets.cpu.faults import raise_incomplete, raise_recorded
 from targets.cpu.orientation import RowAxis
 from targets.cpu.passes import run_in_passes
 from targets.cpu.signals import (
     current_launch,
+    enter_address,
     main_thread,
     prepare_signals,
-    thread_key,
     watch_address,
 )
 from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
@@ -136,9 +136,9 @@ class CpuExecutable(Executable):
                 -(-units // step),
                 parallel=parallel,
             )
-            if record is not None:
-                raise_recorded(record.raw, self.artifact, config)
             (failure,) = _WORD.unpack_from(buffer, 8 * FAILURE_WORD)
+            if record is not None and failure != STOPPED:
+                raise_recorded(record.raw, self.artifact, config)
             if failure:
                 raise_incomplete(self.artifact, failure)
 
@@ -159,8 +159,6 @@ class CpuExecutable(Executable):
             return None  # the entry is called once for each barrier of the grid
         header = self._header(config, step, units, space, 0)
         steps = -(-units // step)
-        is_one_piece = steps == 1 and units <= self._first_units(config, space)
-        current = 0 if is_one_piece else current_launch()  # there is nothing to stop
         address = self.artifact.compiled.address
         fail = partial(raise_incomplete, self.artifact)
         if not parallel or steps == 1 or layer.parallel_for is None:
@@ -168,8 +166,6 @@ class CpuExecutable(Executable):
                 address,
                 header,
                 steps,
-                current=current,
-                main_thread=main_thread(),
                 keep=(self,),
                 failure_word=FAILURE_WORD,
                 fail=fail,
@@ -183,7 +179,7 @@ class CpuExecutable(Executable):
             layer.parallel_for_address,
             layer.thread_count,
             running_address(),
-            current,
+            current_launch(),
             main_thread(),
             keep=(self, layer),
             failure_word=FAILURE_WORD,
@@ -195,8 +191,8 @@ class CpuExecutable(Executable):
     ) -> bytes:
         description, first_units = self.description.address, self._first_units(config, space)
         return _HEADER.pack(
-            *(step, units, *space, config.shared_bytes, 0, fault, 0),
-            *(description, 0, thread_key(), first_units, watch_address(), 0, 0),
+            *(step, units, *space, config.shared_bytes, self._code_range[0], fault, 0),
+            *(description, 0, enter_address(), first_units, watch_address(), 0, 0),
         )
 
     def _first_units(self, config: LaunchConfig, space: tuple[int, ...]) -> int:
@@ -208,6 +204,15 @@ class CpuExecutable(Executable):
     def description(self) -> Description:
         """Return the text that a fault in this process says of a launch."""
         return describe_launch(self.artifact.specialization)
+
+    @cached_property
+    def _code_range(self) -> tuple[int, object]:
+        """Return the address of the range of the machine code's addresses, and what owns it."""
+        loaded = self.artifact.compiled.loaded
+        if loaded is None:
+            return 0, None
+        words = (ctypes.c_int64 * 2)(*loaded.code_range)
+        return ctypes.addressof(words), words
 
     @cached_property
     def _has_loops(self) -> bool:

@@ -11,13 +11,13 @@ word  meaning
 1     units of work of the launch
 2–7   the space: segment and extents, or grid and extent
 8     bytes of dynamic shared memory
-9     not used
+9     address of the first and the last address of the kernel's machine code, or 0
 10    address of the fault record, in debug mode
 11    set to the bytes of scratch memory that a body could not get; to -1 where it was stopped;
       to minus the address of what Numba says of an exception that ended it
 12    address of what a fault says of the launch, or 0
-13    set to 1 by a signal that stops the launch
-14    key under which a thread holds the launch that it is running; -1 for none
+13    set to 1 where a handler of a signal stops the launch
+14    address of what an entry calls with its frame, by which signals find the launch; or 0
 15    units that are run before the launch is asked whether it is stopped, at first
 16    address of what a launch that takes long calls with its own, or 0
 17    when the launch began, in nanoseconds, once a thread has read the clock
@@ -32,7 +32,9 @@ from typing import Any
 
 __all__ = [
     "BEGAN_WORD",
+    "CODE_WORD",
     "DESCRIPTION_WORD",
+    "ENTER_WORD",
     "FAILURE_WORD",
     "FIRST_UNITS_WORD",
     "HEADER_BYTES",
@@ -40,7 +42,6 @@ __all__ = [
     "SPACE_WORDS",
     "STOPPED",
     "STOP_WORD",
-    "THREAD_KEY_WORD",
     "WATCH_WORD",
     "Compiled",
 ]
@@ -53,7 +54,7 @@ SPACE_WORDS = 6
 FAILURE_WORD = 11
 #: What it says where the launch was stopped.
 STOPPED = -1
-DESCRIPTION_WORD, STOP_WORD, THREAD_KEY_WORD, FIRST_UNITS_WORD = 12, 13, 14, 15
+CODE_WORD, DESCRIPTION_WORD, STOP_WORD, ENTER_WORD, FIRST_UNITS_WORD = 9, 12, 13, 14, 15
 WATCH_WORD, BEGAN_WORD, PARTS_WORD = 16, 17, 18
 
 

@@ -15,6 +15,7 @@ from kerneldsl.errors import OutOfMemoryError, fault_class
 from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
 from kerneldsl.utilities.formatting import format_bytes
 from targets.cpu.code import STOPPED
+from targets.cpu.signals import take_raised
 
 if TYPE_CHECKING:
     from targets.cpu.artifact import CpuArtifact
@@ -46,9 +47,12 @@ def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -
 def raise_incomplete(artifact: CpuArtifact, failure: int) -> NoReturn:
     """Raise for a launch that was stopped, or in which there was no memory for scratch arrays.
 
-    `failure` is what the entry left in `FAILURE_WORD`. Of a launch that Ctrl-C stopped, Python's
-    handler of the signal raises before this is begun.
+    `failure` is what the entry left in `FAILURE_WORD`. A launch that was stopped raises what the
+    handler of the signal raised.
     """
+    raised = take_raised()
+    if raised is not None:
+        raise raised
     if failure == STOPPED:
         raise KeyboardInterrupt
     if failure < 0:

@@ -30,23 +30,33 @@ class BadObjectError(Exception):
     """The file is no object file that can be linked here, or has no such function."""
 
 
-def check_object(code: bytes, function: str) -> None:
+def check_object(code: bytes, function: str) -> tuple[int, int]:
     """Check that an ELF object file is for this machine and defines a function.
 
-    Raises `BadObjectError` with the reason.
+    Returns
+    -------
+    tuple of int
+        Bytes before the function in its section, and those of the whole section.
+
+    Raises
+    ------
+    BadObjectError
+        The file is for another machine, or has no such function; with the reason.
     """
     try:
         wanted = function.encode()
         if not wanted or b"\0" in wanted:
             raise BadObjectError(f"{function!r} is not the name of a function")
-        if wanted not in _functions(code):
-            raise BadObjectError(f"it defines no function {function!r}")
+        for name, before, nbytes in _functions(code):
+            if name == wanted:
+                return before, nbytes
+        raise BadObjectError(f"it defines no function {function!r}")
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise BadObjectError(f"its tables make no sense: {error}") from error
 
 
-def _functions(code: bytes) -> Iterator[bytes]:
-    """Return the names of the global functions that the file defines."""
+def _functions(code: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Return the global functions that the file defines: names, places, bytes of their sections."""
     header = _HEADER.unpack_from(code)
     magic, bits, order, machine = header[0], header[1], header[2], header[6]
     if magic != b"\x7fELF":
@@ -68,6 +78,6 @@ def _functions(code: bytes) -> Iterator[bytes]:
     start, nbytes, link = table[4:7]
     names = code[sections[link][4] : sections[link][4] + sections[link][5]]
     for place in range(start, start + nbytes, _SYMBOL.size):
-        name, information, _, section, _, _ = _SYMBOL.unpack_from(code, place)
+        name, information, _, section, value, _ = _SYMBOL.unpack_from(code, place)
         if information == _GLOBAL_FUNCTION and section != _UNDEFINED:
-            yield names[name : names.index(b"\0", name)]
+            yield names[name : names.index(b"\0", name)], value, sections[section][5]

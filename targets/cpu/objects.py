@@ -38,12 +38,15 @@ class LoadedObject:
     Whoever has the address of its code keeps this, too, until the code has returned.
     """
 
-    def __init__(self, linker: Any, tracker: Any, address: int) -> None:
+    def __init__(self, linker: Any, tracker: Any, address: int, place: tuple[int, int]) -> None:
         # llvmlite unloads the code with the tracker, but not while the interpreter ends: daemon
         # threads may be running it.
         self._tracker = tracker
         self._linker = linker
         self.address = address
+        before, nbytes = place
+        #: Addresses of the first byte of its machine code, and of the first one after it.
+        self.code_range = (address - before, address - before + nbytes)
 
 
 class _Linkers:
@@ -75,7 +78,7 @@ def load_object(
     process does not have.
     """
     try:
-        check_object(code, entry_name)
+        place = check_object(code, entry_name)
     except BadObjectError as error:
         raise UnusableCodeError(f"it is not an object file for this process: {error}") from error
     import llvmlite.binding as llvm
@@ -92,7 +95,7 @@ def load_object(
             tracker = builder.link(jit, f"kerneldsl {number}")
         except RuntimeError as error:
             raise UnusableCodeError(f"LLVM cannot link it: {error}") from error
-        return LoadedObject(jit, tracker, int(tracker[entry_name]))
+        return LoadedObject(jit, tracker, int(tracker[entry_name]), place)
 
 
 def host_identity() -> dict[str, str]:

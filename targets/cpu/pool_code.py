@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 import signal
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from targets.cpu.code import WATCH_WORD
 from targets.cpu.pool_table import INSTALL, SLOT_BYTES, Place, SlotPlace
 
 __all__ = ["compile_pool"]
@@ -21,10 +23,17 @@ _ROUNDS = 2000
 #: Rounds after which it lets others have the processor.
 _ROUNDS_A_TURN = 64
 _OPEN = 1 << 32
+#: ``CLOCK_REALTIME``, which ``sem_timedwait`` reads.
+_REALTIME = 0
 #: Bytes of ``sigset_t``.
 _SIGNALS_BYTES = 128
-#: Signals that a thread's own instructions raise.
-_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
+#: Signals that a thread's own instructions raise, and the one that has it leave a launch.
+_OWN_SIGNALS = (
+    *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP),
+    signal.SIGURG,
+)
+#: Nanoseconds that the thread which launches sleeps at a time, while it waits for others.
+_SLICE_NS = 20_000_000
 #: What tells a processor that it waits, by what Python calls a machine: an intrinsic of LLVM.
 _PAUSES = {
     "x86_64": ("llvm.x86.sse2.pause", ()),
@@ -79,6 +88,24 @@ def _wait(f: Function, semaphore: Any) -> None:
     f.b.call(_declared(f.function.module, "sem_wait", I32, POINTER), [semaphore])
 
 
+def _wait_for_launch(f: Function, semaphore: Any, until: Any, launch: Any) -> None:
+    """Sleep for a slice of time, and have the launch's watch run handlers of signals after it.
+
+    `until` is memory for the end of the slice, a ``struct timespec``.
+    """
+    module = f.function.module
+    f.b.call(_declared(module, "clock_gettime", I32, I32, POINTER), [I32(_REALTIME), until])
+    end = f.b.add(f.load(until, 8), I64(_SLICE_NS))
+    f.store(f.b.add(f.load(until), f.b.udiv(end, I64(10**9))), until)
+    f.store(f.b.urem(end, I64(10**9)), until, 8)
+    f.b.call(_declared(module, "sem_timedwait", I32, POINTER, POINTER), [semaphore, until])
+    # Where a launch is measured that is nothing, there is none.
+    with f.b.if_then(f.b.not_(f.is_null(launch))):
+        watch = f.load(launch, 8 * WATCH_WORD)
+        with f.b.if_then(f.b.icmp_unsigned("!=", watch, I64(0))):
+            f.call(watch, _VOID, launch)
+
+
 def _wake(f: Function, is_asleep: Any, semaphore: Any) -> None:
     """Wake a thread where it sleeps, or is about to."""
     before = f.b.atomic_rmw("xchg", is_asleep, I64(0), "seq_cst")
@@ -90,14 +117,21 @@ def _slot(f: Function, state: Any, number: Any) -> Any:
     return f.at(f.at(state, int(Place.SLOTS)), f.b.mul(number, I64(SLOT_BYTES)))
 
 
-def _until(f: Function, address: Any, wanted: Any, is_asleep: Any, semaphore: Any) -> None:
+def _until(
+    f: Function,
+    address: Any,
+    wanted: Any,
+    is_asleep: Any,
+    semaphore: Any,
+    wait: Callable[[Function, Any], None] = _wait,
+) -> None:
     """Wait until a word is, or is no longer, as `wanted` says of it; sleep where that takes long.
 
-    Whoever changes the word then wakes this thread.
+    Whoever changes the word then wakes this thread, which sleeps by `wait`.
     """
-    before, look, again, sleep, wait, done = (
+    before, look, again, sleep, asleep, done = (
         f.b.block,
-        *(f.block(name) for name in ("look", "again", "sleep", "wait", "waited")),
+        *(f.block(name) for name in ("look", "again", "sleep", "asleep", "waited")),
     )
     f.b.branch(look)
     f.b.position_at_end(look)
@@ -117,9 +151,9 @@ def _until(f: Function, address: Any, wanted: Any, is_asleep: Any, semaphore: An
     _put(f, I64(1), is_asleep, "seq_cst")
     now = f.b.load_atomic(address, "seq_cst", 8, typ=I64)
     awake = f.block("awake")
-    f.b.cbranch(wanted(now), awake, wait)
-    f.b.position_at_end(wait)
-    _wait(f, semaphore)
+    f.b.cbranch(wanted(now), awake, asleep)
+    f.b.position_at_end(asleep)
+    wait(f, semaphore)
     f.b.branch(awake)
     f.b.position_at_end(awake)
     _put(f, I64(0), is_asleep, "monotonic")
@@ -219,7 +253,7 @@ def _emit_start(module: ir.Module, worker: ir.Function) -> None:
     initialize = _declared(module, "sem_init", I32, POINTER, I32, I32)
     f.b.call(initialize, [f.at(state, int(Place.SEMAPHORE)), I32(0), I32(0)])
     f.b.call(_declared(module, "sigfillset", I32, POINTER), [blocked])
-    for each in _FAULTS:
+    for each in _OWN_SIGNALS:
         leave_out = _declared(module, "sigdelset", I32, POINTER, I32)
         f.b.call(leave_out, [blocked, I32(int(each))])
     mask = _declared(module, "pthread_sigmask", I32, I32, POINTER, POINTER)
@@ -249,6 +283,7 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
     f = Function(module, "parallel_for", _VOID, kinds, is_internal=True)
     entry, _, counts, _, launch, _, _, count = f.args
     start, one = f.b.alloca(I64), f.b.alloca(I64)
+    until = f.b.inttoptr(f.b.ptrtoint(f.b.alloca(I64, size=2), I64), POINTER)
     f.store(I64(0), start)
     f.store(I64(1), one)
     state, total = f.load(where, 0, POINTER), f.load(counts)
@@ -296,7 +331,10 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
         f.at(state, int(Place.IS_ASLEEP)),
         f.at(state, int(Place.SEMAPHORE)),
     )
-    _until(f, gate, lambda now: f.equal(now, I64(0)), is_asleep, semaphore)
+    _until(
+        *(f, gate, lambda now: f.equal(now, I64(0)), is_asleep, semaphore),
+        wait=lambda f, semaphore: _wait_for_launch(f, semaphore, until, launch),
+    )
     _put(f, I64(0), is_busy, "release")
     f.b.branch(done)
     f.b.position_at_end(done)

@@ -9,8 +9,9 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.launch.native.builder import I8, I32, I64, POINTER, Function
-from targets.cpu.code import DESCRIPTION_WORD, STOP_WORD, WATCH_WORD
-from targets.cpu.signal_table import ACTION_BYTES, ACTION_FLAGS, INSTALL, ON_STACK, SignalWord
+from targets.cpu.code import DESCRIPTION_WORD
+from targets.cpu.interrupt_code import emit_interrupts
+from targets.cpu.signal_table import INSTALL, FramePlace, RecordPlace, SignalWord
 
 __all__ = ["compile_handlers"]
 
@@ -24,7 +25,7 @@ _NOBODY, _SOMEBODY, _TOLD = 0, 1, 2
 
 
 def compile_handlers() -> bytes:
-    """Compile ``fault``, ``interrupt`` and ``watch``, and what puts them into the table.
+    """Compile ``fault``, the functions that interrupt launches, and what tells the table of them.
 
     Returns
     -------
@@ -38,11 +39,7 @@ def compile_handlers() -> bytes:
     where = ir.GlobalVariable(module, POINTER, "table")
     where.initializer, where.linkage = ir.Constant(POINTER, None), "internal"
     _emit_number(module)
-    functions = {
-        SignalWord.FAULT: _emit_fault(module, where),
-        SignalWord.INTERRUPT: _emit_interrupt(module, where),
-    }
-    functions[SignalWord.WATCH] = _emit_watch(module, where, functions[SignalWord.INTERRUPT])
+    functions = {SignalWord.FAULT: _emit_fault(module, where), **emit_interrupts(module, where)}
     _emit_install(module, where, functions)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -108,11 +105,15 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     number, information, _ = f.args
     write = _declared(module, "write", I64, I32, POINTER, I64)
     getter = _declared(module, "pthread_getspecific", POINTER, I32)
-    launch = f.b.call(getter, [f.b.trunc(table(SignalWord.KEY), I32)])
-    known, chain = f.block("known"), f.block("chain")
-    f.b.cbranch(f.is_null(launch), chain, known)
+    record = f.b.call(getter, [f.b.trunc(table(SignalWord.KEY), I32)])
+    recorded, known, chain = f.block("recorded"), f.block("known"), f.block("chain")
+    f.b.cbranch(f.is_null(record), chain, recorded)
+    f.b.position_at_end(recorded)
+    frame = f.load(record, RecordPlace.FRAME, POINTER)
+    f.b.cbranch(f.is_null(frame), chain, known)
     # Pieces of text, of three words each: address, bytes, and where a number lies in the launch.
     f.b.position_at_end(known)
+    launch = f.load(frame, FramePlace.LAUNCH, POINTER)
     pieces = f.load(launch, 8 * DESCRIPTION_WORD, POINTER)
     described = f.block("described")
     f.b.cbranch(f.is_null(pieces), chain, described)
@@ -155,83 +156,6 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     f.b.cbranch(f.b.icmp_signed("<=", f.load(information, _SI_CODE, I32), I32(0)), sent, done)
     f.b.position_at_end(sent)  # nothing would happen again by itself
     f.b.call(_declared(module, "raise", I32, I32), [number])
-    f.b.branch(done)
-    f.b.position_at_end(done)
-    f.b.ret_void()
-    return f.function
-
-
-def _emit_interrupt(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
-    """Emit ``void interrupt(i32 signal)``."""
-    f = Function(module, "interrupt", ir.VoidType(), [I32], is_internal=True)
-    table = _Table(f, where)
-    launch = table(SignalWord.CURRENT, POINTER)
-    mark, chain, call, done = (f.block(n) for n in ("mark", "chain", "call", "done"))
-    f.b.cbranch(f.is_null(launch), chain, mark)
-    f.b.position_at_end(mark)
-    f.store(I64(1), launch, 8 * STOP_WORD)
-    f.b.branch(chain)
-    f.b.position_at_end(chain)
-    handler = f.load(table(SignalWord.OLD_INTERRUPT, POINTER))
-    f.b.cbranch(f.b.icmp_unsigned("<=", handler, I64(1)), done, call)  # the default, or ignored
-    f.b.position_at_end(call)
-    f.call(handler, ir.VoidType(), f.args[0])
-    f.b.branch(done)
-    f.b.position_at_end(done)
-    f.b.ret_void()
-    return f.function
-
-
-def _emit_watch(module: ir.Module, where: ir.GlobalVariable, interrupt: ir.Function) -> ir.Function:
-    """Emit ``void watch(ptr launch)``, which a thread that runs a launch calls when it takes long.
-
-    The main thread, if it waits for this launch, puts ``interrupt`` before Python's handler where a
-    program has put that in its place; and stops the launch if Python has been interrupted already.
-    Python's handler calls functions of Python's, so this one must know which they are, under the
-    interpreter's lock. It runs no bytecode, which might raise `KeyboardInterrupt` here.
-    """
-    f = Function(module, "watch", ir.VoidType(), [POINTER], is_internal=True)
-    table = _Table(f, where)
-    (launch,) = f.args
-    done, taken, pending = f.block("done"), f.block("taken"), f.block("pending")
-    words = f.b.alloca(I64, size=ACTION_BYTES // 8)
-    words.align = 16
-    # llvmlite holds it for one of int64, and a bitcast for nothing to do.
-    action = f.b.inttoptr(f.b.ptrtoint(words, I64), POINTER)
-    this = f.b.call(_declared(module, "PyThread_get_thread_ident", I64), [])
-    f.require(f.equal(this, table(SignalWord.MAIN_THREAD)), done)
-    f.store(I64(0), launch, 8 * WATCH_WORD)  # once in a launch
-    f.require(f.equal(f.b.ptrtoint(launch, I64), table(SignalWord.CURRENT)), done)
-    sigaction = _declared(module, "sigaction", I32, I32, POINTER, POINTER)
-    number, nothing = I32(int(signal.SIGINT)), ir.Constant(POINTER, None)
-    f.require(f.equal(f.b.call(sigaction, [number, nothing, action]), I32(0)), done)
-    ours = f.b.ptrtoint(interrupt, I64)
-    f.require(f.b.icmp_unsigned("!=", f.load(action), ours), done)
-
-    state = f.b.call(_declared(module, "PyGILState_Ensure", I32), [])
-    getsignal, argument = table(SignalWord.GETSIGNAL, POINTER), table(SignalWord.SIGINT, POINTER)
-    call = _declared(module, "PyObject_CallOneArg", POINTER, POINTER, POINTER)
-    handler = f.b.call(call, [getsignal, argument])
-    answered, failed = f.block("answered"), f.block("failed")
-    f.b.cbranch(f.is_null(handler), failed, answered)
-    f.b.position_at_end(failed)
-    f.b.call(_declared(module, "PyErr_Clear", ir.VoidType()), [])
-    f.b.branch(taken)
-    f.b.position_at_end(answered)
-    f.b.call(_declared(module, "Py_DecRef", ir.VoidType(), POINTER), [handler])
-    is_pythons = f.equal(f.b.ptrtoint(handler, I64), table(SignalWord.DEFAULT_HANDLER))
-    f.require(is_pythons, taken)
-    f.copy_words(table(SignalWord.OLD_INTERRUPT, POINTER), action, I64(ACTION_BYTES // 8))
-    f.store(ours, action)
-    f.store(I32(ON_STACK), action, ACTION_FLAGS)
-    f.b.call(sigaction, [number, action, nothing])
-    occurred = f.b.call(_declared(module, "PyOS_InterruptOccurred", I32), [])
-    f.b.cbranch(f.equal(occurred, I32(0)), taken, pending)
-    f.b.position_at_end(pending)
-    f.store(I64(1), launch, 8 * STOP_WORD)
-    f.b.branch(taken)
-    f.b.position_at_end(taken)
-    f.b.call(_declared(module, "PyGILState_Release", ir.VoidType(), I32), [state])
     f.b.branch(done)
     f.b.position_at_end(done)
     f.b.ret_void()

@@ -13,11 +13,18 @@ from enum import IntEnum
 __all__ = [
     "ACTION_BYTES",
     "ACTION_FLAGS",
+    "FRAME_BYTES",
     "INSTALL",
     "IS_SUPPORTED",
+    "NO_DEFER",
     "ON_STACK",
+    "RECORD_BYTES",
+    "RESTART",
     "WITH_INFORMATION",
+    "FramePlace",
+    "RecordPlace",
     "SignalWord",
+    "WatcherState",
     "address_of",
     "table",
 ]
@@ -26,8 +33,8 @@ __all__ = [
 IS_SUPPORTED = sys.platform == "linux"
 #: Bytes of ``struct sigaction``, and where its flags are; with 64-bit addresses.
 ACTION_BYTES, ACTION_FLAGS = 152, 136
-#: ``SA_SIGINFO`` and ``SA_ONSTACK``.
-WITH_INFORMATION, ON_STACK = 4, 0x08000000
+#: ``SA_SIGINFO``, ``SA_ONSTACK``, ``SA_RESTART`` and ``SA_NODEFER``.
+WITH_INFORMATION, ON_STACK, RESTART, NO_DEFER = 4, 0x08000000, 0x10000000, 0x40000000
 #: The function of the handlers' code that takes the table, and writes its own addresses into it.
 INSTALL = "install"
 
@@ -35,28 +42,77 @@ INSTALL = "install"
 class SignalWord(IntEnum):
     """Offsets in the table."""
 
-    #: The key of POSIX threads under which a thread holds the launch that it is running.
+    #: The key of POSIX threads under which a thread holds its record.
     KEY = 0
-    #: Address of the launch that the main thread waits for, or 0; and the main thread's identity.
+    #: Address of the launch that the main thread shares with others, or 0.
     CURRENT = 1
+    #: The main thread's identity, and the system's number of it.
     MAIN_THREAD = 2
+    MAIN_THREAD_ID = 3
     #: Addresses of the ``struct sigaction`` that were there before.
-    OLD_SEGMENT_FAULT = 3
-    OLD_BUS_ERROR = 4
-    OLD_INTERRUPT = 5
-    #: Addresses of the C function behind :func:`signal.getsignal`, its argument, and the handler
-    #: that Python starts with.
-    GETSIGNAL = 6
-    SIGINT = 7
-    DEFAULT_HANDLER = 8
+    OLD_SEGMENT_FAULT = 4
+    OLD_BUS_ERROR = 5
+    #: Address of Python's own C handler of signals; of the object that is called after handlers.
+    PYTHON_HANDLER = 6
+    AFTER_HANDLERS = 7
+    #: Set from time to time: signals are looked for that are not relayed yet.
+    IS_DUE = 8
+    #: Whether a signal has come that Python may have a handler for.
+    IS_PENDING = 9
+    #: Whether a launch is being stopped, and the address of the exception that stops it, or 0.
+    IS_STOPPING = 10
+    RAISED = 11
+    #: Address of the newest record of a thread, and of the main thread's.
+    RECORDS = 12
+    MAIN_RECORD = 13
+    #: State of the thread that watches over launches, and the semaphore on which it sleeps.
+    WATCHER = 14
+    SEMAPHORE = 15
     #: Addresses of the functions.
-    FAULT = 9
-    INTERRUPT = 10
-    WATCH = 11
+    FAULT = 19
+    RELAY = 20
+    WATCH = 21
+    POKE = 22
+    ENTER = 23
+    FORGET = 24
 
 
+class WatcherState(IntEnum):
+    """What the thread does that watches over launches."""
+
+    NOT_STARTED = 0
+    AWAKE = 1
+    ASLEEP = 2
+
+
+class RecordPlace(IntEnum):
+    """Offsets in the record of a thread that runs launches. Records live as long as the process."""
+
+    #: Address of the next older record.
+    NEXT = 0
+    #: The system's number of the thread; 0 where it has ended.
+    THREAD_ID = 8
+    #: Address of the frame of the entry that it is running, or 0.
+    FRAME = 16
+
+
+class FramePlace(IntEnum):
+    """Offsets in the frame of an entry, on the stack of its thread."""
+
+    LAUNCH = 0
+    RECORD = 8
+    #: Address of the frame of a launch that a signal's handler interrupts with this one, or 0.
+    PREVIOUS = 16
+    #: Whether the entry can be left at any instruction, and C's ``jmp_buf`` for that.
+    CAN_LEAVE = 24
+    BUFFER = 32
+
+
+RECORD_BYTES = 24
+#: The largest ``jmp_buf`` of the processors whose code can be left has 312 bytes.
+FRAME_BYTES = FramePlace.BUFFER + 320
 #: The table of this process.
-table = (ctypes.c_int64 * len(SignalWord))()
+table = (ctypes.c_int64 * (max(SignalWord) + 1))()
 
 
 def address_of(word: SignalWord) -> int:

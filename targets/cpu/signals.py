@@ -1,24 +1,31 @@
-"""Signals of a process that runs kernels: faults name the kernel, Ctrl-C stops it.
+"""Signals of a process that runs kernels: faults name the kernel, handlers run beside a launch.
 
-An access beyond an array ends the process, and Ctrl-C is heard by an interpreter that waits for the
-kernel. So native handlers stand before those that were there:
+An access beyond an array ends the process, and Python's handlers of signals run in the main thread,
+which waits for the kernel. So native handlers stand before those that were there:
 
 * that of ``SIGSEGV`` and ``SIGBUS`` writes which kernel the thread was running, puts the handler
   back that was there before, and returns: the access is made again, and everything goes on as if
   there had been no other handler (faulthandler's traceback, exit status, core dump);
-* that of ``SIGINT`` leaves a mark in the launch that the main thread waits for, which the entries
-  look at between blocks, and calls Python's handler.
+* *relay* stands before Python's own C handler, of whatever signal a program has a handler for, and
+  notes that one has come.
 
-A program that sets a handler of ``SIGINT`` of its own and takes it back, as asyncio's runner does,
-puts Python's in the place of ours. So a launch that takes longer than a millisecond has the main
-thread look, once, and put ours before it again; an interrupt that has come before that counts too.
+While the main thread waits for a launch, a thread of ours, the *watcher*, interrupts it every ten
+milliseconds by ``SIGURG``, whose handler is *poke*. There, where a piece of a launch is over, and
+where the main thread waits for other threads, *watch* puts *relay* before handlers that the program
+has set since, and where a signal has come it runs Python's handlers. If one raises, or cancels the
+task of asyncio that made the launch, the exception is kept for the end of the launch, and the
+launch stops: entries look at its mark between pieces, and the watcher pokes the threads that run
+launches. One that finds itself in the kernel's machine code leaves it by C's ``longjmp``, in loops
+that never end too, and without a test in any of them.
 
-The entry tells which launch its thread is running, by a key of POSIX threads (:data:`thread_key`).
-The handlers use functions that are safe in them, memory made beforehand, and no lock.
+The entry tells by a *frame* which launch its thread is running; a *record* of the thread, found by
+a key of POSIX threads, points to it. The handlers use functions that are safe in them, memory made
+beforehand, and no lock; but Python's handlers run in one, whose thread was running nothing but
+arithmetic then.
 
 References
 ----------
-POSIX.1-2017, "2.4.3 Signal Actions", pthread_setspecific, sigaction.
+POSIX.1-2017, "2.4.3 Signal Actions", pthread_setspecific, sigaction, longjmp.
 """
 
 from __future__ import annotations
@@ -38,7 +45,9 @@ from targets.cpu.signal_table import (
     ACTION_FLAGS,
     INSTALL,
     IS_SUPPORTED,
+    NO_DEFER,
     ON_STACK,
+    RESTART,
     WITH_INFORMATION,
     SignalWord,
     address_of,
@@ -49,18 +58,27 @@ __all__ = [
     "HANDLERS_CODE",
     "IS_SUPPORTED",
     "current_launch",
+    "enter_address",
     "is_main_thread",
     "main_thread",
     "prepare_signals",
     "set_current_launch",
-    "thread_key",
+    "take_raised",
     "watch_address",
 ]
 
 _lock = ForkSafeLock()
 _is_tried = False
-_key = -1
 _library: Any = None
+#: Signals of faults, and where the table says what was done with them before.
+_FAULTS = (
+    {
+        signal.SIGSEGV: SignalWord.OLD_SEGMENT_FAULT,
+        signal.SIGBUS: SignalWord.OLD_BUS_ERROR,
+    }
+    if IS_SUPPORTED
+    else {}
+)
 _old: dict[int, Any] = {}
 
 
@@ -75,13 +93,14 @@ HANDLERS_CODE = ProcessCode(INSTALL, _compile)
 
 
 def current_launch() -> int:
-    """Address of an int64 that holds the launch that the main thread waits for."""
+    """Address of an int64 that holds the launch that the main thread shares with others."""
     return address_of(SignalWord.CURRENT)
 
 
-def set_current_launch(address: int) -> None:
-    """Say which launch the main thread waits for; 0 for none."""
-    table[SignalWord.CURRENT] = address
+def set_current_launch(address: int) -> int:
+    """Say which launch the main thread shares, 0 for none; return what was said before."""
+    before, table[SignalWord.CURRENT] = table[SignalWord.CURRENT], address
+    return before
 
 
 def main_thread() -> int:
@@ -94,9 +113,20 @@ def watch_address() -> int:
     return table[SignalWord.WATCH]
 
 
-def thread_key() -> int:
-    """Return the key under which a thread holds the launch that it is running; -1 for none."""
-    return _key
+def enter_address() -> int:
+    """Address of what an entry calls with its frame, ``void(ptr frame)``; 0 for nothing."""
+    return table[SignalWord.ENTER]
+
+
+def take_raised() -> BaseException | None:
+    """Return the exception of a handler that has stopped a launch, once; the launch is over."""
+    table[SignalWord.IS_STOPPING] = 0
+    address, table[SignalWord.RAISED] = table[SignalWord.RAISED], 0
+    if not address:
+        return None
+    raised: BaseException = ctypes.cast(address, ctypes.py_object).value
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(raised))
+    return raised
 
 
 def is_main_thread() -> bool:
@@ -106,56 +136,86 @@ def is_main_thread() -> bool:
 
 def prepare_signals() -> None:
     """Put the handlers in place, before the first launch."""
-    if _is_tried or not IS_SUPPORTED:
+    if (_is_tried and table[SignalWord.PYTHON_HANDLER]) or not IS_SUPPORTED:
         return
     with _lock:
         if not _is_tried:
             _install()
+        if not table[SignalWord.PYTHON_HANDLER]:
+            table[SignalWord.PYTHON_HANDLER] = _python_handler()
+
+
+def _python_handler() -> int:
+    """Return the address of Python's C handler, which is the same for every signal; 0 if unknown.
+
+    A program that a shell has put into the background ignores interrupts, and may have no handler.
+    """
+    number = next((n for n in signal.valid_signals() if callable(signal.getsignal(n))), None)
+    get = ctypes.pythonapi.PyOS_getsig
+    get.restype = ctypes.c_void_p
+    if number is not None:
+        return get(int(number)) or 0
+    if not is_main_thread():
+        return 0
+    before = signal.signal(signal.SIGWINCH, lambda number, frame: None)
+    try:
+        return get(int(signal.SIGWINCH)) or 0
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+
+
+def _after_handlers() -> None:
+    """Raise what asyncio's handler of interrupts cannot: it cancels the task that runs now.
+
+    The task would learn that where it next awaits something.
+    """
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop is running
+        return
+    if getattr(task, "_must_cancel", False):
+        raise asyncio.CancelledError
 
 
 def _install() -> None:
-    global _is_tried, _key, _library  # noqa: PLW0603 -- one for the process
+    global _is_tried, _library  # noqa: PLW0603 -- one for the process
     _is_tried = True
     _library = ctypes.CDLL(None)
-    key = ctypes.c_uint32()
-    if _library.pthread_key_create(ctypes.byref(key), None):
-        logger.debug("there is no key of POSIX threads: faults name no kernel")
-        return
-    numbers = {
-        signal.SIGSEGV: SignalWord.OLD_SEGMENT_FAULT,
-        signal.SIGBUS: SignalWord.OLD_BUS_ERROR,
-        signal.SIGINT: SignalWord.OLD_INTERRUPT,
-    }
-    for number, word in numbers.items():
-        _old[number] = ctypes.create_string_buffer(ACTION_BYTES)
-        table[word] = ctypes.addressof(_old[number])
-    # Of the module beneath: the function in `signal` is bytecode, in which an interrupt is raised.
-    getsignal = sys.modules["_signal"].getsignal
-    objects = (getsignal, int(signal.SIGINT), signal.default_int_handler)
-    for word, value in zip(
-        (SignalWord.GETSIGNAL, SignalWord.SIGINT, SignalWord.DEFAULT_HANDLER), objects, strict=True
-    ):
-        table[word] = id(value)
-    table[SignalWord.KEY] = key.value
-    table[SignalWord.MAIN_THREAD] = threading.main_thread().ident or 0
     loaded = HANDLERS_CODE.load()
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address)(ctypes.addressof(table))
+    key = ctypes.c_uint32()
+    if _library.pthread_key_create(ctypes.byref(key), ctypes.c_void_p(table[SignalWord.FORGET])):
+        logger.debug("there is no key of POSIX threads: launches are not interrupted")
+        table[SignalWord.ENTER] = table[SignalWord.WATCH] = 0
+        return
+    for number, word in _FAULTS.items():
+        _old[number] = ctypes.create_string_buffer(ACTION_BYTES)
+        table[word] = ctypes.addressof(_old[number])
+    table[SignalWord.KEY] = key.value
+    table[SignalWord.MAIN_THREAD] = threading.main_thread().ident or 0
+    table[SignalWord.MAIN_THREAD_ID] = threading.main_thread().native_id or 0
+    table[SignalWord.AFTER_HANDLERS] = id(_after_handlers)
     # To the very end: kernels may run until then.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object((loaded, _old, table, objects)))
-    for number in (signal.SIGSEGV, signal.SIGBUS):
-        _put(number, SignalWord.FAULT, WITH_INFORMATION | ON_STACK)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else the program's stays
-        _put(signal.SIGINT, SignalWord.INTERRUPT, ON_STACK)
-    _key = key.value
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object((loaded, _old, table, _after_handlers)))
+    for number in _FAULTS:
+        _put(number, SignalWord.FAULT, WITH_INFORMATION | ON_STACK, _old[number])
+    if ctypes.pythonapi.PyOS_getsig(int(signal.SIGURG)):  # ignored, or a handler of the program's
+        logger.debug("SIGURG has a handler: launches are interrupted between pieces alone")
+    else:
+        _put(signal.SIGURG, SignalWord.POKE, WITH_INFORMATION | RESTART | NO_DEFER)
 
 
-def _put(number: int, word: SignalWord, flags: int) -> None:
+def _put(number: int, word: SignalWord, flags: int, old: Any = None) -> None:
     """Put a native handler in place, and hold what was there."""
     sigaction = _library.sigaction
     before = ctypes.create_string_buffer(ACTION_BYTES)
     if sigaction(number, None, before):
         return
-    ctypes.memmove(_old[number], before, ACTION_BYTES)
+    if old is not None:
+        ctypes.memmove(old, before, ACTION_BYTES)
     words = bytearray(before.raw)
     words[:8] = table[word].to_bytes(8, sys.byteorder)
     words[ACTION_FLAGS : ACTION_FLAGS + 4] = flags.to_bytes(4, sys.byteorder)
@@ -163,9 +223,21 @@ def _put(number: int, word: SignalWord, flags: int) -> None:
     sigaction(number, action, None)
 
 
+#: What the table knows of threads, which a forked child does not have.
+_OF_THREADS = (
+    *(SignalWord.CURRENT, SignalWord.RECORDS, SignalWord.MAIN_RECORD),
+    *(SignalWord.WATCHER, SignalWord.IS_STOPPING),
+)
+
+
 def _after_fork_in_child() -> None:
-    table[SignalWord.CURRENT] = 0
+    """Begin anew: of the threads there is only this one, which is the main thread now."""
+    for word in _OF_THREADS:
+        table[word] = 0
     table[SignalWord.MAIN_THREAD] = threading.get_ident()
+    table[SignalWord.MAIN_THREAD_ID] = threading.get_native_id()
+    if table[SignalWord.ENTER]:
+        _library.pthread_setspecific(ctypes.c_uint32(table[SignalWord.KEY]), None)
 
 
 if hasattr(os, "register_at_fork"):

@@ -79,6 +79,7 @@ class CpuCompiler(Compiler):
         from targets.cpu.generate import generate
         from targets.cpu.intrinsics.table import LOWERINGS
         from targets.cpu.local_elements import declares_local_arrays
+        from targets.cpu.short_kernels import is_short
 
         refuse_missing(specialization.unit, "cpu", LOWERINGS, "targets/cpu/intrinsics/table.py")
         refuse_divergent_barriers(specialization)
@@ -109,6 +110,7 @@ class CpuCompiler(Compiler):
                 scratch_bytes=generated.scratch_bytes,
                 uses_scratch=generated.uses_scratch,
                 waits=generated.waits,
+                is_short=is_short(specialization.unit),
             )
             return generated, written, compiled
 

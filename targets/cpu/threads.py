@@ -88,17 +88,17 @@ class ThreadingLayer:
         """
         # The pool offsets each "array" by the start of its range times the array's step: with a
         # null base and a step of 1, the entry finds the start itself where it expects a pointer.
-        is_main = is_main_thread()
+        is_main, before = is_main_thread(), 0
         base = (ctypes.c_size_t * 1)(0)
         counts = (ctypes.c_size_t * 1)(steps)
         strides = (ctypes.c_size_t * 1)(1)
         try:
             if is_main:
-                set_current_launch(launch)
+                before = set_current_launch(launch)
             self._run(entry, launch, base, counts, strides, parallel=parallel and steps > 1)
         finally:
             if is_main:
-                set_current_launch(0)
+                set_current_launch(before)
 
     def _run(
         self, entry: int, launch: int, base: Any, counts: Any, strides: Any, *, parallel: bool

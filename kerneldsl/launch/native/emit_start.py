@@ -161,19 +161,19 @@ def _start_on_host(
 
     f.b.position_at_end(alone)
     state = f.python("PyEval_SaveThread", POINTER)
-    told = _tell(f, table, buffer)
+    told, before = _tell(f, table, buffer)
     began = None if stopwatch is None else stopwatch.begin()
     f.call(address, ir.VoidType(), base, count, step, buffer)
     if stopwatch is not None:
         stopwatch.end(began)
-    f.store(I64(0), told)
+    f.store(before, told)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.b.branch(finished)
 
     f.b.position_at_end(shared)
     f.store(f.b.add(f.load(running), I64(1)), running)
     state = f.python("PyEval_SaveThread", POINTER)
-    told = _tell(f, table, buffer)
+    told, before = _tell(f, table, buffer)
     function = f.b.inttoptr(address, POINTER)
     began = None if stopwatch is None else stopwatch.begin()
     f.call(
@@ -183,7 +183,7 @@ def _start_on_host(
     )
     if stopwatch is not None:
         stopwatch.end(began)
-    f.store(I64(0), told)
+    f.store(before, told)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.store(f.b.sub(f.load(running), I64(1)), running)
     f.b.branch(finished)
@@ -206,9 +206,14 @@ def _start_on_host(
     f.b.ret(I32(1))
 
 
-def _tell(f: Function, table: Any, buffer: Any) -> Any:
-    """Tell the launch where the main thread waits for it; returns where that was told."""
+def _tell(f: Function, table: Any, buffer: Any) -> tuple[Any, Any]:
+    """Tell the launch where the main thread waits for it.
+
+    Returns where that was told, and what was there: a handler of a signal may launch while its
+    thread waits for another launch.
+    """
     nowhere = f.b.alloca(I64)
+    f.store(I64(0), nowhere)
     address = _word(f, table, HostWord.CURRENT)
     before, ask, known = f.b.block, f.block("which_thread"), f.block("thread_known")
     f.b.cbranch(f.equal(address, I64(0)), known, ask)
@@ -221,8 +226,9 @@ def _tell(f: Function, table: Any, buffer: Any) -> Any:
     told = f.b.phi(POINTER)
     told.add_incoming(nowhere, before)
     told.add_incoming(found, ask)
+    earlier = f.load(told)
     f.store(f.b.ptrtoint(buffer, I64), told)
-    return told
+    return told, earlier
 
 
 def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:

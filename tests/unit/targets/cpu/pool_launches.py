@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from targets.cpu.code import HEADER_BYTES
 from targets.cpu.threads import threading_layer
 
 __all__ = ["main"]
@@ -21,7 +22,8 @@ __all__ = ["main"]
 _ENTRY = ctypes.CFUNCTYPE(
     None, ctypes.POINTER(ctypes.c_int64), *[ctypes.POINTER(ctypes.c_int64)] * 2, ctypes.c_void_p
 )
-_LAUNCH = 0x1234
+_HEADER = ctypes.create_string_buffer(HEADER_BYTES)
+_LAUNCH = ctypes.addressof(_HEADER)
 
 
 def launch(steps: int, work: Callable[[int], object] = int) -> dict[int, int]:

@@ -20,7 +20,6 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.launch.native import machine
 from targets.cpu import signals
-from targets.cpu.artifact import CpuExecutable
 from tests.support.extent import full_beyond
 from tests.support.native import is_native, require_native, warm_up
 
@@ -349,33 +348,6 @@ def run_code(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
-
-
-@pytest.mark.parametrize(("size", "is_told"), [(16, False), (1 << 12, True), (1 << 16, True)])
-def test_launches_in_more_than_one_piece_are_told(
-    monkeypatch: pytest.MonkeyPatch, size: int, is_told: bool
-):
-    told: list[int] = []
-    entry = CpuExecutable.native_entry
-
-    def ask(self: CpuExecutable, config: Any) -> Any:
-        found = entry(self, config)
-        told.append(found.current)
-        return found
-
-    @kd.kernel
-    def loop(out, n):
-        i = kd.grid(1)
-        if i < out.size:
-            for j in range(n):
-                out[i] += j
-
-    require_native()
-    monkeypatch.setattr(CpuExecutable, "native_entry", ask)
-    out = np.zeros(size)
-    with kd.use("cpu"):
-        warm_up(loop.forall(size), out, 1)
-    assert told == [signals.current_launch() if is_told else 0]
 
 
 def test_a_handler_of_the_programs_own_stops_nothing():
