@@ -10,8 +10,7 @@ Types are Numba's, of a :class:`~kerneldsl.frontend.typed_unit.TypedUnit`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kerneldsl.analysis.library_names import library_name
@@ -108,7 +107,7 @@ class _Function:
         signed = [each for each in stores if _is_signed(self._stored_type(each))]
         if not (wide and signed) or all(map(self._is_small, wide)):
             return None
-        uses = self._uses(frozenset(wide + signed))
+        uses = [use for use in self._uses(wide) if use in self._uses(signed)]
         shifted = [use for use in uses if self._is_shifted(use)]
         observed = shifted or [use for use in uses if self._is_observed(use)]
         if not observed:
@@ -152,10 +151,11 @@ class _Function:
         if wide and signed and self._is_observed(node):
             yield SignChange(self._unit, node, wide[0], signed[0], self._type(signed[0]) or _SIGNED)
 
-    def _uses(self, stores: AbstractSet[ast.AST]) -> list[ast.AST]:
-        """Return where a variable may be read with a value of some assignments."""
+    def _uses(self, stores: Iterable[ast.AST]) -> list[ast.AST]:
+        """Return where a variable may be read with a value of one of some assignments."""
         found = self._reaching.stores.items()
-        return [use for use, reached in found if reached & stores and use in self._parents]
+        wanted = set(stores)
+        return [use for use, reached in found if reached & wanted and use in self._parents]
 
     def _spelled(self, name: str) -> str:
         return self._unit.spellings.get(name, name)
@@ -213,7 +213,7 @@ class _Function:
             case ast.Subscript():
                 return not _is_whole(self._element(target))
             case ast.Name():
-                return any(self._is_observed(use, seen) for use in self._uses({target}))
+                return any(self._is_observed(use, seen) for use in self._uses([target]))
         return True
 
     def _element(self, target: ast.Subscript) -> str | None:

@@ -35,21 +35,28 @@ define linkonce_odr {kind} @{symbol}({kind} %value, {kind} %count) alwaysinline 
 nosync nounwind willreturn memory(none) {{
   %is_less = icmp ult {kind} %count, {bits}
 """
-_ENDS = {
-    False: """\
+_SHIFTED = """\
   %shifted = {operation} {kind} %value, %count
   %result = select i1 %is_less, {kind} %shifted, {kind} 0
   ret {kind} %result
 }}
-""",
-    # The sign is in every bit from the last one on.
-    True: """\
+"""
+#: Of 64 bits on a GPU. PTX reads 32 bits of a count, and LLVM's NVPTX takes the test above for what
+#: the instruction does, so that a count of 2**32 would shift by nothing.
+_SHIFTED_WIDE = """\
+  %limited = select i1 %is_less, {kind} %count, {kind} {last}
+  %kept = select i1 %is_less, {kind} %value, {kind} 0
+  %result = {operation} {kind} %kept, %limited
+  ret {kind} %result
+}}
+"""
+#: The sign is in every bit from the last one on.
+_SHIFTED_WITH_SIGN = """\
   %limited = select i1 %is_less, {kind} %count, {kind} {last}
   %result = {operation} {kind} %value, %limited
   ret {kind} %result
 }}
-""",
-}
+"""
 
 
 def define_shifts(text: str) -> str:
@@ -99,17 +106,18 @@ def call_shift(
 
 
 def shift_definitions(symbols: Iterable[str]) -> list[str]:
-    """Return the modules that define what is called of those symbols."""
+    """Return the modules that define what is called of those symbols, for NVPTX."""
     matches = [_SYMBOL.fullmatch(each) for each in symbols]
-    return [_definition(match[1], int(match[2])) for match in matches if match]
+    return [_definition(match[1], int(match[2]), is_ptx=True) for match in matches if match]
 
 
 def _symbol(operation: str, bits: int) -> str:
     return f"kerneldsl.{operation}.i{bits}"
 
 
-def _definition(operation: str, bits: int) -> str:
-    return (_BEGINNING + _ENDS[operation == "ashr"]).format(
+def _definition(operation: str, bits: int, *, is_ptx: bool = False) -> str:
+    end = _SHIFTED_WIDE if is_ptx and bits == 64 else _SHIFTED
+    return (_BEGINNING + (_SHIFTED_WITH_SIGN if operation == "ashr" else end)).format(
         operation=operation,
         symbol=_symbol(operation, bits),
         kind=f"i{bits}",

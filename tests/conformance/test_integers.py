@@ -262,3 +262,26 @@ def test_functions_that_numba_computes_in_floats(computing_target: str) -> None:
         rounded[1, x.size](x, n, out)
     for a, b, found in zip(WIDE, SIGNED, out.tolist(), strict=True):
         assert found == [a, a // 10, a % 10, a // 3, (a + b) % U64, int(b > 0)]
+
+
+@kd.kernel
+def shifted(x, counts, out):
+    i, j = kd.grid(2)
+    out[i, j, 0] = x[i] << counts[j]
+    out[i, j, 1] = x[i] >> counts[j]
+    out[i, j, 2] = np.left_shift(x[i], counts[j])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_every_bit_of_a_count_is_read(computing_target: str, dtype: str) -> None:
+    """Counts of 2**32 and more too, of which PTX's instruction reads the lower 32 bits."""
+    x = _edges(dtype)
+    counts = np.array([0, 1, 63, 64, 65, 2**32, 2**32 + 1, 2**53 + 1, 2**63 - 1], dtype)
+    out = poisoned((x.size, counts.size, 3), dtype)
+    with kd.use(computing_target):
+        shifted[1, (x.size, counts.size)](x, counts, out)
+    for value, row in zip(x.tolist(), out, strict=True):
+        for count, found in zip(counts.tolist(), row, strict=True):
+            left = value << count if count < 64 else 0
+            right = value >> min(count, 64)
+            assert [int(v) % U64 for v in found] == [v % U64 for v in (left, right, left)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import kerneldsl as kd
@@ -10,12 +11,23 @@ from tests.ptx.helpers import body_of, compile_ptx
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
-def test_shifts_that_clamp_by_themselves_are_one_instruction(dtype: str) -> None:
+def test_all_bits_of_a_count_are_compared(dtype: str) -> None:
+    """PTX's instruction reads the lower 32 bits of a count."""
+
     def shifted(x, counts, out):
         out[0] = x[0] << counts[0]
 
     body = body_of(compile_ptx(shifted, f"{dtype}[::1], {dtype}[::1], {dtype}[::1]"))
     assert body.count("shl.b64") == 1
+    assert body.count("setp.lt.u64") == 1
+
+
+def test_shifts_of_32_bits_clamp_by_themselves() -> None:
+    def shifted(x, counts, out):
+        out[0] = np.left_shift(x[0], counts[0])
+
+    body = body_of(compile_ptx(shifted, "uint32[::1], uint32[::1], uint32[::1]"))
+    assert body.count("shl.b32") == 1
     assert not any(each in body for each in ("setp", "selp", "min."))
 
 

@@ -96,6 +96,16 @@ def shifted(u, n, out):
     out[i] = h
 
 
+@kd.kernel
+def shifted_before(u, n, out):
+    i = kd.grid(1)
+    v = n[i]
+    if u[i] > 3:
+        v = v >> 1
+        v = u[i]
+    out[i] = v + 1
+
+
 def _warned(kernel, *args):
     with warnings.catch_warnings(record=True) as caught, kd.use("cpu"):
         warnings.simplefilter("always")
@@ -137,7 +147,7 @@ def test_a_variable_is_named_with_both_lines() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "first"),
-    [(modular, U), (small_sums, SMALL), (counted, U)],
+    [(modular, U), (small_sums, SMALL), (counted, U), (shifted_before, U)],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_nothing_is_said_where_no_result_differs(kernel, first) -> None:
