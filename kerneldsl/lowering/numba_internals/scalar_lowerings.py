@@ -10,6 +10,7 @@ some digits rounds twice.
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from numba.core import cgutils
 from numba.core.typing import signature
 from numba.np import ufunc_db
 
+from kerneldsl.lowering import complex_functions
 from kerneldsl.lowering.scalar_operations import (
     complex_power,
     complex_quotient,
@@ -171,8 +173,22 @@ def _least_common_multiple(context: Any, builder: Any, sig: Any, args: Any) -> A
     return context.compile_internal(builder, function, sig, args)
 
 
+def _of_parts(make: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Call a function of a complex number that is made for the type of its parts."""
+    function = make(sig.return_type.underlying_float)
+    return context.compile_internal(builder, function, sig, args)
+
+
 _QUOTIENT = partial(_compiled, complex_quotient)
 _POWER = partial(_in_float64, complex_power)
+#: Complex functions by the names of `cmath` and of NumPy.
+_COMPLEX_FUNCTIONS = {
+    (name, spelled): partial(_of_parts, getattr(complex_functions, f"complex_{name or spelled}"))
+    for name, spelled in (
+        *((each, each) for each in ("exp", "sin", "cos", "tan", "sinh", "cosh", "tanh")),
+        *(("acosh", "arccosh"), ("", "exp2"), ("", "expm1")),
+    )
+}
 
 #: Beginnings of the types of a ufunc's loops, and the lowering of those loops.
 _LOOPS: dict[Any, tuple[tuple[tuple[str, ...], _Lowering], ...]] = {
@@ -193,6 +209,10 @@ _LOOPS: dict[Any, tuple[tuple[tuple[str, ...], _Lowering], ...]] = {
         (_UNSIGNED, _sign_of_unsigned),
     ),
     np.cbrt: ((_FLOATS, _cube_root),),
+    **{
+        getattr(np, spelled): ((_COMPLEX, lower),)
+        for (_, spelled), lower in _COMPLEX_FUNCTIONS.items()
+    },
 }
 _POWERS = (
     ((types.Complex, types.Complex), _POWER),
@@ -207,5 +227,10 @@ _OPERATORS: dict[Any, tuple[tuple[tuple[type, ...], _Lowering], ...]] = {
     ),
     **dict.fromkeys((operator.pow, operator.ipow, pow), _POWERS),
     **dict.fromkeys((math.floor, math.ceil, math.trunc), _WHOLE),
+    **{
+        getattr(cmath, name): (((types.Complex,), lower),)
+        for (name, _), lower in _COMPLEX_FUNCTIONS.items()
+        if name
+    },
     round: (((types.Float, types.Integer), partial(_in_float64, rounded)),),
 }

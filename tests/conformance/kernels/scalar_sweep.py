@@ -7,6 +7,7 @@ one; so a case also shows that it ends none of them, in debug mode neither.
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 
@@ -251,6 +252,60 @@ for _dtype in _FLOATS:
         },
     )
 
+
+# -- complex functions, whose parts have signs of their own ---------------------------------------
+
+
+def _real_of(function):
+    def real(z):
+        return function(z).real
+
+    return kd.func(real)
+
+
+def _imag_of(function):
+    def imag(z):
+        return function(z).imag
+
+    return kd.func(imag)
+
+
+def _complex_values(dtype):
+    """One part of infinite numbers is finite: of others C leaves a sign open."""
+    near = (0.0, -0.0, 0.5, -1.25, 3.0, math.inf, -math.inf)
+    found = [complex(a, b) for a in near for b in near if math.isfinite(a) or math.isfinite(b)]
+    most = 100.0 if dtype == "complex64" else 720.0  # e to that is beyond the dtype
+    return np.array([*found, complex(-most, 1), complex(1, -most), complex(most, 0)], dtype)
+
+
+def _is_open(function, z):
+    """Signs that C leaves open: those of zeros that are beside NaN."""
+    with np.errstate(all="ignore"):
+        exact = function(z)
+    return np.isnan(exact.real) | np.isnan(exact.imag)
+
+
+for _name in ("exp", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arccosh"):
+    _function = getattr(np, _name)
+    for _dtype in _COMPLEX:
+        _inputs = _complex_values(_dtype)
+        _inputs = _inputs[~_is_open(_function, _inputs)]
+        for _of, _part in ((_real_of, np.real), (_imag_of, np.imag)):
+            _add(
+                f"np_{_name}{_of.__name__.removesuffix('_of')}_{_dtype}",
+                _unary(_of(_function)),
+                (_inputs,),
+                lambda z, f=_function, part=_part: part(f(z)),
+                ulp=8,
+            )
+            if _name != "expm1":
+                _add(
+                    f"cmath_{_name}{_of.__name__.removesuffix('_of')}_{_dtype}",
+                    _unary(_of(getattr(cmath, _name.replace("arc", "a")))),
+                    (_inputs,),
+                    lambda z, f=_function, part=_part: part(f(z)),
+                    ulp=8,
+                )
 
 # -- complex powers, of numbers that are not special but 0 ----------------------------------------
 
