@@ -65,13 +65,15 @@ def compile_to_file(
     if output is not None:
         # One description for each file: another target's has other parameters.
         layout, described = (output.with_name(output.name + end) for end in _DESCRIPTIONS)
-        written = {form: str(output), "parameters": str(layout), "description": str(described)}
+        paths = {form: output, "parameters": layout, "description": described}
+        written = {name: str(path) for name, path in paths.items()}
+        # The files move together, so each names the others as they are called beside it.
+        beside = _report(kernel, artifact, entry, {name: path.name for name, path in paths.items()})
         _write(
             {
                 output: code,
                 layout: _describe(kernel, artifact, entry).encode(),
-                described: json.dumps(_report(kernel, artifact, entry, written), indent=2).encode()
-                + b"\n",
+                described: json.dumps(beside, indent=2).encode() + b"\n",
             }
         )
     if as_json:

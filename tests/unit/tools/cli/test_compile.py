@@ -104,6 +104,28 @@ def test_the_shared_memory_that_tiles_need_is_reported(folder):
     assert json.loads(Path("k.ptx.params.json").read_text())["static_shared_bytes"] == 0
 
 
+@pytest.mark.parametrize("name", ["k.ptx", "k.ll"])
+def test_files_are_the_same_wherever_they_are_made(folder, tmp_path, capsys, name):
+    """They name no folder of the machine that made them, given relatively or absolutely."""
+    made = []
+    for place in (Path("one"), tmp_path / "two"):
+        place.mkdir()
+        path = place / name
+        assert call("compile", "user_package.blas:declared", "-a", "sm_90", "-o", str(path)) == 0
+        made.append({each.name: each.read_bytes() for each in place.iterdir()})
+    assert made[0] == made[1]
+    assert len(made[0]) == 3
+    files = json.loads(made[0][f"{name}.params.json"])["files"]
+    assert set(files.values()) == set(made[0])
+    for contents in made[0].values():
+        assert str(tmp_path).encode() not in contents
+        assert str(Path(__file__).parents[4]).encode() not in contents
+    capsys.readouterr()
+    assert call("compile", "user_package.blas:declared", "-o", str(path), "--json") == 0
+    printed = json.loads(capsys.readouterr().out)["files"]
+    assert printed["description"] == f"{path}.params.json", "whoever runs it opens that"
+
+
 def test_every_output_has_a_description_of_its_own(folder):
     described = {}
     for name in ("k.ptx", "k.cubin", "k.s"):
@@ -116,6 +138,7 @@ def test_every_output_has_a_description_of_its_own(folder):
         for parameter in report["parameters"]:
             assert parameter["name"] in text
         assert name in report["files"].values()
+        assert set(report["files"].values()) == {p.name for p in Path().glob(f"{name}*")}
     assert described["k.ptx"]["entry"] == described["k.cubin"]["entry"] == "declared"
     assert described["k.s"]["entry"] == "declared"
     assert Path("k.s.params.txt").read_text().startswith("entry       declared\n")
