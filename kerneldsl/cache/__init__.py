@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.cache.disk import counters, disk_cache, user_folder
 from kerneldsl.cache.settings import read_secret, read_settings, read_size
-from kerneldsl.cache.store import Store, evict
+from kerneldsl.cache.store import Store
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import as_int, safe_repr
 
@@ -43,7 +43,7 @@ def path() -> Path:
 
     Raises
     ------
-    RuntimeError
+    CacheError
         If neither ``KERNELDSL_CACHE_DIR`` nor the system says where.
     """
     return user_folder(read_settings()).path
@@ -87,11 +87,14 @@ def clear() -> int:
     CacheError
         If the folder is not safe.
     """
+    from kerneldsl.cache.room import make_room
+
     store = _user()
-    removed = sum(store.remove(each.path) for each in store.listed())
-    for each in (*store.unfinished(), *store.quarantined()):
-        store.remove(each.path)
-    return removed
+    removed, _ = store.remove(store.listed())
+    store.remove([*store.unfinished(), *store.quarantined()])
+    if removed:
+        make_room(store, read_size(""))  # notes that nothing is left
+    return len(removed)
 
 
 def prune(max_bytes: int | str | None = None) -> int:
@@ -126,7 +129,9 @@ def prune(max_bytes: int | str | None = None) -> int:
         raise ArgumentValueError(
             f"max_bytes is {safe_repr(size)}", value=size, limit="It must be 0 or more"
         )
-    return evict(_user(), size)[0]
+    from kerneldsl.cache.room import make_room
+
+    return make_room(_user(), size).entries
 
 
 def verify() -> Verification:
@@ -163,7 +168,7 @@ def export(file: str | os.PathLike[str]) -> int:
 
 
 def import_(file: str | os.PathLike[str]) -> Imported:
-    """Take the entries of a file that :func:`export` made.
+    """Take the entries of a file that :func:`export` made, as far as ``KERNELDSL_CACHE_SIZE`` goes.
 
     What is imported is run later: take files from people whose programs you would run. With
     ``KERNELDSL_CACHE_KEY_FILE`` only entries signed with that key are taken.
@@ -178,7 +183,9 @@ def import_(file: str | os.PathLike[str]) -> Imported:
     """
     from kerneldsl.cache.transfer import import_entries
 
-    return import_entries(_user(), file, read_secret(read_settings().key_file))
+    settings = read_settings()
+    secret = read_secret(settings.key_file)
+    return import_entries(_user(), file, secret, read_size(settings.size))
 
 
 def __dir__() -> list[str]:

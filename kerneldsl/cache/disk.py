@@ -7,8 +7,8 @@ with a disk, a folder or an entry: the worst answer is that there is none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from kerneldsl.cache.entry import Entry
@@ -16,9 +16,9 @@ from kerneldsl.cache.folders import Folder
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.settings import Settings, read_secret, read_settings, read_size
-from kerneldsl.cache.store import Store, evict
+from kerneldsl.cache.store import Store
 from kerneldsl.errors import CacheError, CacheWarning
-from kerneldsl.utilities.environment import cache_folder, logger
+from kerneldsl.utilities.environment import cache_folder, logger, named_path
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.once import OnceTable
 from kerneldsl.utilities.user_warnings import warn_user
@@ -104,8 +104,9 @@ class DiskCache:
             self._warn_once(f"nothing is cached: {error}")
             return
         if settings.site:
-            site = Folder(Path(settings.site).expanduser().absolute(), True, settings.is_shared)
             try:
+                path = named_path("KERNELDSL_CACHE_SITE", settings.site)
+                site = Folder(path, True, settings.is_shared)
                 if site.check():
                     self.site = Store(site, secret)
             except (CacheError, OSError) as error:
@@ -113,7 +114,7 @@ class DiskCache:
         try:
             user = user_folder(settings)
         # A home or working directory that is unknown, platformdirs that is missing.
-        except (OSError, RuntimeError, ImportError) as error:
+        except (OSError, CacheError, ImportError) as error:
             self._warn_once(f"nothing is written to the cache: {error}")
             return
         try:
@@ -127,8 +128,8 @@ class DiskCache:
         """True if there is anything to look into or write to."""
         return self.user is not None or self.site is not None
 
-    def look_up(self, key: Key) -> Found | None:
-        """Find an entry, and count that.
+    def look_up(self, key: Key, *, is_again: bool = False) -> Found | None:
+        """Find an entry, and count that, but no second miss of one that is looked up again.
 
         ``None`` where no folder has one that can be used.
         """
@@ -145,9 +146,27 @@ class DiskCache:
             else:
                 counters.add(hits=1, read_bytes=nbytes)
                 return Found(entry, nbytes, store)
-        if reason is not None:
+        if reason is not None and not is_again:
             counters.missed(reason)
         return None
+
+    @contextmanager
+    def compiling(self, key: Key) -> Iterator[Found | None]:
+        """Let one process at a time compile what was not found, in a ``with`` block.
+
+        The value is what another has compiled meanwhile. Nobody waits where nothing is written.
+        """
+        if self.user is None:
+            yield None
+            return
+        from kerneldsl.cache.locks import key_locked
+
+        with ExitStack() as lock:
+            lock.enter_context(key_locked(self.user.folder, key))
+            found = self.look_up(key, is_again=True)
+            if found is not None:  # others need not wait until it is used
+                lock.close()
+            yield found
 
     def reject(self, found: Found, why: str) -> None:
         """Take back a hit: the entry is sound, and this process cannot use what it holds."""
@@ -162,14 +181,11 @@ class DiskCache:
         """
         if self.user is None:
             return False
+        from kerneldsl.cache.room import write_within  # a warm start writes nothing
+
         try:
-            nbytes = sum(map(len, sections.values())) + len(key.encoded)
-            if nbytes > self.max_bytes:
-                raise BadEntry(Reason.SIZE, f"{nbytes} bytes, of {self.max_bytes} in all")
-            written = self.user.write(key, sections)
-            counters.add(writes=1, written_bytes=written)
-            count, _ = evict(self.user, self.max_bytes, keep=self.user.path_of(key))
-            counters.add(evicted=count)
+            written, evicted = write_within(self.user, key, sections, self.max_bytes)
+            counters.add(writes=1, written_bytes=written, evicted=evicted)
         except BadEntry as bad:
             logger.debug("cache: an entry is not stored: %s", bad)
             counters.add(failed_writes=1)

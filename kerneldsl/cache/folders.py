@@ -2,30 +2,41 @@
 
 What is read from the cache becomes machine code, so a folder into which somebody else can put a
 file is a way into this process. Such a folder is refused, unless ``KERNELDSL_CACHE_SHARED`` says
-that it is meant so, and entries are signed. The files in it are looked at once more when they are
-opened, so a folder that is exchanged in between gains nobody anything.
+that it is meant so, and entries are signed. What is changed in it is changed through descriptors of
+the folders that were checked (:mod:`~kerneldsl.cache.directory`), and files are looked at once more
+when they are opened, so a folder that is exchanged in between gains nobody anything.
+
+A site's folder is code that the environment names, as ``PYTHONPATH`` does, and is trusted as such
+code is (docs/adr/0032).
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from kerneldsl.cache.directory import Directory
 from kerneldsl.errors import CacheError
 
 __all__ = [
     "ENTRIES",
     "QUARANTINE",
+    "STATE",
     "Folder",
     "is_foreign",
+    "is_open_to_all",
     "is_open_to_others",
     "nearest_existing",
 ]
 
 ENTRIES = "entries"
 QUARANTINE = "quarantine"
+#: Holds what is no entry: the estimate of the size, and the file whose bytes are locked.
+STATE = "state"
 _PRIVATE = 0o700
 
 
@@ -35,10 +46,7 @@ def _own_user() -> int | None:
 
 
 def is_foreign(status: os.stat_result, *, is_site: bool) -> bool:
-    """Return whether a file or folder belongs to somebody whose code this process must not run.
-
-    What root has put into a site-wide cache is trusted, as the rest of the system is.
-    """
+    """Return whether a file, folder or link belongs to neither this user nor, of a site, root."""
     own = _own_user()
     owners = {own, 0} if is_site else {own}
     return own is not None and status.st_uid not in owners
@@ -47,6 +55,24 @@ def is_foreign(status: os.stat_result, *, is_site: bool) -> bool:
 def is_open_to_others(status: os.stat_result) -> bool:
     """Return whether others than the owner may write to a file or folder."""
     return _own_user() is not None and bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def is_open_to_all(status: os.stat_result) -> bool:
+    """Return whether every user of the machine may write to a file or folder."""
+    return _own_user() is not None and bool(status.st_mode & stat.S_IWOTH)
+
+
+def _exposed(path: Path) -> Path | None:
+    """Return a folder on the way to one in which every user may put another in its place."""
+    inner = path.resolve()
+    for outer in inner.parents:
+        status = outer.stat()
+        if is_open_to_all(status):
+            is_held = status.st_mode & stat.S_ISVTX and not is_foreign(inner.lstat(), is_site=True)
+            if not is_held:  # by the sticky bit, as in /tmp, for its owner
+                return outer
+        inner = outer
+    return None
 
 
 def nearest_existing(path: Path) -> Path | None:
@@ -85,7 +111,7 @@ class Folder(NamedTuple):
 
         Raises `CacheError` if it may not.
         """
-        return all([self._check_one(self.path, may_be_link=True), self._check_one(self.entries)])
+        return all([self._check_path(self.path), self._check_path(self.entries)])
 
     def make(self) -> None:
         """Make the folder where there is none, for this user alone, and check it.
@@ -93,13 +119,36 @@ class Folder(NamedTuple):
         Who shares a folder makes it with the rights that it is to have; what is made within it has
         the same. Raises `OSError` if it cannot be made, `CacheError` if it is not safe.
         """
-        # A folder made by makedirs would get the rights of the umask above its last part.
-        missing = [p for p in (self.path, *self.path.parents) if not p.exists()]
-        for folder in reversed(missing):
-            folder.mkdir(mode=_PRIVATE, exist_ok=True)
-        self._check_one(self.path, may_be_link=True)
-        self.make_within(self.entries)
-        self._check_one(self.entries)
+        with self.opened(ENTRIES, make=True):
+            pass
+
+    @contextmanager
+    def opened(self, name: str, *, make: bool = False) -> Iterator[Directory]:
+        """Open a folder in this one for a ``with`` block: what was checked is what is open.
+
+        `make` makes it where there is none, and this one: for this user alone, or for all who share
+        this one. Raises `OSError` if there is none, or the system refuses; `CacheError` if it is a
+        link or not safe.
+        """
+        if make:
+            # A folder made by makedirs would get the rights of the umask above its last part.
+            for path in reversed([p for p in (self.path, *self.path.parents) if not p.exists()]):
+                path.mkdir(mode=_PRIVATE, exist_ok=True)
+        self._check_link(self.path)
+        with Directory.open(self.path, is_passed=True) as root:
+            self._check(self.path, root.status())
+            is_new = make and root.make(name, _PRIVATE)
+            try:
+                folder = root.child(name)
+            except NotADirectoryError:
+                self._check_path(root.path / name)  # says what it is
+                raise
+            with folder:
+                if is_new and self.is_shared and not is_foreign(folder.status(), is_site=False):
+                    # Whoever may write here may write there, whatever the umask.
+                    folder.set_mode(stat.S_IMODE(root.status().st_mode))
+                self._check(folder.path, folder.status())
+                yield folder
 
     def unwritable(self, error: OSError) -> CacheError:
         """Return the error of a folder that cannot be made or written to: why, and what to do."""
@@ -115,21 +164,32 @@ class Folder(NamedTuple):
             "KERNELDSL_CACHE=off",
         )
 
-    def make_within(self, path: Path) -> None:
-        """Make a folder in this one: for this user alone, or for all who share this one."""
-        try:
-            path.mkdir(mode=_PRIVATE)
-        except FileExistsError:
-            return
-        if self.is_shared:  # whoever may write here may write there, whatever the umask
-            path.chmod(stat.S_IMODE(self.path.stat().st_mode))
+    def trusts(self, status: os.stat_result) -> bool:
+        """Return whether a file or folder belongs to somebody whose code this process runs."""
+        return self.is_shared or not is_foreign(status, is_site=self.is_site)
 
-    def _check_one(self, path: Path, *, may_be_link: bool = False) -> bool:
+    def _check_path(self, path: Path) -> bool:
         try:
             # A person may put a link in the place of the folder; within it nobody has reason to.
-            status = path.stat() if may_be_link else path.lstat()
+            status = path.stat() if path == self.path else path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return False
+        self._check_link(self.path)
+        self._check(path, status)
+        return True
+
+    def _check_link(self, path: Path) -> None:
+        """Refuse a folder to which somebody else's link leads, who may lead it anywhere."""
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode) and is_foreign(status, is_site=True):
+            raise CacheError(
+                f"the cache folder {path} is a symbolic link of user {status.st_uid}",
+                value=str(path),
+                limit="A link to the cache must be of this user or of root",
+                remedy=f"Set {self._variable} to the folder itself",
+            )
+
+    def _check(self, path: Path, status: os.stat_result) -> None:
         if not stat.S_ISDIR(status.st_mode):
             kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "no folder"
             raise CacheError(
@@ -139,18 +199,19 @@ class Folder(NamedTuple):
                 remedy=f"Remove {path}, or set {self._variable} to another folder",
             )
         if self.is_shared:
-            return True
-        if is_foreign(status, is_site=self.is_site):
+            return
+        if self.is_site:
+            self._check_site(path, status)
+        elif is_foreign(status, is_site=False):
             raise CacheError(
                 f"the cache folder {path} belongs to user {status.st_uid}; this process runs as "
                 f"{_own_user()}",
                 value=str(path),
-                limit="What is in the cache is run, so it must be of this user"
-                + (" or of root" if self.is_site else ""),
+                limit="What is in the cache is run, so it must be of this user",
                 remedy=f"Set {self._variable} to a folder of this user; or share the folder, with "
                 "KERNELDSL_CACHE_SHARED=1 and KERNELDSL_CACHE_KEY_FILE, so that entries are signed",
             )
-        if is_open_to_others(status):
+        elif is_open_to_others(status):
             raise CacheError(
                 f"the cache folder {path} can be written to by others (mode "
                 f"{stat.S_IMODE(status.st_mode):04o})",
@@ -159,7 +220,20 @@ class Folder(NamedTuple):
                 remedy=f"Run: chmod go-w {path}; or share it, with KERNELDSL_CACHE_SHARED=1 and "
                 "KERNELDSL_CACHE_KEY_FILE, so that entries are signed",
             )
-        return True
+
+    def _check_site(self, path: Path, status: os.stat_result) -> None:
+        exposed = path if is_open_to_all(status) else None
+        if exposed is None and (is_foreign(status, is_site=True) or is_open_to_others(status)):
+            exposed = _exposed(path)
+        if exposed is not None:
+            raise CacheError(
+                f"the site's cache {path} can be exchanged by every user: {exposed} has mode "
+                f"{stat.S_IMODE(exposed.stat().st_mode):04o}",
+                value=str(path),
+                limit="What is in the cache is run, so it must be as well kept as a package",
+                remedy=f"Run: chmod o-w {exposed}; or share it, with KERNELDSL_CACHE_SHARED=1 and "
+                "KERNELDSL_CACHE_KEY_FILE, so that entries are signed",
+            )
 
     @property
     def _variable(self) -> str:

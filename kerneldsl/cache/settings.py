@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from pathlib import Path
 from typing import NamedTuple
 
 from kerneldsl.errors import CacheError
-from kerneldsl.utilities.environment import OFF_WORDS, ON_WORDS
+from kerneldsl.utilities.environment import OFF_WORDS, ON_WORDS, named_path
 from kerneldsl.utilities.untrusted import read_plain_file
 
 __all__ = [
@@ -103,7 +102,7 @@ def read_secret(key_file: str) -> bytes | None:
     """
     if not key_file:
         return None
-    path = Path(key_file).expanduser()
+    path = named_path("KERNELDSL_CACHE_KEY_FILE", key_file)
     try:
         contents, status = read_plain_file(path, _MAX_SECRET_BYTES + 1)
     except OSError as error:

@@ -1,8 +1,9 @@
-"""The entries of one folder: read, written, listed, put aside.
+"""The entries of one folder: read, written, listed, put aside, removed.
 
-Nothing here is shared between entries: no index, no lock, no count. What several processes do at
-once therefore cannot mix: each reads a whole file or none, and the last writer of a key wins, whose
-entry is as good as the others'.
+No entry depends on anything but its file: there is no index. What several processes do at once
+therefore cannot mix: each reads a whole file or none, and the last writer of a key wins, whose
+entry is as good as the others'. Only files of names that are made here are listed, moved and
+removed, each by the descriptor of its folder.
 """
 
 from __future__ import annotations
@@ -11,29 +12,35 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kerneldsl.cache.directory import TEMPORARY, Directory
 from kerneldsl.cache.entry import MAX_ENTRY_BYTES, Entry, decode, encode
-from kerneldsl.cache.files import TEMPORARY, open_plain, read_all, write_whole
-from kerneldsl.cache.folders import Folder, is_foreign, is_open_to_others
+from kerneldsl.cache.files import open_plain, read_all
+from kerneldsl.cache.folders import (
+    ENTRIES,
+    QUARANTINE,
+    STATE,
+    Folder,
+    is_open_to_all,
+    is_open_to_others,
+)
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
+from kerneldsl.errors import CacheError
 from kerneldsl.utilities.environment import logger
 
-__all__ = ["SUFFIX", "Listed", "Store", "evict"]
+__all__ = ["SUFFIX", "Listed", "Store"]
 
 SUFFIX = ".kdc"
-_NAME = r"[0-9a-f]{64}\.kdc"
+_ENTRY = r"[0-9a-f]{64}\.kdc"
+#: An entry, and the reason why it was put aside.
+_ASIDE = rf"{_ENTRY}\.[a-z]{{2,16}}"
+_UNFINISHED = rf"{re.escape(TEMPORARY)}\d+-[0-9a-f]{{16}}"
 #: A read renews an entry's time stamp where that is older than this, in seconds.
 _RENEW_AFTER_S = 60.0
-#: A file that nobody has finished for so long, in seconds, was left by a process that ended.
-_ABANDONED_AFTER_S = 3600.0
-#: A time stamp so far ahead, in seconds, comes from a clock that was wrong.
-_FUTURE_S = 3600.0
-#: Once the cache is full, this share of the cap is left, so that the next write finds room.
-_REST = 0.9
 #: Files that are kept in the quarantine, for somebody to look at.
 _MAX_QUARANTINED = 16
 
@@ -96,14 +103,14 @@ class Store:
             try:
                 self._check_file(path, status)
                 data = read_all(descriptor, status.st_size, MAX_ENTRY_BYTES)
+                entry = decode(data, key, self._secret)
+                self._renew(path, descriptor, status)
             finally:
                 os.close(descriptor)
         except (FileNotFoundError, NotADirectoryError):
             raise BadEntry(Reason.ABSENT, path.name) from None
         except OSError as error:
             raise BadEntry(Reason.IO, str(error)) from error
-        entry = decode(data, key, self._secret)
-        self._renew(path, status)
         return entry, len(data)
 
     def _check_file(self, path: Path, status: os.stat_result) -> None:
@@ -112,17 +119,21 @@ class Store:
             raise BadEntry(Reason.SIZE, f"{path.name} has {status.st_size} bytes")
         if folder.is_shared:
             return
-        if is_foreign(status, is_site=folder.is_site):
+        if not folder.trusts(status) and not self._is_kept_with(path, status):
             raise BadEntry(Reason.OWNER, f"{path.name} belongs to user {status.st_uid}")
-        if is_open_to_others(status):
+        if is_open_to_all(status) or (is_open_to_others(status) and not folder.is_site):
             raise BadEntry(Reason.MODE, f"{path.name} can be written to by others")
 
-    def _renew(self, path: Path, status: os.stat_result) -> None:
+    def _is_kept_with(self, path: Path, status: os.stat_result) -> bool:
+        """Return whether a file of a site belongs to whoever its folder belongs to."""
+        return self.folder.is_site and os.stat(path.parent).st_uid == status.st_uid
+
+    def _renew(self, path: Path, descriptor: int, status: os.stat_result) -> None:
         """Note that an entry was used; eviction goes by that."""
         # A stamp of the future is renewed too: the clock was wrong then, or is now.
         if not self.folder.is_site and abs(time.time() - status.st_mtime) > _RENEW_AFTER_S:
             with contextlib.suppress(OSError):  # evicted meanwhile, or a folder for reading
-                os.utime(path)
+                os.utime(descriptor if os.utime in os.supports_fd else path)
 
     # ------------------------------------------------------------------ writing
 
@@ -132,98 +143,94 @@ class Store:
         Raises `BadEntry` if it is too large to be read again, `CacheError` if the folder has become
         unsafe, `OSError` if it cannot be written; then what was there before is there still.
         """
+        data = self.encoded(key, sections)
+        self.write_encoded(key, data)
+        return len(data)
+
+    def encoded(self, key: Key, sections: Mapping[str, bytes]) -> bytes:
+        """Return an entry as it is written; raise `BadEntry` if it is too large."""
         data = encode(key.encoded, sections, self._secret)
         if len(data) > MAX_ENTRY_BYTES:
             raise BadEntry(Reason.SIZE, f"{len(data)} bytes; an entry has {MAX_ENTRY_BYTES}")
-        self.folder.make()
-        write_whole(self.path_of(key), data, self.folder.file_mode)
-        return len(data)
+        return data
+
+    def write_encoded(self, key: Key, data: bytes) -> None:
+        """Write what :meth:`encoded` returned."""
+        with self.folder.opened(ENTRIES, make=True) as entries:
+            entries.write(self.path_of(key).name, data, self.folder.file_mode)
 
     # ------------------------------------------------------------- housekeeping
 
     def listed(self) -> list[Listed]:
         """Return every entry, unread; those that vanish meanwhile are left out."""
-        return [e for e in self._scan(self.folder.entries) if re.fullmatch(_NAME, e.path.name)]
+        return self._scan(ENTRIES, _ENTRY)
 
     def unfinished(self) -> list[Listed]:
         """Return files that writers have begun and not finished; some may be at it now."""
-        return [e for e in self._scan(self.folder.entries) if e.path.name.startswith(TEMPORARY)]
+        return self._scan(ENTRIES, _UNFINISHED) + self._scan(STATE, _UNFINISHED)
 
     def quarantined(self) -> list[Listed]:
         """Return the damaged files that were put aside."""
-        return list(self._scan(self.folder.quarantine))
+        return self._scan(QUARANTINE, _ASIDE)
 
-    @staticmethod
-    def _scan(folder: Path) -> Iterator[Listed]:
+    def _scan(self, folder: str, name: str) -> list[Listed]:
+        at, is_ours = self.folder.path / folder, re.compile(name).fullmatch
         try:
-            with os.scandir(folder) as files:
-                for found in files:
-                    with contextlib.suppress(OSError):
-                        status = found.stat(follow_symlinks=False)
-                        yield Listed(Path(found.path), status.st_size, status.st_mtime)
-        except OSError as error:
+            with self.folder.opened(folder) as files:
+                return [
+                    Listed(at / found, status.st_size, status.st_mtime)
+                    for found, status in files.scan()
+                    if is_ours(found)
+                ]
+        except (OSError, CacheError) as error:
             if not isinstance(error, FileNotFoundError):
-                logger.debug("cache: %s cannot be listed: %s", folder, error)
+                logger.debug("cache: %s cannot be listed: %s", at, error)
+            return []
 
-    def remove(self, path: Path) -> bool:
-        """Remove a file; say whether it is gone by our doing."""
-        try:
-            path.unlink()
-        except OSError as error:  # gone already; open elsewhere, on Windows; a folder for reading
-            logger.debug("cache: %s cannot be removed: %s", path, error)
-            return False
-        return True
+    def remove(self, files: Iterable[Listed]) -> tuple[list[Listed], list[Listed]]:
+        """Remove files that were listed; return which are gone by our doing, and which stay."""
+        removed: list[Listed] = []
+        kept: list[Listed] = []
+        by_folder: dict[str, list[Listed]] = {}
+        for file in files:
+            by_folder.setdefault(file.path.parent.name, []).append(file)
+        for name, each in by_folder.items():
+            try:
+                with self.folder.opened(name) as folder:
+                    for file in each:
+                        is_gone = _remove(folder, file.path.name)
+                        if is_gone is not None:
+                            (removed if is_gone else kept).append(file)
+            except (OSError, CacheError) as error:
+                logger.debug("cache: nothing is removed from %s: %s", name, error)
+                kept += each
+        return removed, kept
 
     def put_aside(self, path: Path, reason: Reason) -> None:
         """Take a damaged file out of the way, and keep it for a while for somebody to look at."""
-        quarantine = self.folder.quarantine
         try:
-            self.folder.make_within(quarantine)
-            # A second file of the same name is damaged in the same way, most likely.
-            os.replace(path, quarantine / f"{path.name}.{reason}")
-        except OSError as error:
+            with self.folder.opened(ENTRIES) as entries:
+                try:
+                    with self.folder.opened(QUARANTINE, make=True) as quarantine:
+                        # A second file of the same name is damaged in the same way, most likely.
+                        entries.move(path.name, quarantine, f"{path.name}.{reason}")
+                except (OSError, CacheError) as error:
+                    logger.debug("cache: %s cannot be put aside: %s", path, error)
+                    _remove(entries, path.name)
+        except (OSError, CacheError) as error:
             logger.debug("cache: %s cannot be put aside: %s", path, error)
-            self.remove(path)
             return
         kept = sorted(self.quarantined(), key=lambda each: each.used_s)
-        for old in kept[:-_MAX_QUARANTINED]:
-            self.remove(old.path)
+        self.remove(kept[:-_MAX_QUARANTINED])
 
 
-def evict(store: Store, max_bytes: int, keep: Path | None = None) -> tuple[int, int]:
-    """Remove abandoned files, and the entries that were not used for longest, until the rest fits.
-
-    The order is that of the files' time stamps, which reading renews. Everything is looked at anew
-    each time, so there is no count that could be wrong; whatever clocks do, the worst that can come
-    of it is that an entry goes too early. Removing an entry that another process is reading does no
-    harm: it has the file open and reads it to its end, or finds none.
-
-    `keep` is an entry that stays: the one just written. Return how many entries were removed, and
-    their bytes.
-    """
-    now = time.time()
-    for file in store.unfinished():
-        # Either way from now: a writer that is alive finds its file gone and writes no entry.
-        if abs(now - file.used_s) > _ABANDONED_AFTER_S:
-            store.remove(file.path)
-    entries = store.listed()
-    aside = store.quarantined()
-    total = sum(e.nbytes for e in entries) + sum(q.nbytes for q in aside)
-    if total <= max_bytes:
-        return 0, 0
-    for file in aside:
-        if store.remove(file.path):
-            total -= file.nbytes
-    # What claims to be of the future goes first; in use, it gets a stamp of now.
-    entries.sort(key=lambda e: (e.used_s <= now + _FUTURE_S, e.used_s))
-    count = nbytes = 0
-    for entry in entries:
-        if total <= max_bytes * _REST:
-            break
-        if entry.path != keep:
-            # Another process may have removed it; it is gone all the same.
-            removed = store.remove(entry.path)
-            total -= entry.nbytes
-            count += removed
-            nbytes += entry.nbytes * removed
-    return count, nbytes
+def _remove(folder: Directory, name: str) -> bool | None:
+    """Remove a file; say whether that could be done, ``None`` where it was gone already."""
+    try:
+        folder.remove(name)
+    except FileNotFoundError:
+        return None
+    except OSError as error:  # open elsewhere, on Windows; a folder for reading
+        logger.debug("cache: %s cannot be removed: %s", folder.path / name, error)
+        return False
+    return True

@@ -7,19 +7,24 @@ says what the code is for, so an entry of another architecture or version is kep
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tarfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+from kerneldsl.cache.directory import check_plain
 from kerneldsl.cache.entry import MAX_ENTRY_BYTES, Entry, decode, encode
 from kerneldsl.cache.files import write_whole
 from kerneldsl.cache.inventory import read_entries
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
+from kerneldsl.cache.room import write_within
 from kerneldsl.cache.store import SUFFIX, Store
 from kerneldsl.errors import ArgumentValueError, CacheError
 from kerneldsl.utilities.formatting import AsDict
@@ -38,10 +43,13 @@ class Imported(AsDict):
         Entries that were written.
     refused : mapping of str to int
         Members of the archive that are no entries that can be used, by reason.
+    evicted : int
+        Entries that were removed to make room, of those that were there and those that came.
     """
 
     imported: int
     refused: Mapping[str, int]
+    evicted: int = 0
 
 
 def export_entries(stores: list[Store], file: str | os.PathLike[str], secret: bytes | None) -> int:
@@ -94,28 +102,27 @@ def _check_destination(path: Path) -> None:
         )
 
 
-def import_entries(store: Store, file: str | os.PathLike[str], secret: bytes | None) -> Imported:
-    """Take the entries of an archive into a folder."""
+def import_entries(
+    store: Store, file: str | os.PathLike[str], secret: bytes | None, max_bytes: int
+) -> Imported:
+    """Take the entries of an archive into a folder that may hold `max_bytes`."""
     path = read_path(file)
-    imported = 0
+    imported = evicted = 0
     refused: Counter[str] = Counter()
     try:
-        with tarfile.open(path, mode="r:") as archive:
+        with _opened(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
             for member in archive:
                 try:
                     entry = _read_member(archive, member, secret)
-                    key = Key.decode(entry.key)
+                    evicted += _keep(store, Key.decode(entry.key), entry, max_bytes)
                 except BadEntry as bad:
                     refused[bad.reason.value] += 1
                 except ValueError:
                     refused[Reason.STRUCTURE.value] += 1
                 else:
-                    try:
-                        store.write(key, entry.sections)
-                    except OSError as error:
-                        raise store.folder.unwritable(error) from error
                     imported += 1
-    except tarfile.TarError as error:
+    # What tarfile says of sizes and times that are none is not always an error of its own.
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise CacheError(
             f"{path} is not an archive of cache entries: {error}",
             value=str(path),
@@ -127,11 +134,32 @@ def import_entries(store: Store, file: str | os.PathLike[str], secret: bytes | N
             value=str(path),
             remedy="Check the path",
         ) from error
-    return Imported(imported, dict(refused))
+    return Imported(imported, dict(refused), evicted)
+
+
+def _keep(store: Store, key: Key, entry: Entry, max_bytes: int) -> int:
+    """Write an entry; return how many were removed to make room."""
+    try:
+        return write_within(store, key, entry.sections, max_bytes)[1]
+    except OSError as error:
+        raise store.folder.unwritable(error) from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file, or the one that a link leads to; no pipe is waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        try:
+            check_plain(file.fileno(), path.name)
+        except BadEntry as bad:
+            raise OSError(errno.EINVAL, bad.detail) from bad
+        yield file
 
 
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, secret: bytes | None) -> Entry:
-    if not member.isreg():
+    # A sparse one is written in few bytes and read as many.
+    if not member.isreg() or member.issparse():
         raise BadEntry(Reason.KIND, f"{member.name} is not a regular file")
     if member.size > MAX_ENTRY_BYTES:
         raise BadEntry(Reason.SIZE, f"{member.name} has {member.size} bytes")

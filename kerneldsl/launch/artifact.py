@@ -107,21 +107,29 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
         return _compile(compiler, specialization), "compiled"
     started = time.perf_counter()
     found = cache.look_up(key)
-    if found is not None:
-        try:
-            artifact = compiler.restore(specialization, found.entry.sections)
-        except UnusableCodeError as error:
-            cache.reject(found, str(error))
-        else:
-            made = _made_in(found)
-            counters.saved(made.compile_s - (time.perf_counter() - started))
-            if made.mixes_signs:
-                _tell_of_signs(compiler, specialization)
-            return artifact, "found"
-        started = time.perf_counter()
+    if found is None:
+        with cache.compiling(key) as found:
+            if found is None:
+                return _compile_and_keep(cache, key, compiler, specialization), "compiled"
+    try:
+        artifact = compiler.restore(specialization, found.entry.sections)
+    except UnusableCodeError as error:
+        cache.reject(found, str(error))
+        return _compile_and_keep(cache, key, compiler, specialization), "compiled"
+    made = _made_in(found)
+    counters.saved(made.compile_s - (time.perf_counter() - started))
+    if made.mixes_signs:
+        _tell_of_signs(compiler, specialization)
+    return artifact, "found"
+
+
+def _compile_and_keep(
+    cache: DiskCache, key: Key, compiler: Compiler, specialization: Specialization
+) -> Artifact:
+    started = time.perf_counter()
     artifact = _compile(compiler, specialization)
     _keep(cache, key, compiler, artifact, specialization, time.perf_counter() - started)
-    return artifact, "compiled"
+    return artifact
 
 
 def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:

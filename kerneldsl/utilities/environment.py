@@ -13,7 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors import ArgumentValueError, CacheError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +30,7 @@ __all__ = [
     "fallback_spec",
     "launcher_is_off",
     "logger",
+    "named_path",
     "pool_is_off",
     "target_spec",
     "traceback_is_full",
@@ -80,19 +81,44 @@ def fake_gpu_spec() -> str | None:
 def cache_folder() -> Path:
     """Return the folder of the disk cache; it need not exist.
 
-    Raises `RuntimeError` if neither ``KERNELDSL_CACHE_DIR`` nor the system says where.
+    Raises `CacheError` if neither ``KERNELDSL_CACHE_DIR`` nor the system says where.
     """
     from pathlib import Path
 
     named = os.environ.get("KERNELDSL_CACHE_DIR", "").strip()
     if named:
-        return Path(named).expanduser().absolute()
-    if _is_linux():  # as platformdirs does, without its import
-        base = os.environ.get("XDG_CACHE_HOME", "").strip() or Path("~/.cache").expanduser()
-        return Path(base, "kerneldsl").absolute()
-    from platformdirs import user_cache_path
+        return named_path("KERNELDSL_CACHE_DIR", named)
+    try:
+        if _is_linux():  # as platformdirs does, without its import
+            base = os.environ.get("XDG_CACHE_HOME", "").strip() or Path("~/.cache").expanduser()
+            return Path(base, "kerneldsl").absolute()
+        from platformdirs import user_cache_path
 
-    return user_cache_path("kerneldsl", appauthor=False).expanduser().absolute()
+        return user_cache_path("kerneldsl", appauthor=False).expanduser().absolute()
+    except RuntimeError as error:
+        raise CacheError(
+            "there is no home directory for the cache: HOME is not set, and the system knows none "
+            f"of user {os.getuid() if hasattr(os, 'getuid') else 'this process'}",
+            remedy="Set KERNELDSL_CACHE_DIR to a folder that can be written to, or HOME",
+        ) from error
+
+
+def named_path(variable: str, text: str) -> Path:
+    """Return the absolute path that a variable names, with ``~`` for a user's home.
+
+    Raises `CacheError` for the home of a user who is not known.
+    """
+    from pathlib import Path
+
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise CacheError(
+            f"{variable} is {text!r}, and there is no home directory of that user",
+            value=text,
+            limit="~ is HOME, or what the system knows of this user; ~name is of a user it knows",
+            remedy=f"Set {variable} to a path without ~, or set HOME",
+        ) from error
 
 
 def launcher_is_off() -> bool:

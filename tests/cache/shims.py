@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from kerneldsl.cache import files, store
+from kerneldsl.cache import directory, files, room, store
 
 __all__ = ["STEPS", "FaultyOs", "faulty", "steps_of"]
 
@@ -55,7 +55,9 @@ class FaultyOs:
 def faulty(at: int, act: Callable[..., Any], names: tuple[str, ...] = STEPS) -> Iterator[FaultyOs]:
     """Let the cache use a faulty ``os``."""
     shim = FaultyOs(at, act, names)
-    with mock.patch.object(files, "os", shim), mock.patch.object(store, "os", shim):
+    with ExitStack() as patched:
+        for module in (directory, files, room, store):
+            patched.enter_context(mock.patch.object(module, "os", shim))
         yield shim
 
 

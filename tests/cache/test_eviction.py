@@ -7,10 +7,12 @@ import time
 
 import pytest
 
+from kerneldsl.cache import room as room_module
 from kerneldsl.cache import store as store_module
 from kerneldsl.cache.disk import DiskCache, counters
+from kerneldsl.cache.room import evict
 from kerneldsl.cache.settings import read_settings
-from kerneldsl.cache.store import Store, evict
+from kerneldsl.cache.store import Store
 from tests.cache.trials import Trials, key_of, sections_of
 
 YEAR_S = 365 * 86400.0
@@ -31,8 +33,9 @@ def test_the_oldest_goes_first(store: Store) -> None:
     for number, age in enumerate([50, 10, 40, 30, 20]):
         write(store, number, now - age)
     size = store.listed()[0].nbytes
-    assert evict(store, 5 * size) == (0, 0)
-    assert evict(store, 3 * size) == (3, 3 * size)  # to 0.9 of the cap, so that there is room
+    assert evict(store, 5 * size) == (0, 0, 5 * size)
+    # To 0.9 of the cap, so that there is room.
+    assert evict(store, 3 * size) == (3, 3 * size, 2 * size)
     assert left(store, 5) == [1, 4]
 
 
@@ -74,6 +77,7 @@ def test_clocks_that_jump(monkeypatch, trials: Trials, jump_s: float) -> None:
 
     clock = Clock()
     monkeypatch.setattr(store_module, "time", clock)
+    monkeypatch.setattr(room_module, "time", clock)
     for number in range(200):
         clock.offset = jump_s if number % 3 else 0.0
         key = key_of(number % 40)
@@ -126,7 +130,7 @@ def test_a_folder_that_is_not_there(store: Store, folder) -> None:
     import shutil
 
     shutil.rmtree(folder)
-    assert evict(store, 10) == (0, 0)
+    assert evict(store, 10) == (0, 0, 0)
     key = key_of(0)
     store.write(key, sections_of(key))
     assert store.read(key)

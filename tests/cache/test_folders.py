@@ -166,7 +166,7 @@ def test_what_the_system_refuses_is_told_in_words(
         raise OSError(number, os.strerror(number), "some file")
 
     cache, _ = new_cache()
-    monkeypatch.setattr("kerneldsl.cache.store.write_whole", refuse)
+    monkeypatch.setattr("kerneldsl.cache.directory.Directory.write", refuse)
     with pytest.warns(CacheWarning) as warned:
         assert not cache.keep(KEY, sections_of(KEY))
     (said,) = (str(each.message) for each in warned)
@@ -221,17 +221,47 @@ def test_a_size_of_many_digits(monkeypatch, text: str) -> None:
     assert face.prune("9" * 400) == 0
 
 
+@posix
 def test_without_a_home(monkeypatch) -> None:
-    """Nothing says where: one warning, and kernels are compiled each time."""
-    monkeypatch.delenv("KERNELDSL_CACHE_DIR")
-
-    def unknown() -> Path:
-        raise RuntimeError("there is no home directory")
-
-    monkeypatch.setattr("kerneldsl.cache.disk.cache_folder", unknown)
+    """A user whom the system does not know, as in a container: one warning, and what to set."""
+    for name in ("KERNELDSL_CACHE_DIR", "HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
     cache, (message,) = new_cache()
-    assert "no home directory" in message
+    for word in ("home directory", str(os.getuid()), "Set KERNELDSL_CACHE_DIR", "HOME"):
+        assert word in message
     assert not cache.keep(KEY, sections_of(KEY))
+    with pytest.raises(CacheError, match="Set KERNELDSL_CACHE_DIR"):
+        face.path()
+    monkeypatch.setenv("XDG_CACHE_HOME", "~/cache")  # which nothing expands
+    assert new_cache()[1] == []
+
+
+UNKNOWN = ["~nobody-of-that-name/x", "~nobody-of-that-name", "a" * 5000, "/" + "b/" * 2500]
+
+
+@pytest.mark.parametrize("text", UNKNOWN, ids=lambda text: text[:12])
+@pytest.mark.parametrize("name", ["DIR", "SITE", "KEY_FILE"])
+def test_a_path_that_cannot_be_is_one_warning(monkeypatch, name: str, text: str) -> None:
+    """And never an error: a launch does without."""
+    variable = f"KERNELDSL_CACHE_{name}"
+    monkeypatch.setenv(variable, text)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cache = DiskCache(read_settings())
+        with cache.compiling(KEY) as found:
+            assert found is None
+        kept = [cache.keep(key_of(number), sections_of(key_of(number))) for number in range(3)]
+        assert (cache.look_up(KEY) is not None) == kept[0]
+    assert len(caught) <= 1
+    assert all(w.category is CacheWarning for w in caught)
+    if name == "SITE":
+        assert all(kept), "the user's own folder is as good as before"
+    if text.startswith("~nobody"):
+        (said,) = [str(w.message) for w in caught]
+        assert variable in said
+        assert "without ~" in said
+        assert len(said) < 600
 
 
 # ------------------------------------------------------------------------ a shared folder

@@ -239,6 +239,8 @@ def _import(file: _File, as_json: options.JsonOption = False) -> None:
         return
     refused = ", ".join(f"{count} {reason}" for reason, count in sorted(found.refused.items()))
     shown = f"{format_count(found.imported, 'entry', 'entries')} imported"
+    if found.evicted:
+        shown += f"; {found.evicted} removed, so that the cache fits into KERNELDSL_CACHE_SIZE"
     print(shown + (f"; refused: {refused}" if refused else ""))
 
 

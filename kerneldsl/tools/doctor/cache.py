@@ -17,6 +17,7 @@ from pathlib import Path
 from kerneldsl.cache.folders import nearest_existing
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.contract.checks import Check
+from kerneldsl.errors import CacheError
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.formatting import format_bytes
 
@@ -35,7 +36,7 @@ def check_cache_folder() -> Iterator[Check]:
         remedy = f"Run: pip install {error.name}. Or: {_ELSEWHERE}"
         yield Check("cache.folder", "warning", found, remedy)
         return
-    except RuntimeError as error:  # there is no home directory
+    except CacheError as error:  # there is no home directory
         yield Check("cache.folder", "warning", f"there is no cache folder: {error}", _ELSEWHERE)
         return
     existing = nearest_existing(folder)

@@ -1,0 +1,167 @@
+"""Locks between the processes that use one cache folder: a byte of one file is a lock.
+
+They are advisory, as `fcntl.lockf` has them (POSIX, ``fcntl``): the system gives a lock back when
+its process ends, however it ends, a forked child has none of its parent's, and network file systems
+that know locks know these. No result depends on them. Where there are none, or somebody holds one
+for too long, whoever waits goes on without: what a lock saves is work.
+
+A process that closes the file gives back every lock that it has on it, so it opens it once for all
+its threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kerneldsl.cache.directory import check_plain
+from kerneldsl.cache.folders import STATE, Folder
+from kerneldsl.cache.key import Key
+from kerneldsl.cache.reasons import BadEntry
+from kerneldsl.errors import CacheError
+from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.locks import ForkSafeLock
+
+__all__ = ["key_locked", "size_locked"]
+
+_FILE = "lock"
+#: Byte that is locked while the estimate of the size is changed; those of keys come after it.
+_SIZE_BYTE = 0
+#: As many digits of a digest as leave a byte's number below 2**63.
+_DIGITS = 15
+#: What another process compiles is waited for so long, in seconds; most take less than five.
+COMPILATION_S = 30.0
+#: Changing the estimate takes a millisecond.
+_SIZE_S = 0.05
+_FIRST_WAIT_S, _LAST_WAIT_S = 0.002, 0.05
+
+
+class _LockFile:
+    """The file of one folder, open while this process holds a lock on it or looks for one."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        #: The bytes that are locked, and the thread that has locked each.
+        self.held: dict[int, int] = {}
+
+
+_lock = ForkSafeLock()
+#: By process, so that a forked child begins with none, and by folder.
+_files: dict[tuple[int, Path], _LockFile] = {}
+#: Folders in which a wait for another process went on for too long: nobody waits there again.
+_given_up: set[Path] = set()
+
+
+@contextmanager
+def key_locked(folder: Folder, key: Key) -> Iterator[None]:
+    """Lock a key for a ``with`` block, or go on without where another process takes too long."""
+    limit_s = 0.0 if folder.path in _given_up or _holds_a_key() else COMPILATION_S
+    byte = _SIZE_BYTE + 1 + int(key.digest[:_DIGITS], 16)
+    with _locked(folder, byte, limit_s) as waited_s:
+        if 0.0 < limit_s <= waited_s:
+            logger.debug("cache: %s is locked for more than %.0f s", key.digest, limit_s)
+            _given_up.add(folder.path)
+        yield
+
+
+@contextmanager
+def size_locked(folder: Folder) -> Iterator[None]:
+    """Lock the estimate of a folder's size for a ``with`` block."""
+    with _locked(folder, _SIZE_BYTE, _SIZE_S):
+        yield
+
+
+def _holds_a_key() -> bool:
+    # Whoever holds one lock and waits for another may wait for somebody who waits for the first.
+    own, thread = os.getpid(), threading.get_ident()
+    with _lock:
+        return any(
+            byte != _SIZE_BYTE and holder == thread
+            for (process, _), file in _files.items()
+            if process == own
+            for byte, holder in file.held.items()
+        )
+
+
+@contextmanager
+def _locked(folder: Folder, byte: int, limit_s: float) -> Iterator[float]:
+    """Lock a byte, or go on without after `limit_s`; the value is the seconds that were waited."""
+    started, pause_s, waited_s = time.monotonic(), _FIRST_WAIT_S, 0.0
+    while True:
+        try:
+            is_ours = _take(folder, byte)
+        except (OSError, BadEntry, CacheError, ImportError) as error:
+            logger.debug("cache: no locks in %s: %s", folder.path, error)
+            is_ours = False
+            break
+        if is_ours or waited_s >= limit_s:
+            break
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, _LAST_WAIT_S)
+        waited_s = time.monotonic() - started
+    try:
+        yield waited_s
+    finally:
+        if is_ours:
+            _give_back(folder, byte)
+
+
+def _take(folder: Folder, byte: int) -> bool:
+    """Lock a byte; ``False`` if somebody has it. Raises `OSError` where nothing can be locked."""
+    import fcntl  # Windows has none
+
+    at = os.getpid(), folder.path
+    with _lock:
+        file = _files.get(at)
+        if file is None:
+            file = _files[at] = _LockFile(_open(folder))
+        try:
+            if byte in file.held:
+                return False
+            fcntl.lockf(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            file.held[byte] = threading.get_ident()
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            return False
+        finally:
+            _close_unused(at, file)
+    return True
+
+
+def _give_back(folder: Folder, byte: int) -> None:
+    import fcntl
+
+    at = os.getpid(), folder.path
+    with _lock:
+        file = _files.get(at)
+        if file is None or file.held.pop(byte, None) is None:  # this process was forked meanwhile
+            return
+        with contextlib.suppress(OSError):
+            fcntl.lockf(file.descriptor, fcntl.LOCK_UN, 1, byte)
+        _close_unused(at, file)
+
+
+def _close_unused(at: tuple[int, Path], file: _LockFile) -> None:
+    # A descriptor that is kept for ever would be one of another file, once a program closed all.
+    if not file.held:
+        del _files[at]
+        with contextlib.suppress(OSError):
+            os.close(file.descriptor)
+
+
+def _open(folder: Folder) -> int:
+    with folder.opened(STATE, make=True) as state:
+        descriptor = state.open_file(_FILE, os.O_RDWR | os.O_CREAT, folder.file_mode)
+    try:
+        check_plain(descriptor, _FILE)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
