@@ -179,13 +179,16 @@ class Folder(NamedTuple):
         return True
 
     def _check_link(self, path: Path) -> None:
-        """Refuse a folder to which somebody else's link leads, who may lead it anywhere."""
+        """Refuse somebody else's link from where others make links: they may lead it anywhere."""
         status = path.lstat()
-        if stat.S_ISLNK(status.st_mode) and is_foreign(status, is_site=True):
+        if not stat.S_ISLNK(status.st_mode) or not is_foreign(status, is_site=True):
+            return
+        around = path.parent.stat()
+        if is_open_to_all(around) if self.is_site else is_open_to_others(around):
             raise CacheError(
                 f"the cache folder {path} is a symbolic link of user {status.st_uid}",
                 value=str(path),
-                limit="A link to the cache must be of this user or of root",
+                limit=f"Others can make links in {path.parent}, so it must be of this user or root",
                 remedy=f"Set {self._variable} to the folder itself",
             )
 

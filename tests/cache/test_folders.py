@@ -420,6 +420,138 @@ def test_a_site_that_others_can_write_to(site: Store) -> None:
     assert cache.keep(KEY, sections_of(KEY)), "the user's own folder is as good as before"
 
 
+def site_is_taken(site: Store) -> bool:
+    """Whether the site's entry is found, with no word; else with one."""
+    cache, said = new_cache()
+    found = cache.look_up(KEY)
+    is_taken = found is not None and found.store.folder.is_site
+    assert len(said) == (0 if is_taken else 1), said
+    if not is_taken:
+        (message,) = said
+        assert "the site's cache is ignored" in message
+        assert "can be exchanged by every user" in message
+    assert cache.keep(KEY, sections_of(KEY)), "the user's own folder is as good as before"
+    return is_taken
+
+
+def modes(site: Store, folder: int, file: int) -> None:
+    site.path_of(KEY).chmod(file)
+    for path in (site.folder.entries, site.folder.path):
+        path.chmod(folder)
+
+
+def owned_by(site: Store, user: int, path: Path | None = None) -> None:
+    for each in (path or site.folder.path, *(path or site.folder.path).rglob("*")):
+        os.chown(each, user, user)
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o2775, 0o770, 0o750, 0o555])
+def test_a_site_as_an_installer_leaves_it(site: Store, mode: int) -> None:
+    """Under umask 002 too, as a package is whose files Python runs."""
+    modes(site, mode, mode & 0o666)
+    assert site_is_taken(site)
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o755, 0o775])
+def test_a_site_of_another_user(site: Store, mode: int) -> None:
+    """Whoever names it names the folder of that user, as with the user's packages."""
+    modes(site, mode, mode & 0o666)
+    owned_by(site, 1234)
+    assert site_is_taken(site)
+
+
+@posix
+@pytest.mark.parametrize("name", [".", "entries"])
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o757, 0o702])
+def test_a_site_that_every_user_can_write_to(site: Store, name: str, mode: int) -> None:
+    (site.folder.path / name).chmod(mode)
+    assert not site_is_taken(site)
+
+
+@posix
+def test_an_entry_of_a_site_that_every_user_can_write_to(site: Store) -> None:
+    modes(site, 0o775, 0o666)
+    cache, said = new_cache()
+    assert said == []
+    assert cache.look_up(KEY) is None
+    assert counters.read().misses == {"mode": 1}
+
+
+@needs_root
+def test_an_entry_that_is_not_of_who_owns_the_site(site: Store) -> None:
+    os.chown(site.path_of(KEY), 1234, 1234)
+    assert new_cache()[0].look_up(KEY) is None
+    assert counters.read().misses == {"owner": 1}
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("parent_mode", "grandparent_mode", "owner", "is_taken"),
+    [
+        (0o755, 0o755, 1234, True),
+        (0o775, 0o755, 1234, True),
+        (0o777, 0o755, 1234, False),  # anybody may have made it
+        (0o1777, 0o755, 1234, False),  # as in /tmp
+        (0o755, 0o777, 1234, False),  # anybody may exchange what it is in
+        (0o755, 0o1777, 1234, True),  # the sticky bit forbids that
+        (0o1777, 0o755, 0, True),
+        (0o777, 0o755, 0, True),  # of root alone, and named: as before
+    ],
+)
+def test_the_folders_that_lead_to_a_site(
+    tmp_path: Path, site: Store, monkeypatch, parent_mode, grandparent_mode, owner, is_taken
+) -> None:
+    parent = tmp_path / "grandparent" / "parent"
+    parent.mkdir(parents=True)
+    moved = Store(site.folder._replace(path=parent / "site"))
+    site.folder.path.rename(moved.folder.path)
+    owned_by(moved, owner)
+    parent.chmod(parent_mode)
+    parent.parent.chmod(grandparent_mode)
+    for path in (moved.folder.path, tmp_path / "link"):
+        if path.name == "link":
+            path.symlink_to(moved.folder.path)
+        monkeypatch.setenv("KERNELDSL_CACHE_SITE", str(path))
+        assert site_is_taken(moved) == is_taken
+
+
+@needs_fork
+@needs_root
+def test_an_environment_of_another_user(open_tmp: Path, site: Store, monkeypatch) -> None:
+    """User A installs a package with its cache, and user B runs it."""
+    package = open_tmp / "environment" / "package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    moved = Store(site.folder._replace(path=package / "_cache"))
+    site.folder.path.rename(moved.folder.path)
+    modes(moved, 0o775, 0o664)
+    owned_by(moved, 1234, package.parent)
+    own = open_tmp / "own"
+    own.mkdir()
+    os.chown(own, NOBODY, NOBODY)
+    monkeypatch.setenv("KERNELDSL_CACHE_SITE", str(moved.folder.path))
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(own / "cache"))
+
+    def use() -> None:
+        assert site_is_taken(moved)
+
+    as_nobody(use)
+    owned_by(moved, NOBODY, package.parent)
+    as_nobody(use)
+
+
+@posix
+def test_two_folders_that_are_refused_are_one_warning(site: Store, tmp_path: Path) -> None:
+    modes(site, 0o777, 0o666)
+    (tmp_path / "user").mkdir(exist_ok=True)
+    (tmp_path / "user").chmod(0o777)
+    cache, said = new_cache()
+    assert len(said) == 1
+    assert not cache.is_on
+
+
 # ------------------------------------------------------------------- without rights
 
 

@@ -284,12 +284,16 @@ def test_a_link_of_somebody_else_to_the_folder_itself(
 ) -> None:
     before = snapshot(documents)
     monkeypatch.setenv("KERNELDSL_CACHE_SHARED", shares)
-    link = tmp_path / "link"
+    (tmp_path / "around").mkdir()
+    link = tmp_path / "around" / "link"
     link.symlink_to(documents)
     monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(link))
     if shares == "1":
         assert DiskCache(read_settings()).user is not None, "one's own may lead anywhere"
     os.lchown(link, NOBODY, NOBODY)
+    if shares == "1":
+        assert DiskCache(read_settings()).user is not None, "nobody else can make links there"
+    link.parent.chmod(0o1777)
     with pytest.warns(UserWarning, match="symbolic link of user 65534"):
         made = DiskCache(read_settings())
     assert made.user is None
