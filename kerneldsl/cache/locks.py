@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -114,8 +115,6 @@ def _locked(folder: Folder, byte: int, limit_s: float) -> Iterator[float]:
 
 def _take(folder: Folder, byte: int) -> bool:
     """Lock a byte; ``False`` if somebody has it. Raises `OSError` where nothing can be locked."""
-    import fcntl  # Windows has none
-
     at = os.getpid(), folder.path
     with _lock:
         file = _files.get(at)
@@ -124,7 +123,7 @@ def _take(folder: Folder, byte: int) -> bool:
         try:
             if byte in file.held:
                 return False
-            fcntl.lockf(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            _set(file.descriptor, byte, is_locked=True)
             file.held[byte] = threading.get_ident()
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
@@ -136,16 +135,23 @@ def _take(folder: Folder, byte: int) -> bool:
 
 
 def _give_back(folder: Folder, byte: int) -> None:
-    import fcntl
-
     at = os.getpid(), folder.path
     with _lock:
         file = _files.get(at)
         if file is None or file.held.pop(byte, None) is None:  # this process was forked meanwhile
             return
         with contextlib.suppress(OSError):
-            fcntl.lockf(file.descriptor, fcntl.LOCK_UN, 1, byte)
+            _set(file.descriptor, byte, is_locked=False)
         _close_unused(at, file)
+
+
+def _set(descriptor: int, byte: int, *, is_locked: bool) -> None:
+    """Lock a byte, or give it back, without waiting. Raises `OSError`."""
+    if sys.platform == "win32":
+        raise OSError(errno.ENOSYS, "there are no such locks")
+    import fcntl
+
+    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB if is_locked else fcntl.LOCK_UN, 1, byte)
 
 
 def _close_unused(at: tuple[int, Path], file: _LockFile) -> None:

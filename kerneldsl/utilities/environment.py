@@ -96,9 +96,10 @@ def cache_folder() -> Path:
 
         return user_cache_path("kerneldsl", appauthor=False).expanduser().absolute()
     except RuntimeError as error:
+        user = f"user {os.getuid()}" if hasattr(os, "getuid") else "this user"
         raise CacheError(
             "there is no home directory for the cache: HOME is not set, and the system knows none "
-            f"of user {os.getuid() if hasattr(os, 'getuid') else 'this process'}",
+            f"of {user}",
             remedy="Set KERNELDSL_CACHE_DIR to a folder that can be written to, or HOME",
         ) from error
 

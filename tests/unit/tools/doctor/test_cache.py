@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kerneldsl.errors import CacheError
 from kerneldsl.tools.doctor import cache
 from kerneldsl.utilities import environment
 from tests.support.checkups import by_name, forget_variables
@@ -90,7 +91,7 @@ def test_little_room(monkeypatch, tmp_path):
 
 def test_no_home_and_no_platformdirs(monkeypatch):
     def fail():
-        raise RuntimeError("Could not determine home directory.")
+        raise CacheError("there is no home directory for the cache")
 
     monkeypatch.setattr(environment, "cache_folder", fail)
     (check,) = cache.check_cache_folder()
