@@ -59,10 +59,14 @@ def operator_lowering(function: Any, sig: Any) -> _Lowering | None:
 
     `function` is Python's, or Numba's type of one.
     """
-    key = function.typing_key if isinstance(function, types.Function) else function
-    for kinds, lower in _OPERATORS.get(key, ()):
-        if len(kinds) == len(sig.args) and all(map(_is_of, sig.args, kinds)):
-            return lower
+    keys = [function]
+    if isinstance(function, types.Function):
+        # Of a function whose typing is ours the second one is Python's.
+        keys = [function.typing_key, function.get_impl_key(sig.as_function())]
+    for key in keys:
+        for kinds, lower in _OPERATORS.get(key, ()):
+            if len(kinds) == len(sig.args) and all(map(_is_of, sig.args, kinds)):
+                return lower
     return None
 
 

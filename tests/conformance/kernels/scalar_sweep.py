@@ -24,6 +24,8 @@ _list = CaseList("scalar_sweep")
 CASES = _list.cases
 
 _FLOATS = ("float32", "float64")
+#: Functions of float16 are those of float32, whose exact results are rounded once.
+_ALL_FLOATS = ("float16", *_FLOATS)
 _COMPLEX = ("complex64", "complex128")
 _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
@@ -117,11 +119,11 @@ def _add_binary(label, function, dtypes, reference=None, *, ulp=0, without=None,
 # -- exact functions of one number ----------------------------------------------------------------
 
 for _name in ("sign", "absolute", "negative", "square"):
-    _add_unary(f"np_{_name}", getattr(np, _name), (*_FLOATS, *_SIGNED, *_UNSIGNED))
+    _add_unary(f"np_{_name}", getattr(np, _name), (*_ALL_FLOATS, *_SIGNED, *_UNSIGNED))
 for _name in ("fabs", "floor", "ceil", "trunc", "rint", "sqrt", "reciprocal", "positive"):
-    _add_unary(f"np_{_name}", getattr(np, _name), _FLOATS)
+    _add_unary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS)
 for _name in ("isnan", "isinf", "isfinite", "signbit", "logical_not"):
-    _add_unary(f"np_{_name}", getattr(np, _name), _FLOATS)
+    _add_unary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS)
 for _name in ("sign", "conjugate", "negative"):
     _add_unary(f"np_{_name}", getattr(np, _name), _COMPLEX)
 _add_unary("np_reciprocal", np.reciprocal, _COMPLEX, ulp=2)
@@ -175,10 +177,11 @@ def _is_negative_power(x, y):
     return y < 0
 
 
-for _name in ("heaviside", "copysign", "nextafter", "fmod", "remainder", "floor_divide"):
-    _add_binary(f"np_{_name}", getattr(np, _name), _FLOATS)
+for _name in ("heaviside", "copysign", "fmod", "remainder", "floor_divide"):
+    _add_binary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS)
+_add_binary("np_nextafter", np.nextafter, _FLOATS)
 for _name in ("fmax", "fmin", "maximum", "minimum"):
-    _add_binary(f"np_{_name}", getattr(np, _name), _FLOATS, without=_are_zeros_of_two_signs)
+    _add_binary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS, without=_are_zeros_of_two_signs)
 for _name in ("fmod", "remainder", "floor_divide"):
     _function = getattr(np, _name)
     _add_binary(f"np_{_name}", _function, (*_SIGNED, *_UNSIGNED), without=_overflows)
@@ -355,3 +358,73 @@ for _digits in (-3, -1, 0, 1, 2, 3, 10, 25):
             (_inputs.astype(_dtype),),
             lambda x, n=_digits: _rounded(x, n),
         )
+
+
+@kd.kernel
+def round_to_many(x, digits, out):
+    i = kd.grid(1)
+    out[i] = round(x[i], digits[i])
+
+
+def _decimals(rng, dtype):
+    """Numbers in the middle between two decimals, or next to it, and any others."""
+    middles = (rng.integers(-(10**6), 10**6, 200) + 0.5) / 10.0 ** rng.integers(-2, 8, 200)
+    others = rng.choice([-1, 1], 200) * 10.0 ** rng.uniform(-12, 18, 200)
+    x = np.concatenate([middles, np.nextafter(middles, 0), others]).astype(dtype)
+    return x, rng.integers(-6, 18, x.size), poisoned(x.size, dtype)
+
+
+def _rounded_to_many(x, digits, out):
+    return {2: np.array([round(float(a), int(n)) for a, n in zip(x, digits, strict=True)], x.dtype)}
+
+
+for _dtype in _FLOATS:
+    _list.add(
+        f"round_to_many_{_dtype}",
+        round_to_many,
+        lambda rng, d=_dtype: _decimals(rng, d),
+        extent=(600,),
+        expected=_rounded_to_many,
+    )
+
+
+# -- random operands ------------------------------------------------------------------------------
+
+
+def _complex_of_all_sizes(rng, dtype, count):
+    """Numbers of all exponents of which a quotient has one; their two parts differ in size."""
+    bits = 60 if dtype == "complex64" else 500
+    real, imag = (
+        rng.uniform(-1, 1, count) * np.exp2(rng.uniform(-bits, bits, count)) for _ in range(2)
+    )
+    return (real + 1j * imag).astype(dtype)
+
+
+for _dtype in _COMPLEX:
+    _list.add(
+        f"random_quotients_{_dtype}",
+        _binary(_truediv),
+        lambda rng, d=_dtype: (
+            *(_complex_of_all_sizes(rng, d, 500) for _ in range(2)),
+            poisoned(500, d),
+        ),
+        extent=(500,),
+        expected=lambda x, y, out: {2: x.astype(np.clongdouble) / y.astype(np.clongdouble)},
+        ulp=4,
+    )
+
+_list.add(
+    "random_powers_of_integers",
+    _binary(_pow),
+    lambda rng: (
+        rng.integers(-(2**63), 2**63 - 1, 500),
+        np.exp2(rng.uniform(0, 62, 500)).astype(np.int64),
+        poisoned(500, np.int64),
+    ),
+    extent=(500,),
+    expected=lambda x, y, out: {
+        2: np.array(
+            [pow(int(a), int(b), 2**64) for a, b in zip(x, y, strict=True)], np.uint64
+        ).view(np.int64)
+    },
+)
