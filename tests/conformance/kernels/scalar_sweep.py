@@ -160,6 +160,21 @@ for _label, _function in (("np", np.cbrt), ("math", math.cbrt), ("kd", kd.cbrt))
             ulp=2,
         )
 
+_add_unary("kd_rsqrt", kd.rsqrt, _FLOATS, lambda x: (1 / np.sqrt(x)).astype(x.dtype), ulp=2)
+
+# At the poles, where Python raises, both have what C's functions give.
+_AT = np.array([0.0, -0.0, -1.0, -7.0, 1.0, 2.0, math.inf, -math.inf, math.nan])
+_GAMMA = np.array([math.inf, -math.inf, math.nan, math.nan, 1, 1, math.inf, math.nan, math.nan])
+_LGAMMA = np.array([math.inf, math.inf, math.inf, math.inf, 0, 0, math.inf, math.inf, math.nan])
+for _function, _exact in ((math.gamma, _GAMMA), (math.lgamma, _LGAMMA)):
+    for _dtype in _FLOATS:
+        _add(
+            f"math_{_function.__name__}_at_poles_{_dtype}",
+            _unary(_function),
+            (_AT.astype(_dtype),),
+            lambda x, exact=_exact: exact.astype(x.dtype),
+        )
+
 # -- functions of two numbers ---------------------------------------------------------------------
 
 
