@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kerneldsl.errors import SourceLocation, fault_class
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.user_places import user_place
 
 __all__ = [
     "FAULT_FIELDS",
@@ -94,8 +96,8 @@ class FaultRecord:
         )
 
 
-def raise_fault(record_bytes: bytes, table: FaultTable) -> None:
-    """Raise the exception that a kernel recorded.
+def raise_fault(record_bytes: bytes, table: FaultTable, kernel: FunctionUnit) -> None:
+    """Raise the exception that a kernel recorded, with the user's place.
 
     Raises `KernelFault` where the record is filled: an exception that is also of the class that the
     kernel raised.
@@ -116,7 +118,7 @@ def raise_fault(record_bytes: bytes, table: FaultTable) -> None:
         what,
         thread_idx=record.thread_idx,
         block_idx=record.block_idx,
-        where=site.location,
+        where=user_place(site.location, kernel),
         value=record.index if site.array is not None else site.message,
         limit=_valid_indices(record) if site.array is not None else None,
         remedy="Guard the access, or correct the index" if site.array is not None else None,

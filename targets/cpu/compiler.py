@@ -6,14 +6,17 @@ The entry is described in :mod:`targets.cpu.code`.
 from __future__ import annotations
 
 import types as python_types
+from contextlib import nullcontext
 from typing import Any
 
 from numba import types
 
 from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
+from kerneldsl.lowering.captured_arrays import captured_addresses, offering
 from kerneldsl.lowering.numba_internals import compiling
 from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts
 from kerneldsl.lowering.types import numba_type
@@ -64,12 +67,14 @@ def compile_body(
     uses_scratch: bool,
     waits: bool,
     is_short: bool,
+    unit: FunctionUnit,
 ) -> Compiled:
     """Compile a generated function and its entry.
 
     The function is from :mod:`targets.cpu.generate`; `scratch_bytes` is the scratch memory of one
     call, before dynamic shared memory. Where blocks wait for each other, the launch has it for all
-    of them. A kernel that `is_short` is not interrupted within a piece.
+    of them. A kernel that `is_short` is not interrupted within a piece. `unit` is the kernel, for
+    the arrays that it captured.
 
     Raises `numba.core.errors.NumbaError` as Numba raises it.
     """
@@ -77,7 +82,7 @@ def compile_body(
     arguments = _argument_types(2 + SPACE_WORDS, layout.kinds, layout.debug)
     library = create_library(function.__name__)
     flags = compiling.kernel_flags(fastmath=fastmath)
-    with helpers_of_kernels():
+    with helpers_of_kernels(), offering(unit) if library.is_object else nullcontext():
         result = compiling.compile_function(
             contexts, function, arguments, None, flags, library=library
         )
@@ -93,5 +98,6 @@ def compile_body(
     library.finalize()
     if not library.is_object:
         return Compiled(library, library.get_pointer_to_function(entry_name), entry_name)
-    loaded = load_object(library.machine_code, entry_name, library.outside_symbols())
+    symbols = library.outside_symbols() | captured_addresses(unit)
+    loaded = load_object(library.machine_code, entry_name, symbols)
     return Compiled(library, loaded.address, entry_name, loaded)

@@ -41,7 +41,7 @@ def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -
     assert artifact.fault_table is not None
     if artifact.is_element_space and config.extent is None:
         record = _in_blocks(record, config)
-    raise_fault(record, artifact.fault_table)
+    raise_fault(record, artifact.fault_table, artifact.specialization.unit)
 
 
 def raise_incomplete(artifact: CpuArtifact, failure: int) -> NoReturn:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import get_args
 
 from kerneldsl.contract import Specialization, UnusableCodeError
+from kerneldsl.lowering.captured_arrays import captured_addresses
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
@@ -30,7 +31,7 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
     if code is None:
         return None
     try:
-        load_object(code, artifact.entry_name)
+        load_object(code, artifact.entry_name, captured_addresses(artifact.specialization.unit))
     except UnusableCodeError:
         return None
     metadata = {
@@ -76,7 +77,7 @@ def restore(
         or not isinstance(part_bytes, int | None)
     ):
         raise UnusableCodeError("the metadata is of other types")
-    loaded = load_object(code, entry_name)
+    loaded = load_object(code, entry_name, captured_addresses(specialization.unit))
     for name, each in _OF_PROCESS.items():
         each.offer(sections.get(name))
     compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)

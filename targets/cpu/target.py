@@ -111,6 +111,7 @@ class CpuCompiler(Compiler):
                 uses_scratch=generated.uses_scratch,
                 waits=generated.waits,
                 is_short=is_short(specialization.unit),
+                unit=specialization.unit,
             )
             return generated, written, compiled
 

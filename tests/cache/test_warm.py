@@ -369,3 +369,31 @@ def test_cases_of_the_conformance_suite(tmp_path: Path, trials: Trials, rng) -> 
     assert found["hits"] >= found["result"] // 2
     assert set(found["misses"]) <= {"absent", "uncacheable"}
     trials.check()
+
+
+LARGE_ARRAYS = """
+import numpy as np
+import kerneldsl as kd
+
+VALUES = np.arange(3e5)
+BY_COLUMNS = np.asfortranarray(np.arange(9e4).reshape(300, 300))
+
+@kd.kernel
+def looked_up(out):
+    i = kd.grid(1)
+    out[i] = VALUES[i] + BY_COLUMNS[i % 300, i % 7]
+
+out, i = np.zeros(1000), np.arange(1000)
+with kd.use("cpu"):
+    looked_up.forall(1000)(out)
+result = bool((out == VALUES[:1000] + BY_COLUMNS[i % 300, i % 7]).all())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="object code is kept on Linux alone")
+def test_code_with_large_captured_arrays_finds_those_of_its_process(tmp_path: Path) -> None:
+    first = run_script(tmp_path / "script.py", LARGE_ARRAYS)
+    second = run_script(tmp_path / "script.py")
+    assert (second["hits"], second["misses"]) == (1, {})
+    assert first["result"]
+    assert second["result"]

@@ -19,6 +19,8 @@ from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
 from numba.core.typing import Context
 
+from kerneldsl.lowering.captured_arrays import symbol_of
+from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.integer_typing import IntegerTyping
 from kerneldsl.lowering.numba_internals.moved import overriding
@@ -108,12 +110,34 @@ def helpers_of_kernels() -> Iterator[None]:
         )
 
     kind.compile_subroutine, kind.get_function = compile_helper, find_lowering
+
+    def make_constant_array(self: Any, builder: Any, typ: Any, ary: Any) -> Any:
+        symbol = symbol_of(ary) if typ.layout in "CF" else None
+        if symbol is None:
+            return make_constant(self, builder, typ, ary)
+        return _array_at(self, builder, symbol, typ, ary)
+
+    make_constant = kind.make_constant_array
+    kind.make_constant_array = make_constant_array
     kind.get_ufunc_info = lambda self, ufunc_key: ufunc_loops(ufunc_key)
     try:
         yield
     finally:
         kind.compile_subroutine, kind.get_ufunc_info = compile_subroutine, get_ufunc_info
         kind.get_function = get_function
+        kind.make_constant_array = make_constant
+
+
+def _array_at(context: Any, builder: Any, symbol: str, kind: Any, values: Any) -> ir.Value:
+    """Return an array whose elements are where the linker is told that the symbol is."""
+    memory = builder.module.globals.get(symbol)
+    if memory is None:
+        element = ir.ArrayType(ir.IntType(8), values.nbytes)
+        memory = ir.GlobalVariable(builder.module, element, symbol)
+        memory.global_constant = True
+        memory.align = context.get_abi_alignment(context.get_data_type(kind.dtype))
+    shape = [ir.Constant(ir.IntType(64), extent) for extent in values.shape]
+    return array_value(context, builder, kind, memory, shape)
 
 
 def size_of(element: Any) -> int:

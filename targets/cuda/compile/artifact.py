@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Artifact, Resources, Specialization
 from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.lowering.captured_arrays import CAPTURED, elements, large_arrays
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile.inline_errors import naming_inline_text
 from targets.cuda.compile.ptx_text import shared_bytes
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from kerneldsl.lowering.faults import FaultTable
 
 __all__ = ["CudaArtifact"]
@@ -64,6 +67,13 @@ class CudaArtifact(Artifact):
     def layout(self) -> ParameterLayout:
         """The entry's parameters."""
         return self.specialization.layout
+
+    def contents(self) -> Mapping[str, NDArray[Any]]:
+        """Return what a loaded module's memory has to hold, by its names: large captured arrays."""
+        if CAPTURED not in self.ptx:
+            return {}
+        arrays = large_arrays(self.specialization.unit)
+        return {name: elements(array) for name, array in arrays.items() if name in self.ptx}
 
     @property
     def uses_dynamic_shared(self) -> bool:

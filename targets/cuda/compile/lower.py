@@ -19,6 +19,7 @@ from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.build import build_function
+from kerneldsl.lowering.captured_arrays import offering
 from kerneldsl.lowering.errors import translate
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.missing import refuse_missing
@@ -83,7 +84,8 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
 
     def compile_now() -> Any:
         kinds = numba_types(specialization.kinds)
-        return compile_function(contexts, function, kinds, types.void, flags)
+        with offering(specialization.unit):
+            return compile_function(contexts, function, kinds, types.void, flags)
 
     try:
         try:

@@ -18,6 +18,7 @@ import llvmlite.binding as llvm
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import CompileError
 from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
+from kerneldsl.lowering.captured_arrays import is_captured
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.shifts import shift_definitions
@@ -103,7 +104,7 @@ def link(
 ) -> Linked:
     """Link an entry with everything it calls.
 
-    Only `entry_name` stays visible.
+    Only `entry_name` stays visible, and what is filled when the code is loaded.
 
     Raises `CompileError` where a module is malformed. Raises `MissingFunction` where something is
     called that no device has.
@@ -127,7 +128,7 @@ def link(
             function.add_function_attribute("alwaysinline")
     for variable in module.global_variables:
         if not variable.is_declaration:
-            variable.linkage = "internal"
+            variable.linkage = "external" if is_captured(variable.name) else "internal"
     if options.fastmath:
         module.link_in(_parse(_FLUSH_FLAG))
     try:

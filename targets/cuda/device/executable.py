@@ -66,6 +66,7 @@ class CudaExecutable(Executable):
                 artifact.entry_name,
                 kernel=artifact.specialization.unit.name,
                 line_info=options.lineinfo,
+                contents=artifact.contents(),
             )
         weakref.finalize(self, retired_modules.retire, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started
@@ -185,4 +186,4 @@ class CudaExecutable(Executable):
         self.device.copy_to_host(ctypes.addressof(found), record.pointer, nbytes, stream)
         table = self._cuda_artifact.fault_table
         assert table is not None
-        raise_fault(found.raw, table)
+        raise_fault(found.raw, table, self._cuda_artifact.specialization.unit)

@@ -12,15 +12,19 @@ import logging
 import re
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Dim3, Resources
 from kerneldsl.errors import CompileError, KernelImageError, ResourceLimitError
 from targets.cuda.driver.driver import Driver
 from targets.cuda.driver.errors import remedy_for
 from targets.cuda.driver.loss import LaunchNote
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "LoadedFunction",
@@ -34,6 +38,9 @@ __all__ = [
 _log = logging.getLogger("kerneldsl.cuda.functions")
 
 _LOG_BYTES = 16384
+#: CUstream_flags, CU_STREAM_NON_BLOCKING.
+_NON_BLOCKING = 1
+_NOTHING: Mapping[str, NDArray[Any]] = MappingProxyType({})
 #: Bytes of parameters that a kernel may have (PTX ISA, "Kernel Function Parameters").
 _MAX_PARAMETER_BYTES = 32764
 
@@ -68,11 +75,12 @@ def load(
     *,
     kernel: str | None = None,
     line_info: bool = False,
+    contents: Mapping[str, NDArray[Any]] = _NOTHING,
 ) -> LoadedFunction:
     """Load PTX, or a binary, and look up one entry.
 
     The image is PTX text, or the bytes of a cubin or fatbin; `kernel` is the name of the function
-    in Python, by default the entry's.
+    in Python, by default the entry's; `contents` are for memory of the module, by its names.
 
     Raises `CompileError` where the driver's assembler refused the PTX; its log is in the message.
     Raises `DriverError` for anything else.
@@ -87,6 +95,8 @@ def load(
             doing=f"find entry {entry_name} in the loaded module",
         )
         resources = _resources(driver, function, info)
+        for name, values in contents.items():
+            _fill(driver, module, name, values)
     launches = driver.watch.launches(index)
     name = entry_name if kernel is None else kernel
     return LoadedFunction(entry_name, name, index, function, module, resources, launches)
@@ -125,6 +135,23 @@ def _load_module(
         remedy=remedy_for(failure.name),
         chain=tuple(text.splitlines()),
     ) from failure
+
+
+def _fill(driver: Driver, module: Any, name: str, values: NDArray[Any]) -> None:
+    """Copy an array into memory of a module, and wait for that.
+
+    In a stream of its own, for the default stream may not be waited for while another one records.
+    """
+    api, doing = driver.api, f"copy a captured array of {values.nbytes} bytes to the device"
+    address, size = driver.call(api.cuModuleGetGlobal, module, name.encode(), doing=doing)
+    assert int(size) == values.nbytes
+    stream = driver.call(api.cuStreamCreate, _NON_BLOCKING, doing=doing)
+    try:
+        copied = (int(address), values.ctypes.data, values.nbytes, stream)
+        driver.call(api.cuMemcpyHtoDAsync, *copied, doing=doing)
+        driver.call(api.cuStreamSynchronize, stream, doing=doing)
+    finally:
+        driver.call(api.cuStreamDestroy, stream, doing=doing)
 
 
 def _log_text(buffer: bytearray) -> str:

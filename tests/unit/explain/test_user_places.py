@@ -146,3 +146,17 @@ def test_errors_are_at_the_users_lines(kernel: Any, target: str) -> None:
     assert caught.value.where is not None
     assert is_user(caught.value.where), caught.value
     assert not any(folder in str(caught.value) for folder in OWN_FOLDERS)
+
+
+@kd.kernel(debug=True)
+def beyond_the_states(states, x, out):
+    i = kd.grid(1)
+    out[i] = kd.random.xoroshiro128p_uniform_float32(states, i + states.size)
+
+
+def test_faults_of_debug_mode_are_at_the_users_lines() -> None:
+    with kd.use("cpu"), pytest.raises(IndexError, match="axis 0 of states") as caught:
+        beyond_the_states.forall(8)(*arguments())
+    where = caught.value.where  # type: ignore[attr-defined]
+    assert is_user(where)
+    assert "xoroshiro128p_uniform_float32(states" in where.line

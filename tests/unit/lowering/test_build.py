@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kerneldsl.errors import KernelFault, SourceLocation
+from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.build import build_function
@@ -75,6 +76,11 @@ def test_copies_share_what_hangs_at_a_node() -> None:
     assert ast.dump(copied) == ast.dump(tree)
 
 
+def kernel() -> None:
+    pass
+
+
+KERNEL = make_unit(kernel)
 WHERE = SourceLocation("kernel.py", 12, 4, 8, "kernel")
 TABLE = FaultTable(
     (
@@ -95,7 +101,7 @@ def record(**fields: int) -> bytes:
 
 def test_an_empty_record_is_no_fault() -> None:
     assert FAULT_RECORD_BYTES == 56
-    raise_fault(record(), TABLE)
+    raise_fault(record(), TABLE, KERNEL)
 
 
 def test_an_index_out_of_range() -> None:
@@ -103,7 +109,7 @@ def test_an_index_out_of_range() -> None:
         state=1, site=0, axis=1, index=-9, bound=8, thread_x=3, thread_y=1, block_x=5, block_z=2
     )
     with pytest.raises(IndexError, match="Index -9 is out of range for axis 1 of a") as caught:
-        raise_fault(data, TABLE)
+        raise_fault(data, TABLE, KERNEL)
     fault = caught.value
     assert isinstance(fault, KernelFault)
     assert fault.thread_idx == (3, 1, 0)
@@ -114,6 +120,6 @@ def test_an_index_out_of_range() -> None:
 
 def test_what_a_kernel_raised() -> None:
     with pytest.raises(ValueError, match=r"ValueError in thread \(0, 0, 0\).*: n is negative"):
-        raise_fault(record(state=1, site=1), TABLE)
+        raise_fault(record(state=1, site=1), TABLE, KERNEL)
     with pytest.raises(AssertionError):
-        raise_fault(record(state=1, site=2), TABLE)
+        raise_fault(record(state=1, site=2), TABLE, KERNEL)

@@ -81,6 +81,7 @@ def _executable(api: FakeBindings, *, debug: bool) -> CudaExecutable:
         arch="sm_61",
         specialization=specialization,
         fault_table=FaultTable((_SITE,)),
+        contents=dict,
     )
     _driver = Driver(api)
     (described, *_) = _driver.devices()
