@@ -9,13 +9,13 @@ same.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from numba.core import analysis, byteflow, ir, postproc, ssa, transforms
 from numba.core.errors import CompilerError
-from numba.core.typing import templates
+from numba.core.types.functions import BaseFunction
 
 __all__ = ["linear_passes"]
 
@@ -139,14 +139,25 @@ def finish_pass(processor: Any, emit_dels: bool = False, extend_lifetimes: bool 
         processor._insert_var_dels(extend_lifetimes=extend_lifetimes)
 
 
-def type_intrinsic(template: Any, args: Any, kws: Any) -> Any:
-    """Return the signature of a call: Numba's ``generic``, which reads all registries each time."""
-    key = template.context, args, tuple(kws.items())
-    known = template._impl_cache.get(key)
-    return known if known is not None else _type_intrinsic(template, args, kws)
+def remembering() -> Callable[..., Any]:
+    """Return Numba's ``get_call_type``, which resolves a call of equal types once.
+
+    A kernel has thousands of calls of few kinds, and Numba reads all registries for each of an
+    intrinsic's.
+    """
+    known: dict[Any, Any] = {}
+
+    def get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+        key = function, context, args, tuple(kws.items())
+        found = known.get(key)
+        if found is None:
+            found = known[key] = _get_call_type(function, context, args, kws)
+        return found
+
+    return get_call_type
 
 
-_type_intrinsic = templates._IntrinsicTemplate.generic
+_get_call_type = BaseFunction.get_call_type
 
 
 @contextmanager
@@ -157,7 +168,7 @@ def linear_passes() -> Iterator[None]:
         (analysis, "compute_live_map", compute_live_map),
         (byteflow.Flow, "_prune_phis", prune_phis),
         (postproc.PostProcessor, "run", finish_pass),
-        (templates._IntrinsicTemplate, "generic", type_intrinsic),
+        (BaseFunction, "get_call_type", remembering()),
     )
     before = [getattr(owner, name) for owner, name, _ in replaced]
     for owner, name, function in replaced:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import types
 from numba.core import analysis, byteflow, postproc, ssa
-from numba.core.typing import templates
+from numba.core.types.functions import BaseFunction
 
 from kerneldsl.lowering.numba_internals.compiling import (
     InferenceOnly,
@@ -28,7 +28,7 @@ _REPLACED = [
     (analysis, "compute_live_map"),
     (byteflow.Flow, "_prune_phis"),
     (postproc.PostProcessor, "run"),
-    (templates._IntrinsicTemplate, "generic"),
+    (BaseFunction, "get_call_type"),
 ]
 
 Body = list[str]
