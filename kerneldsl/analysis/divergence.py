@@ -135,5 +135,7 @@ def merge(one: Environment, two: Environment) -> Environment:
     """Return what is known where two ways meet."""
     merged = one | two
     for name in one.keys() & two.keys():
+        if one[name] is two[name]:  # most variables, where two ways part and meet again
+            continue
         merged[name] = join_values(one[name], two[name])
     return merged

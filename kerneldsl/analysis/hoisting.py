@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TypeVar
 
-from kerneldsl.analysis.expressions import sometimes_evaluated
+from kerneldsl.analysis.expressions import sometimes_evaluated, walk_here
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
@@ -195,7 +195,7 @@ def _replace_child(node: ast.expr, name: str, position: int | None, new: ast.exp
 
 def place_at(node: N, place: ast.AST) -> N:
     """Give a new node, and all below it without a place, the place of another."""
-    for inner in ast.walk(node):
+    for inner in walk_here(node):
         if isinstance(inner, ast.expr | ast.stmt) and not hasattr(inner, "lineno"):
             ast.copy_location(inner, place)
             if hasattr(place, "kd_origin"):
