@@ -17,12 +17,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from kerneldsl.cache.reasons import BadEntry, Reason
+from kerneldsl.cache.files import TEMPORARY
 
-__all__ = ["TEMPORARY", "Directory", "check_plain"]
+__all__ = ["Directory", "write_whole"]
 
-#: What the names of files that are being written begin with.
-TEMPORARY = ".writing-"
 #: Whether a file can be named by a folder's descriptor and a name within it.
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 # None of these exists on Windows. Without O_NONBLOCK, opening a pipe would wait for its writer.
@@ -34,14 +32,6 @@ _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _PASS = getattr(os, "O_PATH", os.O_RDONLY)
 #: Errors of fsync on a folder, on file systems that know no such thing.
 _NO_SYNC = {errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EPERM}
-
-
-def check_plain(descriptor: int, name: str) -> os.stat_result:
-    """Return the status of an open file; raise `BadEntry` if it is not a regular one."""
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise BadEntry(Reason.KIND, f"{name} is not a regular file")
-    return status
 
 
 class Directory:
@@ -104,15 +94,6 @@ class Directory:
             for found in files:
                 with contextlib.suppress(OSError):  # it vanished meanwhile
                     yield found.name, found.stat(follow_symlinks=False)
-
-    def size_of(self, name: str) -> int:
-        """Return the bytes of a file or link; 0 where there is none."""
-        try:
-            if self._descriptor is None:
-                return os.lstat(self.path / name).st_size
-            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_size
-        except OSError:
-            return 0
 
     def open_file(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Open a file; the descriptor is the caller's to close.
@@ -199,3 +180,9 @@ class Directory:
             os.unlink(self.path / name)
         else:
             os.unlink(name, dir_fd=self._descriptor)
+
+
+def write_whole(path: Path, data: bytes, mode: int) -> None:
+    """Write a file that a person names, as :meth:`Directory.write` does. Raises `OSError`."""
+    with Directory.open(path.parent) as folder:
+        folder.write(path.name, data, mode)

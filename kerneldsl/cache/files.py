@@ -1,16 +1,18 @@
-"""Reading one file, which is not believed to be one, and writing one that a person names."""
+"""Reading one file, which is not believed to be one."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
-from kerneldsl.cache.directory import Directory, check_plain
 from kerneldsl.cache.reasons import BadEntry, Reason
 
-__all__ = ["open_plain", "read_all", "write_whole"]
+__all__ = ["TEMPORARY", "check_plain", "open_plain", "read_all"]
 
+#: What the names of files that are being written begin with.
+TEMPORARY = ".writing-"
 # Neither exists on Windows. Without O_NONBLOCK, opening a pipe would wait for its writer.
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -39,6 +41,14 @@ def open_plain(path: Path) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
+def check_plain(descriptor: int, name: str) -> os.stat_result:
+    """Return the status of an open file; raise `BadEntry` if it is not a regular one."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise BadEntry(Reason.KIND, f"{name} is not a regular file")
+    return status
+
+
 def read_all(descriptor: int, size: int, limit: int) -> bytes:
     """Read a file to its end, whatever its size was said to be.
 
@@ -55,9 +65,3 @@ def read_all(descriptor: int, size: int, limit: int) -> bytes:
     if left <= 0:
         raise BadEntry(Reason.SIZE, f"more than {limit} bytes")
     return b"".join(parts)
-
-
-def write_whole(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that a person names, as :meth:`Directory.write` does. Raises `OSError`."""
-    with Directory.open(path.parent) as folder:
-        folder.write(path.name, data, mode)

@@ -17,10 +17,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kerneldsl.cache.directory import Directory
 from kerneldsl.errors import CacheError
+
+if TYPE_CHECKING:  # a warm start opens no folder
+    from kerneldsl.cache.directory import Directory
 
 __all__ = [
     "ENTRIES",
@@ -130,6 +132,8 @@ class Folder(NamedTuple):
         this one. Raises `OSError` if there is none, or the system refuses; `CacheError` if it is a
         link or not safe.
         """
+        from kerneldsl.cache.directory import Directory
+
         if make:
             # A folder made by makedirs would get the rights of the umask above its last part.
             for path in reversed([p for p in (self.path, *self.path.parents) if not p.exists()]):

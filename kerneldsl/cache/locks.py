@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kerneldsl.cache.directory import check_plain
+from kerneldsl.cache.files import check_plain
 from kerneldsl.cache.folders import STATE, Folder
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry
@@ -38,8 +38,8 @@ _SIZE_BYTE = 0
 _DIGITS = 15
 #: What another process compiles is waited for so long, in seconds; most take less than five.
 COMPILATION_S = 30.0
-#: Changing the estimate takes a millisecond.
-_SIZE_S = 0.05
+#: To change the estimate takes a millisecond.
+_SIZE_S = 1.0
 _FIRST_WAIT_S, _LAST_WAIT_S = 0.002, 0.05
 
 
@@ -62,12 +62,8 @@ _given_up: set[Path] = set()
 @contextmanager
 def key_locked(folder: Folder, key: Key) -> Iterator[None]:
     """Lock a key for a ``with`` block, or go on without where another process takes too long."""
-    limit_s = 0.0 if folder.path in _given_up or _holds_a_key() else COMPILATION_S
     byte = _SIZE_BYTE + 1 + int(key.digest[:_DIGITS], 16)
-    with _locked(folder, byte, limit_s) as waited_s:
-        if 0.0 < limit_s <= waited_s:
-            logger.debug("cache: %s is locked for more than %.0f s", key.digest, limit_s)
-            _given_up.add(folder.path)
+    with _locked(folder, byte, 0.0 if _holds_a_key() else COMPILATION_S):
         yield
 
 
@@ -91,23 +87,22 @@ def _holds_a_key() -> bool:
 
 
 @contextmanager
-def _locked(folder: Folder, byte: int, limit_s: float) -> Iterator[float]:
-    """Lock a byte, or go on without after `limit_s`; the value is the seconds that were waited."""
-    started, pause_s, waited_s = time.monotonic(), _FIRST_WAIT_S, 0.0
-    while True:
-        try:
-            is_ours = _take(folder, byte)
-        except (OSError, BadEntry, CacheError, ImportError) as error:
-            logger.debug("cache: no locks in %s: %s", folder.path, error)
-            is_ours = False
-            break
-        if is_ours or waited_s >= limit_s:
-            break
-        time.sleep(pause_s)
-        pause_s = min(1.5 * pause_s, _LAST_WAIT_S)
-        waited_s = time.monotonic() - started
+def _locked(folder: Folder, byte: int, limit_s: float) -> Iterator[None]:
+    """Lock a byte for a ``with`` block, or go on without after `limit_s`."""
+    until, pause_s, is_ours = time.monotonic() + limit_s, _FIRST_WAIT_S, False
     try:
-        yield waited_s
+        while not (is_ours := _take(folder, byte)) and folder.path not in _given_up:
+            if time.monotonic() >= until:
+                if limit_s:
+                    logger.debug("cache: %s is locked for %.0f s", folder.path, limit_s)
+                    _given_up.add(folder.path)
+                break
+            time.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _LAST_WAIT_S)
+    except (OSError, BadEntry, CacheError, ImportError) as error:
+        logger.debug("cache: no locks in %s: %s", folder.path, error)
+    try:
+        yield
     finally:
         if is_ours:
             _give_back(folder, byte)

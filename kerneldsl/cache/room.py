@@ -2,10 +2,10 @@
 
 To list a folder takes a second where it holds tens of thousands of entries, so a write adds to an
 estimate that is kept beside them, and the folder is listed where the estimate says that it is full,
-once a day, and where there is no estimate. A write is counted before it is made, so a process that
-ends in between leaves the estimate too high; then the folder is listed early, and the estimate is
-right again. It is too low only by what other programs put there, and by what was counted without a
-lock where there are none; both for a day.
+once a day, and where there is no estimate. A write is counted before it is made, over another entry
+too, so a process that ends in between leaves the estimate too high; then the folder is listed
+early, and the estimate is right again. It is too low only by what other programs put there, and by
+what was counted without a lock where there are none; both for a day.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kerneldsl.cache.directory import Directory, check_plain
-from kerneldsl.cache.files import read_all
-from kerneldsl.cache.folders import ENTRIES, STATE
+from kerneldsl.cache.directory import Directory
+from kerneldsl.cache.files import check_plain, read_all
+from kerneldsl.cache.folders import STATE, Folder
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.locks import size_locked
 from kerneldsl.cache.reasons import BadEntry, Reason
@@ -40,17 +40,19 @@ _ABANDONED_AFTER_S = 3600.0
 _FUTURE_S = 3600.0
 #: Once the cache is full, this share of the cap is left, so that the next writes find room.
 _REST = 0.9
+#: What is fuller than this when a write has it listed is full: each write would have it listed.
+_NEARLY = 0.95
 
 
 class _Estimate(NamedTuple):
     """What a folder holds, without having looked."""
 
-    #: Bytes of entries, and of what was put aside.
+    #: Bytes that it held when it was listed, and of what was to be written since.
     nbytes: int
-    #: Bytes that were ever added: what is added while somebody lists the folder.
-    added: int
-    #: When the folder was listed, in seconds since the epoch.
-    listed_s: int
+    #: Bytes that were ever written: those of files that somebody who lists may not have seen.
+    written: int
+    #: When the folder was listed, in nanoseconds since the epoch.
+    listed_ns: int
 
 
 class Evicted(NamedTuple):
@@ -72,12 +74,24 @@ def write_within(
     data = store.encoded(key, sections)
     if len(data) > max_bytes:
         raise BadEntry(Reason.SIZE, f"{len(data)} bytes, of {max_bytes} in all")
-    known = _count(store, key, len(data))
+    before = _change(store.folder, lambda known: known._replace(nbytes=known.nbytes + len(data)))
+
+    def note_written(known: _Estimate) -> _Estimate:
+        # Whoever has listed the folder since may have done so before the file was there.
+        is_same = before is not None and known.listed_ns == before.listed_ns
+        nbytes = known.nbytes + (0 if is_same else len(data))
+        return known._replace(nbytes=nbytes, written=known.written + len(data))
+
     store.write_encoded(key, data)
-    is_stale = known is None or abs(time.time() - known.listed_s) > _BELIEVED_S
-    if known is None or is_stale or known.nbytes > max_bytes:
-        return len(data), make_room(store, max_bytes, keep=store.path_of(key)).entries
+    after = _change(store.folder, note_written)
+    if before is None or after is None or _is_old(after) or after.nbytes > max_bytes:
+        nearly = int(max_bytes * _NEARLY)
+        return len(data), make_room(store, nearly, keep=store.path_of(key)).entries
     return len(data), 0
+
+
+def _is_old(known: _Estimate) -> bool:
+    return abs(time.time() - known.listed_ns / 1e9) > _BELIEVED_S
 
 
 def make_room(store: Store, max_bytes: int, keep: Path | None = None) -> Evicted:
@@ -87,28 +101,23 @@ def make_room(store: Store, max_bytes: int, keep: Path | None = None) -> Evicted
     try:
         with store.folder.opened(STATE) as state, size_locked(store.folder):
             now = _read(state)
-            added = 0 if now is None else now.added
-            # What others have added meanwhile may not have been seen.
-            unseen = max(0, added - (0 if before is None else before.added))
-            _write(store, state, _Estimate(evicted.left + unseen, added, int(time.time())))
+            written = 0 if now is None else now.written
+            unseen = max(0, written - (0 if before is None else before.written))
+            noted = _Estimate(evicted.left + unseen, written, int(time.time() * 1e9))
+            _write(store.folder, state, noted)
     except (OSError, CacheError) as error:
         logger.debug("cache: the size of %s is not noted: %s", store.folder.path, error)
     return evicted
 
 
-def _count(store: Store, key: Key, nbytes: int) -> _Estimate | None:
-    """Count an entry that is about to be written; ``None`` where there is no estimate."""
-    folder = store.folder
+def _change(folder: Folder, change: Callable[[_Estimate], _Estimate]) -> _Estimate | None:
+    """Replace the estimate, and return it; ``None`` where there is none."""
     try:
-        with folder.opened(ENTRIES, make=True) as entries:
-            grows = nbytes - entries.size_of(store.path_of(key).name)
         with folder.opened(STATE, make=True) as state, size_locked(folder):
             known = _read(state)
             if known is not None:
-                known = _Estimate(
-                    max(0, known.nbytes + grows), known.added + max(0, grows), known.listed_s
-                )
-                _write(store, state, known)
+                known = change(known)
+                _write(folder, state, known)
             return known
     except (OSError, CacheError) as error:
         logger.debug("cache: %s is listed at each write: %s", folder.path, error)
@@ -140,10 +149,9 @@ def _read(state: Directory) -> _Estimate | None:
     return None if match is None else _Estimate(*map(int, match.groups()))
 
 
-def _write(store: Store, state: Directory, estimate: _Estimate) -> None:
+def _write(folder: Folder, state: Directory, estimate: _Estimate) -> None:
     # Put in the place of the file, never into it: it might be a hard link to another one.
-    text = b"%d %d %d\n" % estimate
-    state.write(_FILE, text, store.folder.file_mode, is_forced=False)
+    state.write(_FILE, b"%d %d %d\n" % estimate, folder.file_mode, is_forced=False)
 
 
 def evict(store: Store, max_bytes: int, keep: Path | None = None) -> Evicted:

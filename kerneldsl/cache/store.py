@@ -14,11 +14,10 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kerneldsl.cache.directory import TEMPORARY, Directory
 from kerneldsl.cache.entry import MAX_ENTRY_BYTES, Entry, decode, encode
-from kerneldsl.cache.files import open_plain, read_all
+from kerneldsl.cache.files import TEMPORARY, open_plain, read_all
 from kerneldsl.cache.folders import (
     ENTRIES,
     QUARANTINE,
@@ -31,6 +30,9 @@ from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.errors import CacheError
 from kerneldsl.utilities.environment import logger
+
+if TYPE_CHECKING:  # a warm start changes nothing
+    from kerneldsl.cache.directory import Directory
 
 __all__ = ["SUFFIX", "Listed", "Store"]
 

@@ -82,7 +82,7 @@ def test_a_write_takes_as_many_calls_of_the_system_however_many_entries(cache: D
     for number in range(2000):
         key = key_of(1000 + number)
         (entries / f"{key.digest}.kdc").write_bytes(encode(key.encoded, {"ptx": b""}))
-    assert steps_of(lambda: keep(cache, 2), names) == few < 40
+    assert steps_of(lambda: keep(cache, 2), names) == few
 
 
 def test_each_process_goes_on_from_the_estimate(cache, listings: Counter[str]) -> None:
@@ -93,8 +93,8 @@ def test_each_process_goes_on_from_the_estimate(cache, listings: Counter[str]) -
     assert estimated(of(cache)) == held(of(cache))
 
 
-def test_the_estimate_is_what_listing_says(cache: DiskCache, rng) -> None:
-    """Over random writes, replacements, damage, and all that removes."""
+def test_the_estimate_is_never_too_low(cache: DiskCache, rng) -> None:
+    """Over random writes, replacements, damage, and all that removes; listing is the oracle."""
     store = of(cache)
     for _ in range(examples(60)):
         number = int(rng.integers(12))
@@ -111,9 +111,10 @@ def test_the_estimate_is_what_listing_says(cache: DiskCache, rng) -> None:
             face.verify()
         elif rng.random() < 0.2:
             face.clear()
+        before = estimated(store) if (store.folder.path / STATE).exists() else 0
         keep(cache, number, int(rng.integers(5000)))
-        if not store.quarantined():  # what is put aside over another is counted twice
-            assert estimated(store) == held(store)
+        written = store.path_of(key_of(number)).stat().st_size
+        assert estimated(store) in (before + written, held(store)), "counted or listed"
         assert estimated(store) >= held(store)
 
 
@@ -142,7 +143,8 @@ def test_the_bound_holds_with_many_processes(monkeypatch, tmp_path: Path) -> Non
     children = [start_child(work) for _ in range(8)]
     for child in children:
         assert os.waitpid(child, 0)[1] == 0
-    assert held(store) <= estimated(store) <= 100 * 1024 + 8 * 10_500
+    assert held(store) <= estimated(store)
+    assert held(store) <= 100 * 1024 + 8 * 10_500
     keep(cache, 0)
     assert held(store) <= 100 * 1024
 
@@ -167,6 +169,23 @@ def test_who_is_killed_leaves_no_estimate_that_is_too_low(cache: DiskCache, act)
     assert estimated(store) > held(store)
     face.prune("1G")
     assert estimated(store) == held(store)
+
+
+def test_writing_one_entry_over_and_over_does_not_list_each_time(
+    monkeypatch, listings: Counter[str]
+) -> None:
+    """In a cache that is all but full: what is counted twice would be found out each time."""
+    monkeypatch.setenv("KERNELDSL_CACHE_SIZE", "100k")
+    cache = DiskCache(read_settings())
+    number = 1
+    while held(of(cache)) < 99 * 1024:
+        keep(cache, number, 900)
+        number += 1
+    listings.clear()
+    for _ in range(100):
+        keep(cache, 0, 50)
+    assert listings["entries"] <= 3 * 2 * 100 * 300 / (0.05 * 100 * 1024)
+    assert held(of(cache)) <= 100 * 1024
 
 
 @needs_fork
