@@ -158,6 +158,7 @@ store-notebooks: $(VENV)/.stamp ## execute the notebooks and store their outputs
 bench: $(VENV)/.stamp ## the CPU against hand-written Numba, into benchmarks/results/
 	@$(BIN)/python benchmarks/cpu.py --json $(BENCH)
 	@$(BIN)/python benchmarks/start.py --json $(BENCH:cpu.json=start-cpu.json)
+	@$(BIN)/python benchmarks/cache.py --json $(BENCH:cpu.json=cache.json)
 
 .PHONY: bench-tiles
 bench-tiles: $(VENV)/.stamp ## tiles and groups on the CPU against NumPy and hand-written Numba

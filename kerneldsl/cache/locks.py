@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import sys
 import threading
 import time
@@ -158,8 +159,16 @@ def _close_unused(at: tuple[int, Path], file: _LockFile) -> None:
 
 
 def _open(folder: Folder) -> int:
+    """Open the file; to lock it takes the right to write to it."""
     with folder.opened(STATE, make=True) as state:
-        descriptor = state.open_file(_FILE, os.O_RDWR | os.O_CREAT, folder.file_mode)
+        try:
+            new = os.O_RDWR | os.O_CREAT | os.O_EXCL
+            descriptor = state.open_file(_FILE, new, folder.file_mode)
+        except FileExistsError:
+            descriptor = state.open_file(_FILE, os.O_RDWR)
+        else:
+            if folder.is_shared:  # whoever may write to the folder, whatever the umask
+                os.chmod(descriptor, stat.S_IMODE(state.status().st_mode) & 0o666)
     try:
         check_plain(descriptor, _FILE)
     except BaseException:

@@ -128,7 +128,12 @@ class Store:
 
     def _is_kept_with(self, path: Path, status: os.stat_result) -> bool:
         """Return whether a file of a site belongs to whoever its folder belongs to."""
-        return self.folder.is_site and os.stat(path.parent).st_uid == status.st_uid
+        try:
+            # The folder may be another one than the one that was checked when the process began.
+            is_site = self.folder.is_site and self.folder.check()
+            return is_site and os.stat(path.parent).st_uid == status.st_uid
+        except (CacheError, OSError):
+            return False
 
     def _renew(self, path: Path, descriptor: int, status: os.stat_result) -> None:
         """Note that an entry was used; eviction goes by that."""

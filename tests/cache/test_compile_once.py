@@ -22,7 +22,7 @@ from kerneldsl.cache.folders import STATE
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.launch import artifact
 from kerneldsl.utilities import progress
-from tests.cache.processes import needs_fork, run_in_child, start_child
+from tests.cache.processes import needs_fork, needs_root, run_in_child, start_child
 from tests.cache.programs import ROOT
 from tests.cache.trials import key_of, sections_of
 from tests.support.extent import full_beyond
@@ -292,6 +292,30 @@ def test_waiting_is_shown_as_compiling_is(cache: DiskCache, monkeypatch) -> None
     assert shown[0].startswith("compiling _scale(")
     assert shown[-1] == "closed"
     assert shown.index("compiled") > 0, "it was shown while another process was waited for"
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o2770, 0o777, 0o700])
+def test_who_shares_a_folder_can_lock_in_it(folder: Path, tmp_path, monkeypatch, mode) -> None:
+    (tmp_path / "secret").write_bytes(b"a secret of those who share a folder")
+    (tmp_path / "secret").chmod(0o600)
+    monkeypatch.setenv("KERNELDSL_CACHE_KEY_FILE", str(tmp_path / "secret"))
+    monkeypatch.setenv("KERNELDSL_CACHE_SHARED", "1")
+    folder.mkdir()
+    folder.chmod(mode)
+    before = os.umask(0o077)
+    try:
+        seconds_to_enter(DiskCache(read_settings()))
+        file = folder / STATE / "lock"
+        assert file.stat().st_mode & 0o777 == mode & 0o666
+        # What is there already may be a hard link of somebody's file.
+        file.unlink()
+        (tmp_path / "mine").write_text("mine")
+        os.link(tmp_path / "mine", file)
+        seconds_to_enter(DiskCache(read_settings()))
+        assert file.stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
 
 
 def test_a_warm_start_locks_nothing(cache: DiskCache, monkeypatch) -> None:

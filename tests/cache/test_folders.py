@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import warnings
 from collections.abc import Callable
@@ -515,6 +516,26 @@ def test_the_folders_that_lead_to_a_site(
             path.symlink_to(moved.folder.path)
         monkeypatch.setenv("KERNELDSL_CACHE_SITE", str(path))
         assert site_is_taken(moved) == is_taken
+
+
+@needs_root
+@pytest.mark.parametrize("user", [1234, NOBODY])
+def test_a_site_that_is_exchanged_later(tmp_path: Path, site: Store, monkeypatch, user) -> None:
+    """Where every user can do that, by one of their own, in a process that has looked before."""
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    parent.chmod(0o777)
+    moved = Store(site.folder._replace(path=parent / "site"))
+    site.folder.path.rename(moved.folder.path)
+    monkeypatch.setenv("KERNELDSL_CACHE_SITE", str(moved.folder.path))
+    cache, said = new_cache()
+    assert said == []
+    assert cache.look_up(KEY) is not None
+    moved.folder.path.rename(parent / "old")
+    shutil.copytree(parent / "old", moved.folder.path)
+    owned_by(moved, user)
+    assert cache.look_up(KEY) is None
+    assert counters.read().misses == {"owner": 1}
 
 
 @needs_fork
