@@ -12,8 +12,10 @@ from typing import Any
 
 from llvmlite import ir
 
-from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from kerneldsl.launch.native.builder import I32, I64, POINTER
 from targets.cpu.code import CODE_WORD, FAILURE_WORD, STOP_WORD, STOPPED
+from targets.cpu.native_writer import NULL, VOID, Writer
+from targets.cpu.openmp_code import emit_companion
 from targets.cpu.signal_table import (
     ACTION_BYTES,
     RECORD_BYTES,
@@ -25,77 +27,23 @@ from targets.cpu.signal_table import (
 
 __all__ = ["CAN_LEAVE_CODE", "emit_interrupts"]
 
-_VOID = ir.VoidType()
-_NULL = ir.Constant(POINTER, None)
 #: Of each processor: where ``ucontext_t`` has the next instruction, and the number of ``tgkill``.
 _PROCESSORS = {"x86_64": (168, 234), "aarch64": (440, 131)}
 #: Whether an entry can be left at any instruction on this processor.
 CAN_LEAVE_CODE = platform.machine() in _PROCESSORS
 _SIGNALS = 65
-#: Bytes of ``sigset_t``.
-_SIGNALS_BYTES = 128
 #: Milliseconds between two looks at a launch, and at the threads of one that is being stopped.
 _TICK_MS, _STOPPING_TICK_MS = 10, 1
 #: Ticks without a launch after which the watcher sleeps until the next one.
 _IDLE_TICKS = 100
 
 
-def _declared(module: ir.Module, name: str, result: Any, *kinds: Any) -> ir.Function:
-    known = module.globals.get(name)
-    return known or ir.Function(module, ir.FunctionType(result, kinds), name)
-
-
-class _Writer:
-    """Writes one function that reads and changes the table."""
-
-    def __init__(
-        self, module: ir.Module, where: ir.GlobalVariable, name: str, result: Any, *kinds: Any
-    ) -> None:
-        self.f = Function(module, name, result, list(kinds), is_internal=True)
-        self.b, self._module = self.f.b, module
-        self._table = self.f.load(where, 0, POINTER)
-
-    def word_at(self, word: SignalWord) -> Any:
-        return self.f.at(self._table, 8 * word)
-
-    def word(self, word: SignalWord, kind: Any = I64) -> Any:
-        found = self.b.load_atomic(self.word_at(word), "monotonic", 8, typ=I64)
-        return found if kind is I64 else self.b.inttoptr(found, kind)
-
-    def set_word(self, word: SignalWord, value: Any) -> None:
-        self.exchange(self.word_at(word), value)
-
-    def exchange(self, address: Any, value: Any) -> Any:
-        return self.b.atomic_rmw("xchg", address, value, "seq_cst")
-
-    def call(self, name: str, result: Any, *values: Any) -> Any:
-        """Call a function of C or Python by its name."""
-        function = _declared(self._module, name, result, *(value.type for value in values))
-        return self.b.call(function, values)
-
-    def memory(self, nbytes: int) -> Any:
-        words = self.b.alloca(I64, size=nbytes // 8)
-        words.align = 16
-        # llvmlite holds it for one of int64, and a bitcast for nothing to do.
-        return self.b.inttoptr(self.b.ptrtoint(words, I64), POINTER)
-
-    def is_zero(self, value: Any) -> Any:
-        return self.f.equal(value, value.type(0))
-
-    def return_unless(self, condition: Any) -> None:
-        with self.b.if_then(self.b.not_(condition)):
-            self.b.ret_void()
-
-    def done(self) -> ir.Function:
-        self.b.ret_void()
-        return self.f.function
-
-
 def emit_interrupts(module: ir.Module, where: ir.GlobalVariable) -> dict[SignalWord, ir.Function]:
     """Emit the functions, and return them by the words of the table that hold their addresses."""
     relay = _emit_relay(module, where)
     watch = _emit_watch(module, where, relay)
-    rouse = _emit_rouse(module, where, _emit_watcher(module, where))
+    companion = emit_companion(module, where)
+    rouse = _emit_rouse(module, where, _emit_watcher(module, where, companion))
     return {
         SignalWord.RELAY: relay,
         SignalWord.WATCH: watch,
@@ -107,9 +55,9 @@ def emit_interrupts(module: ir.Module, where: ir.GlobalVariable) -> dict[SignalW
 
 def _emit_relay(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     """Emit ``void relay(i32 signal)``, which stands before Python's handler."""
-    w = _Writer(module, where, "relay", _VOID, I32)
+    w = Writer(module, where, "relay", VOID, I32)
     w.set_word(SignalWord.IS_PENDING, I64(1))
-    w.f.call(w.word(SignalWord.PYTHON_HANDLER), _VOID, w.f.args[0])
+    w.f.call(w.word(SignalWord.PYTHON_HANDLER), VOID, w.f.args[0])
     return w.done()
 
 
@@ -118,7 +66,7 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
 
     The thread that calls it runs the launch. In others than the main thread it does nothing.
     """
-    w = _Writer(module, where, "watch", _VOID, POINTER)
+    w = Writer(module, where, "watch", VOID, POINTER)
     f, b = w.f, w.b
     (launch,) = f.args
     action, value, kind, traceback = (
@@ -135,11 +83,11 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
     pythons, ours = w.word(SignalWord.PYTHON_HANDLER), b.ptrtoint(relay, I64)
     with f.loop(I64(_SIGNALS)) as i:
         number = b.trunc(i, I32)
-        status = w.call("sigaction", I32, number, _NULL, action)
+        status = w.call("sigaction", I32, number, NULL, action)
         is_pythons = b.and_(w.is_zero(status), f.equal(f.load(action), pythons))
         with b.if_then(is_pythons):
             f.store(ours, action)
-            w.call("sigaction", I32, number, action, _NULL)
+            w.call("sigaction", I32, number, action, NULL)
             w.set_word(SignalWord.IS_PENDING, I64(1))  # it may have come before this
     was_pending = w.exchange(w.word_at(SignalWord.IS_PENDING), I64(0))
     w.return_unless(b.icmp_unsigned("!=", was_pending, I64(0)))
@@ -147,20 +95,20 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
     state = w.call("PyGILState_Ensure", I32)
     with b.if_then(w.is_zero(w.call("PyErr_CheckSignals", I32))):
         answer = w.call("PyObject_CallNoArgs", POINTER, w.word(SignalWord.AFTER_HANDLERS, POINTER))
-        w.call("Py_DecRef", _VOID, answer)  # which may be null
+        w.call("Py_DecRef", VOID, answer)  # which may be null
     with b.if_then(b.not_(f.is_null(w.call("PyErr_Occurred", POINTER)))):
-        w.call("PyErr_Fetch", _VOID, kind, value, traceback)
-        w.call("PyErr_NormalizeException", _VOID, kind, value, traceback)
+        w.call("PyErr_Fetch", VOID, kind, value, traceback)
+        w.call("PyErr_NormalizeException", VOID, kind, value, traceback)
         raised, trace = f.load(value, 0, POINTER), f.load(traceback, 0, POINTER)
         with b.if_then(b.not_(f.is_null(trace))):
             w.call("PyException_SetTraceback", I32, raised, trace)
-        w.call("Py_DecRef", _VOID, trace)
-        w.call("Py_DecRef", _VOID, f.load(kind, 0, POINTER))
+        w.call("Py_DecRef", VOID, trace)
+        w.call("Py_DecRef", VOID, f.load(kind, 0, POINTER))
         w.set_word(SignalWord.RAISED, b.ptrtoint(raised, I64))
         f.store(I64(STOPPED), launch, 8 * FAILURE_WORD)
         w.exchange(f.at(launch, 8 * STOP_WORD), I64(1))
         w.set_word(SignalWord.IS_STOPPING, I64(1))
-    w.call("PyGILState_Release", _VOID, state)
+    w.call("PyGILState_Release", VOID, state)
     return w.done()
 
 
@@ -170,7 +118,7 @@ def _emit_poke(module: ir.Module, where: ir.GlobalVariable, watch: ir.Function) 
     It does something only where it interrupts an instruction of the kernel itself: no lock is held
     there, and nothing is half done but what the kernel does with its arrays.
     """
-    w = _Writer(module, where, "poke", _VOID, I32, POINTER, POINTER)
+    w = Writer(module, where, "poke", VOID, I32, POINTER, POINTER)
     f, b = w.f, w.b
     record = w.call("pthread_getspecific", POINTER, b.trunc(w.word(SignalWord.KEY), I32))
     w.return_unless(b.not_(f.is_null(record)))
@@ -186,7 +134,7 @@ def _emit_poke(module: ir.Module, where: ir.GlobalVariable, watch: ir.Function) 
     stop = b.load_atomic(f.at(launch, 8 * STOP_WORD), "acquire", 8, typ=I64)
     w.return_unless(b.not_(w.is_zero(stop)))
     w.return_unless(b.not_(w.is_zero(f.load(frame, FramePlace.CAN_LEAVE))))
-    w.call("longjmp", _VOID, f.at(frame, int(FramePlace.BUFFER)), I32(1))
+    w.call("longjmp", VOID, f.at(frame, int(FramePlace.BUFFER)), I32(1))
     return w.done()
 
 
@@ -198,7 +146,7 @@ def _emit_record(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
 
     Without memory it is one that nobody looks for.
     """
-    w = _Writer(module, where, "record", POINTER)
+    w = Writer(module, where, "record", POINTER)
     f, b = w.f, w.b
     nowhere = ir.GlobalVariable(module, ir.ArrayType(I64, RECORD_BYTES // 8), "nowhere")
     nowhere.initializer, nowhere.linkage = ir.Constant(nowhere.value_type, None), "internal"
@@ -247,7 +195,7 @@ def _emit_enter(
     module: ir.Module, where: ir.GlobalVariable, make: ir.Function, rouse: ir.Function
 ) -> ir.Function:
     """Emit ``void enter(ptr frame)``, which an entry calls before it runs the kernel."""
-    w = _Writer(module, where, "enter", _VOID, POINTER)
+    w = Writer(module, where, "enter", VOID, POINTER)
     f, b = w.f, w.b
     (frame,) = f.args
     known = w.call("pthread_getspecific", POINTER, b.trunc(w.word(SignalWord.KEY), I32))
@@ -269,7 +217,7 @@ def _emit_enter(
 
 def _emit_forget(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     """Emit ``void forget(ptr record)``, which is called where a thread with a record ends."""
-    w = _Writer(module, where, "forget", _VOID, POINTER)
+    w = Writer(module, where, "forget", VOID, POINTER)
     w.exchange(w.f.at(w.f.args[0], int(RecordPlace.FRAME)), I64(0))
     w.exchange(w.f.at(w.f.args[0], int(RecordPlace.THREAD_ID)), I64(0))
     return w.done()
@@ -278,7 +226,7 @@ def _emit_forget(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
 # -- the thread that watches ----------------------------------------------------------------------
 
 
-def _poke(w: _Writer, thread: Any) -> None:
+def _poke(w: Writer, thread: Any) -> None:
     """Send a thread the signal that :func:`_emit_poke` handles; nothing where it has ended."""
     kind = ir.FunctionType(I64, [I64], var_arg=True)
     module = w.f.function.module
@@ -289,7 +237,7 @@ def _poke(w: _Writer, thread: Any) -> None:
     w.b.call(system_call, [I64(number), process, thread, I64(int(signal.SIGURG))])
 
 
-def _is_launching(w: _Writer) -> Any:
+def _is_launching(w: Writer) -> Any:
     """Return whether the main thread runs a launch, or waits for threads that do."""
     f, b = w.f, w.b
     record = w.word(SignalWord.MAIN_RECORD, POINTER)
@@ -303,18 +251,21 @@ def _is_launching(w: _Writer) -> Any:
     return b.icmp_unsigned("!=", b.or_(frame, w.word(SignalWord.CURRENT)), I64(0))
 
 
-def _emit_watcher(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
+def _emit_watcher(
+    module: ir.Module, where: ir.GlobalVariable, companion: ir.Function
+) -> ir.Function:
     """Emit ``ptr watcher(ptr nothing)``, which a thread runs for ever."""
-    w = _Writer(module, where, "watcher", POINTER, POINTER)
+    w = Writer(module, where, "watcher", POINTER, POINTER)
     f, b = w.f, w.b
-    idle, place = w.memory(16), w.memory(16)
+    idle, place, heard = w.memory(16), w.memory(16), w.memory(16)
     f.store(I64(0), idle)
+    f.store(I64(0), heard)
     tick, watched, quiet, sleep, wait = (
         f.block(name) for name in ("tick", "watched", "quiet", "sleep", "wait")
     )
 
     def pause(ms: Any) -> None:
-        w.call("poll", I32, _NULL, I64(0), ms)
+        w.call("poll", I32, NULL, I64(0), ms)
 
     b.branch(tick)
     b.position_at_end(tick)
@@ -331,6 +282,14 @@ def _emit_watcher(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
         with go_on:
             w.set_word(SignalWord.IS_DUE, I64(1))
             _poke(w, w.word(SignalWord.MAIN_THREAD_ID))
+    bell = w.word(SignalWord.BELL, POINTER)
+    with b.if_then(b.not_(f.is_null(bell))):
+        rung = f.load(bell)
+        with b.if_then(b.icmp_unsigned("!=", rung, f.load(heard))):
+            f.store(rung, heard)
+            before = w.exchange(w.word_at(SignalWord.COMPANION), I64(1))
+            with b.if_then(w.is_zero(before)):
+                w.start_thread(companion)
     b.branch(tick)
 
     b.position_at_end(quiet)
@@ -353,7 +312,7 @@ def _emit_watcher(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     return f.function
 
 
-def _poke_running(w: _Writer, place: Any) -> None:
+def _poke_running(w: Writer, place: Any) -> None:
     """Poke all threads that run a launch; those of others go on. `place` is memory for a word."""
     f, b = w.f, w.b
     head, look, done = f.block("head"), f.block("look"), f.block("looked")
@@ -372,9 +331,8 @@ def _poke_running(w: _Writer, place: Any) -> None:
 
 def _emit_rouse(module: ir.Module, where: ir.GlobalVariable, watcher: ir.Function) -> ir.Function:
     """Emit ``void rouse()``, which starts or wakes the watcher where the main thread launches."""
-    w = _Writer(module, where, "rouse", _VOID)
+    w = Writer(module, where, "rouse", VOID)
     f, b = w.f, w.b
-    blocked, old, identity = w.memory(_SIGNALS_BYTES), w.memory(_SIGNALS_BYTES), w.memory(16)
     w.return_unless(_is_launching(w))
     semaphore = w.word_at(SignalWord.SEMAPHORE)
     before = w.exchange(w.word_at(SignalWord.WATCHER), I64(WatcherState.AWAKE))
@@ -382,11 +340,5 @@ def _emit_rouse(module: ir.Module, where: ir.GlobalVariable, watcher: ir.Functio
         w.call("sem_post", I32, semaphore)
     with b.if_then(f.equal(before, I64(WatcherState.NOT_STARTED))):
         w.call("sem_init", I32, semaphore, I32(0), I32(0))
-        w.call("sigfillset", I32, blocked)
-        w.call("pthread_sigmask", I32, I32(int(signal.SIG_SETMASK)), blocked, old)
-        function = b.inttoptr(b.ptrtoint(watcher, I64), POINTER)
-        status = w.call("pthread_create", I32, identity, _NULL, function, _NULL)
-        with b.if_then(w.is_zero(status)):
-            w.call("pthread_detach", I32, f.load(identity))
-        w.call("pthread_sigmask", I32, I32(int(signal.SIG_SETMASK)), old, _NULL)
+        w.start_thread(watcher)
     return w.done()

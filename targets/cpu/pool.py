@@ -18,6 +18,7 @@ import ctypes
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cpu.pool_table import INSTALL, Place, state_bytes
 from targets.cpu.process_code import ProcessCode
+from targets.cpu.signal_table import SignalWord, table
 
 __all__ = ["POOL_CODE", "forget_threads", "pool_address"]
 
@@ -63,6 +64,7 @@ def _make(threads: int) -> None:
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address)(state)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object((loaded, memory)))
     _Pool.state, _Pool.nbytes = state, nbytes
+    table[SignalWord.BELL] = state + Place.BELL
     _Pool.address = ctypes.c_int64.from_address(state + Place.PARALLEL_FOR).value
 
 

@@ -166,8 +166,9 @@ def _until(
 def _emit_work(module: ir.Module) -> None:
     """Emit ``void work(ptr state, i64 number)``, which takes steps until there are none left.
 
-    A thread takes those of its own part first, which is the same memory from launch to launch: half
-    of what is left of it, again and again. Then it takes one after the other of other parts.
+    A thread takes those of its own part first, which is the same memory from launch to launch: a
+    quarter of what is left of it, again and again. Then it takes one after the other of other
+    parts. What a thread has taken nobody else runs while another program has its processor.
     """
     f = Function(module, "work", _VOID, [POINTER, I64], is_internal=True)
     state, number = f.args
@@ -185,9 +186,9 @@ def _emit_work(module: ir.Module) -> None:
         seen = f.b.load_atomic(following, "monotonic", 8, typ=I64)
         f.b.cbranch(f.b.icmp_signed("<", seen, end), left, done)
         f.b.position_at_end(left)
-        half = f.b.lshr(f.b.sub(end, seen), I64(1))
-        is_many = f.b.and_(is_own, f.b.icmp_signed(">", half, I64(0)))
-        steps = f.b.select(is_many, half, I64(1))
+        share = f.b.lshr(f.b.sub(end, seen), I64(2))
+        is_many = f.b.and_(is_own, f.b.icmp_signed(">", share, I64(0)))
+        steps = f.b.select(is_many, share, I64(1))
         taken = f.b.cmpxchg(following, seen, f.b.add(seen, steps), "monotonic", "monotonic")
         f.b.cbranch(f.b.extract_value(taken, 1), run, take)
         f.b.position_at_end(run)

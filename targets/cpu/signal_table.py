@@ -75,6 +75,12 @@ class SignalWord(IntEnum):
     POKE = 22
     ENTER = 23
     FORGET = 24
+    #: Address of the count of shared launches, or 0; whether the thread is there that has a team
+    #: of OpenMP meanwhile, whether it is in that library, and whether it must not go there.
+    BELL = 25
+    COMPANION = 26
+    IN_OPENMP = 27
+    IS_FORKING = 28
 
 
 class WatcherState(IntEnum):

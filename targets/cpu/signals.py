@@ -35,6 +35,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 from kerneldsl.utilities.environment import logger
@@ -67,6 +68,8 @@ __all__ = [
     "watch_address",
 ]
 
+#: How long a fork waits for OpenMP: its regions of ours take less.
+_LOOK_S, _MOST_LOOKS = 0.0001, 1000
 _lock = ForkSafeLock()
 _is_tried = False
 _library: Any = None
@@ -226,13 +229,26 @@ def _put(number: int, word: SignalWord, flags: int, old: Any = None) -> None:
 #: What the table knows of threads, which a forked child does not have.
 _OF_THREADS = (
     *(SignalWord.CURRENT, SignalWord.RECORDS, SignalWord.MAIN_RECORD),
-    *(SignalWord.WATCHER, SignalWord.IS_STOPPING),
+    *(SignalWord.WATCHER, SignalWord.IS_STOPPING, SignalWord.COMPANION),
 )
+
+
+def _before_fork() -> None:
+    """Wait until no thread of ours holds a lock of OpenMP's, for some microseconds."""
+    table[SignalWord.IS_FORKING] = 1
+    for _ in range(_MOST_LOOKS):
+        if not table[SignalWord.IN_OPENMP]:
+            break
+        time.sleep(_LOOK_S)
+
+
+def _after_fork_in_parent() -> None:
+    table[SignalWord.IS_FORKING] = 0
 
 
 def _after_fork_in_child() -> None:
     """Begin anew: of the threads there is only this one, which is the main thread now."""
-    for word in _OF_THREADS:
+    for word in (*_OF_THREADS, SignalWord.IN_OPENMP, SignalWord.IS_FORKING):
         table[word] = 0
     table[SignalWord.MAIN_THREAD] = threading.get_ident()
     table[SignalWord.MAIN_THREAD_ID] = threading.get_native_id()
@@ -241,4 +257,8 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -119,7 +119,7 @@ def adds_one(x):
 def test_a_launch_goes_on_where_handlers_return() -> None:
     """They run while it runs, and may launch kernels themselves, of the same code too."""
     heard: list[float] = []
-    size, n = 1 << 14, 200_000
+    size, n = 1 << 14, 1_000_000
     nested = np.zeros(1 << 16)
     again = np.zeros(100, np.int64)
 
@@ -140,7 +140,7 @@ def test_a_launch_goes_on_where_handlers_return() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-    assert sum(each < ended for each in heard) >= 5
+    assert sum(each < ended for each in heard) >= 3
     assert (nested == 3 * len(heard)).all()
     j = np.arange(n)
     for i in (0, 1, 2, 3, size - 1):
