@@ -84,8 +84,10 @@ def die_before(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def die_after(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    function(*args, **options)
-    os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        function(*args, **options)
+    finally:  # it may be refused, and rightly so
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def die_halfway(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
