@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from kerneldsl.cache.files import check_plain
@@ -41,14 +41,16 @@ _DIGITS = 15
 COMPILATION_S = 30.0
 #: To change the estimate takes a millisecond.
 _SIZE_S = 1.0
-_FIRST_WAIT_S, _LAST_WAIT_S = 0.002, 0.05
+_PAUSE_S = 0.01
 
 
 class _LockFile:
-    """The file of one folder, open while this process holds a lock on it or looks for one."""
+    """The file of one folder, open while this process holds a lock on it or waits for one."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        #: Threads that hold a lock or wait for one; the last one closes the file.
+        self.users = 0
         #: The bytes that are locked, and the thread that has locked each.
         self.held: dict[int, int] = {}
 
@@ -90,55 +92,72 @@ def _holds_a_key() -> bool:
 @contextmanager
 def _locked(folder: Folder, byte: int, limit_s: float) -> Iterator[None]:
     """Lock a byte for a ``with`` block, or go on without after `limit_s`."""
-    until, pause_s, is_ours = time.monotonic() + limit_s, _FIRST_WAIT_S, False
-    try:
-        while not (is_ours := _take(folder, byte)) and folder.path not in _given_up:
-            if time.monotonic() >= until:
-                if limit_s:
-                    logger.debug("cache: %s is locked for %.0f s", folder.path, limit_s)
-                    _given_up.add(folder.path)
-                break
-            time.sleep(pause_s)
-            pause_s = min(1.5 * pause_s, _LAST_WAIT_S)
-    except (OSError, BadEntry, CacheError, ImportError) as error:
-        logger.debug("cache: no locks in %s: %s", folder.path, error)
-    try:
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(_opened(folder))
+            if _wait(folder, file, byte, limit_s):
+                stack.callback(_give_back, file, byte)
+        except (OSError, BadEntry, CacheError, ImportError) as error:
+            logger.debug("cache: no locks in %s: %s", folder.path, error)
         yield
-    finally:
-        if is_ours:
-            _give_back(folder, byte)
 
 
-def _take(folder: Folder, byte: int) -> bool:
-    """Lock a byte; ``False`` if somebody has it. Raises `OSError` where nothing can be locked."""
+@contextmanager
+def _opened(folder: Folder) -> Iterator[_LockFile]:
+    """Open the file for a ``with`` block, or share what another thread has open."""
     at = os.getpid(), folder.path
     with _lock:
         file = _files.get(at)
         if file is None:
             file = _files[at] = _LockFile(_open(folder))
+        file.users += 1
+    try:
+        yield file
+    finally:
+        with _lock:
+            file.users -= 1
+            # A descriptor that is kept for ever would be one of another file, once a program closed
+            # all.
+            if not file.users:
+                del _files[at]
+                with contextlib.suppress(OSError):
+                    os.close(file.descriptor)
+
+
+def _wait(folder: Folder, file: _LockFile, byte: int, limit_s: float) -> bool:
+    """Lock a byte as soon as nobody has it; ``False`` after `limit_s`. Raises `OSError`."""
+    until = time.monotonic() + limit_s
+    while not _take(file, byte):
+        if folder.path in _given_up or not limit_s:
+            return False
+        if time.monotonic() >= until:
+            logger.debug("cache: %s is locked for %.0f s", folder.path, limit_s)
+            _given_up.add(folder.path)
+            return False
+        time.sleep(_PAUSE_S)
+    return True
+
+
+def _take(file: _LockFile, byte: int) -> bool:
+    """Lock a byte; ``False`` if somebody has it. Raises `OSError` where nothing can be locked."""
+    with _lock:
+        if byte in file.held:
+            return False
         try:
-            if byte in file.held:
-                return False
             _set(file.descriptor, byte, is_locked=True)
-            file.held[byte] = threading.get_ident()
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
             return False
-        finally:
-            _close_unused(at, file)
+        file.held[byte] = threading.get_ident()
     return True
 
 
-def _give_back(folder: Folder, byte: int) -> None:
-    at = os.getpid(), folder.path
+def _give_back(file: _LockFile, byte: int) -> None:
     with _lock:
-        file = _files.get(at)
-        if file is None or file.held.pop(byte, None) is None:  # this process was forked meanwhile
-            return
+        file.held.pop(byte, None)
         with contextlib.suppress(OSError):
             _set(file.descriptor, byte, is_locked=False)
-        _close_unused(at, file)
 
 
 def _set(descriptor: int, byte: int, *, is_locked: bool) -> None:
@@ -148,14 +167,6 @@ def _set(descriptor: int, byte: int, *, is_locked: bool) -> None:
     import fcntl
 
     fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB if is_locked else fcntl.LOCK_UN, 1, byte)
-
-
-def _close_unused(at: tuple[int, Path], file: _LockFile) -> None:
-    # A descriptor that is kept for ever would be one of another file, once a program closed all.
-    if not file.held:
-        del _files[at]
-        with contextlib.suppress(OSError):
-            os.close(file.descriptor)
 
 
 def _open(folder: Folder) -> int:

@@ -275,8 +275,8 @@ def test_waiting_is_shown_as_compiling_is(cache: DiskCache, monkeypatch) -> None
 
     take, until = locks._take, time.monotonic() + 2
 
-    def take_late(folder, byte):
-        return time.monotonic() > until and take(folder, byte)
+    def take_late(file, byte):
+        return time.monotonic() > until and take(file, byte)
 
     monkeypatch.setattr(progress, "_line", Line)
     monkeypatch.setattr(locks, "_take", take_late)
