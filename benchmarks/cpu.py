@@ -52,6 +52,8 @@ from machine import commit_name, package_versions
 import kerneldsl as kd
 from targets.cpu.threads import threading_layer
 
+#: Seconds after which no thread of another library looks for work any longer.
+_REST_S = 0.12
 _PACKAGES = ("kerneldsl", "numba", "llvmlite", "numpy", "tbb")
 
 
@@ -188,6 +190,57 @@ def measure_jacobi(report: Report, limits: dict[str, float], pairs: int) -> None
             if not np.isnan(out[0]).all():
                 raise AssertionError(f"{label}: the border was written")
         report.add(Row(label, ours, theirs, theirs / ours, 0.9, floor, "8 bytes an element"))
+
+
+def measure_turns(report: Report, limits: dict[str, float], pairs: int) -> None:
+    """Measure launches in turns with regions of other libraries' threads, and without them.
+
+    Their threads look for work for a while after each. Alone, there is a rest longer than that
+    before a launch. PyTorch is measured where it is installed.
+    """
+    rng = np.random.default_rng()
+    n = 1 << 20
+    x, y, out, theirs_out = (rng.standard_normal(n, np.float32) for _ in range(4))
+    a, square = np.float32(1.7), rng.random((768, 768), np.float32)
+    bodies = [rng.random(4096, np.float32) for _ in range(7)]
+    others: dict[str, Callable[[], Any]] = {
+        "Numba": lambda: work.axpy_prange(a, x, y, theirs_out),
+        "OpenBLAS": lambda: square @ square,
+    }
+    try:
+        import torch
+    except ImportError:
+        print("in turns with PyTorch: it is not installed")
+    else:
+        tensor = torch.ones(n)
+        result = torch.empty(n)
+        others["PyTorch"] = lambda: torch.add(tensor, tensor, out=result)
+    axpy, nbody, old = work.axpy.forall(n), work.nbody.forall(4096), rng.random((2048, 2048))
+    old = old.astype(np.float32)
+    new = np.full_like(old, np.nan)
+    jacobi = work.jacobi.forall(*old.shape)
+    launches: dict[str, Callable[[], Any]] = {
+        "axpy": lambda: axpy(a, x, y, out),
+        "Jacobi": lambda: jacobi(old, new),
+        "n-body": lambda: nbody(*bodies[:4], np.float32(1e-3), *bodies[4:]),
+    }
+    for label, launch in launches.items():
+        for name, other in others.items():
+            taken: dict[bool, list[float]] = {True: [], False: []}
+            for number in range(2 * pairs):
+                is_alone = bool((number + number // 2) % 2)
+                for _ in range(3):
+                    other()
+                    if is_alone:
+                        time.sleep(_REST_S)
+                        for _ in range(20):  # some milliseconds, in one thread
+                            np.add(x, y, out=theirs_out)
+                    started = time.perf_counter()
+                    launch()
+                    taken[is_alone].append(time.perf_counter() - started)
+            alone, turns = (statistics.median(taken[each]) for each in (True, False))
+            row = f"{label} in turns with {name}"
+            report.add(Row(row, turns, alone, alone / turns, 0.95, None, "of its speed alone"))
 
 
 def measure_nbody(report: Report, limits: dict[str, float], pairs: int) -> None:
@@ -462,6 +515,7 @@ def main() -> int:
     steps: dict[str, Callable[[], None]] = {
         "axpy": lambda: measure_axpy(report, limits, pairs),
         "jacobi": lambda: measure_jacobi(report, limits, pairs),
+        "turns": lambda: measure_turns(report, limits, pairs),
         "nbody": lambda: measure_nbody(report, limits, pairs),
         "reduction": lambda: measure_reduction(report, limits, pairs),
         "matmul": lambda: measure_matmul(report, limits, pairs),

@@ -23,6 +23,7 @@ import kerneldsl as kd
 
 __all__ = ["KERNELS", "WAYS", "main"]
 
+_senders: list[threading.Thread] = []
 #: Times that each launch is stopped.
 _REPEATS = 4
 
@@ -214,7 +215,10 @@ def send(number: int, seconds: float) -> list[float]:
         sent.append(time.perf_counter())
         os.kill(os.getpid(), number)
 
-    threading.Thread(target=later, daemon=True).start()
+    thread = threading.Thread(target=later, daemon=True)
+    # Where it is forgotten Python runs code that ignores exceptions, those of handlers too.
+    _senders.append(thread)
+    thread.start()
     return sent
 
 
