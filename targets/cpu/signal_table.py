@@ -84,7 +84,7 @@ class SignalWord(IntEnum):
 
 
 class WatcherState(IntEnum):
-    """What the thread does that watches over launches."""
+    """State of the thread that watches over launches."""
 
     NOT_STARTED = 0
     AWAKE = 1
