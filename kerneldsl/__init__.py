@@ -419,13 +419,16 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}")
     from importlib import import_module
 
+    from kerneldsl.utilities.locks import no_fork
+
     try:
-        # A public name that is a module itself, or a name in one.
-        value = globals()[name] = (
-            import_module(f"{module}.{name}")
-            if module == __name__
-            else getattr(import_module(module), name)
-        )
+        with no_fork:  # a child would wait for the import for ever
+            # A public name that is a module itself, or a name in one.
+            value = globals()[name] = (
+                import_module(f"{module}.{name}")
+                if module == __name__
+                else getattr(import_module(module), name)
+            )
     except ModuleNotFoundError as error:
         if module != "ml_dtypes":
             raise

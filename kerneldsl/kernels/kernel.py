@@ -17,7 +17,7 @@ from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_at
 from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.launch.native.vectorcall import native_methods
 from kerneldsl.utilities.like_function import LikeFunction
-from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.locks import ForkSafeLock, no_fork
 from kerneldsl.utilities.process_owned import CopiedAsItself
 from kerneldsl.utilities.public_names import public_names
 from kerneldsl.utilities.shown import Shown, ShownTuple
@@ -346,8 +346,9 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
         found = self._made_dispatcher
         if found is None:
             # Decorating a function imports as little of kerneldsl as it can.
-            from kerneldsl.launch.dispatch import Dispatcher
-            from kerneldsl.launch.state import Definition, KernelStates
+            with no_fork:  # a child would wait for the import for ever
+                from kerneldsl.launch.dispatch import Dispatcher
+                from kerneldsl.launch.state import Definition, KernelStates
 
             options, constants = self.options, self._constant_values
             definition = Definition(self.function, options.compile, options.signatures, constants)

@@ -41,6 +41,7 @@ from kerneldsl.statistics.launch_counters import launch_and_time
 from kerneldsl.streams import current, order
 from kerneldsl.streams.current import BaseStream, launch_stream, note_uses
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.observed import Observable, observed
 
 if TYPE_CHECKING:
@@ -109,8 +110,9 @@ class Dispatcher(Observable):
         instead : Device, optional
             Where to launch whatever has been chosen: the CPU, in place of a device that failed.
         """
-        state = self.state() if shape.member is None else self._state_of(shape)
-        request = make_request(state, shape, args, instead, is_launch=True)
+        with no_fork:  # a child would wait for what is imported for ever
+            state = self.state() if shape.member is None else self._state_of(shape)
+            request = make_request(state, shape, args, instead, is_launch=True)
         device, binding = request.device, request.binding
         if request.stand_in is not None:
             self._launch_in_place_of(request.stand_in, shape, args)
@@ -128,7 +130,8 @@ class Dispatcher(Observable):
             if loaded is None or config is None:
                 if not check_shape(request):
                     return  # an empty extent
-                loaded, config = prepare(request)
+                with no_fork:
+                    loaded, config = prepare(request)
             if state.traits.chain_states:
                 check_chain_states(request, config)
             values = binding.values

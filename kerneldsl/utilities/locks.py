@@ -4,9 +4,11 @@ A process may fork while another of its threads holds a lock, to compile a kerne
 does not exist in the child, and nothing would ever open the lock there. What the locks of this
 package protect are tables whose entries are put in whole, so the child may go on from them.
 
-Two things cannot be left half done: LLVM's work, and an import, whose lock Python keeps for the
-thread that is gone. So fork waits for what is done under `no_fork`, and under the locks of Numba's
-compiler and of LLVM (:mod:`kerneldsl.lowering.numba_internals`).
+Two things cannot be left half done: LLVM's work, and an import of another package, whose lock
+Python keeps for the thread that is gone. So fork waits for what is done under `no_fork`, as
+preparing a launch is, and under the locks of Numba's compiler and of LLVM
+(:mod:`kerneldsl.lowering.numba_internals`). Modules of our own that were half imported are imported
+anew (:mod:`kerneldsl.utilities.forked_imports`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import os
 import threading
 import weakref
 from typing import Protocol
+
+from kerneldsl.utilities.forked_imports import forget_half_imported
 
 __all__ = ["ForkSafeLock", "no_fork"]
 
@@ -53,18 +57,22 @@ def _open_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_open_all)
+    os.register_at_fork(after_in_child=forget_half_imported)
 
 
 class _NoFork:
-    """A ``with`` block during which no other thread forks.
+    """A ``with`` block during which no other thread forks; several threads may be in one.
 
-    Fork takes locks of other libraries too, always in the same order: that of this block, outer
-    ones, inner ones. So in the block an outer or inner one may be taken, and under an outer one an
-    inner one, but not the other way round.
+    Fork waits until no other thread is in a block, and then takes locks of other libraries, too,
+    always in the same order: outer ones, inner ones. So in the block an outer or inner one may be
+    taken, and under an outer one an inner one, but not the other way round. A block must not wait
+    for what the user's own code does, such as a kernel that runs.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._is_free = threading.Condition()
+        #: Threads in a block, and in how many.
+        self._inside: dict[int, int] = {}
         self._arming = ForkSafeLock()
         self._is_armed = False
         self._outer: tuple[_Lock, ...] = ()
@@ -75,10 +83,23 @@ class _NoFork:
     def __enter__(self) -> None:
         if not self._is_armed:
             self._arm()
-        self._lock.acquire()
+        me = threading.get_ident()
+        with self._is_free:  # which a thread that forks holds until it has
+            self._inside[me] = self._inside.get(me, 0) + 1
 
     def __exit__(self, *exc: object) -> None:
-        self._lock.release()
+        me = threading.get_ident()
+        with self._is_free:
+            count = self._inside.pop(me) - 1
+            if count:
+                self._inside[me] = count
+            else:
+                self._is_free.notify_all()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a thread is in a block."""
+        return bool(self._inside)
 
     def take_also(self, lock: _Lock, *, is_inner: bool = False) -> None:
         """Let fork wait for another library's lock, which must be reentrant."""
@@ -97,12 +118,16 @@ class _NoFork:
         with self._arming:
             if not self._is_armed and hasattr(os, "register_at_fork"):
                 os.register_at_fork(
-                    before=self._take, after_in_parent=self._give, after_in_child=self._give
+                    before=self._take,
+                    after_in_parent=self._give,
+                    after_in_child=self._give_in_child,
                 )
             self._is_armed = True
 
     def _take(self) -> None:
-        self._lock.acquire()
+        self._is_free.acquire()
+        while self._inside.keys() - {threading.get_ident()}:
+            self._is_free.wait()
         for lock in (*self._outer, *self._inner):
             lock.acquire()
             self._taken.append(lock)
@@ -110,7 +135,11 @@ class _NoFork:
     def _give(self) -> None:
         while self._taken:
             self._taken.pop().release()
-        self._lock.release()
+        self._is_free.release()
+
+    def _give_in_child(self) -> None:
+        self._give()
+        self._is_free = threading.Condition()  # without the threads that waited for it
 
 
 #: The one of the process.
