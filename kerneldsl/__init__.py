@@ -60,13 +60,13 @@ if TYPE_CHECKING:
     )
     from kerneldsl.contract.error_entries import ErrorEntry as ErrorEntry
     from kerneldsl.contract.error_history import ErrorLog as ErrorLog, error_log as error_log
+    from kerneldsl.errors.axes import AxisError as AxisError
     from kerneldsl.errors import (
         ArgumentError as ArgumentError,
         ArgumentOverflowError as ArgumentOverflowError,
         ArgumentTypeError as ArgumentTypeError,
         ArgumentValueError as ArgumentValueError,
         AttributeUnavailableError as AttributeUnavailableError,
-        AxisError as AxisError,
         BarrierDivergenceError as BarrierDivergenceError,
         BarrierDivergenceWarning as BarrierDivergenceWarning,
         CacheError as CacheError,
@@ -320,7 +320,7 @@ _MODULES = {
     "kerneldsl.contract.error_history": "ErrorLog error_log",
     "kerneldsl.errors": (
         "ArgumentError ArgumentOverflowError ArgumentTypeError ArgumentValueError "
-        "AttributeUnavailableError AxisError BarrierDivergenceError BarrierDivergenceWarning "
+        "AttributeUnavailableError BarrierDivergenceError BarrierDivergenceWarning "
         "CacheError CacheWarning ClosedResourceError CompileError DeviceError DeviceLostError "
         "DeviceMemoryError DeviceMismatchError DriverCompileError DriverError "
         "DriverInitializationError DriverSystemError FallbackWarning GraphError KernelError "
@@ -331,6 +331,7 @@ _MODULES = {
         "UndefinedAttributeError UndefinedNameError UnknownTargetError "
         "UnsupportedConstructError"
     ),
+    "kerneldsl.errors.axes": "AxisError",
     "kerneldsl.kernels.decorators": "func kernel",
     "kerneldsl.kernels.kernel": "DeviceFunction Kernel",
     "kerneldsl.kernels.launches": "BoundLaunch Launch",

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError, AxisError
+from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.axes import AxisError
 from kerneldsl.errors.values import as_int, safe_repr
 
 __all__ = [

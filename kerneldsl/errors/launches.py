@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
-from kerneldsl.errors.base import KernelError, KernelWarning, compose
+from kerneldsl.errors.base import KernelError, KernelWarning
 
 __all__ = [
     "ArgumentError",
@@ -14,7 +12,6 @@ __all__ = [
     "ArgumentTypeError",
     "ArgumentValueError",
     "AttributeUnavailableError",
-    "AxisError",
     "CacheError",
     "CacheWarning",
     "ClosedResourceError",
@@ -44,31 +41,6 @@ class ArgumentValueError(ArgumentError, ValueError):
 
 class ArgumentOverflowError(ArgumentValueError, OverflowError):
     """A number is larger, or smaller, than its type can hold."""
-
-
-class AxisError(ArgumentValueError, np.exceptions.AxisError):
-    """An array has no such axis.
-
-    Parameters
-    ----------
-    axis : int
-        The axis, as it was given.
-    ndim : int
-        How many the array has.
-    """
-
-    def __init__(self, what: str, *, axis: int, ndim: int, **fields: Any) -> None:
-        super().__init__(what, **{"value": axis, **fields})
-        # NumPy's class takes the message for itself, and leaves that of `args` as it was.
-        self.args = (compose(what, self.where, self.limit, self.remedy, self.chain),)
-        self.axis, self.ndim = axis, ndim
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-    def __reduce__(self) -> Any:
-        rebuild, (kind, args, fields) = super().__reduce__()
-        return rebuild, (kind, args, {**fields, "axis": self.axis, "ndim": self.ndim})
 
 
 class ReadOnlyArrayError(ArgumentValueError):

@@ -38,6 +38,7 @@ FIRST_LAUNCH = (
     "kerneldsl.cache.specialization",
     "kerneldsl.launch.dispatch",
     "kerneldsl.streams.waiting",
+    "kerneldsl.lowering.captured_arrays",
     "kerneldsl.analysis.analyze",
     "kerneldsl.transforms.separate_tiles",
     "kerneldsl.frontend.normalize",

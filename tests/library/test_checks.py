@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, AxisError
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.axes import AxisError
 from kerneldsl.errors.conversions import conversion
 from stdlib_kernels import histogram, movement, reduce, sort
 from stdlib_kernels.parameters import names_of

@@ -11,13 +11,13 @@ import pytest
 
 from kerneldsl import errors
 from kerneldsl.errors import (
-    AxisError,
     DriverError,
     KernelError,
     KernelFault,
     SourceLocation,
     fault_class,
 )
+from kerneldsl.errors.axes import AxisError
 
 _EXTRA = {
     AxisError: {"axis": 5, "ndim": 2},
