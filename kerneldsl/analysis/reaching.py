@@ -1,4 +1,4 @@
-"""Which assignments of a variable each use of it may read (reaching definitions).
+"""Reaching definitions: the assignments of a variable that each use of it may read.
 
 References
 ----------
@@ -21,7 +21,7 @@ _NONE: _Stores = frozenset()
 
 
 class Reaching(Dataflow[_State]):
-    """Which assignments of a variable each use of it may read."""
+    """Finds them by a walk along the flow of control."""
 
     def __init__(self, tree: ast.FunctionDef) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ _NEARLY = 0.95
 
 
 class _Estimate(NamedTuple):
-    """What a folder holds, without having looked."""
+    """Estimate of what a folder holds, without a look at it."""
 
     #: Bytes that it held when it was listed, and of what was to be written since.
     nbytes: int
@@ -56,7 +56,7 @@ class _Estimate(NamedTuple):
 
 
 class Evicted(NamedTuple):
-    """How many entries were removed, their bytes, and the bytes that are left."""
+    """Count of removed entries, their bytes, and the bytes that are left."""
 
     entries: int
     nbytes: int

@@ -37,7 +37,7 @@ _mixing: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDiction
 
 
 class _Made(NamedTuple):
-    """What an entry says of its code beside the target's own sections."""
+    """Notes of an entry on its code, beside the sections of the target."""
 
     compile_s: float = 0.0
     #: Whether a uint64 may become an int64, which is said again by each process.

@@ -1,4 +1,4 @@
-"""Which assignment makes a variable a float, where an operator takes integers alone."""
+"""Find the assignment that makes a variable a float, where an operator takes integers alone."""
 
 from __future__ import annotations
 

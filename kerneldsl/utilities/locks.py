@@ -98,7 +98,7 @@ class _NoFork:
 
     @property
     def is_held(self) -> bool:
-        """Whether a thread is in a block."""
+        """Return whether a thread is in a block."""
         return bool(self._inside)
 
     def take_also(self, lock: _Lock, *, is_inner: bool = False) -> None:

@@ -34,7 +34,7 @@ class WholeArray(NamedTuple):
 
     @property
     def what(self) -> str:
-        """What is done."""
+        """The operation."""
         verb = "writes" if self.is_store else "reads"
         return (
             f"each of {self.threads:,} threads {verb} {self.elements:,} elements of {self.array} "
@@ -43,12 +43,12 @@ class WholeArray(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Why that is too much."""
+        """The reason why that is too much."""
         return "Every thread does the same work, so the time grows with threads times elements"
 
     @property
     def remedy(self) -> str:
-        """What to write instead."""
+        """The remedy."""
         if self.is_store:
             return "Let each thread write its own element, as out[i] = … does"
         return (
