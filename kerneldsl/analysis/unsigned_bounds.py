@@ -9,10 +9,10 @@ from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
-__all__ = ["UnsignedBound"]
+__all__ = ["COUNTS_OF_BITS", "UnsignedBound"]
 
 #: Intrinsics that count bits of a number.
-_COUNTS_OF_BITS = frozenset({"clz", "ffs", "popc"})
+COUNTS_OF_BITS = frozenset({"clz", "ffs", "popc"})
 
 
 class UnsignedBound:
@@ -50,7 +50,7 @@ class UnsignedBound:
             case ast.IfExp(body=body, orelse=other):
                 return _largest([self.of(body), self.of(other)])
             case ast.Call() if (use := self._unit.use_of(node)) is not None:
-                if use.intrinsic.name in _COUNTS_OF_BITS:
+                if use.intrinsic.name in COUNTS_OF_BITS:
                     return 64
         return self._of_type(node)
 

@@ -18,7 +18,6 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.frontend.user_places import user_places
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
-from kerneldsl.launch.sign_warnings import warn_of_sign_changes
 from kerneldsl.launch.state import KernelState
 from kerneldsl.launch.value_warnings import warn_of_lost_values
 from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
@@ -144,6 +143,8 @@ def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
 
 def _tell_of_signs(compiler: Compiler, specialization: Specialization) -> None:
     """Warn of changed signs, once for the same arguments, however much is compiled for them."""
+    from kerneldsl.launch.sign_warnings import warn_of_sign_changes  # few kernels need it
+
     known = _mixing.setdefault(specialization.unit, set())
     if specialization.kinds not in known:
         warn_of_sign_changes(compiler, specialization)

@@ -29,6 +29,7 @@ from kerneldsl.analysis.expressions import augmented_value, folded
 from kerneldsl.analysis.inferred_types import types_of_values
 from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.unit import FunctionUnit
@@ -288,7 +289,17 @@ class _Sorts:
                 return _Sort.OTHER if found is _Sort.LITERAL else found
             case ast.Call(keywords=[]) if (callee := self._unit.callee_of(node)) is not None:
                 return self._returned(node, callee)
+            case ast.Call() if (use := self._unit.use_of(node)) is not None:
+                return self._of_intrinsic(use.intrinsic.name, node)
         return _sort_of(self._types.get(node))
+
+    def _of_intrinsic(self, name: str, node: ast.Call) -> _Sort:
+        """Return the sort of what an intrinsic gives, by what it is given."""
+        found = _sort_of(self._types.get(node))
+        given = [sort for sort in map(self.of, node.args) if sort is not _Sort.LITERAL]
+        if found is _Sort.WIDE and (name in COUNTS_OF_BITS or _Sort.NARROW in given):
+            return _Sort.NARROW
+        return found
 
     def _keeps_type(self, node: ast.Call) -> bool:
         return library_name(node.func, self._unit.namespace) in _SAME_TYPE

@@ -1,4 +1,4 @@
-"""Types of operations, asked of Numba itself, and their values, computed with NumPy.
+"""Types of operations, asked of a kernel's typing context, and their values, computed with NumPy.
 
 What is said of scalars is done to tiles, which are arrays, element by element.
 """
@@ -85,18 +85,19 @@ def _signature(op: str, *dtypes: str) -> tuple[tuple[str, ...], str]:
     """Ask Numba which types the operands are converted to and what comes out."""
     context = _typing_context()
     arguments = tuple(_numba_type(d) for d in dtypes)
-    signature = context.resolve_function_type(_OPERATORS[op], arguments, {})
+    function = context.resolve_value_type(_OPERATORS[op])
+    signature = context.resolve_function_type(function, arguments, {})
     names = dtypes if op in ("min", "max") else tuple(str(a) for a in signature.args)
     return names, str(signature.return_type)
 
 
 @cache
 def _typing_context() -> Any:
-    from numba.core.registry import cpu_target
+    from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
+    from kerneldsl.lowering.numba_internals.host_code import host_contexts
 
-    context = cpu_target.typing_context
-    context.refresh()
-    return context
+    with global_compiler_lock:
+        return host_contexts().typing_context
 
 
 def _numba_type(dtype: str) -> Any:
@@ -189,11 +190,11 @@ def unary(op: str, value: Any) -> Any:
 def extremum(op: str, left: Any, right: Any) -> Any:
     """``min`` and ``max`` of two numbers."""
     _, result = _signature(op, dtype_of(left), dtype_of(right))
+    is_right = compare("<" if op == "min" else ">", right, left)
     left, right = cast(left, result), cast(right, result)
     if type(left) is np.ndarray or type(right) is np.ndarray:
-        is_right = right < left if op == "min" else right > left
         return np.where(is_right, right, left)
-    return _OPERATORS[op](left, right)
+    return right if is_right else left
 
 
 def square_root(value: Any) -> Any:
