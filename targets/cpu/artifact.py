@@ -140,7 +140,7 @@ class CpuExecutable(Executable):
             if record is not None and failure != STOPPED:
                 raise_recorded(record.raw, self.artifact, config)
             if failure:
-                raise_incomplete(self.artifact, failure)
+                raise_incomplete(self.artifact, failure, config.shared_bytes)
 
         if self.artifact.part_bytes is None:
             run()
@@ -160,7 +160,7 @@ class CpuExecutable(Executable):
         header = self._header(config, step, units, space, 0)
         steps = -(-units // step)
         address = self.artifact.compiled.address
-        fail = partial(raise_incomplete, self.artifact)
+        fail = partial(raise_incomplete, self.artifact, shared_bytes=config.shared_bytes)
         if not parallel or steps == 1 or layer.parallel_for is None:
             return HostEntry(
                 address,

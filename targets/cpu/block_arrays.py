@@ -184,6 +184,12 @@ class BlockArrays:
             and each.array.use.static["shape"] != (0,)
         }
 
+    def dynamic(self) -> set[str]:
+        """Return the variables that hold the whole of the dynamic shared memory."""
+        return {
+            name for name, each in self.placed.items() if each.array.use.static["shape"] == (0,)
+        }
+
     def statements(self) -> list[ast.stmt]:
         """Return the statements that make the arrays of the block's storage."""
         from targets.cpu.intrinsics.memory import array_maker, words_maker

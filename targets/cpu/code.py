@@ -13,8 +13,9 @@ word  meaning
 8     bytes of dynamic shared memory
 9     address of the first and the last address of the kernel's machine code, or 0
 10    address of the fault record, in debug mode
-11    set to the bytes of scratch memory that a body could not get; to -1 where it was stopped;
-      to minus the address of what Numba says of an exception that ended it
+11    set to the bytes of scratch memory that a body could not get; to -1 where it was stopped; to
+      -2 where it wrote beyond dynamic shared memory; to minus the address of what Numba says of an
+      exception that ended it, or minus what `dynamic_failure` gives
 12    address of what a fault says of the launch, or 0
 13    set to 1 where a handler of a signal stops the launch
 14    address of what an entry calls with its frame, by which signals find the launch; or 0
@@ -38,12 +39,17 @@ __all__ = [
     "FAILURE_WORD",
     "FIRST_UNITS_WORD",
     "HEADER_BYTES",
+    "MAX_DYNAMIC_BYTES",
+    "MAX_DYNAMIC_LINE",
+    "OVERRUN",
     "PARTS_WORD",
     "SPACE_WORDS",
     "STOPPED",
     "STOP_WORD",
     "WATCH_WORD",
     "Compiled",
+    "dynamic_failure",
+    "read_dynamic_failure",
 ]
 
 #: Bytes of the header; the parameter buffer follows.
@@ -52,10 +58,33 @@ HEADER_BYTES = 8 * 19
 SPACE_WORDS = 6
 #: Which word says why a launch is incomplete.
 FAILURE_WORD = 11
-#: What it says where the launch was stopped.
-STOPPED = -1
+#: What it says where the launch was stopped, and where it wrote beyond dynamic shared memory.
+STOPPED, OVERRUN = -1, -2
+#: The bytes that a slice of dynamic shared memory ends at, and its line, as far as they are told.
+MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE = (1 << 40) - 1, (1 << 20) - 1
 CODE_WORD, DESCRIPTION_WORD, STOP_WORD, ENTER_WORD, FIRST_UNITS_WORD = 9, 12, 13, 14, 15
 WATCH_WORD, BEGAN_WORD, PARTS_WORD = 16, 17, 18
+
+
+def dynamic_failure(line: int) -> int:
+    """Return what a slice of dynamic shared memory beyond its end tells, but for its bytes.
+
+    No address is as large.
+    """
+    return (1 << 61) | (line << 40)
+
+
+def read_dynamic_failure(told: int) -> tuple[int, int] | None:
+    """Return the line of such a slice and the bytes that it ends at; ``None`` for another failure.
+
+    Examples
+    --------
+    >>> read_dynamic_failure(dynamic_failure(7) + 4096), read_dynamic_failure(0x7F0012345678)
+    ((7, 4096), None)
+    """
+    if not told >> 61:
+        return None
+    return (told >> 40) & MAX_DYNAMIC_LINE, told & MAX_DYNAMIC_BYTES
 
 
 @dataclass(frozen=True)

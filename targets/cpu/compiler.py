@@ -65,6 +65,7 @@ def compile_body(
     fastmath: frozenset[str] | bool,
     scratch_bytes: int,
     uses_scratch: bool,
+    uses_dynamic: bool,
     waits: bool,
     is_short: bool,
     unit: FunctionUnit,
@@ -91,6 +92,7 @@ def compile_body(
     allocates = uses_scratch and not waits
     builder = EntryBuilder(
         *(contexts.target_context, module, result, layout, scratch_bytes, allocates, waits),
+        uses_dynamic=allocates and uses_dynamic,
         can_leave=CAN_LEAVE_CODE and not is_short,
     )
     builder.build(entry_name)

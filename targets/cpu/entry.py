@@ -27,6 +27,7 @@ from targets.cpu.code import (
     FAILURE_WORD,
     FIRST_UNITS_WORD,
     HEADER_BYTES,
+    OVERRUN,
     PARTS_WORD,
     SPACE_WORDS,
     STOP_WORD,
@@ -43,6 +44,10 @@ _I32 = ir.IntType(32)
 _I1 = ir.IntType(1)
 _BYTE = ir.IntType(8)
 _POINTER = _BYTE.as_pointer()
+#: Bytes behind dynamic shared memory that nobody else has, and how many words of them are looked at
+#: after a launch, for what they held before it. What is written there was meant for memory that the
+#: launch does not give.
+_BEYOND_BYTES, _WATCHED_WORDS, _UNTOUCHED = 1 << 16, 8, 0x5EA1ED5EA1ED5EA1
 #: A piece of a launch that takes less is followed by one of so many times its units, one that takes
 #: more by one of half: a launch is to stop within 100 ms.
 _SHORT_NS, _LONG_NS, _GROWTH = 1_000_000, 10_000_000, 4
@@ -59,6 +64,8 @@ class EntryBuilder:
     scratch_bytes: int
     uses_scratch: bool
     waits: bool
+    #: Whether dynamic shared memory is in the scratch memory that it allocates.
+    uses_dynamic: bool
     #: Whether a signal may have it leave the body.
     can_leave: bool
     builder: Any = None
@@ -76,6 +83,9 @@ class EntryBuilder:
         memory: Any = _POINTER(None)
         if self.uses_scratch:
             memory = self.allocate(self.word(2 + SPACE_WORDS))
+        behind = self.words_behind(memory) if self.uses_dynamic else []
+        for word in behind:
+            builder.store(_I64(_UNTOUCHED), word, align=1)
         run = self.write_run(f"{name}.run")
         values = [start, count, memory, self.launch]
         exception = self.guarded(run, values) if IS_SUPPORTED else builder.call(run, values)
@@ -83,7 +93,17 @@ class EntryBuilder:
             free = cgutils.get_or_insert_function(
                 self.module, ir.FunctionType(ir.VoidType(), [_POINTER]), "free"
             )
-            builder.call(free, [memory])
+            overrun: Any = _I1(0)
+            for word in behind:
+                found = builder.load(word, align=1)
+                overrun = builder.or_(overrun, builder.icmp_unsigned("!=", found, _I64(_UNTOUCHED)))
+            with builder.if_else(overrun, likely=False) as (is_beyond, otherwise):
+                with is_beyond:  # the heap may be damaged, and is left as it is
+                    failure = self.word(FAILURE_WORD)
+                    has_none = builder.icmp_signed("==", failure, _I64(0))
+                    self.set_word(FAILURE_WORD, builder.select(has_none, _I64(OVERRUN), failure))
+                with otherwise:
+                    builder.call(free, [memory])
         with builder.if_then(builder.icmp_signed("!=", exception, _I64(0)), likely=False):
             self.set_word(FAILURE_WORD, builder.neg(exception))
         builder.ret_void()
@@ -305,13 +325,22 @@ class EntryBuilder:
         malloc = cgutils.get_or_insert_function(
             self.module, ir.FunctionType(pointer, [_I64]), "malloc"
         )
-        size = self.builder.add(dynamic, _I64(self.scratch_bytes + ALIGNMENT))
+        more = _BEYOND_BYTES if self.uses_dynamic else 0
+        size = self.builder.add(dynamic, _I64(self.scratch_bytes + ALIGNMENT + more))
         memory = self.builder.call(malloc, [size])
         is_missing = self.builder.icmp_unsigned("==", memory, pointer(None))
         with self.builder.if_then(is_missing, likely=False):
             self.set_word(FAILURE_WORD, size)
             self.builder.ret_void()
         return memory
+
+    def words_behind(self, memory: Any) -> list[Any]:
+        """Return the addresses, of any alignment, of the words behind dynamic shared memory."""
+        builder = self.builder
+        nbytes = builder.add(self.word(2 + SPACE_WORDS), _I64(self.scratch_bytes))
+        end = builder.gep(self.aligned(memory), [nbytes])
+        words = builder.bitcast(end, _I64.as_pointer())
+        return [builder.gep(words, [_I32(n)]) for n in range(_WATCHED_WORDS)]
 
     def aligned(self, memory: Any) -> Any:
         below = self.builder.neg(self.builder.ptrtoint(memory, _I64))

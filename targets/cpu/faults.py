@@ -11,10 +11,11 @@ import struct
 from typing import TYPE_CHECKING, NoReturn
 
 from kerneldsl.contract import LaunchConfig
-from kerneldsl.errors import OutOfMemoryError, fault_class
+from kerneldsl.errors import LaunchConfigError, OutOfMemoryError, fault_class
 from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
 from kerneldsl.utilities.formatting import format_bytes
-from targets.cpu.code import STOPPED
+from targets.cpu.code import OVERRUN, STOPPED, read_dynamic_failure
+from targets.cpu.dynamic_slices import slices_at
 from targets.cpu.signals import take_raised
 
 if TYPE_CHECKING:
@@ -44,17 +45,22 @@ def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -
     raise_fault(record, artifact.fault_table, artifact.specialization.unit)
 
 
-def raise_incomplete(artifact: CpuArtifact, failure: int) -> NoReturn:
-    """Raise for a launch that was stopped, or in which there was no memory for scratch arrays.
+def raise_incomplete(artifact: CpuArtifact, failure: int, shared_bytes: int) -> NoReturn:
+    """Raise for a launch that was stopped, or in which there was no memory for its arrays.
 
-    `failure` is what the entry left in `FAILURE_WORD`. A launch that was stopped raises what the
-    handler of the signal raised.
+    `failure` is what the entry left in `FAILURE_WORD`, and `shared_bytes` is the dynamic shared
+    memory of the launch. A launch that was stopped raises what the handler of the signal raised.
     """
     raised = take_raised()
     if raised is not None:
         raise raised
     if failure == STOPPED:
         raise KeyboardInterrupt
+    if failure == OVERRUN:
+        _raise_overrun(artifact, shared_bytes)
+    beyond = read_dynamic_failure(-failure) if failure < 0 else None
+    if beyond is not None:
+        _raise_too_small(artifact, *beyond, shared_bytes)
     if failure < 0:
         _raise_unhandled(artifact, -failure)
     name, nbytes = artifact.specialization.unit.qualname, failure
@@ -67,6 +73,35 @@ def raise_incomplete(artifact: CpuArtifact, failure: int) -> NoReturn:
         limit="The operating system refused them to one of the threads that share the launch",
         remedy="Free memory, or use smaller arrays or smaller blocks",
         doing=f"launch {name}",
+    )
+
+
+def _raise_too_small(artifact: CpuArtifact, line: int, nbytes: int, shared_bytes: int) -> NoReturn:
+    """Raise for a slice of dynamic shared memory that ends beyond it."""
+    kernel = artifact.specialization.unit
+    unit, node = next(slices_at(kernel, line), (kernel, kernel.tree))
+    raise LaunchConfigError(
+        f"a slice of dynamic shared memory in {kernel.qualname} ends at byte {nbytes}",
+        where=unit.locate(node),
+        value=nbytes,
+        limit=f"The launch gives {shared_bytes} bytes (shared_bytes), and what it writes is "
+        "incomplete",
+        remedy=f"Launch it as kernel[grid, block, stream, {nbytes}], or with more",
+    )
+
+
+def _raise_overrun(artifact: CpuArtifact, shared_bytes: int) -> NoReturn:
+    unit = artifact.specialization.unit
+    raise fault_class(IndexError)(
+        f"{unit.qualname} wrote beyond its dynamic shared memory",
+        thread_idx=None,
+        block_idx=None,
+        where=unit.locate(unit.tree),
+        value=shared_bytes,
+        limit=f"The launch gives {shared_bytes} bytes (shared_bytes); what is written far beyond "
+        "them may have damaged the memory of the process",
+        remedy="Launch it with as many as it uses, kernel[grid, block, stream, shared_bytes]; with "
+        "debug=True the index is named",
     )
 
 

@@ -131,6 +131,7 @@ class Binder:
             kd_load=memory.load_slot,
             kd_store=memory.store_slot,
             kd_view=memory.array_view,
+            kd_dynamic_bound=memory.dynamic_bound,
             kd_expect=warp.expect,
             kd_arrive=warp.arrive,
             kd_nothing_posted=nothing_posted,

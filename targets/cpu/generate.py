@@ -37,6 +37,7 @@ from targets.cpu.array_variables import array_variables
 from targets.cpu.block_arrays import BlockArrays
 from targets.cpu.block_variables import BlockVariables
 from targets.cpu.counter_signs import tell_signs_of_counters
+from targets.cpu.dynamic_slices import check_dynamic_slices
 from targets.cpu.emit import BlockEmitter, ElementEmitter
 from targets.cpu.faster_functions import ANYTHING, Wanted, faster_functions
 from targets.cpu.flat_function import flat_function
@@ -97,6 +98,8 @@ class Generated:
     scratch_bytes: int
     #: Whether it needs any.
     uses_scratch: bool
+    #: Whether it uses dynamic shared memory.
+    uses_dynamic: bool
     #: Whether blocks wait for each other: each has scratch memory of its own, as long as the launch
     #: lives, and one call takes it as far as the next barrier of the grid.
     waits: bool
@@ -254,6 +257,7 @@ class _Generator:
             self.space.rows_along if isinstance(self.space, ElementSpace) else None,
             self.storage.scratch_bytes,
             self.storage.scratch_bytes > 0 or self.spec.traits.uses_dynamic_shared,
+            self.spec.traits.uses_dynamic_shared,
             self.waits,
             FaultTable(tuple(self.sites)) if self.spec.options.debug else None,
         )
@@ -405,6 +409,8 @@ class _Generator:
         if "type_params" in ast.FunctionDef._fields:  # from Python 3.12 on
             tree.__dict__["type_params"] = []
         place_at(ast.copy_location(tree, self.unit.tree), self.unit.tree)
+        loops = () if in_parts else self.space.loop_names  # there each thread cuts its parts out
+        check_dynamic_slices(tree.body, self.arrays.dynamic(), loops)
         self.binder.bind(self.namespace, tree, self.unit, self.private_arrays)
         # Binding has placed the arrays of device functions, behind which dynamic memory begins.
         if in_parts:

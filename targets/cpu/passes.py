@@ -47,7 +47,7 @@ def run_in_passes(
     try:
         memory = np.empty(blocks * each + ALIGNMENT, np.uint8)
     except MemoryError:
-        raise_incomplete(artifact, blocks * each)
+        raise_incomplete(artifact, blocks * each, config.shared_bytes)
     start = -memory.ctypes.data % ALIGNMENT
     states = memory[start : start + blocks * each].reshape(blocks, each)[:, :8].view(np.int64)
     states[...] = 0

@@ -109,6 +109,7 @@ class CpuCompiler(Compiler):
                 fastmath=numba_flags(specialization),
                 scratch_bytes=generated.scratch_bytes,
                 uses_scratch=generated.uses_scratch,
+                uses_dynamic=generated.uses_dynamic,
                 waits=generated.waits,
                 is_short=is_short(specialization.unit),
                 unit=specialization.unit,

@@ -19,12 +19,15 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 from kerneldsl.lowering.numba_internals.arrays import array_value, make_array, suspend_emission
+from kerneldsl.lowering.numba_internals.told_numbers import return_number
 from kerneldsl.lowering.types import element_type
+from targets.cpu.code import MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE, dynamic_failure
 
 __all__ = [
     "SlotType",
     "array_maker",
     "array_view",
+    "dynamic_bound",
     "load_slot",
     "part_maker",
     "reserve_or_place",
@@ -167,6 +170,29 @@ def array_view(typingctx: Any, array: Any, index: Any) -> Any:
         return array_value(context, builder, array, data, extents)
 
     return array(array, types.int64), generate
+
+
+@intrinsic
+def dynamic_bound(typingctx: Any, bound: Any, array: Any, line: Any) -> Any:
+    """Return an end of a slice of dynamic shared memory; leave the function if it is beyond it.
+
+    `line` is that of the slice, a literal. What is told of a failure is in :mod:`targets.cpu.code`.
+    """
+    if not (isinstance(bound, types.Integer) and isinstance(line, types.IntegerLiteral)):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        count = builder.extract_value(make_array(array)(context, builder, args[1]).shape, 0)
+        end = context.cast(builder, args[0], bound, types.int64)
+        with builder.if_then(builder.icmp_signed(">", end, count), likely=False):
+            item = context.get_abi_sizeof(context.get_data_type(array.dtype))
+            most = _I64(MAX_DYNAMIC_BYTES // item)
+            end = builder.select(builder.icmp_signed("<", end, most), end, most)
+            told = dynamic_failure(min(line.literal_value, MAX_DYNAMIC_LINE))
+            return_number(context, builder, builder.add(builder.mul(end, _I64(item)), _I64(told)))
+        return args[0]
+
+    return bound(bound, array, line), generate
 
 
 # -- private values that outlive a barrier ----------------------------------------------------
