@@ -92,7 +92,7 @@ def histogram(
     is_density = read_flag("density", density)
     weighted = checked_weights(weights, x)
     source = contiguous_1d(on_device(x))
-    edges = _edges_of(bins, range, source)
+    edges = _edges_of(bins, range, source, computing_dtype(x.dtype))
     counts = _counted([edges], [source], weighted)
     if is_density:
         counts = to_like(x, _density(counts, np.diff(edges.values)))
@@ -194,18 +194,16 @@ def _counted(edges: list[_Edges], sources: list[Array], weights: Array | None) -
     return count_bins(sources[0], x_edges, bins, bin_of, number, weights=weights, **pairs)
 
 
-def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any] | None = None) -> _Edges:
+def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any]) -> _Edges:
     """Return the edges that NumPy makes of `bins` and `range`."""
     if as_int(bins) is None:
         return _Edges(_given_edges(bins), False)
     count = integer_of("bins", bins, 1, 2**31 - 1)
-    kind = computing_dtype(x.dtype) if dtype is None else dtype
-    kind = np.dtype(np.uint8) if kind.kind == "b" else kind
+    kind = np.dtype(np.uint8) if dtype.kind == "b" else dtype
     low, high = _outer_edges(outer, x)
-    ends: Any = (low, high)
-    if kind.kind not in "biu" and outer is None and x.size:
-        # NumPy computes between elements in their own dtype, and between numbers in float64.
-        ends = (kind.type(low), kind.type(high))
+    # NumPy computes between elements in their own dtype, and between numbers in float64.
+    is_between_elements = kind.kind not in "biu" and outer is None and x.size
+    ends: Any = (kind.type(low), kind.type(high)) if is_between_elements else (low, high)
     try:
         return _Edges(np.histogram_bin_edges(np.zeros(1, kind), count, ends), True)
     except ValueError as error:
