@@ -8,7 +8,7 @@ import stat
 from typing import NamedTuple
 
 from kerneldsl.errors import CacheError
-from kerneldsl.utilities.environment import OFF_WORDS, ON_WORDS, named_path
+from kerneldsl.utilities.environment import ON_WORDS, named_path
 from kerneldsl.utilities.untrusted import read_plain_file
 
 __all__ = [
@@ -60,7 +60,7 @@ def read_settings() -> Settings:
     """Read the environment as it is now."""
     on, folder, site, size, key_file, shared = (os.environ.get(n, "").strip() for n in _NAMES)
     return Settings(
-        is_on=on.lower() not in OFF_WORDS,
+        is_on=not on or on.lower() in ON_WORDS,
         folder=folder,
         site=site,
         size=size,

@@ -186,7 +186,7 @@ def kernel(
     if _is_signature(function):
         function, signature = None, function
     environment.configure_logging()
-    environment.check_traceback()
+    environment.check_environment()
     options = KernelOptions(
         _read_signatures(signature),
         CompileOptions(
@@ -259,6 +259,7 @@ def func(function: Callable[P, R]) -> DeviceFunction[P, R]:
     if isinstance(function, DeviceFunction):
         return function
     environment.configure_logging()
+    environment.check_environment()
     return DeviceFunction(_plain(function, "func"))
 
 

@@ -140,12 +140,7 @@ def fallback_policy() -> Policy:
     if named is None:
         return "warn"
     if named not in _POLICIES:
-        raise ArgumentValueError(
-            f"KERNELDSL_FALLBACK is {named!r}",
-            value=named,
-            limit="A policy is warn, silent or never",
-            remedy="Set it to one of them, or unset it",
-        )
+        raise environment.refused_word("KERNELDSL_FALLBACK", named)
     return cast(Policy, named)
 
 

@@ -1,6 +1,7 @@
 """The environment variables that kerneldsl reads, all of them, and its logger.
 
-``docs/troubleshooting.md`` lists their values. Each is read whenever it is needed, except
+``docs/troubleshooting.md`` lists their values, and `check_environment` checks them when a function
+is decorated. Each is read whenever it is needed, except
 ``KERNELDSL_DEBUG``, which is read when a kernel is decorated, ``KERNELDSL_LOG``, when the first one
 is, ``KERNELDSL_THREADING_LAYER`` at the CPU's first launch, ``KERNELDSL_POOL`` when a pool is made,
 and ``KERNELDSL_LAUNCHER`` when the first launch is prepared.
@@ -11,9 +12,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, NamedTuple
 
-from kerneldsl.errors import ArgumentValueError, CacheError
+from kerneldsl.errors import ArgumentValueError, CacheError, KernelWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +24,9 @@ __all__ = [
     "OFF_WORDS",
     "ON_WORDS",
     "VARIABLES",
+    "Variable",
     "cache_folder",
-    "check_traceback",
+    "check_environment",
     "configure_logging",
     "debug_is_on",
     "fake_gpu_spec",
@@ -36,31 +39,149 @@ __all__ = [
     "traceback_is_full",
 ]
 
-#: Every variable a user may set, and what it is for; `status` and `doctor` read this.
+#: Words of a variable that is on or off, in lower case; empty is as if it were not set.
+ON_WORDS, OFF_WORDS = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_SWITCH = ON_WORDS + OFF_WORDS
+
+
+class Variable(NamedTuple):
+    """An environment variable.
+
+    Parameters
+    ----------
+    purpose : str
+        What it is for.
+    words : tuple of str
+        What it may be, in lower case; empty where it is no choice.
+    otherwise : str
+        What another word does; without it such a word is an error.
+    """
+
+    purpose: str
+    words: tuple[str, ...] = ()
+    otherwise: str = ""
+
+
+#: Every variable a user may set. `check_environment`, `status` and `doctor` read this.
 VARIABLES = {
-    "KERNELDSL_TARGET": "where kernels run",
-    "KERNELDSL_FALLBACK": "what happens when a GPU cannot run a kernel",
-    "KERNELDSL_DEBUG": "checks in kernels",
-    "KERNELDSL_LOG": "level of the log on standard error",
-    "KERNELDSL_TRACEBACK": "whether errors show the frames of libraries",
-    "KERNELDSL_THREADING_LAYER": "thread pool of the CPU target",
-    "KERNELDSL_POOL": "whether device memory comes from pools",
-    "KERNELDSL_LAUNCHER": "whether native code repeats launches",
-    "KERNELDSL_CACHE": "whether compiled kernels are cached on disk",
-    "KERNELDSL_CACHE_DIR": "folder of the disk cache",
-    "KERNELDSL_CACHE_SITE": "second cache folder, only read",
-    "KERNELDSL_CACHE_SIZE": "what the folder may hold",
-    "KERNELDSL_CACHE_KEY_FILE": "file with the secret that cached code is signed with",
-    "KERNELDSL_CACHE_SHARED": "whether folders of others are taken",
-    "KERNELDSL_FAKE_GPU": "what detection pretends to find",
+    "KERNELDSL_TARGET": Variable("where kernels run"),
+    "KERNELDSL_FALLBACK": Variable(
+        "what happens when a GPU cannot run a kernel", ("warn", "silent", "never")
+    ),
+    "KERNELDSL_DEBUG": Variable("checks in kernels", _SWITCH),
+    "KERNELDSL_LOG": Variable(
+        "level of the log on standard error",
+        tuple(name.lower() for name in logging.getLevelNamesMapping()),
+        "is taken as debug",
+    ),
+    "KERNELDSL_TRACEBACK": Variable("whether errors show the frames of libraries", ("full",)),
+    "KERNELDSL_THREADING_LAYER": Variable(
+        "thread pool of the CPU target", ("native", "tbb", "omp", "workqueue", "serial")
+    ),
+    "KERNELDSL_POOL": Variable("whether device memory comes from pools", _SWITCH),
+    "KERNELDSL_LAUNCHER": Variable("whether native code repeats launches", _SWITCH),
+    "KERNELDSL_CACHE": Variable(
+        "whether compiled kernels are cached on disk", _SWITCH, "is taken as off"
+    ),
+    "KERNELDSL_CACHE_DIR": Variable("folder of the disk cache"),
+    "KERNELDSL_CACHE_SITE": Variable("second cache folder, only read"),
+    "KERNELDSL_CACHE_SIZE": Variable("what the folder may hold"),
+    "KERNELDSL_CACHE_KEY_FILE": Variable("file with the secret that cached code is signed with"),
+    "KERNELDSL_CACHE_SHARED": Variable(
+        "whether folders of others are taken", _SWITCH, "is taken as off"
+    ),
+    "KERNELDSL_FAKE_GPU": Variable("what detection pretends to find"),
 }
+_PREFIX = "KERNELDSL_"
+#: Variables of the project's own tests, beside those that have ``TEST`` after the prefix.
+_OF_TESTS = frozenset(
+    f"{_PREFIX}{name}"
+    for name in (
+        *("CHECK", "CONFORMANCE_TARGETS", "FAULTS", "FUZZ_PROGRAMS", "OCCUPANCY_CONFIGURATIONS"),
+        "REQUIRE_GPU",
+    )
+)
 
 #: What was compiled, loaded, staged and launched, in which time, and why a fallback happened.
 logger = logging.getLogger("kerneldsl")
 
-#: What a variable that is on or off may be, in lower case; empty is as if it were not set.
-ON_WORDS, OFF_WORDS = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _handler: logging.Handler | None = None
+
+
+#: The variables of ours that were checked last.
+_checked: dict[str, str] | None = None
+_reported: set[str] = set()
+
+
+def check_environment() -> None:
+    """Check every variable of ours, once for each state of the environment.
+
+    A word that a variable cannot be is an error, or for the cache, which never raises one, a
+    warning; a variable that is not read is warned of, once, with the nearest name. Functions are
+    decorated after this check, so that a program learns of a slip when it starts.
+
+    Raises
+    ------
+    ArgumentValueError
+        If a variable is a word that it cannot be.
+    """
+    global _checked  # noqa: PLW0603 -- one environment for the process
+    present = {name: text for name, text in os.environ.items() if name.startswith(_PREFIX)}
+    if present == _checked:
+        return
+    for name, text in sorted(present.items()):
+        variable = VARIABLES.get(name)
+        word = text.strip().lower()
+        if variable is None:
+            if not is_known(name):
+                _warn_once(name, f"kerneldsl reads no variable {name}. {nearest_to(name)}.")
+        elif word and variable.words and word not in variable.words:
+            if not variable.otherwise:
+                raise refused_word(name, word)
+            words = ", ".join(variable.words)
+            _warn_once(
+                name, f"{name} is {word!r}, and {variable.otherwise}. Set it to one of {words}."
+            )
+    _checked = present
+
+
+def is_known(name: str) -> bool:
+    """Return whether a variable with our prefix is one of ours, or of our tests."""
+    return name in VARIABLES or name in _OF_TESTS or name.startswith(f"{_PREFIX}TEST_")
+
+
+def nearest_to(name: str) -> str:
+    """Return the remedy for a variable that is not read."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, VARIABLES, n=1, cutoff=0.75)
+    return f"Did you mean {near[0]}?" if near else f"It reads {', '.join(VARIABLES)}"
+
+
+def refused_word(name: str, word: str) -> ArgumentValueError:
+    """Return the error of a variable that is a word that it cannot be."""
+    words = VARIABLES[name].words
+    is_switch = words == _SWITCH
+    return ArgumentValueError(
+        f"{name} is {word!r}",
+        value=word,
+        limit="It must be on or off (1 or 0, true or false, yes or no)"
+        if is_switch
+        else f"It must be {', '.join(words[:-1])} or {words[-1]}"
+        if len(words) > 1
+        else f"It must be {words[0]}, or not be set",
+        remedy="Set it to one of them, or unset it" if len(words) > 1 else "Set it so, or unset it",
+    )
+
+
+def _warn_once(name: str, text: str) -> None:
+    if name in _reported:
+        return
+    _reported.add(name)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("kerneldsl"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text.replace("?.", "?"), KernelWarning, stacklevel=level)
 
 
 def target_spec() -> str | None:
@@ -150,38 +271,18 @@ def debug_is_on() -> bool:
 def _is_on(name: str, *, default: bool) -> bool:
     """Return whether a variable says yes; refuse what is neither yes nor no."""
     text = os.environ.get(name, "").strip().lower()
-    if text and text not in ON_WORDS + OFF_WORDS:
-        raise ArgumentValueError(
-            f"{name} is {text!r}",
-            value=text,
-            limit="It must be on or off (1 or 0, true or false, yes or no)",
-            remedy="Set it to one of them, or unset it",
-        )
+    if text and text not in _SWITCH:
+        raise refused_word(name, text)
     return text in ON_WORDS if text else default
 
 
 def traceback_is_full() -> bool:
     """Return whether ``KERNELDSL_TRACEBACK`` asks for the frames and causes of libraries.
 
-    It is asked while an error leaves, which another word must not replace by an error of its own:
-    `check_traceback` refuses that word before.
+    It is read while an error leaves, which another word must not replace by an error of its own:
+    `check_environment` refuses that word before.
     """
     return _traceback_word() == "full"
-
-
-def check_traceback() -> None:
-    """Refuse what ``KERNELDSL_TRACEBACK`` may not be.
-
-    Raises `ArgumentValueError` if it is neither ``full`` nor empty.
-    """
-    text = _traceback_word()
-    if text not in ("", "full"):
-        raise ArgumentValueError(
-            f"KERNELDSL_TRACEBACK is {text!r}",
-            value=text,
-            limit="It must be full, or not be set",
-            remedy="Set it to full, or unset it",
-        )
 
 
 def _traceback_word() -> str:

@@ -135,7 +135,10 @@ def _environment() -> dict[str, str]:
 def _variable_rows() -> list[tuple[object, ...]]:
     from kerneldsl.utilities.environment import VARIABLES
 
-    return [(name, value, VARIABLES.get(name)) for name, value in _environment().items()]
+    return [
+        (name, value, VARIABLES[name].purpose if name in VARIABLES else None)
+        for name, value in _environment().items()
+    ]
 
 
 def _errors() -> dict[str, Any]:

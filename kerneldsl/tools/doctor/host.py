@@ -8,15 +8,13 @@ Resource Controller" for version 1.
 
 from __future__ import annotations
 
-import difflib
-import logging
 import multiprocessing
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from kerneldsl.contract import MemoryType
-from kerneldsl.contract.checks import Check, CheckStatus, said_by
+from kerneldsl.contract.checks import Check, said_by
 from kerneldsl.errors import KernelError
 from kerneldsl.placement.devices import device_of
 from kerneldsl.placement.registry import get_target, target_of_memory
@@ -31,26 +29,6 @@ __all__ = ["cgroup_memory_limit", "check_environment", "check_memory", "check_pr
 _LITTLE_MEMORY_BYTES = 512 * 2**20
 #: Version 1 of control groups says "no limit" with a number near 2**63.
 _NO_LIMIT_BYTES = 2**60
-_SWITCH = environment.ON_WORDS + environment.OFF_WORDS
-#: What variables may be, in lower case, and what another value does.
-_WORDS: dict[str, tuple[tuple[str, ...], CheckStatus, str]] = {
-    "KERNELDSL_FALLBACK": (
-        ("warn", "silent", "never"),
-        "problem",
-        "a launch that needs it ends with an error",
-    ),
-    "KERNELDSL_DEBUG": (_SWITCH, "problem", "no function can be decorated"),
-    "KERNELDSL_POOL": (_SWITCH, "problem", "no memory of a GPU can be allocated"),
-    "KERNELDSL_LAUNCHER": (_SWITCH, "warning", "is taken as on"),
-    "KERNELDSL_CACHE": (_SWITCH, "warning", "is taken as on"),
-    "KERNELDSL_CACHE_SHARED": (_SWITCH, "warning", "is taken as off"),
-    "KERNELDSL_TRACEBACK": (("full",), "problem", "no function can be decorated"),
-    "KERNELDSL_LOG": (
-        tuple(name.lower() for name in logging.getLevelNamesMapping()),
-        "warning",
-        "is taken as debug",
-    ),
-}
 
 
 def check_memory() -> Iterator[Check]:
@@ -153,18 +131,13 @@ def check_environment() -> Iterator[Check]:
     yield from _check_words()
     yield from _check_fake_gpu()
     unknown = [
-        n for n in sorted(os.environ) if n.startswith("KERNELDSL_") and not _is_known_variable(n)
+        name
+        for name in sorted(os.environ)
+        if name.startswith("KERNELDSL_") and not environment.is_known(name)
     ]
     for name in unknown:
-        near = difflib.get_close_matches(name, environment.VARIABLES, n=1, cutoff=0.75)
-        yield Check(
-            f"environment.{name}",
-            "warning",
-            f"kerneldsl reads no variable {name}",
-            f"Did you mean {near[0]}?"
-            if near
-            else f"It reads {', '.join(environment.VARIABLES)}; unset this one",
-        )
+        found = f"kerneldsl reads no variable {name}"
+        yield Check(f"environment.{name}", "warning", found, environment.nearest_to(name))
     if not unknown:
         names = [n for n in environment.VARIABLES if n in os.environ]
         shown = ", ".join(f"{n}={os.environ[n]!r}" for n in names) or "none is set"
@@ -187,19 +160,15 @@ def _check_fake_gpu() -> Iterator[Check]:
 
 def _check_words() -> Iterator[Check]:
     """Look at the variables that are one of a few words."""
-    for name, (words, status, meaning) in _WORDS.items():
+    for name, variable in environment.VARIABLES.items():
         value = os.environ.get(name, "").strip().lower()
-        if value and value not in words:
+        if value and variable.words and value not in variable.words:
             yield Check(
                 f"environment.{name}",
-                status,
-                f"{name} is {value!r}, and {meaning}",
-                f"Unset it, or set it to one of {', '.join(words)}",
+                "warning" if variable.otherwise else "problem",
+                f"{name} is {value!r}, and {variable.otherwise or 'no function can be decorated'}",
+                f"Unset it, or set it to one of {', '.join(variable.words)}",
             )
-
-
-def _is_known_variable(name: str) -> bool:
-    return name in environment.VARIABLES
 
 
 def _check_target_spec() -> Iterator[Check]:

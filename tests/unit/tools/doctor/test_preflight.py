@@ -235,7 +235,7 @@ def test_misspelled_variables(monkeypatch):
 
 def test_every_variable_that_is_read_is_known(monkeypatch):
     words = dict.fromkeys(environment.VARIABLES, "cpu")
-    words |= {name: known[0] for name, (known, *_) in host._WORDS.items()}
+    words |= {name: each.words[0] for name, each in environment.VARIABLES.items() if each.words}
     for name, word in words.items():
         monkeypatch.setenv(name, word)
     checks = by_name(host.check_environment())
@@ -266,7 +266,8 @@ def test_the_table_of_variables_is_what_the_code_reads():
         ("KERNELDSL_DEBUG", "problem"),
         ("KERNELDSL_LOG", "warning"),
         ("KERNELDSL_POOL", "problem"),
-        ("KERNELDSL_LAUNCHER", "warning"),
+        ("KERNELDSL_LAUNCHER", "problem"),
+        ("KERNELDSL_THREADING_LAYER", "problem"),
         ("KERNELDSL_CACHE", "warning"),
         ("KERNELDSL_CACHE_SHARED", "warning"),
         ("KERNELDSL_TRACEBACK", "problem"),
@@ -277,7 +278,7 @@ def test_a_variable_with_a_word_that_nobody_knows(monkeypatch, name, status):
     check = by_name(host.check_environment())[f"environment.{name}"]
     assert check.status == status
     assert "'perhaps'" in check.found
-    for word in host._WORDS[name][0]:
+    for word in environment.VARIABLES[name].words:
         assert word in check.remedy
         monkeypatch.setenv(name, word.upper())
         assert f"environment.{name}" not in by_name(host.check_environment())
@@ -294,7 +295,7 @@ def test_a_fake_that_does_not_exist(monkeypatch):
 
 
 def test_the_policies_that_are_known_are_those_of_fallback():
-    assert host._WORDS["KERNELDSL_FALLBACK"][0] == get_args(fallback.Policy)
+    assert environment.VARIABLES["KERNELDSL_FALLBACK"].words == get_args(fallback.Policy)
 
 
 @pytest.mark.parametrize(

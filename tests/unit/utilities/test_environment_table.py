@@ -1,0 +1,110 @@
+"""The table of environment variables: checked when the first function is decorated."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.utilities import environment
+from targets.cpu.threads import LAYERS
+
+
+@pytest.fixture(autouse=True)
+def _anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_checked", None)
+    monkeypatch.setattr(environment, "_reported", set())
+
+
+def _decorate(times: int = 1) -> None:
+    for _ in range(times):
+        _decorate_one()
+
+
+def _decorate_one() -> None:
+    @kd.kernel
+    def double(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = 2 * x[i]
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("KERNELDSL_FALLBACK", "slient"),
+        ("KERNELDSL_DEBUG", "maybe"),
+        ("KERNELDSL_LAUNCHER", "none"),
+        ("KERNELDSL_POOL", "small"),
+        ("KERNELDSL_THREADING_LAYER", "pthreads"),
+        ("KERNELDSL_TRACEBACK", "short"),
+    ],
+)
+def test_a_word_that_it_cannot_be_is_an_error_at_once(monkeypatch, name, word) -> None:
+    monkeypatch.setenv(name, word)
+    with pytest.raises(kd.ArgumentValueError) as caught:
+        _decorate()
+    assert f"{name} is {word!r}" in str(caught.value)
+    assert "on or off" in str(caught.value) or ", ".join(
+        environment.VARIABLES[name].words[:-1]
+    ) in str(caught.value)
+    monkeypatch.delenv(name)
+    _decorate()  # the environment as it is now
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("KERNELDSL_CACHE", "disabled"), ("KERNELDSL_CACHE_SHARED", "yep")]
+)
+def test_the_cache_warns(monkeypatch, name, word) -> None:
+    monkeypatch.setenv(name, word)
+    with pytest.warns(kd.KernelWarning, match=f"{name} is '{word}', and is taken as off") as caught:
+        _decorate(2)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_a_cache_that_is_disabled_in_other_words_keeps_nothing(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("KERNELDSL_CACHE", "disabled")
+    with pytest.warns(kd.KernelWarning):
+
+        @kd.kernel
+        def triple(x, out):
+            i = kd.grid(1)
+            if i < out.size:
+                out[i] = 3 * x[i]
+
+    with kd.use("cpu"):
+        triple.forall(4)(np.ones(4), np.zeros(4))
+    assert not list(tmp_path.rglob("*.kdc"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("KERNELDSL_CASHE_DIR", "Did you mean KERNELDSL_CACHE_DIR?"),
+        ("KERNELDSL_TARGETS", "Did you mean KERNELDSL_TARGET?"),
+        ("KERNELDSL_ZZZZ", "It reads KERNELDSL_TARGET, "),
+    ],
+)
+def test_names_that_are_not_read_are_warned_of_once(monkeypatch, name, said) -> None:
+    monkeypatch.setenv(name, "/x")
+    with pytest.warns(kd.KernelWarning, match=f"reads no variable {name}") as caught:
+        _decorate(2)
+    assert len(caught) == 1
+    assert said in str(caught[0].message)
+
+
+def test_variables_of_the_tests_are_not_warned_of(monkeypatch) -> None:
+    monkeypatch.setenv("KERNELDSL_TEST_SOMETHING", "1")
+    monkeypatch.setenv("KERNELDSL_CHECK", "quick")
+    monkeypatch.setenv("KERNELDSL_CACHE", " Off ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _decorate()
+
+
+def test_the_layers_of_the_cpu_are_those_of_the_table() -> None:
+    assert set(environment.VARIABLES["KERNELDSL_THREADING_LAYER"].words) == set(LAYERS)
