@@ -34,7 +34,8 @@ def check_cpu() -> Iterator[Check]:
 
 
 def _check_threads() -> Check:
-    from targets.cpu.threads import threading_layer
+    from targets.cpu.processors import runnable_threads
+    from targets.cpu.threads import asked_threads, threading_layer
 
     name = "cpu.threading_layer"
     try:
@@ -42,6 +43,9 @@ def _check_threads() -> Check:
     except TargetUnavailableError as error:
         return Check(name, "problem", said_by(error), error.remedy)
     found = f"{layer.name} with {format_count(layer.thread_count, 'thread')}"
+    asked, runnable = asked_threads(), runnable_threads()
+    if asked is not None and asked > runnable.threads:
+        found += f" of {asked} that NUMBA_NUM_THREADS names; the limit is the {runnable.limit}"
     if layer.name == "workqueue":
         return Check(
             name,

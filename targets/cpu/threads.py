@@ -35,6 +35,7 @@ from typing import Any
 
 from kerneldsl.errors import TargetUnavailableError
 from targets.cpu.pool import forget_threads, pool_address
+from targets.cpu.processors import runnable_threads
 from targets.cpu.signals import is_main_thread, set_current_launch
 
 __all__ = ["LAYERS", "ThreadingLayer", "running_address", "threading_layer"]
@@ -232,19 +233,20 @@ def _load_own(count: int) -> ThreadingLayer:
     )
 
 
-def _thread_count() -> int:
-    """Return the threads as Numba counts them; without importing it, where that is possible."""
+def asked_threads() -> int | None:
+    """Return how many threads ``NUMBA_NUM_THREADS`` names, as Numba reads it, if it is set."""
     given = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if "numba" in sys.modules or os.path.exists(".numba_config.yaml"):
         from numba import config
 
         return int(config.NUMBA_NUM_THREADS)
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
-    try:
-        return max(1, len(os.sched_getaffinity(0)))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
+    return int(given) if given.isdecimal() and int(given) > 0 else None
+
+
+def _thread_count() -> int:
+    """Return the threads of a pool: as many as are asked for, and never more than can run."""
+    runnable = runnable_threads().threads
+    return min(asked_threads() or runnable, runnable)
 
 
 def _import_pool(name: str) -> Any:

@@ -19,8 +19,8 @@ from kerneldsl.errors import KernelError
 from kerneldsl.placement.devices import device_of
 from kerneldsl.placement.registry import get_target, target_of_memory
 from kerneldsl.tools.detection import backends
-from kerneldsl.tools.detection.files import read_text
 from kerneldsl.utilities import environment
+from kerneldsl.utilities.control_groups import group_settings
 from kerneldsl.utilities.formatting import format_bytes
 
 __all__ = ["cgroup_memory_limit", "check_environment", "check_memory", "check_processes"]
@@ -83,23 +83,8 @@ def cgroup_memory_limit(root: str | Path = "/") -> int | None:
     The system's files begin at `root`, which is another folder in tests. ``None`` where there is no
     limit, or the system knows none.
     """
-    folder = Path(root, "sys/fs/cgroup")
-    limits = []
-    for line in (read_text(Path(root, "proc/self/cgroup")) or "").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controllers == "":
-            start, name = folder, "memory.max"
-        elif "memory" in controllers.split(","):
-            start, name = folder / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        group = Path(path.strip("/"))
-        # A limit of any group above holds as well; in a container the path may not be visible.
-        for part in (group, *group.parents):
-            text = (read_text(start / part / name) or "").strip()
-            if text.isdigit() and int(text) < _NO_LIMIT_BYTES:
-                limits.append(int(text))
+    texts = group_settings("memory", "memory.max", "memory.limit_in_bytes", Path(root))
+    limits = [int(text) for text in texts if text.isdigit() and int(text) < _NO_LIMIT_BYTES]
     return min(limits, default=None)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.language.intrinsics.chains import CHAIN_WORDS
+from tests.support.processors import allow_any_number_of_threads
 
 __all__ = ["Cumulative", "main"]
 
@@ -51,4 +52,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    allow_any_number_of_threads()
     main()

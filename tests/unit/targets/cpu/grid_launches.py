@@ -7,6 +7,7 @@ import sys
 import numpy as np
 
 import kerneldsl as kd
+from tests.support.processors import allow_any_number_of_threads
 
 __all__ = ["main", "smoothed", "stirred"]
 
@@ -77,4 +78,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    allow_any_number_of_threads()
     main()

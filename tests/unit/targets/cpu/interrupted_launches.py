@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from tests.support.processors import allow_any_number_of_threads
 
 __all__ = ["KERNELS", "WAYS", "main"]
 
@@ -248,4 +249,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    allow_any_number_of_threads()
     sys.exit(main())

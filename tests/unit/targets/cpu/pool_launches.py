@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from targets.cpu.code import HEADER_BYTES
 from targets.cpu.threads import threading_layer
+from tests.support.processors import allow_any_number_of_threads
 
 __all__ = ["main"]
 
@@ -126,4 +127,5 @@ def main(workers: int) -> None:
 
 
 if __name__ == "__main__":
+    allow_any_number_of_threads()
     main(int(sys.argv[1]))
