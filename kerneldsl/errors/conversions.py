@@ -39,11 +39,11 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
         return f"Pass {name}.view(np.int64), whose result .view({dtype.str!r}) gives back as {kind}"
     if dtype.kind in "SUT":
         return f"Pass numbers of equal order, np.unique({name}, return_inverse=True)[1]"
-    of_numpy = [each for each in wanted if each in np.sctypeDict]
-    by_size = sorted(of_numpy, key=lambda each: np.dtype(each).itemsize)
-    if dtype.kind == "c" and not any(np.dtype(each).kind == "c" for each in by_size):
+    of_numpy = [np.dtype(each) for each in wanted if each in np.sctypeDict]
+    by_size = sorted(of_numpy, key=lambda each: each.itemsize)
+    if dtype.kind == "c" and not any(each.kind == "c" for each in by_size):
         return f"Pass its parts, {name}.real and {name}.imag, or abs({name})"
-    holding = next((each for each in by_size if np.can_cast(dtype, each)), None)
+    holding = next((each.name for each in by_size if np.can_cast(dtype, each)), None)
     if holding is not None:
         return f"Convert it, with {name}.astype(np.{holding}) for instance"
     if dtype == np.uint64 and "int64" in wanted:

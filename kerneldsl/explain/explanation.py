@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["FLOPS", "ArrayTraffic", "BranchReport", "Explanation", "Finding"]
 
 #: Operations that count as arithmetic on floats, and as how many. Those of complex numbers are four
-#: products and two sums, and of a division three divisions, products and sums (Smith's algorithm).
+#: products and two sums; a division is three divisions and five fused products and sums, as Smith's
+#: algorithm computes both of its choices.
 FLOPS = {
     **{"add": 1, "sub": 1, "mul": 1, "div": 1, "fma": 2},
-    **{"complex add": 2, "complex sub": 2, "complex mul": 6, "complex div": 9},
+    **{"complex add": 2, "complex sub": 2, "complex mul": 6, "complex div": 13},
 }
 
 

@@ -139,7 +139,7 @@ for _name, (_bound32, _bound64) in BOUNDS.items():
         _inputs = _values(_dtype)
         _inputs = _inputs[~(np.abs(_inputs) > 1e15) | np.isinf(_inputs)]
         _add(
-            f"np_{spelled(_name)}_{_dtype}",
+            f"bounded_np_{spelled(_name)}_{_dtype}",
             _unary(_function),
             (_inputs,),
             lambda x, f=_function: f(x.astype(np.longdouble)).astype(x.dtype),

@@ -236,9 +236,8 @@ def test_operations_on_complex_numbers_are_those_of_the_ptx(dtype, real, name):
         rf"\b(add|sub|mul|div|fma)\.(?:rn\.)?{real}", kernel.ptx(signature, arch="sm_90")
     )
     wanted = len(code) + code.count("fma")
-    sides = 2 if name == "div" else 1  # by the larger part of the divisor; one of them is taken
     found = kernel.explain(signature, block=64, grid=1, arch="sm_90", occupancy=False)
-    assert found.flops(f"float{real[1:]}") == found.flops() == 64 * wanted / sides
+    assert found.flops(f"float{real[1:]}") == found.flops() == 64 * wanted
     (formula,) = found.formulas.flops.values()
     assert found.formulas.evaluate(formula) == found.flops()
 

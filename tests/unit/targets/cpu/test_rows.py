@@ -94,6 +94,6 @@ def test_what_is_written() -> None:
     assert "kd_unsigned(column)" not in inside
     assert "kd_unsigned(column)" in edges
     assert "kd_keep_scalar()" in edges
-    assert "kd_load(kd__slot_total, (kd_lane,))" in fast
+    assert "kd_load(kd__slot_total, kd_lane)" in fast
     assert "kd_keep_scalar" not in by_thread
     assert "kd_lane" not in by_thread
