@@ -55,7 +55,7 @@ def check_array(
             value=value,
             limit="Library functions take plain NumPy arrays and device arrays",
             remedy=f"Say what masked elements are, with {name}.filled(…)"
-            if hasattr(value, "filled")
+            if hasattr(type(value), "filled")
             else "Make one with np.asarray(…), or of another library's with kd.as_array(…)",
         )
     dtype = value.dtype
