@@ -14,15 +14,18 @@ from pathlib import Path
 __all__ = ["group_settings"]
 
 
-def group_settings(controller: str, unified: str, first: str, root: Path) -> Iterator[str]:
+def group_settings(
+    controller: str, unified: str | None, first: str | None, root: Path
+) -> Iterator[str]:
     """Yield a setting of this process's group and of each group above it, which holds as well.
 
     Parameters
     ----------
     controller : str
         Such as ``"memory"``.
-    unified, first : str
-        File of the setting in the second and in the first version of control groups.
+    unified, first : str or None
+        File of the setting in the second and in the first version of control groups; ``None``
+        leaves that version out.
     root : Path
         Where the system's files begin, which is another folder in tests.
     """
@@ -37,6 +40,8 @@ def group_settings(controller: str, unified: str, first: str, root: Path) -> Ite
             if not start.is_dir():  # where several controllers are mounted together
                 start = folder / controllers
         else:
+            continue
+        if name is None:
             continue
         group = Path(path.strip("/"))
         # In a container the path may not be visible.

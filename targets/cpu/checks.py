@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Check
 from kerneldsl.contract.checks import said_by
 from kerneldsl.errors import TargetUnavailableError
 from kerneldsl.utilities.formatting import format_count
+
+if TYPE_CHECKING:
+    from targets.cpu.processors import Runnable
 
 __all__ = ["check_cpu"]
 
@@ -43,9 +48,8 @@ def _check_threads() -> Check:
     except TargetUnavailableError as error:
         return Check(name, "problem", said_by(error), error.remedy)
     found = f"{layer.name} with {format_count(layer.thread_count, 'thread')}"
-    asked, runnable = asked_threads(), runnable_threads()
-    if asked is not None and asked > runnable.threads:
-        found += f" of {asked} that NUMBA_NUM_THREADS names; the limit is the {runnable.limit}"
+    if layer.name != "serial":
+        found += _thread_limit(asked_threads(), runnable_threads())
     if layer.name == "workqueue":
         return Check(
             name,
@@ -67,3 +71,13 @@ def _check_threads() -> Check:
             f"{found}; a forked child runs on one thread (TBB would go on: pip install tbb)",
         )
     return Check(name, "ok", found)
+
+
+def _thread_limit(asked: int | None, runnable: Runnable) -> str:
+    """Say what the number of threads comes from."""
+    # Numba counts the processors where nothing is set: only a variable that is set is named.
+    is_named = bool(os.environ.get("NUMBA_NUM_THREADS", "").strip())
+    if asked is not None and asked < runnable.threads:
+        return "; the limit is NUMBA_NUM_THREADS" if is_named else "; the limit is Numba's setting"
+    more = f" of {asked} in NUMBA_NUM_THREADS" if is_named and asked != runnable.threads else ""
+    return f"{more}; the limit is the {runnable.limit}"

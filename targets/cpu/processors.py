@@ -41,24 +41,22 @@ def runnable_threads() -> Runnable:
 
 def processor_quota(root: str | Path = "/") -> float | None:
     """Return how many processors' time this process may take; ``None`` where there is no limit."""
-    base, quotas = Path(root), []
-    for text in group_settings("cpu", "cpu.max", "cpu.cfs_quota_us", base):
-        quotas.append(_quota(text, _DEFAULT_PERIOD_US))
-    periods = group_settings("cpu", "-", "cpu.cfs_period_us", base)
-    for text, period in zip(
-        group_settings("cpu", "-", "cpu.cfs_quota_us", base), periods, strict=True
-    ):
-        quotas.append(_quota(text, int(period) if period.isdigit() else _DEFAULT_PERIOD_US))
-    return min((each for each in quotas if each is not None), default=None)
+    base = Path(root)
+    limits = [text.partition(" ")[::2] for text in group_settings("cpu", "cpu.max", None, base)]
+    # The first version has the period in a file of its own, and it need not be the default.
+    quotas = group_settings("cpu", None, "cpu.cfs_quota_us", base)
+    periods = group_settings("cpu", None, "cpu.cfs_period_us", base)
+    limits += zip(quotas, periods, strict=True)
+    found = (_processors(quota, period) for quota, period in limits)
+    return min((each for each in found if each is not None), default=None)
 
 
 _DEFAULT_PERIOD_US = 100_000
 
 
-def _quota(text: str, period_us: int) -> float | None:
-    """Read ``"50000 100000"``, ``"max 100000"``, ``"-1"`` or ``"50000"``."""
-    quota, _, period = text.partition(" ")
-    if not quota.isdigit():
+def _processors(quota: str, period: str) -> float | None:
+    """Divide a quota by its period; ``"max"``, ``"-1"`` and a missing one are no limit."""
+    if not quota.isdecimal() or not int(quota):
         return None
-    length = int(period) if period.isdigit() and int(period) else period_us
-    return int(quota) / length if length and int(quota) else None
+    length = int(period) if period.isdecimal() else 0
+    return int(quota) / (length or _DEFAULT_PERIOD_US)

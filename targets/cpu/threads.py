@@ -151,8 +151,8 @@ def threading_layer() -> ThreadingLayer:
     """Return the layer of this process, chosen at the first call.
 
     ``KERNELDSL_THREADING_LAYER`` names one of :data:`LAYERS`; without it the first that loads is
-    taken. The number of threads is Numba's: ``NUMBA_NUM_THREADS``, or the processors this process
-    may use.
+    taken. There are as many threads as ``NUMBA_NUM_THREADS`` says, and never more than
+    `runnable_threads` counts.
 
     Raises `TargetUnavailableError` where the environment names a layer that is unknown or cannot be
     loaded.

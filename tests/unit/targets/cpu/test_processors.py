@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from targets.cpu import processors
-from targets.cpu.processors import processor_quota
+from targets.cpu import processors, threads
+from targets.cpu.checks import check_cpu
+from targets.cpu.processors import Runnable, processor_quota
 
 PROGRAM = """
 import threading
@@ -57,7 +58,15 @@ def test_the_smallest_quota_of_nested_groups(tmp_path, inner, outer, quota) -> N
 
 
 @pytest.mark.parametrize(
-    ("quota", "period", "expected"), [("-1", "100000", None), ("300000", "200000", 1.5)]
+    ("quota", "period", "expected"),
+    [
+        ("-1", "100000", None),
+        ("300000", "200000", 1.5),
+        ("500000", "50000", 10.0),
+        ("50000", "10000", 5.0),
+        ("20000", "1000000", 0.02),
+        ("150000", "", 1.5),
+    ],
 )
 def test_the_first_version_of_control_groups(tmp_path, quota, period, expected) -> None:
     files = {
@@ -66,6 +75,47 @@ def test_the_first_version_of_control_groups(tmp_path, quota, period, expected) 
     }
     root = _group(tmp_path, "4:cpu,cpuacct:/box\n1:name=systemd:/box\n", **files)
     assert processor_quota(root) == expected
+
+
+def test_the_smallest_quota_where_periods_differ(tmp_path) -> None:
+    files = {
+        "cpu__pod__cpu_dot_cfs_quota_us": "300000",
+        "cpu__pod__cpu_dot_cfs_period_us": "100000",
+        "cpu__pod__box__cpu_dot_cfs_quota_us": "80000",
+        "cpu__pod__box__cpu_dot_cfs_period_us": "20000",
+    }
+    assert processor_quota(_group(tmp_path, "4:cpu:/pod/box\n", **files)) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("80000 20000", 4.0), ("150000", 1.5), ("max", None), ("junk 7", None)]
+)
+def test_both_versions_are_mounted(tmp_path, text, expected) -> None:
+    files = {"cpu_dot_max": text, "cpu__cpu_dot_cfs_quota_us": "-1"}
+    root = _group(tmp_path, "0::/\n4:cpu:/\n3:memory:/\n", **files)
+    assert processor_quota(root) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "variable", "runnable", "said"),
+    [
+        (None, None, Runnable(1, "quota"), "; the limit is the quota"),
+        (8, None, Runnable(1, "quota"), "; the limit is the quota"),
+        (8, "8", Runnable(2, "quota"), " of 8 in NUMBA_NUM_THREADS; the limit is the quota"),
+        (2, "2", Runnable(2, "quota"), "; the limit is the quota"),
+        (1, "1", Runnable(2, "quota"), "; the limit is NUMBA_NUM_THREADS"),
+        (1, None, Runnable(2, "quota"), "; the limit is Numba's setting"),
+    ],
+)
+def test_the_limit_that_acts_is_named(monkeypatch, asked, variable, runnable, said) -> None:
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("NUMBA_NUM_THREADS", variable)
+    monkeypatch.setattr(threads, "asked_threads", lambda: asked)
+    monkeypatch.setattr(processors, "runnable_threads", lambda: runnable)
+    (check,) = [each for each in check_cpu() if each.name == "cpu.threading_layer"]
+    assert said in check.found
+    assert ("NUMBA_NUM_THREADS" in check.found) == ("NUMBA_NUM_THREADS" in said)
 
 
 def test_without_control_groups(tmp_path) -> None:
