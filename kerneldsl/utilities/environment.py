@@ -126,7 +126,8 @@ def check_environment() -> None:
         If a variable is a word that it cannot be.
     """
     global _checked  # noqa: PLW0603 -- one environment for the process
-    present = {name: text for name, text in os.environ.items() if name.startswith(_PREFIX)}
+    # Names first: this is made at each decoration, and values of others need no decoding.
+    present = {name: os.environ.get(name, "") for name in os.environ if name.startswith(_PREFIX)}
     if present == _checked:
         return
     for name, text in sorted(present.items()):
@@ -293,7 +294,7 @@ def configure_logging() -> None:
     """Send the log to standard error at the level that ``KERNELDSL_LOG`` names.
 
     Without the variable nothing is configured: the logger ``kerneldsl`` is the application's. An
-    unknown level is reported and taken as ``debug``.
+    unknown level is taken as ``debug``, which `check_environment` warns of.
     """
     global _handler  # noqa: PLW0603 -- one handler for the process
     name = os.environ.get("KERNELDSL_LOG", "").strip()
@@ -304,5 +305,3 @@ def configure_logging() -> None:
     _handler.setFormatter(logging.Formatter("%(asctime)s kerneldsl %(levelname)s %(message)s"))
     logger.addHandler(_handler)
     logger.setLevel(logging.DEBUG if level is None else level)
-    if level is None:
-        logger.warning("KERNELDSL_LOG=%s is not a logging level; debug is used", name)

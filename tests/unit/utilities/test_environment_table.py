@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,3 +113,30 @@ def test_variables_of_the_tests_are_not_warned_of(monkeypatch) -> None:
 
 def test_the_layers_of_the_cpu_are_those_of_the_table() -> None:
     assert set(environment.VARIABLES["KERNELDSL_THREADING_LAYER"].words) == set(LAYERS)
+
+
+def test_a_level_that_is_none_is_reported_once() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import kerneldsl as kd; kd.func(lambda x: x)"],
+        env=os.environ | {"KERNELDSL_LOG": "loud"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line for line in done.stderr.splitlines() if "KERNELDSL_LOG" in line]
+    assert len(lines) == 1
+    assert "KernelWarning: KERNELDSL_LOG is 'loud', and is taken as debug" in lines[0]
+
+
+def test_variables_that_the_tests_read_are_known() -> None:
+    tests = Path(__file__).parents[2]
+    read = {
+        name
+        for path in tests.rglob("*.py")
+        for name in re.findall(
+            r"(?:environ\.get\(|environ\[|getenv\()\W*(KERNELDSL_[A-Z_]+)",
+            path.read_text(encoding="utf-8"),
+        )
+    }
+    assert read >= {"KERNELDSL_FAULTS", "KERNELDSL_FUZZ_PROGRAMS"}  # it finds some
+    assert {name for name in read if not environment.is_known(name)} == set()
