@@ -196,7 +196,6 @@ class _Sorts:
         for binding in bindings(unit.tree):
             self._bind(binding)
         self._sorts: dict[str, _Sort] = {}
-        self._counters: set[str] = set()
         self._settle()
 
     def _bind(self, binding: Binding) -> None:
@@ -207,32 +206,71 @@ class _Sorts:
                     self._bound.setdefault(node.id, []).append(value if is_plain else None)
 
     def _settle(self) -> None:
-        """Find the sorts of variables, which do not depend on what is a counter."""
+        """Find the sorts of variables, in an order that does not matter.
+
+        As many variables as can be are uint64 together: whatever is assigned to them then fits. Of
+        these remain those of which something says so that does not depend on that.
+        """
+        wide = {name for name, values in self._bound.items() if None not in values}
         while True:
-            self._sorts = {
-                name: _Sort.OTHER
-                if name in self._counters
-                else self._given.get(name, _Sort.UNKNOWN)
-                for name in self._bound
+            self._find_others(wide)
+            kept = {name for name in wide if self._bound_sort(name) is not _Sort.OTHER}
+            if kept == wide:
+                kept = self._with_evidence(wide)
+            if kept == wide:
+                return
+            wide = kept
+
+    def _with_evidence(self, wide: set[str]) -> set[str]:
+        """Return which of these variables are uint64 by what else the program says."""
+        found: set[str] = set()
+        while True:
+            self._sorts.update(
+                {name: _Sort.WIDE if name in found else _Sort.LITERAL for name in wide}
+            )
+            more = {
+                name
+                for name in wide - found
+                if self._given.get(name) is _Sort.WIDE
+                or any(self.of(value) is _Sort.WIDE for value in self._bound[name] if value)
             }
+            if not more:
+                self._sorts.update(dict.fromkeys(found, _Sort.WIDE))
+                return found
+            found |= more
+
+    def _find_others(self, wide: set[str]) -> None:
+        """Find the sorts of all other variables, where these are uint64."""
+        counters: set[str] = set()
+        others = [name for name in self._bound if name not in wide]
+        while True:
+            self._sorts = dict.fromkeys(wide, _Sort.WIDE)
+            for name in others:
+                first = self._given.get(name, _Sort.UNKNOWN)
+                self._sorts[name] = _Sort.OTHER if name in counters else first
             changed = True
             while changed:
                 changed = False
-                for name, values in self._bound.items():
-                    found = self._sorts[name]
-                    for value in values:
-                        found = _joined(found, self.of(value) if value else _Sort.OTHER)
+                for name in others:
+                    found = _joined(self._sorts[name], self._bound_sort(name))
                     if found > self._sorts[name]:
                         self._sorts[name], changed = found, True
             # ``n += 1`` counts, and Python's counts are int64, whatever they are used beside.
-            counters = {
+            more = {
                 name
-                for name, sort in self._sorts.items()
-                if sort is _Sort.LITERAL and not all(map(self._is_literal, self._bound[name]))
+                for name in others
+                if self._sorts[name] is _Sort.LITERAL
+                and not all(map(self._is_literal, self._bound[name]))
             }
-            if not counters:
+            if not more:
                 return
-            self._counters |= counters
+            counters |= more
+
+    def _bound_sort(self, name: str) -> _Sort:
+        """Return the sort of what is assigned to a variable."""
+        values = self._bound[name]
+        found = _all_joined([self.of(value) if value else _Sort.OTHER for value in values])
+        return _joined(found, self._given[name]) if name in self._given else found
 
     def _is_literal(self, node: ast.expr | None) -> bool:
         if node is None:
@@ -449,6 +487,6 @@ def _kept(node: ast.stmt | ast.expr, made: ast.AST, parts: tuple[str, ...]) -> a
     if all(getattr(node, part) is getattr(made, part) for part in parts):
         return node
     for name, value in vars(node).items():
-        if not hasattr(made, name):
+        if name not in node._fields:
             setattr(made, name, value)
     return made
