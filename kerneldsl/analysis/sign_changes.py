@@ -10,10 +10,10 @@ Types are Numba's, of a :class:`~kerneldsl.frontend.typed_unit.TypedUnit`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.observed_values import SAME_BITS, ObservedValues, ObservedValuesOfCalls
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound
 from kerneldsl.frontend.typed_unit import TypedUnit
@@ -55,15 +55,14 @@ class SignChange(NamedTuple):
 
 
 _WIDE, _SIGNED = "uint64", "int64"
-#: Operators whose lowest 64 bits do not depend on signs.
-_SAME_BITS = ast.Add | ast.Sub | ast.Mult | ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift
 
 
 def sign_changes(typed: TypedUnit) -> Iterator[SignChange]:
     """Yield the conversions in a kernel and in what it calls, each variable once."""
-    for each in typed.reachable():
-        if not each.unit.is_plain_numba:
-            yield from _Function(each).changes()
+    functions = [_Function(each) for each in typed.reachable() if not each.unit.is_plain_numba]
+    observed = ObservedValuesOfCalls(each.observed for each in functions)
+    for function in functions:
+        yield from function.changes(observed)
 
 
 class _Function:
@@ -72,18 +71,16 @@ class _Function:
     def __init__(self, typed: TypedUnit) -> None:
         self._typed = typed
         self._unit = typed.unit
-        self._parents = {
-            child: node
-            for node in ast.walk(self._unit.tree)
-            for child in ast.iter_child_nodes(node)
-        }
         self._reaching = Reaching(self._unit.tree)
+        self.observed = ObservedValues(self._unit, self._reaching, self._element_type)
         self._bound = UnsignedBound(
             self._unit, lambda node: _name(typed.type_of(node)), self._reaching
         )
+        self._places = ObservedValuesOfCalls([self.observed])
 
-    def changes(self) -> Iterator[SignChange]:
-        """Yield them."""
+    def changes(self, observed: ObservedValuesOfCalls) -> Iterator[SignChange]:
+        """Yield them, where one of these places sees them."""
+        self._places = observed
         told: set[str] = set()
         for node in ast.walk(self._unit.tree):
             match node:
@@ -107,7 +104,8 @@ class _Function:
         signed = [each for each in stores if _is_signed(self._stored_type(each))]
         if not (wide and signed) or all(map(self._is_small, wide)):
             return None
-        uses = [use for use in self._uses(wide) if use in self._uses(signed)]
+        of_signed = set(self.observed.uses(signed))
+        uses = [use for use in self.observed.uses(wide) if use in of_signed]
         shifted = [use for use in uses if self._is_shifted(use)]
         observed = shifted or [use for use in uses if self._is_observed(use)]
         if not observed:
@@ -151,12 +149,6 @@ class _Function:
         if wide and signed and self._is_observed(node):
             yield SignChange(self._unit, node, wide[0], signed[0], self._type(signed[0]) or _SIGNED)
 
-    def _uses(self, stores: Iterable[ast.AST]) -> list[ast.AST]:
-        """Return where a variable may be read with a value of one of some assignments."""
-        found = self._reaching.stores.items()
-        wanted = set(stores)
-        return [use for use, reached in found if reached & wanted and use in self._parents]
-
     def _spelled(self, name: str) -> str:
         return self._unit.spellings.get(name, name)
 
@@ -178,53 +170,26 @@ class _Function:
 
     # ------------------------------------------------------------------------- observability
 
-    def _is_observed(self, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    def _is_observed(self, node: ast.AST) -> bool:
         """Return whether the sign of a value can be told from a result."""
-        if node in seen:
-            return False
-        seen |= {node}
-        if isinstance(node, ast.AugAssign):
-            return self._is_stored_visibly(node.target, seen) or not isinstance(node.op, _SAME_BITS)
-        if isinstance(node, ast.BinOp) and not isinstance(node.op, _SAME_BITS):
-            return True
-        if isinstance(node, ast.Call) and not seen - {node}:
+        if isinstance(node, ast.Call):
             return True  # of a function, which may look at the sign
-        parent = self._parents[node]
-        match parent:
-            case ast.BinOp(op=op, left=left, right=right) if isinstance(op, _SAME_BITS):
-                return not self._stays_whole(left, right) or self._is_observed(parent, seen)
-            case ast.Assign(targets=targets):
-                return any(self._is_stored_visibly(target, seen) for target in targets)
-            case ast.AugAssign(target=target, op=op):
-                if not isinstance(op, _SAME_BITS):
-                    return True
-                return self._is_stored_visibly(target, seen)
-            case ast.Call(func=function, args=[_]):
-                name = library_name(function, self._unit.namespace) or ""
-                return not _is_whole(name.removeprefix("numpy."))
-            case ast.If(test=test) | ast.While(test=test):
-                return test is not node
-            case ast.Expr():
-                return False
-        return True
+        if isinstance(node, ast.BinOp | ast.AugAssign) and not isinstance(node.op, SAME_BITS):
+            return True
+        if isinstance(node, ast.AugAssign):
+            node = node.value
+        return any(True for _ in self._places.places(self.observed, [node]))
 
-    def _is_stored_visibly(self, target: ast.expr, seen: frozenset[ast.AST]) -> bool:
-        match target:
-            case ast.Subscript():
-                return not _is_whole(self._element(target))
-            case ast.Name():
-                return any(self._is_observed(use, seen) for use in self._uses([target]))
-        return True
-
-    def _element(self, target: ast.Subscript) -> str | None:
-        found = self._typed.type_of(target.value)
-        return found.dtype if isinstance(found, ArrayKind) else None
-
-    def _stays_whole(self, *nodes: ast.expr) -> bool:
-        return all(_is_whole(_name(self._typed.type_of(each))) for each in nodes)
+    def _element_type(self, node: ast.AST) -> str | None:
+        """Return the type of a value or a target; of an element that of the array."""
+        if isinstance(node, ast.Subscript):
+            found = self._typed.type_of(node.value)
+            if isinstance(found, ArrayKind):
+                return found.dtype
+        return _name(self._typed.type_of(node))
 
     def _is_shifted(self, node: ast.AST) -> bool:
-        parent = self._parents[node]
+        parent = self.observed.parents[node]
         match parent:
             case ast.BinOp(op=ast.RShift(), left=left):
                 return left is node
@@ -245,7 +210,3 @@ def _name(kind: Type | None) -> str | None:
 
 def _is_signed(name: str | None) -> bool:
     return name is not None and ELEMENT_TYPES[name].is_signed and ELEMENT_TYPES[name].is_integer
-
-
-def _is_whole(name: str | None) -> bool:
-    return name in ELEMENT_TYPES and (ELEMENT_TYPES[name].is_integer or name == "bool")

@@ -1,9 +1,12 @@
 """Unsigned arithmetic whose result is seldom the one that was meant.
 
-Numba computes unsigned numbers of fewer than 64 bits as uint64. A difference of two of them that is
-negative is then 2**64 too large, which shows where its size matters: in ``abs``, as a float, beside
-a negative number. And a variable that begins as a uint32 and is multiplied is not reduced modulo
-2**32, so a right shift of it, as in a hash, brings in bits that are no longer there in C.
+Numba computes unsigned numbers of fewer than 64 bits as uint64. A difference of two of them that
+is negative is then 2**64 too large, which shows where its size matters: in ``abs``, as a float,
+beside a negative number. A difference that a literal makes unsigned here (``a[i] - 1`` of uint64)
+is an int64 in Numba: it differs wherever more than its bits is looked at, as in an index, a
+quotient, a right shift, a comparison. And a variable that begins as a uint32 and is multiplied is
+not reduced modulo 2**32, so a right shift of it, as in a hash, brings in bits that are no longer
+there in C.
 
 Only what is certain is found: the types are those that are inferred without Numba.
 """
@@ -16,8 +19,15 @@ from typing import NamedTuple
 
 from kerneldsl.analysis.inferred_types import InferredTypes, TypesOfCall
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.observed_values import (
+    ObservedPlace,
+    ObservedValues,
+    ObservedValuesOfCalls,
+)
+from kerneldsl.analysis.ordered_operands import OrderedOperands
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound
+from kerneldsl.analysis.unsigned_by_literals import UnsignedByLiterals
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
@@ -26,20 +36,26 @@ __all__ = ["UnsignedDifference", "WidenedShift", "unsigned_arithmetic"]
 
 #: From this factor on a product is taken to be meant modulo the number's width.
 _LARGE_FACTOR = 1 << 16
-_SIZES = frozenset({"abs", "numpy.absolute", "numpy.fabs", "math.fabs", "float"})
+_SIZES = frozenset({"abs", "numpy.absolute"})
 
 
 class UnsignedDifference(NamedTuple):
-    """A difference of unsigned numbers where its size matters."""
+    """A difference of unsigned numbers, or a negated one, where its size matters."""
 
     unit: FunctionUnit
-    #: The difference, and where it is used.
-    node: ast.BinOp
+    #: The operation, and where its value is used.
+    node: ast.AST
     use: ast.AST
-    #: What it is there: ``"abs"``, ``"compared"``, or the float that it is converted to.
+    #: The function that uses it.
+    user: FunctionUnit
+    #: What is subtracted from what; of a negated number, the number alone.
+    operands: tuple[ast.expr, ...]
+    #: What it is there: ``"abs"``, ``"compared"``, ``"index"``, the float that it is converted to,
+    #: or ``"number"``.
     becomes: str
-    #: Its type.
+    #: Its type, and that of what is subtracted.
     dtype: str
+    subtrahend: str
 
 
 class WidenedShift(NamedTuple):
@@ -62,9 +78,12 @@ def unsigned_arithmetic(
 ) -> Iterator[UnsignedDifference | WidenedShift]:
     """Yield what is found in a kernel, and in what it calls, each place once."""
     seen: set[ast.AST] = set()
-    for types in InferredTypes(unit, kinds).of_calls():
-        seen |= types.may_be_dropped()
-        for found in _Function(types).findings():
+    functions = [_Function(types) for types in InferredTypes(unit, kinds).of_calls()]
+    by_literals = UnsignedByLiterals((each.unit, each.reaching) for each in functions)
+    observed = ObservedValuesOfCalls(each.observed for each in functions)
+    for function in functions:
+        seen |= function.types.may_be_dropped()
+        for found in function.findings(by_literals, observed):
             if found.node not in seen:
                 seen.add(found.node)
                 yield found
@@ -74,22 +93,25 @@ class _Function:
     """Looks through one function, as it is called."""
 
     def __init__(self, types: TypesOfCall) -> None:
-        self._types = types
-        self._unit = types.unit
-        self._reaching = Reaching(types.unit.tree)
-        self._bound = UnsignedBound(self._unit, self._type, self._reaching)
+        self.types = types
+        self.unit = types.unit
+        self.reaching = Reaching(types.unit.tree)
+        self._bound = UnsignedBound(self.unit, self._type, self.reaching)
+        self.observed = ObservedValues(self.unit, self.reaching, self._type)
+        self._ordered = OrderedOperands(self.reaching, self._bound, self.observed.parents)
 
     def _type(self, node: ast.AST) -> str | None:
-        return self._types.of(node) if isinstance(node, ast.expr) else None
+        return self.types.of(node) if isinstance(node, ast.expr) else None
 
-    def findings(self) -> Iterator[UnsignedDifference | WidenedShift]:
+    def findings(
+        self, by_literals: UnsignedByLiterals, observed: ObservedValuesOfCalls
+    ) -> Iterator[UnsignedDifference | WidenedShift]:
         """Yield them."""
         shifted: set[str] = set()
-        for node in ast.walk(self._unit.tree):
-            for value, becomes in self._sizes(node):
-                for difference in self._differences(value):
-                    dtype = self._type(difference) or ""
-                    yield UnsignedDifference(self._unit, difference, node, becomes, dtype)
+        for node in ast.walk(self.unit.tree):
+            difference = self._difference(node, by_literals, observed)
+            if difference is not None:
+                yield difference
             found = self._shift(node)
             if found is not None and found.variable not in shifted:
                 shifted.add(found.variable)
@@ -97,50 +119,49 @@ class _Function:
 
     # -------------------------------------------------------------------------- differences
 
-    def _sizes(self, node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
-        """Yield the operands of a node whose size matters, and what they become."""
+    def _difference(
+        self, node: ast.AST, by_literals: UnsignedByLiterals, observed: ObservedValuesOfCalls
+    ) -> UnsignedDifference | None:
+        operands: tuple[ast.expr, ...]
+        value: ast.expr
         match node:
-            case ast.Call(func=function, args=[value]):
-                name = library_name(function, self._unit.namespace) or ""
-                becomes = self._type(node)
-                if name in _SIZES or (name.startswith(("math.", "numpy.")) and _is_float(becomes)):
-                    yield value, "abs" if name in ("abs", "numpy.absolute") else becomes or "float"
-            case ast.BinOp(left=left, right=right):
-                becomes = self._type(node)
-                if _is_float(becomes):
-                    yield from ((each, becomes or "") for each in (left, right))
-            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()]):
-                (right,) = node.comparators
-                yield from (
-                    (a, "compared") for a, b in ((left, right), (right, left)) if _is_low(b)
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                operands, value = (left, right), node
+            case ast.AugAssign(target=ast.Name() as left, op=ast.Sub(), value=right):
+                operands, value = (left, right), left
+            case ast.UnaryOp(op=ast.USub() | ast.Invert(), operand=operand):
+                operands, value = (operand,), node
+            case _:
+                return None
+        dtype, subtrahend = self._type(value), self._type(operands[-1])
+        if not (_is_unsigned(dtype) and all(_is_unsigned(self._type(n)) for n in operands)):
+            return None
+        is_by_literal = any(n in by_literals for n in (*operands, value))
+        if len(operands) < 2:
+            if not is_by_literal:
+                return None
+        elif self._ordered.are_ordered(node, *operands) or self._is_made_up_for(node):
+            return None
+        is_stored = isinstance(node, ast.AugAssign)
+        start = self.observed.uses([value]) if is_stored else [value]
+        for place in observed.places(self.observed, start):
+            becomes = _becomes(place)
+            if is_by_literal or becomes in ("abs", "compared") or _is_float(becomes):
+                user = place.function.unit
+                types = dtype or "", subtrahend or ""
+                return UnsignedDifference(
+                    self.unit, node, place.use, user, operands, becomes, *types
                 )
-            case ast.Assign(targets=[ast.Subscript() as target], value=value):
-                becomes = self._type(target)
-                if _is_float(becomes):
-                    yield value, becomes or ""
+        return None
 
-    def _differences(self, node: ast.expr) -> Iterator[ast.BinOp]:
-        """Yield the unsigned differences that a value may be."""
-        pending, seen = [node], set[ast.AST]()
-        while pending:
-            each = pending.pop()
-            if each in seen:
-                continue
-            seen.add(each)
-            match each:
-                case ast.BinOp(op=ast.Sub(), left=left, right=right):
-                    if all(map(self._is_unsigned, (each, left, right))):
-                        yield each
-                case ast.IfExp(body=body, orelse=other):
-                    pending += [body, other]
-                case ast.Name(ctx=ast.Load()):
-                    stores = self._reaching.stores.get(each, ())
-                    values = map(self._reaching.values.get, stores)
-                    pending += [value for value in values if value is not None]
-
-    def _is_unsigned(self, node: ast.expr) -> bool:
-        found = self._type(node)
-        return found is not None and ELEMENT_TYPES[found].is_unsigned
+    def _is_made_up_for(self, node: ast.AST) -> bool:
+        """Return whether as much as is subtracted at most is added to a difference at once."""
+        parent = self.observed.parents[node]
+        match node, parent:
+            case ast.BinOp(right=right), ast.BinOp(left=one, op=ast.Add(), right=two):
+                most, added = self._bound.of(right), self._bound.number(two if one is node else one)
+                return most is not None and added is not None and most <= added
+        return False
 
     # ------------------------------------------------------------------------------- shifts
 
@@ -152,21 +173,21 @@ class _Function:
                 pass
             case _:
                 return None
-        stores = [each for each in self._reaching.values if _name_of(each) == use.id]
+        stores = [each for each in self.reaching.values if _name_of(each) == use.id]
         kinds = {each: self._type(each) for each in stores}
         narrow = [each for each, kind in kinds.items() if kind is not None and _is_narrow(kind)]
         if not narrow or any(value is None for value in kinds.values()):
             return None
         limit = ELEMENT_TYPES[kinds[narrow[0]] or ""].integer_range[1] + 1
-        reached = self._reaching.stores.get(use, frozenset())
+        reached = self.reaching.stores.get(use, frozenset())
         for wide in (each for each in stores if each in reached and each not in narrow):
-            kind, value = kinds[wide] or "", self._reaching.values[wide]
+            kind, value = kinds[wide] or "", self.reaching.values[wide]
             is_wider = ELEMENT_TYPES[kind].is_integer and not self._bound.is_below(wide, limit)
-            if is_wider and any(self._mixes_bits(self._reaching.values[each]) for each in stores):
+            if is_wider and any(self._mixes_bits(self.reaching.values[each]) for each in stores):
                 return WidenedShift(
-                    self._unit,
+                    self.unit,
                     node,
-                    self._unit.spellings.get(use.id, use.id),
+                    self.unit.spellings.get(use.id, use.id),
                     narrow[0],
                     wide,
                     value,
@@ -183,10 +204,30 @@ class _Function:
                     return True
                 case ast.BinOp(left=left, op=ast.Mult(), right=right):
                     for each in (left, right):
-                        number = self._unit.literal(each)
+                        number = self.unit.literal(each)
                         if number is not None and number >= _LARGE_FACTOR:
                             return True
         return False
+
+
+def _becomes(place: ObservedPlace) -> str:
+    """Return what a value is where it is observed."""
+    function, use, part = place
+    candidates: list[ast.AST] = [use]
+    match use:
+        case ast.Call(func=name) if library_name(name, function.unit.namespace) in _SIZES:
+            return "abs"
+        case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()]):
+            others = (each for each in (left, *use.comparators) if each is not part)
+            return "compared" if any(map(_is_low, others)) else "number"
+        case ast.Assign(targets=targets):
+            candidates = [*targets]
+        case ast.AugAssign(target=target):
+            candidates = [target]
+        case ast.Subscript():
+            return "index"
+    floats = (name for name in map(function.type_of, candidates) if _is_float(name))
+    return next(floats, None) or "number"
 
 
 def _name_of(node: ast.AST) -> str | None:
@@ -194,7 +235,13 @@ def _name_of(node: ast.AST) -> str | None:
 
 
 def _is_float(name: str | None) -> bool:
-    return name is not None and ELEMENT_TYPES[name].is_float
+    return name in ELEMENT_TYPES and (
+        ELEMENT_TYPES[name].is_float or ELEMENT_TYPES[name].is_complex
+    )
+
+
+def _is_unsigned(name: str | None) -> bool:
+    return name is not None and ELEMENT_TYPES[name].is_unsigned
 
 
 def _is_narrow(name: str) -> bool:

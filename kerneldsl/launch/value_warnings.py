@@ -67,15 +67,29 @@ def _of_unsigned(found: UnsignedDifference | WidenedShift) -> str:
 
 def _of_difference(found: UnsignedDifference) -> str:
     unit = found.unit
-    text = written(found.node, unit)
-    left, right = written(found.node.left, unit), written(found.node.right, unit)
     use = {
         "abs": "abs() leaves it as it is",
         "compared": "it is never negative",
+        "index": "it is an index",
+        "number": "it is used as a number that is never negative",
     }.get(found.becomes, f"it is converted to {found.becomes}")
+    first, *rest = (written(each, unit) for each in found.operands)
+    text = written(found.node, unit)
+    signed = f"np.int64({first})"
+    if not rest:
+        remedy = text.replace(first, signed)
+    elif found.subtrahend == "uint64" and not rest[0].isdigit():
+        remedy = f"{signed} - np.int64({rest[0]})"
+    else:
+        remedy = f"{signed} - {rest[0]}"
+    if isinstance(found.node, ast.AugAssign):
+        text, remedy = f"{first} - {rest[0]}", f"{first} = {remedy}"
+    what = "difference" if rest else "number"
+    line = found.user.locate(found.use).lineno
     return (
-        f"{text} is a {found.dtype}, and {use} (line {unit.locate(found.use).lineno}): a negative "
-        f"difference is 2**64 too large. Write np.int64({left}) - {right}."
+        f"{text} is a {found.dtype}, and {use} (line {line}): a negative "
+        f"{what} is 2**64 too large. Write {remedy}, or np.{found.dtype}({text}) where it is never "
+        "negative."
     )
 
 

@@ -1,0 +1,130 @@
+"""A difference that a literal makes unsigned is warned of wherever its sign matters."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+
+HEADER = """
+import numpy as np
+import kerneldsl as kd
+
+@kd.func
+def at_least_zero(x):
+    return max(x, 0)
+
+@kd.func
+def half_difference(x, y):
+    return (x - y) // 2
+
+@kd.func
+def five_less(x):
+    return x - 5
+
+@kd.func
+def put(where, i, value):
+    where[i] = value
+
+@kd.kernel
+def kernel(a, b, out, floats):
+    i = kd.grid(1)
+    if i < out.size:
+"""
+
+OBSERVED = {
+    "out[i] = max(a[i] - 5, 0)": "a number that is never negative",
+    "out[i] = min(a[i] - 5, 9)": "a number that is never negative",
+    "out[i] = np.maximum(a[i] - 5, 0)": "a number that is never negative",
+    "out[i] = (a[i] - 5) // 2": "a number that is never negative",
+    "out[i] = (a[i] - 5) >> 1": "a number that is never negative",
+    "out[i] = (a[i] - 5) % 7": "a number that is never negative",
+    "out[i] = 1 << (a[i] - 5)": "a number that is never negative",
+    "out[i] = 1 if a[i] - 5 < 2 else 0": "a number that is never negative",
+    "out[i] = 1 if 0 <= a[i] - 5 < 2 else 0": "a number that is never negative",
+    "out[i] = 1 if a[i] - 5 == -1 else 0": "a number that is never negative",
+    "out[i] = out[a[i] - 1]": "an index",
+    "floats[i] = a[i] - 5 + 1": "converted to float64",
+    "floats[i] = -(a[i] % 3)": "converted to float64",
+    "floats[i] = ~(a[i] % 3)": "converted to float64",
+    "floats[i] = (a[i] - 5) ** 3": "a number that is never negative",
+    "out[i] = (a[i] % 3 - b[i] % 4) // 2": "a number that is never negative",
+    "d = a[i]; d -= 5; out[i] = d // 3": "a number that is never negative",
+    "t = 0; t += a[i]; floats[i] = t - 9": "converted to float64",
+    "t = (a[i] - 5, 1); floats[i] = t[0]": "a number that is never negative",
+    "out[i] = at_least_zero(a[i] - 5)": "a number that is never negative",
+    "out[i] = half_difference(a[i] % 3, b[i] % 4)": "a number that is never negative",
+    "out[i] = max(five_less(a[i]) + 1, 3)": "a number that is never negative",
+    "out[i] = abs(a[i] - 3)": "abs() leaves it as it is",
+}
+
+RIGHT = [
+    "out[i] = a[i] - 5",
+    "floats[i] = (a[i] - 5) * (a[i] - 5)",
+    "out[i] = (a[i] - 1) & a[i]",
+    "out[i] = 1 if a[i] - 5 == 2 else 0",
+    "out[i] = 1 if not (a[i] - 5) else 0",
+    "floats[i] = np.uint64(a[i] - 5) * 0.5",
+    "floats[i] = np.int64(a[i]) - 5",
+    "out[i] = (a[i] + 255 - 1) // 256",
+    "out[i] = (a[i] - a[i] % 4) // 4",
+    "out[i] = five_less(a[i]) + 1",
+    "put(out, i, a[i] - 5)",
+    "out[i] = (7 - (a[i] & 7)) // 2",
+    "out[i] = out[a[i] - 1] if a[i] >= 1 else 0",
+    "out[i] = 1 if a[i] >= 2 and out[a[i] - 1] > 3 else 0",
+    "n = a[i]\nwhile n > 0:\n    n -= 1\nout[i] = n",
+]
+
+
+def _messages(body: str, tmp_path) -> list[str]:
+    import importlib.util
+
+    text = HEADER + "".join(f"        {line}\n" for line in body.replace("; ", "\n").split("\n"))
+    path = tmp_path / "made.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location("made", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    a, b = np.arange(1, 9, dtype=np.uint64), np.full(8, 3, np.uint64)
+    with kd.use("cpu"), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        module.kernel.forall(8)(a, b, np.zeros(8, np.int64), np.zeros(8))
+    return [
+        str(each.message) for each in seen if issubclass(each.category, kd.errors.KernelWarning)
+    ]
+
+
+@pytest.mark.parametrize("body", OBSERVED)
+def test_a_difference_whose_sign_matters(body, tmp_path) -> None:
+    found = _messages(body, tmp_path)
+    assert any("is a uint64, and " in text and OBSERVED[body] in text for text in found), found
+
+
+@pytest.mark.parametrize("body", RIGHT)
+def test_a_difference_that_is_right(body, tmp_path) -> None:
+    assert _messages(body, tmp_path) == []
+
+
+def test_long_functions_of_both_signs_are_looked_through_in_linear_time(tmp_path) -> None:
+    lines = ["x = a[i] + i", *["x = x * x + x"] * 60, "out[i] = x // 3"]
+    assert any("so the result is int64" in text for text in _messages("; ".join(lines), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("body", "is_small"),
+    [
+        ("x = b[i] & 0xFF\nfor _ in range(70):\n    x = x + x", False),
+        ("x = b[i] & 0xFF\nfor _ in range(70):\n    y = x\n    x = y + x", False),
+        ("x = b[i] & 0xFF\nfor _ in range(70):\n    x = x + 3", True),
+        ("x = b[i] & 0xFF\nfor _ in range(70):\n    x = (x * 3 + 1) & 0xFFFF", True),
+    ],
+)
+def test_only_sums_that_grow_linearly_are_taken_to_be_small(body, is_small, tmp_path) -> None:
+    found = _messages(f"{body}\nout[i] = (x + i) // 3", tmp_path)
+    assert ("so the result is int64" in "".join(found)) is not is_small, found
