@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kerneldsl.analysis.bindings import unpack_targets
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.reaching import Reaching
-from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS
+from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS, number_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
@@ -108,8 +108,12 @@ class ObservedValues:
         is_same = isinstance(op, SAME_BITS) and not (isinstance(op, ast.LShift) and node is right)
         if not (is_same and is_whole(self.type_of(right if node is left else left))):
             return None
-        is_square = isinstance(op, ast.Mult) and ast.dump(left) == ast.dump(right)
-        return [] if is_square else [parent]
+        if isinstance(op, ast.Mult) and ast.dump(left) == ast.dump(right):
+            return []  # a square is never negative
+        masks = [number_of(each, self.unit) for each in (left, right)]
+        if isinstance(op, ast.BitAnd) and any(n is not None and n < 2**63 for n in masks):
+            return []
+        return [parent]
 
     def _stored(self, target: ast.expr) -> list[ast.AST] | None:
         """Return where what is stored is read again; ``None`` if it is converted to a float."""

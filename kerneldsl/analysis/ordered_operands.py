@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from kerneldsl.analysis.reaching import Reaching
-from kerneldsl.analysis.unsigned_bounds import UnsignedBound
+from kerneldsl.analysis.unsigned_bounds import UnsignedBound, number_of
+from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["OrderedOperands"]
 
@@ -18,6 +19,8 @@ class OrderedOperands:
 
     Parameters
     ----------
+    unit : FunctionUnit
+        The function.
     reaching : Reaching
         Its reaching definitions.
     bound : UnsignedBound
@@ -27,8 +30,13 @@ class OrderedOperands:
     """
 
     def __init__(
-        self, reaching: Reaching, bound: UnsignedBound, parents: dict[ast.AST, ast.AST]
+        self,
+        unit: FunctionUnit,
+        reaching: Reaching,
+        bound: UnsignedBound,
+        parents: dict[ast.AST, ast.AST],
     ) -> None:
+        self._unit = unit
         self._reaching = reaching
         self._bound = bound
         self._parents = parents
@@ -50,7 +58,7 @@ class OrderedOperands:
         return any(self._says(test, left, right, most) for test in self._conditions(node))
 
     def _least(self, node: ast.expr) -> int:
-        number = self._bound.number(node)
+        number = number_of(node, self._unit)
         if number is not None:
             return number
         match node:
@@ -81,7 +89,7 @@ class OrderedOperands:
             return most is not None and most <= 1  # it is true: not 0
         if self._are_same(two, right) and not isinstance(op, ast.NotEq):
             return True
-        least = self._bound.number(two)
+        least = number_of(two, self._unit)
         if most is None or least is None or (isinstance(op, ast.NotEq) and least != 0):
             return False
         return most <= (least if isinstance(op, ast.GtE) else least + 1)

@@ -26,7 +26,7 @@ from kerneldsl.analysis.observed_values import (
 )
 from kerneldsl.analysis.ordered_operands import OrderedOperands
 from kerneldsl.analysis.reaching import Reaching
-from kerneldsl.analysis.unsigned_bounds import UnsignedBound
+from kerneldsl.analysis.unsigned_bounds import UnsignedBound, number_of
 from kerneldsl.analysis.unsigned_by_literals import UnsignedByLiterals
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
@@ -98,7 +98,9 @@ class _Function:
         self.reaching = Reaching(types.unit.tree)
         self._bound = UnsignedBound(self.unit, self._type, self.reaching)
         self.observed = ObservedValues(self.unit, self.reaching, self._type)
-        self._ordered = OrderedOperands(self.reaching, self._bound, self.observed.parents)
+        self._ordered = OrderedOperands(
+            self.unit, self.reaching, self._bound, self.observed.parents
+        )
 
     def _type(self, node: ast.AST) -> str | None:
         return self.types.of(node) if isinstance(node, ast.expr) else None
@@ -159,7 +161,8 @@ class _Function:
         parent = self.observed.parents[node]
         match node, parent:
             case ast.BinOp(right=right), ast.BinOp(left=one, op=ast.Add(), right=two):
-                most, added = self._bound.of(right), self._bound.number(two if one is node else one)
+                most = self._bound.of(right)
+                added = number_of(two if one is node else one, self.unit)
                 return most is not None and added is not None and most <= added
         return False
 

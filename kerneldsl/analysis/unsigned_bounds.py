@@ -10,7 +10,7 @@ from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
-__all__ = ["COUNTS_OF_BITS", "UnsignedBound"]
+__all__ = ["COUNTS_OF_BITS", "UnsignedBound", "number_of"]
 
 #: Intrinsics that count bits of a number.
 COUNTS_OF_BITS = frozenset({"clz", "ffs", "popc"})
@@ -167,7 +167,7 @@ class UnsignedBound:
             case ast.Name(ctx=ast.Load()):
                 stores = self._reaching.stores.get(node)
                 if stores is None:
-                    return self.number(node)
+                    return number_of(node, self._unit)
                 return _largest([self._bounds[store] for store in stores])
             case ast.Name():
                 return self._bounds[node]
@@ -213,7 +213,7 @@ class UnsignedBound:
                 below = None if two is None else max(two - 1, 0)
                 return min((each for each in (one, below) if each is not None), default=None)
             case ast.FloorDiv() | ast.RShift():
-                number = self.number(right)
+                number = number_of(right, self._unit)
                 whole = _LARGEST if one is None and self._is_unsigned(left) else one
                 if whole is None or number is None:
                     return one
@@ -235,14 +235,15 @@ class UnsignedBound:
                 return one << min(two, 64)
         return None
 
-    def number(self, node: ast.expr) -> int | None:
-        """Return a literal, also one that is written as a uint64."""
-        if isinstance(node, ast.Call) and len(node.args) == 1:
-            if library_name(node.func, self._unit.namespace) != "numpy.uint64":
-                return None
-            node = node.args[0]
-        found = self._unit.literal(node)
-        return found if isinstance(found, int) and found >= 0 else None
+
+def number_of(node: ast.AST, unit: FunctionUnit) -> int | None:
+    """Return a literal that is not negative, also one that is written as a uint64."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        if library_name(node.func, unit.namespace) != "numpy.uint64":
+            return None
+        node = node.args[0]
+    found = unit.literal(node) if isinstance(node, ast.expr) else None
+    return found if found is not None and found >= 0 else None
 
 
 def _kept(found: int | None) -> int | None:

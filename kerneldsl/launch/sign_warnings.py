@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from kerneldsl.analysis.expressions import written
+from kerneldsl.analysis.expressions import folded, written
 from kerneldsl.analysis.sign_changes import SignChange, sign_changes
 from kerneldsl.contract import Compiler, Specialization
 from kerneldsl.errors import KernelTypingError
@@ -55,8 +55,26 @@ def _consequence(change: SignChange) -> str:
 
 def _remedy(change: SignChange) -> str:
     unit = change.unit
+    if isinstance(change.node, ast.AugAssign):
+        return _remedy_in_place(change, change.node)
     signed, wide = _value(change.signed, unit), _value(change.wide, unit)
+    number = folded(change.signed) if isinstance(change.signed, ast.expr) else None
+    if number is not None and (unit.literal(number) or 0) < 0:
+        return f"Write np.int64({wide}) where that is meant"
     return f"Write np.uint64({signed}), or np.int64({wide}) where that is meant"
+
+
+def _remedy_in_place(change: SignChange, node: ast.AugAssign) -> str:
+    """Return the remedy of ``x += y``, whose target cannot be converted in place."""
+    target, value = written(node.target, change.unit), written(node.value, change.unit)
+    operation = ast.unparse(ast.BinOp(ast.Name("x"), node.op, ast.Name("y")))
+    symbol = operation.removeprefix("x").removesuffix("y").strip()
+    unsigned, signed = (
+        (f"{target} {symbol} np.uint64({value})", f"np.int64({target}) {symbol} {value}")
+        if change.wide is node.target
+        else (f"np.uint64({target}) {symbol} {value}", f"{target} {symbol} np.int64({value})")
+    )
+    return f"Write {target} = {unsigned}, or {target} = {signed} where that is meant"
 
 
 def _value(node: ast.AST, unit: FunctionUnit) -> str:

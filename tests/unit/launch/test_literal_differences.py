@@ -65,6 +65,8 @@ RIGHT = [
     "out[i] = a[i] - 5",
     "floats[i] = (a[i] - 5) * (a[i] - 5)",
     "out[i] = (a[i] - 1) & a[i]",
+    "out[i] = out[(a[i] - 1) & 7]",
+    "out[i] = out[(a[i] + i) & 7]",
     "out[i] = 1 if a[i] - 5 == 2 else 0",
     "out[i] = 1 if not (a[i] - 5) else 0",
     "floats[i] = np.uint64(a[i] - 5) * 0.5",

@@ -128,7 +128,7 @@ def _line(kernel, text):
         (chosen, ["u[i] is uint64 and n[i] is int64"]),
         (compared_sum, ["u[0] is uint64 and n[i] is int64"]),
         (passed, ["m is uint64 where line", "half(m)"]),
-        (in_place, ["v is uint64 and n[i] is int64"]),
+        (in_place, ["v is uint64 and n[i] is int64", "Write v = v // np.uint64(n[i])"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
