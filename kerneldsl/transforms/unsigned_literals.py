@@ -29,6 +29,7 @@ from kerneldsl.analysis.expressions import augmented_value, folded
 from kerneldsl.analysis.inferred_types import types_of_values
 from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import call
@@ -192,10 +193,12 @@ class _Sorts:
         self._unit = unit
         self._types = types_of_values(unit, tuple(each.value for each in arguments))
         self._given = dict(zip(unit.parameters, (each.sort for each in arguments), strict=True))
+        self._reaching = Reaching(unit.tree)
         self._bound: dict[str, list[ast.expr | None]] = {}
         for binding in bindings(unit.tree):
             self._bind(binding)
         self._sorts: dict[str, _Sort] = {}
+        self._narrow = self._narrow_stores()
         self._settle()
 
     def _bind(self, binding: Binding) -> None:
@@ -285,6 +288,55 @@ class _Sorts:
         """Return the sort of a variable or parameter."""
         return self._sorts.get(name, self._given.get(name, _Sort.OTHER))
 
+    def _of_use(self, node: ast.Name, name: str) -> _Sort:
+        """Return the sort of a variable where it is read.
+
+        Before ``h = np.uint64(h)`` it is of what it has been assigned until then.
+        """
+        found = self.of_variable(name)
+        stores = self._reaching.stores.get(node, frozenset())
+        if found is _Sort.WIDE and stores and stores <= self._narrow:
+            return _Sort.NARROW
+        return found
+
+    def _narrow_stores(self) -> set[ast.AST]:
+        """Return the assignments of what is made of unsigned numbers of fewer bits alone.
+
+        As many as can be are, so that one in a loop is what the loop begins with.
+        """
+        found = {store for stores in self._reaching.stores.values() for store in stores}
+        while True:
+            wrong = {store for store in found if not self._stores_narrow(store, found)}
+            if not wrong:
+                return found
+            found -= wrong
+
+    def _stores_narrow(self, store: ast.AST, stores: set[ast.AST]) -> bool:
+        if isinstance(store, ast.arg):
+            return self._given[store.arg] is _Sort.NARROW
+        value = self._reaching.values.get(store)
+        return value is not None and self._is_narrow(value, stores)
+
+    def _is_narrow(self, node: ast.expr, stores: set[ast.AST]) -> bool:
+        """Return whether an expression is narrow where these assignments are."""
+        parts: list[ast.expr]
+        match node:
+            case ast.Name() if node in self._reaching.stores:
+                return self._reaching.stores[node] <= stores
+            case ast.BinOp(left=left, op=ast.LShift() | ast.RShift()):
+                parts = [left]
+            case ast.BinOp(left=left, right=right):
+                parts = [left, right]
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Invert(), operand=operand):
+                parts = [operand]
+            case ast.IfExp(body=body, orelse=other):
+                parts = [body, other]
+            case ast.Call(args=[_, *_] as arguments, keywords=[]) if self._keeps_type(node):
+                parts = arguments
+            case _:
+                return self.of(node) is _Sort.NARROW
+        return all(self._is_narrow(part, stores) for part in parts)
+
     def result(self) -> _Sort:
         """Return the sort of what the function returns."""
         found = _Sort.UNKNOWN
@@ -306,7 +358,7 @@ class _Sorts:
             return _Sort.LITERAL
         match node:
             case ast.Name(id=name) if name in self._bound or name in self._given:
-                return self.of_variable(name)
+                return self._of_use(node, name)
             case ast.BinOp(left=left, op=op, right=right):
                 return _operated(op, self.of(left), self.of(right))
             case ast.UnaryOp(op=ast.Not()):
@@ -329,6 +381,8 @@ class _Sorts:
                 return self._returned(node, callee)
             case ast.Call() if (use := self._unit.use_of(node)) is not None:
                 return self._of_intrinsic(use.intrinsic.name, node)
+            case ast.Call(args=[_], keywords=[]) if (dtype := self._conversion(node)) is not None:
+                return _sort_of(dtype)
         return _sort_of(self._types.get(node))
 
     def _of_intrinsic(self, name: str, node: ast.Call) -> _Sort:
@@ -341,6 +395,12 @@ class _Sorts:
 
     def _keeps_type(self, node: ast.Call) -> bool:
         return library_name(node.func, self._unit.namespace) in _SAME_TYPE
+
+    def _conversion(self, node: ast.Call) -> str | None:
+        """Return the type that a call converts to, whatever its argument is."""
+        name = library_name(node.func, self._unit.namespace) or ""
+        dtype = name.removeprefix("numpy.").removeprefix("numba.")
+        return dtype if dtype in ELEMENT_TYPES else None
 
     def _returned(self, node: ast.Call, callee: FunctionUnit) -> _Sort:
         if callee.is_plain_numba or len(node.args) != len(callee.parameters):

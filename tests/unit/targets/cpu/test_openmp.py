@@ -82,8 +82,8 @@ print(first, during, threads(), int(count == x[0] == x[-1]))
 """
     first, during, after, is_right = run(script(tmp_path, rest))
     assert is_right
-    assert during >= first + 2
     assert after == during - 2
+    assert after <= first <= during  # the first launch may have been shared already
 
 
 def test_a_forked_child_launches(tmp_path: Path) -> None:
