@@ -139,12 +139,11 @@ class ObservedValues:
         return None
 
     def _is_alike(self, node: ast.AST, other: ast.expr) -> bool:
-        """Return whether two values are equal if their bits are."""
-        number = self.unit.literal(other)
-        if number is not None and number >= 0:
+        """Return whether a value is equal to another if, and only if, its bits are."""
+        number = number_of(other, self.unit)
+        if number is not None and number < 2**63:
             return True
-        types = (self.type_of(node), self.type_of(other))
-        return all(map(is_whole, types)) and len({_is_signed(each or "") for each in types}) == 1
+        return not any(map(_may_be_negative, (self.type_of(node), self.type_of(other))))
 
     def _called(self, node: ast.Call) -> list[ast.AST] | None:
         use = self.unit.use_of(node)
@@ -222,5 +221,5 @@ def is_whole(name: str | None) -> bool:
     return name in ELEMENT_TYPES and (ELEMENT_TYPES[name].is_integer or name == "bool")
 
 
-def _is_signed(name: str) -> bool:
-    return ELEMENT_TYPES[name].is_signed
+def _may_be_negative(name: str | None) -> bool:
+    return not is_whole(name) or ELEMENT_TYPES[name or ""].is_signed
