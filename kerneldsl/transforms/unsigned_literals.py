@@ -198,6 +198,8 @@ class _Sorts:
         for binding in bindings(unit.tree):
             self._bind(binding)
         self._sorts: dict[str, _Sort] = {}
+        #: Assignments that :meth:`_narrow_stores` finds; while it looks, none are known.
+        self._narrow: set[ast.AST] = set()
         self._narrow = self._narrow_stores()
         self._settle()
 
