@@ -195,20 +195,50 @@ class _Sorts:
         self._given = dict(zip(unit.parameters, (each.sort for each in arguments), strict=True))
         self._reaching = Reaching(unit.tree)
         self._bound: dict[str, list[ast.expr | None]] = {}
+        #: Parameters and targets of assignments that are followed, to what they are given.
+        self._stored: dict[ast.AST, ast.expr | None] = dict.fromkeys(unit.tree.args.args)
         for binding in bindings(unit.tree):
             self._bind(binding)
-        self._sorts: dict[str, _Sort] = {}
-        #: Assignments that :meth:`_narrow_stores` finds; while it looks, none are known.
+        self._sorts: dict[str, _Sort] = dict.fromkeys(self._bound, _Sort.WIDE)
+        #: Assignments of unsigned numbers of which none is a uint64 that the program says.
         self._narrow: set[ast.AST] = set()
-        self._narrow = self._narrow_stores()
+        self._find_narrow()
         self._settle()
 
     def _bind(self, binding: Binding) -> None:
-        for target, value in unpack_targets(binding.target, binding.value):
+        value = binding.value
+        if isinstance(binding.node, ast.AugAssign):
+            value = self.augmented(binding.node)
+        for target, part in unpack_targets(binding.target, value):
             is_plain = isinstance(target, ast.Name) and not binding.is_item
+            if is_plain and isinstance(binding.node, ast.Assign | ast.AugAssign):
+                self._stored[target] = part
             for node in ast.walk(target):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    self._bound.setdefault(node.id, []).append(value if is_plain else None)
+                    self._bound.setdefault(node.id, []).append(part if is_plain else None)
+
+    def augmented(self, node: ast.AugAssign) -> ast.expr:
+        """Return what an assignment in place assigns."""
+        return self._reaching.values.get(node.target) or augmented_value(node)
+
+    def _find_narrow(self) -> None:
+        """Find the assignments of smaller unsigned numbers.
+
+        Before ``h = np.uint64(h)`` a variable is of what it has been assigned until then. As many
+        assignments as can be are narrow, so that one in a loop is what the loop begins with.
+        """
+        self._narrow = set(self._stored)
+        while True:
+            others = {store for store in self._narrow if not self._stores_narrow(store)}
+            if not others:
+                return
+            self._narrow -= others
+
+    def _stores_narrow(self, store: ast.AST) -> bool:
+        value = self._stored[store]
+        if isinstance(store, ast.arg):
+            return self._given.get(store.arg) is _Sort.NARROW
+        return value is not None and self.of(value) is _Sort.NARROW
 
     def _settle(self) -> None:
         """Find the sorts of variables, in an order that does not matter.
@@ -290,55 +320,6 @@ class _Sorts:
         """Return the sort of a variable or parameter."""
         return self._sorts.get(name, self._given.get(name, _Sort.OTHER))
 
-    def _of_use(self, node: ast.Name, name: str) -> _Sort:
-        """Return the sort of a variable where it is read.
-
-        Before ``h = np.uint64(h)`` it is of what it has been assigned until then.
-        """
-        found = self.of_variable(name)
-        stores = self._reaching.stores.get(node, frozenset())
-        if found is _Sort.WIDE and stores and stores <= self._narrow:
-            return _Sort.NARROW
-        return found
-
-    def _narrow_stores(self) -> set[ast.AST]:
-        """Return the assignments of what is made of unsigned numbers of fewer bits alone.
-
-        As many as can be are, so that one in a loop is what the loop begins with.
-        """
-        found = {store for stores in self._reaching.stores.values() for store in stores}
-        while True:
-            wrong = {store for store in found if not self._stores_narrow(store, found)}
-            if not wrong:
-                return found
-            found -= wrong
-
-    def _stores_narrow(self, store: ast.AST, stores: set[ast.AST]) -> bool:
-        if isinstance(store, ast.arg):
-            return self._given[store.arg] is _Sort.NARROW
-        value = self._reaching.values.get(store)
-        return value is not None and self._is_narrow(value, stores)
-
-    def _is_narrow(self, node: ast.expr, stores: set[ast.AST]) -> bool:
-        """Return whether an expression is narrow where these assignments are."""
-        parts: list[ast.expr]
-        match node:
-            case ast.Name() if node in self._reaching.stores:
-                return self._reaching.stores[node] <= stores
-            case ast.BinOp(left=left, op=ast.LShift() | ast.RShift()):
-                parts = [left]
-            case ast.BinOp(left=left, right=right):
-                parts = [left, right]
-            case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Invert(), operand=operand):
-                parts = [operand]
-            case ast.IfExp(body=body, orelse=other):
-                parts = [body, other]
-            case ast.Call(args=[_, *_] as arguments, keywords=[]) if self._keeps_type(node):
-                parts = arguments
-            case _:
-                return self.of(node) is _Sort.NARROW
-        return all(self._is_narrow(part, stores) for part in parts)
-
     def result(self) -> _Sort:
         """Return the sort of what the function returns."""
         found = _Sort.UNKNOWN
@@ -360,7 +341,10 @@ class _Sorts:
             return _Sort.LITERAL
         match node:
             case ast.Name(id=name) if name in self._bound or name in self._given:
-                return self._of_use(node, name)
+                found = self.of_variable(name)
+                stores = self._reaching.stores.get(node, frozenset())
+                is_narrow = found is _Sort.WIDE and stores and stores <= self._narrow
+                return _Sort.NARROW if is_narrow else found
             case ast.BinOp(left=left, op=op, right=right):
                 return _operated(op, self.of(left), self.of(right))
             case ast.UnaryOp(op=ast.Not()):
@@ -387,6 +371,12 @@ class _Sorts:
                 return _sort_of(dtype)
         return _sort_of(self._types.get(node))
 
+    def _conversion(self, node: ast.Call) -> str | None:
+        """Return the type that a call converts to, whatever it is given."""
+        name = library_name(node.func, self._unit.namespace) or ""
+        module, _, dtype = name.partition(".")
+        return dtype if module in ("numpy", "numba") and dtype in ELEMENT_TYPES else None
+
     def _of_intrinsic(self, name: str, node: ast.Call) -> _Sort:
         """Return the sort of what an intrinsic gives, by what it is given."""
         found = _sort_of(self._types.get(node))
@@ -397,12 +387,6 @@ class _Sorts:
 
     def _keeps_type(self, node: ast.Call) -> bool:
         return library_name(node.func, self._unit.namespace) in _SAME_TYPE
-
-    def _conversion(self, node: ast.Call) -> str | None:
-        """Return the type that a call converts to, whatever its argument is."""
-        name = library_name(node.func, self._unit.namespace) or ""
-        dtype = name.removeprefix("numpy.").removeprefix("numba.")
-        return dtype if dtype in ELEMENT_TYPES else None
 
     def _returned(self, node: ast.Call, callee: FunctionUnit) -> _Sort:
         if callee.is_plain_numba or len(node.args) != len(callee.parameters):
@@ -479,7 +463,7 @@ class _Typing(CopyingTransformer):
         return _kept(node, made, ("left", "right"))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        is_wide = self._sorts.of(augmented_value(node)) is _Sort.WIDE
+        is_wide = self._sorts.of(self._sorts.augmented(node)) is _Sort.WIDE
         if not (is_wide and isinstance(node.op, _ARITHMETIC)):
             return self.generic_visit(node)
         target = self.visit(node.target)

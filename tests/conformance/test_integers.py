@@ -245,6 +245,34 @@ def test_what_smaller_unsigned_numbers_make_may_become_negative(computing_target
 
 
 @kd.kernel
+def widened(a, u, out):
+    i = kd.grid(1)
+    v = a[i]
+    out[i, 0] = max(2 - v, 0)
+    v = v >> 1
+    out[i, 1] = v - 10
+    if u[i] > 7:
+        v = np.uint64(u[i])
+    out[i, 2] = v // 3
+    m = 0
+    for _ in range(2):
+        m = np.uint64(m + v)
+    out[i, 3] = m // 3
+
+
+def test_a_small_unsigned_number_that_becomes_a_uint64(computing_target: str) -> None:
+    """What is read before it does has the rules of small numbers."""
+    a, u = np.array([0, 1, 2, 255], np.uint8), np.array([2**63 + 5, 9, 3, 7], np.uint64)
+    out = poisoned((4, 4), "int64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        widened[1, 4](a, u, out)
+    for p, q, found in zip(a.tolist(), u.tolist(), out.tolist(), strict=True):
+        v = q if q > 7 else p >> 1
+        assert found == [max(2 - p, 0), (p >> 1) - 10, v // 3, 2 * v % U64 // 3]
+
+
+@kd.kernel
 def rounded(x, n, out):
     i = kd.grid(1)
     out[i, 0] = round(x[i])

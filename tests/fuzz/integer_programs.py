@@ -341,7 +341,8 @@ class _Writer:
         target = now.dtype
         value = self.expression(1)
         oracle = f"op('to', {target!r}, {value.oracle}, 0)"
-        return Expression(f"np.{target}({value.text})", oracle, target, now.sort)
+        sort = now.sort if now.sort == Sort.OTHER else _sort(target)
+        return Expression(f"np.{target}({value.text})", oracle, target, sort)
 
     def update(self, name: str, value: Expression | None = None) -> None:
         """Assign to a variable, now and then in place."""
@@ -369,7 +370,8 @@ class _Writer:
         now = self.variables[name]
         if name in self.said:
             return
-        self.variables[name] = now._replace(dtype=value.dtype)
+        sort = now.sort if now.sort == Sort.OTHER else value.sort
+        self.variables[name] = now._replace(dtype=value.dtype, sort=sort)
 
     def mix(self) -> None:
         """A variable that holds a uint64 in one branch and a signed number in the other."""
