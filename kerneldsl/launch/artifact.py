@@ -14,6 +14,7 @@ from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
+from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.frontend.user_places import user_places
 from kerneldsl.language.kinds import Kind, format_signature
@@ -21,6 +22,7 @@ from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.state import KernelState
 from kerneldsl.launch.value_warnings import warn_of_lost_values
 from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
+from kerneldsl.utilities.address_space import out_of_addresses
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.frame_room import call_with_room
 from kerneldsl.utilities.progress import said_after_a_moment
@@ -90,6 +92,12 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
     try:
         with refuse_deep_nesting(None), user_places(specialization.unit):
             return call_with_room(_compile_or_load, compiler, specialization)
+    except MemoryError as error:
+        unit = specialization.unit
+        refused = out_of_addresses(f"compiling {unit.qualname}", unit.locate(unit.tree))
+        if refused is None or isinstance(error, KernelError):
+            raise
+        raise refused from error
     except (ImportError, AttributeError) as error:
         from kerneldsl.lowering.numba_internals.moved import moved_name
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kerneldsl.contract import UnusableCodeError
+from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cpu.object_files import BadObjectError, check_object
 
@@ -100,6 +101,7 @@ def load_object(
 
 def host_identity() -> dict[str, str]:
     """Return the processor as LLVM sees it: code for another one may hold what it does not know."""
+    require_addresses("loading LLVM", compiles=False)
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.contract import UnusableCodeError
+from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
 
@@ -49,6 +50,7 @@ class ProcessCode:
         """Link it, and compile it anew where it cannot be used; the caller keeps what it is."""
         from targets.cpu.objects import load_object
 
+        require_addresses(f"linking {self._function} of the CPU target", compiles=False)
         try:
             return load_object(self.code(), self._function)
         except UnusableCodeError as error:

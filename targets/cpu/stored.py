@@ -8,6 +8,7 @@ from typing import get_args
 
 from kerneldsl.contract import Specialization, UnusableCodeError
 from kerneldsl.lowering.captured_arrays import captured_addresses
+from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
@@ -77,7 +78,9 @@ def restore(
         or not isinstance(part_bytes, int | None)
     ):
         raise UnusableCodeError("the metadata is of other types")
-    loaded = load_object(code, entry_name, captured_addresses(specialization.unit))
+    unit = specialization.unit
+    require_addresses(f"linking {unit.qualname}", compiles=False, where=unit.locate(unit.tree))
+    loaded = load_object(code, entry_name, captured_addresses(unit))
     for name, each in _OF_PROCESS.items():
         each.offer(sections.get(name))
     compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)

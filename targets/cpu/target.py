@@ -26,6 +26,7 @@ from kerneldsl.contract import (
     Target,
 )
 from kerneldsl.errors import BarrierDivergenceError, KernelError, ResourceLimitError
+from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.once import OnceTable
 from targets.cpu.memory import HostPool, fill, host_memory_info
@@ -71,6 +72,8 @@ class CpuCompiler(Compiler):
 
     def compile(self, specialization: Specialization) -> CpuArtifact:
         """Compile in three steps, each of which is timed."""
+        unit = specialization.unit
+        require_addresses(f"compiling {unit.qualname}", where=unit.locate(unit.tree))
         from kerneldsl.lowering.missing import refuse_missing
         from kerneldsl.lowering.numba_internals.compiling import collector_paused
         from targets.cpu.artifact import CpuArtifact
@@ -98,7 +101,7 @@ class CpuCompiler(Compiler):
             return found
 
         def infer_unit(unit: FunctionUnit) -> TypedUnit:
-            return self.typed_unit(unit, specialization.kinds)
+            return _typed_unit(unit, specialization.kinds)
 
         def attempt(*, keeps_arrays: bool) -> tuple[Generated, float, Compiled]:
             generated = generate(specialization, infer, infer_unit, keeps_arrays=keeps_arrays)
@@ -120,14 +123,14 @@ class CpuCompiler(Compiler):
             with collector_paused():
                 try:
                     generated, written, compiled = attempt(keeps_arrays=False)
-                except KernelError:
+                except (KernelError, MemoryError):
                     raise
                 except Exception:
                     if not any(map(declares_local_arrays, specialization.unit.reachable())):
                         raise
                     # A store into an element says more than the conversion of a variable.
                     generated, written, compiled = attempt(keeps_arrays=True)
-        except KernelError:
+        except (KernelError, MemoryError):
             raise
         except Exception as error:
             from kerneldsl.lowering.errors import translate
@@ -151,12 +154,8 @@ class CpuCompiler(Compiler):
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
         """Infer with Numba's types for this machine's processor."""
-        from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
-        from kerneldsl.lowering.numba_internals.host_code import host_contexts
-        from kerneldsl.lowering.typed_unit import infer_unit
-
-        with global_compiler_lock:
-            return infer_unit(unit, kinds, host_contexts())
+        require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
+        return _typed_unit(unit, kinds)
 
     def remarks(self, specialization: Specialization) -> tuple[str, ...]:
         """Name the local arrays that keep threads from being lanes."""
@@ -187,6 +186,15 @@ class CpuCompiler(Compiler):
         refuse_divergent_barriers(specialization)
         specialization = _with_block(specialization)
         return restore(specialization, sections, lambda: self.compile(specialization))
+
+
+def _typed_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
+    from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
+    from kerneldsl.lowering.numba_internals.host_code import host_contexts
+    from kerneldsl.lowering.typed_unit import infer_unit
+
+    with global_compiler_lock:
+        return infer_unit(unit, kinds, host_contexts())
 
 
 class CpuDevice(Device):

@@ -37,6 +37,7 @@ from kerneldsl.errors import TargetUnavailableError
 from targets.cpu.pool import forget_threads, pool_address
 from targets.cpu.processors import runnable_threads
 from targets.cpu.signals import is_main_thread, set_current_launch
+from targets.cpu.startable import startable_threads
 
 __all__ = ["LAYERS", "ThreadingLayer", "running_address", "threading_layer"]
 
@@ -154,8 +155,8 @@ def threading_layer() -> ThreadingLayer:
     taken. There are as many threads as ``NUMBA_NUM_THREADS`` says, and never more than
     `runnable_threads` counts.
 
-    Raises `TargetUnavailableError` where the environment names a layer that is unknown or cannot be
-    loaded.
+    Raises `TargetUnavailableError` where the environment names a layer that is unknown, cannot be
+    loaded, or cannot start its threads.
     """
     found = _process.layer
     if found is None:
@@ -204,6 +205,8 @@ def _load(name: str) -> ThreadingLayer:
         return _load_own(count)
     if name == "tbb":
         _preload_tbb()
+    elif (started := startable_threads(count)) < count:
+        raise _too_few_threads(name, count, started)
     pool = _import_pool(_MODULES[name])
     ctypes.CFUNCTYPE(None, ctypes.c_int)(pool.launch_threads)(count)
     # A pool that was never told how many threads to mask refuses to run.
@@ -215,6 +218,18 @@ def _load(name: str) -> ThreadingLayer:
         parallel_for=_PARALLEL_FOR(pool.parallel_for),
         lock=threading.Lock() if name == "workqueue" else nullcontext(),
         parallel_for_address=0 if name == "workqueue" else int(pool.parallel_for),
+    )
+
+
+def _too_few_threads(name: str, count: int, started: int) -> TargetUnavailableError:
+    fewer = f"set NUMBA_NUM_THREADS to {started} or less, or " if started else ""
+    return TargetUnavailableError(
+        f"{count} threads of the threading layer {name!r} cannot be started, {started} can",
+        value=started,
+        limit="Threads take addresses (ulimit -v), and count among a user's processes (ulimit -u) "
+        "and a control group's (pids.max)",
+        remedy=f"Raise the limit, {fewer}unset KERNELDSL_THREADING_LAYER: the native layer takes "
+        "the threads that there are",
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.errors import KernelWarning
+from kerneldsl.errors import CompileError, KernelWarning
 from kerneldsl.launch.arguments.array_readers import seal
 from kerneldsl.launch.native.layout import (
     METH_O,
@@ -32,6 +32,7 @@ from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.shelves import Shelf
 from kerneldsl.placement.devices import context_device
 from kerneldsl.streams import current
+from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.environment import launcher_is_off, logger
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.user_warnings import warn_user
@@ -121,7 +122,7 @@ def install() -> bool:
         try:
             check_layout()
             _make()
-        except UnknownPlatform as error:
+        except (UnknownPlatform, CompileError) as error:
             _refusal = str(error)
             logger.debug("kernels are launched through Python: %s", error)
             return False
@@ -275,6 +276,7 @@ def _put(owner: type, name: str, python: Callable[..., Any], address: int) -> No
 
 
 def _compile(text: str) -> Any:
+    require_addresses("compiling the native launcher", compiles=False)
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()

@@ -20,6 +20,7 @@ from kerneldsl.placement.devices import device_of
 from kerneldsl.placement.registry import get_target, target_of_memory
 from kerneldsl.tools.detection import backends
 from kerneldsl.utilities import environment
+from kerneldsl.utilities.address_space import RAISE_LIMIT, Addresses
 from kerneldsl.utilities.control_groups import group_settings
 from kerneldsl.utilities.formatting import format_bytes
 
@@ -62,18 +63,25 @@ def check_memory() -> Iterator[Check]:
 
 
 def _check_address_space() -> Iterator[Check]:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
+    addresses = Addresses.limited()
+    if addresses is None:
         return
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit not in (-1, resource.RLIM_INFINITY):
+    name = "memory.address_space"
+    found = f"this process may use {format_bytes(addresses.limit_bytes)} of addresses (ulimit -v)"
+    missing = addresses.missing()
+    if missing is not None:
+        needed, remedy = missing
+        found += (
+            f", of which {format_bytes(addresses.left_bytes)} are left: compiling needs "
+            f"{format_bytes(needed)}"
+        )
+        yield Check(name, "problem", found, remedy)
+    else:
         yield Check(
-            "memory.address_space",
+            name,
             "warning",
-            f"this process may use {format_bytes(limit)} of addresses (ulimit -v)",
-            "Run `ulimit -v unlimited` first: CUDA reserves addresses for all of the memory of "
-            "host and devices",
+            found,
+            f"{RAISE_LIMIT}: CUDA reserves addresses for all of the memory of host and devices",
         )
 
 

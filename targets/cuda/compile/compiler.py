@@ -18,6 +18,7 @@ from kerneldsl.errors import (
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.faults import FaultTable
+from kerneldsl.utilities.address_space import require_addresses
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.barriers import check_barriers
@@ -70,6 +71,8 @@ def compile_kernel(
     _check_shared(specialization, specialization.traits.static_shared_bytes, architecture)
     _check_local(specialization, architecture)
     _check_mapping(specialization)
+    unit = specialization.unit
+    require_addresses(f"compiling {unit.qualname}", where=unit.locate(unit.tree))
     from kerneldsl.lowering.numba_internals.compiling import collector_paused
 
     with collector_paused():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Compiler
+from kerneldsl.utilities.address_space import require_addresses
 from targets.cuda.architectures import DEFAULT_ARCH
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
@@ -47,6 +48,7 @@ class PtxCompiler(Compiler):
         return compile_kernel(specialization, arch=_arch(specialization))
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
+        require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
         from targets.cuda.compile.lower import type_unit
 
         return type_unit(unit, kinds)

@@ -365,11 +365,13 @@ def test_no_control_groups(tmp_path):
     assert host.cgroup_memory_limit(tmp_path) is None
 
 
-def test_a_limit_of_addresses(monkeypatch):
-    resource = pytest.importorskip("resource", reason="limits are POSIX's")
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (4 * 2**30, -1))
+@pytest.mark.parametrize(("left", "status"), [(4 * 2**40, "warning"), (2**20, "problem")])
+def test_a_limit_of_addresses(monkeypatch, left, status):
+    made = host.Addresses(2**30 + left, 2**30)
+    monkeypatch.setattr(host.Addresses, "limited", lambda: made)
     (check,) = host._check_address_space()
-    assert check.status == "warning"
+    assert check.status == status
+    assert ("compiling needs" in check.found) == (status == "problem")
     assert "ulimit -v unlimited" in check.remedy
 
 
