@@ -76,7 +76,7 @@ class Addresses:
 
     @property
     def left_bytes(self) -> int:
-        """What may still be mapped."""
+        """Bytes that may still be mapped."""
         return max(0, self.limit_bytes - self.used_bytes)
 
     def missing(self, *, compiles: bool = True) -> tuple[int, str] | None:
@@ -126,7 +126,7 @@ def require_addresses(
     if addresses is None or missing is None:
         return
     needed, remedy = missing
-    raise _refusal(f"{work} needs {format_bytes(needed)} of addresses", where, addresses, remedy)
+    raise _refusal(f"{work} needs {format_bytes(needed)}", where, addresses, remedy)
 
 
 def out_of_addresses(work: str, where: SourceLocation) -> CompileError | None:
@@ -142,7 +142,7 @@ def _refusal(
 ) -> CompileError:
     left, limit = addresses.left_bytes, addresses.limit_bytes
     return CompileError(
-        f"{what}, and {format_bytes(left)} are left",
+        f"{what}, and {format_bytes(left)} of addresses are left",
         where=where,
         value=left,
         limit=f"The limit is {format_bytes(limit)} (RLIMIT_AS, ulimit -v), of which "

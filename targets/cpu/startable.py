@@ -1,4 +1,4 @@
-"""How many threads can be started: asked before a pool that needs all of its threads is made.
+"""Counts the threads that can be started, for pools that need all of theirs.
 
 GNU's OpenMP ends the process where one cannot be started, and Numba's workqueue waits for it for
 ever. TBB's pool and the target's own work with those that there are.

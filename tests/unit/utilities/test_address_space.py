@@ -83,7 +83,7 @@ def run(code, tmp_path, *arguments, **variables):
 def test_little_left(tmp_path, cache, left_mib):
     variables = {"KERNELDSL_CACHE": cache, "KERNELDSL_CACHE_DIR": str(tmp_path / "cache")}
     said = run(PROGRAM, tmp_path, left_mib, **variables)
-    assert "of addresses, and" in said
+    assert "of addresses are left" in said
     assert "ulimit -v unlimited" in said
 
 
@@ -150,7 +150,9 @@ def test_threads_of_openblas(monkeypatch, variables, most):
 def test_what_the_error_says(monkeypatch):
     few = Addresses(100 * MIB, 99 * MIB)
     monkeypatch.setattr(Addresses, "limited", classmethod(lambda cls: few))
-    with pytest.raises(CompileError, match=r"compiling k needs .* and 1 MiB are left") as caught:
+    with pytest.raises(
+        CompileError, match=r"compiling k needs .* and 1 MiB of addresses are left"
+    ) as caught:
         require_addresses("compiling k")
     assert caught.value.value == MIB
     assert "100 MiB (RLIMIT_AS, ulimit -v), of which 99 MiB are in use" in str(caught.value)
