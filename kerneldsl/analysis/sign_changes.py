@@ -95,6 +95,7 @@ class _Function:
                     yield from self._of_choice(node, [body, other])
                 case ast.BoolOp(values=values):
                     yield from self._of_choice(node, values)
+        yield from self._of_result()
 
     # ------------------------------------------------------------------------------- places
 
@@ -148,6 +149,18 @@ class _Function:
         signed = [each for each in parts if _is_signed(self._type(each))]
         if wide and signed and self._is_observed(node):
             yield SignChange(self._unit, node, wide[0], signed[0], self._type(signed[0]) or _SIGNED)
+
+    def _of_result(self) -> Iterator[SignChange]:
+        """Yield the change of what the function returns, where a caller can tell."""
+        if _name(self._typed.result) != _SIGNED:
+            return
+        statements = [n for n in ast.walk(self._unit.tree) if isinstance(n, ast.Return)]
+        values = [each.value for each in statements if each.value is not None]
+        wide = [each for each in values if self._type(each) == _WIDE and not self._is_small(each)]
+        signed = [each for each in values if _is_signed(self._type(each))]
+        if wide and signed and any(True for _ in self._places.places(self.observed, wide)):
+            kind = self._type(signed[0]) or _SIGNED
+            yield SignChange(self._unit, wide[0], wide[0], signed[0], kind)
 
     def _spelled(self, name: str) -> str:
         return self._unit.spellings.get(name, name)

@@ -477,6 +477,11 @@ class _Typing(CopyingTransformer):
         made = ast.IfExp(test, self._converted(node.body), self._converted(node.orelse))
         return _kept(node, made, ("test", "body", "orelse"))
 
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if node.value is None or self._sorts.result() is not _Sort.WIDE:
+            return self.generic_visit(node)
+        return _kept(node, ast.Return(self._converted(node.value)), ("value",))
+
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         match node.targets:
             case [ast.Name(id=name)] if self._sorts.of_variable(name) is _Sort.WIDE:

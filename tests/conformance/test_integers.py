@@ -244,6 +244,27 @@ def test_what_smaller_unsigned_numbers_make_may_become_negative(computing_target
         assert found == [max(p + q - 255, 0), (p + q) // 2 - p, 4 * p - (p + 2 * q)]
 
 
+@kd.func
+def returned(x, limit):
+    if x > limit:
+        return x
+    return 0
+
+
+@kd.kernel
+def of_returns(x, out):
+    i = kd.grid(1)
+    out[i] = returned(x[i], 7) // 3
+
+
+def test_a_returned_literal_beside_a_uint64_is_one(computing_target: str) -> None:
+    x, out = np.array(WIDE, np.uint64), poisoned(len(WIDE), "uint64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        of_returns[1, x.size](x, out)
+    assert out.tolist() == [v // 3 if v > 7 else 0 for v in WIDE]
+
+
 @kd.kernel
 def widened(a, u, out):
     i = kd.grid(1)

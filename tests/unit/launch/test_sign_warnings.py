@@ -55,6 +55,25 @@ def passed(u, n, out):
     out[i] = half(m)
 
 
+@kd.func
+def either(x, m):
+    if m > 0:
+        return x
+    return m
+
+
+@kd.kernel
+def returned(u, n, out):
+    i = kd.grid(1)
+    out[i] = either(u[i], n[i]) // 3
+
+
+@kd.kernel
+def returned_bits(u, n, out):
+    i = kd.grid(1)
+    out[i] = either(u[i], n[i]) + 3
+
+
 @kd.kernel
 def in_place(u, n, out):
     i = kd.grid(1)
@@ -128,6 +147,7 @@ def _line(kernel, text):
         (chosen, ["u[i] is uint64 and n[i] is int64"]),
         (compared_sum, ["u[0] is uint64 and n[i] is int64"]),
         (passed, ["m is uint64 where line", "half(m)"]),
+        (returned, ["x is uint64 and m is int64", "return x"]),
         (in_place, ["v is uint64 and n[i] is int64", "Write v = v // np.uint64(n[i])"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -147,7 +167,7 @@ def test_a_variable_is_named_with_both_lines() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "first"),
-    [(modular, U), (small_sums, SMALL), (counted, U), (shifted_before, U)],
+    [(modular, U), (returned_bits, U), (small_sums, SMALL), (counted, U), (shifted_before, U)],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_nothing_is_said_where_no_result_differs(kernel, first) -> None:
