@@ -83,13 +83,16 @@ _OF_NUMPY = (
         "bitwise_and",
         "bitwise_or",
         "bitwise_xor",
+        "clip",
         "floor_divide",
         "fmax",
         "fmin",
     ),
-    *("fmod", "maximum", "minimum", "mod", "multiply", "power", "remainder", "subtract"),
+    *("fmod", "left_shift", "maximum", "minimum", "mod", "multiply", "power", "remainder"),
+    *("right_shift", "subtract"),
 )
 _SAME_TYPE = frozenset({*_OF_PYTHON, *(f"numpy.{name}" for name in _OF_NUMPY)})
+_WHERE = "numpy.where"
 _UINT64 = "uint64"
 #: Kernels by what is known of their arguments; ``None`` for one that stays as it is.
 _known: WeakKeyDictionary[
@@ -359,7 +362,7 @@ class _Sorts:
                 return _all_joined([self.of(each) for each in values])
             case ast.NamedExpr(value=value):
                 return self.of(value)
-            case ast.Call(args=arguments, keywords=[]) if self._keeps_type(node):
+            case ast.Call() if arguments := self.operands(node):
                 sorts = [self.of(each) for each in arguments]
                 found = _Sort.UNKNOWN if _Sort.UNKNOWN in sorts else _all_joined(sorts)
                 return _Sort.OTHER if found is _Sort.LITERAL else found
@@ -385,8 +388,13 @@ class _Sorts:
             return _Sort.NARROW
         return found
 
-    def _keeps_type(self, node: ast.Call) -> bool:
-        return library_name(node.func, self._unit.namespace) in _SAME_TYPE
+    def operands(self, node: ast.Call) -> list[ast.expr]:
+        """Return the arguments whose type a call's value has; none where it has one of its own."""
+        name = library_name(node.func, self._unit.namespace)
+        if node.keywords or name not in (*_SAME_TYPE, _WHERE):
+            return []
+        given = node.args[1:] if name == _WHERE else node.args
+        return [each for each in given if not _is_none(each)]
 
     def _returned(self, node: ast.Call, callee: FunctionUnit) -> _Sort:
         if callee.is_plain_numba or len(node.args) != len(callee.parameters):
@@ -395,6 +403,10 @@ class _Sorts:
         if any(self.of(each) is _Sort.UNKNOWN for each in node.args):
             return _Sort.UNKNOWN
         return _typed(callee, arguments)[1]
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _joined(one: _Sort, other: _Sort) -> _Sort:
@@ -482,7 +494,7 @@ class _Typing(CopyingTransformer):
             return self.generic_visit(node)
         return _kept(node, ast.Return(self._converted(node.value)), ("value",))
 
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.AST]:
         match node.targets:
             case [ast.Name(id=name)] if self._sorts.of_variable(name) is _Sort.WIDE:
                 made = ast.Assign(node.targets, self._converted(node.value))
@@ -492,7 +504,15 @@ class _Typing(CopyingTransformer):
                 if len(values) == len(targets):
                     made = ast.Assign(node.targets, self._parts(targets, node.value))
                     return _kept(node, made, ("value",))
+        if self._is_chain(node):
+            return [self.visit(each) for each in _separated(node)]
         return self.generic_visit(node)
+
+    def _is_chain(self, node: ast.Assign) -> bool:
+        """Return whether a literal is assigned to several variables, of which one is a uint64."""
+        names = [each.id for each in node.targets if isinstance(each, ast.Name)]
+        is_wide = any(self._sorts.of_variable(name) is _Sort.WIDE for name in names)
+        return is_wide and len(names) > 1 and self._sorts._is_literal(node.value)
 
     def _parts(self, targets: list[ast.expr], values: ast.Tuple) -> ast.expr:
         parts = [
@@ -506,8 +526,12 @@ class _Typing(CopyingTransformer):
         return ast.copy_location(ast.Tuple(parts, values.ctx), values)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if self._sorts.of(node) is _Sort.WIDE and self._sorts._keeps_type(node):
-            arguments = [self._converted(each) for each in node.args]
+        operands = self._sorts.operands(node)
+        if operands and self._sorts.of(node) is _Sort.WIDE:
+            arguments = [
+                self._converted(each) if each in operands else self.visit(each)
+                for each in node.args
+            ]
             if all(a is b for a, b in zip(arguments, node.args, strict=True)):
                 return node
             return ast.copy_location(ast.Call(node.func, arguments, node.keywords), node)
@@ -531,6 +555,12 @@ class _Typing(CopyingTransformer):
             self._callees[name] = made
         function = ast.copy_location(ast.Name(name, ast.Load()), node.func)
         return ast.copy_location(ast.Call(function, visited.args, []), node)
+
+
+def _separated(node: ast.Assign) -> list[ast.Assign]:
+    """Return an assignment to each target."""
+    made = [ast.Assign([target], node.value) for target in node.targets]
+    return [ast.copy_location(each, node) for each in made]
 
 
 def _kept(node: ast.stmt | ast.expr, made: ast.AST, parts: tuple[str, ...]) -> ast.AST:

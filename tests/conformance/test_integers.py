@@ -266,6 +266,33 @@ def test_a_returned_literal_beside_a_uint64_is_one(computing_target: str) -> Non
 
 
 @kd.kernel
+def of_numpy(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    out[i, 0] = np.where(v > 7, v, 0)
+    out[i, 1] = np.clip(v, 3, 9223372036854775809) // 3
+    out[i, 2] = np.clip(v, None, 5)
+    out[i, 3] = np.right_shift(v, 3) // 3
+    out[i, 4] = np.left_shift(v, 1) // 3
+    first = second = 3
+    first += v
+    out[i, 5] = first // 3
+    out[i, 6] = second - 1
+
+
+def test_literals_given_to_functions_and_to_several_variables(computing_target: str) -> None:
+    x, out = np.array(WIDE, np.uint64), poisoned((len(WIDE), 7), "uint64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        of_numpy[1, x.size](x, out)
+    for v, found in zip(WIDE, out.tolist(), strict=True):
+        limited = max(3, min(v, 2**63 + 1)) // 3
+        shifted_values = [(v >> 3) // 3, v * 2 % U64 // 3]
+        chosen = v if v > 7 else 0
+        assert found == [chosen, limited, min(v, 5), *shifted_values, (3 + v) % U64 // 3, 2]
+
+
+@kd.kernel
 def widened(a, u, out):
     i = kd.grid(1)
     v = a[i]
