@@ -13,6 +13,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.observed_values import SAME_BITS, ObservedValues, ObservedValuesOfCalls
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound
@@ -129,7 +130,7 @@ class _Function:
                 given = arguments
         for operation in self._typed.operations.get(node, ()):
             pairs = list(zip(given, operation.operands, strict=False))
-            is_of_call = isinstance(node, ast.Call)
+            is_of_call = isinstance(node, ast.Call) and not self._is_power(node)
             if not is_of_call and _name(operation.result) != _SIGNED:
                 continue
             wide: list[ast.expr] = [
@@ -141,6 +142,9 @@ class _Function:
             if wide and signed and not all(map(self._is_small, wide)) and self._is_observed(node):
                 kind = self._type(signed[0]) or _SIGNED
                 yield SignChange(self._unit, node, wide[0], signed[0], kind)
+
+    def _is_power(self, node: ast.Call) -> bool:
+        return library_name(node.func, self._unit.namespace) == "pow"
 
     def _of_choice(self, node: ast.expr, parts: list[ast.expr]) -> Iterator[SignChange]:
         if _name(self._typed.type_of(node)) != _SIGNED:

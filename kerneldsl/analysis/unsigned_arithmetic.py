@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kerneldsl.analysis.inferred_types import InferredTypes, TypesOfCall
 from kerneldsl.analysis.library_names import library_name
@@ -32,10 +32,17 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
 
-__all__ = ["UnsignedDifference", "WidenedShift", "unsigned_arithmetic"]
+__all__ = [
+    "Finding",
+    "SignedExtreme",
+    "UnsignedDifference",
+    "WidenedShift",
+    "unsigned_arithmetic",
+]
 
 #: From this factor on a product is taken to be meant modulo the number's width.
 _LARGE_FACTOR = 1 << 16
+_EXTREMES = frozenset({"atomic.max", "atomic.min"})
 _SIZES = frozenset({"abs", "numpy.absolute"})
 
 
@@ -73,9 +80,20 @@ class WidenedShift(NamedTuple):
     wide_type: str
 
 
-def unsigned_arithmetic(
-    unit: FunctionUnit, kinds: Sequence[Kind]
-) -> Iterator[UnsignedDifference | WidenedShift]:
+class SignedExtreme(NamedTuple):
+    """A signed number in ``kd.atomic.max`` or ``kd.atomic.min`` of a uint64."""
+
+    unit: FunctionUnit
+    #: The call, and the number.
+    node: ast.Call
+    value: ast.expr
+    signed_type: str
+
+
+Finding: TypeAlias = UnsignedDifference | WidenedShift | SignedExtreme
+
+
+def unsigned_arithmetic(unit: FunctionUnit, kinds: Sequence[Kind]) -> Iterator[Finding]:
     """Yield what is found in a kernel, and in what it calls, each place once."""
     seen: set[ast.AST] = set()
     functions = [_Function(types) for types in InferredTypes(unit, kinds).of_calls()]
@@ -107,13 +125,16 @@ class _Function:
 
     def findings(
         self, by_literals: UnsignedByLiterals, observed: ObservedValuesOfCalls
-    ) -> Iterator[UnsignedDifference | WidenedShift]:
+    ) -> Iterator[Finding]:
         """Yield them."""
         shifted: set[str] = set()
         for node in ast.walk(self.unit.tree):
             difference = self._difference(node, by_literals, observed)
             if difference is not None:
                 yield difference
+            extreme = self._extreme(node)
+            if extreme is not None:
+                yield extreme
             found = self._shift(node)
             if found is not None and found.variable not in shifted:
                 shifted.add(found.variable)
@@ -165,6 +186,17 @@ class _Function:
                 added = number_of(two if one is node else one, self.unit)
                 return most is not None and added is not None and most <= added
         return False
+
+    def _extreme(self, node: ast.AST) -> SignedExtreme | None:
+        use = self.unit.use_of(node)
+        if use is None or use.intrinsic.name not in _EXTREMES or not isinstance(node, ast.Call):
+            return None
+        value, dtype = node.args[-1], self._type(node.args[-1])
+        is_signed = dtype is not None and ELEMENT_TYPES[dtype].is_integer
+        is_signed = is_signed and ELEMENT_TYPES[dtype or ""].is_signed
+        if self._type(node) != "uint64" or not is_signed or self._bound.of(value) is not None:
+            return None
+        return SignedExtreme(self.unit, node, value, dtype or "")
 
     # ------------------------------------------------------------------------------- shifts
 

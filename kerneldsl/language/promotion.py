@@ -203,8 +203,12 @@ def _computed_in(name: str) -> str:
 
 
 def _whole(*types: str) -> str:
-    """Return the integer type of arithmetic on integers: unsigned where all of them are."""
-    found = {ELEMENT_TYPES[name].arithmetic for name in types}
+    """Return the integer type of arithmetic on integers: unsigned where all of them are.
+
+    A bool beside a uint64 is a uint64; beside other types it is an int64.
+    """
+    numbers = [name for name in types if name != "bool"] if "uint64" in types else types
+    found = {ELEMENT_TYPES[name].arithmetic for name in numbers}
     return found.pop() if len(found) == 1 else "int64"
 
 

@@ -11,6 +11,8 @@ import warnings
 from kerneldsl.analysis.expressions import written
 from kerneldsl.analysis.lossy_stores import LossyStore, lossy_stores
 from kerneldsl.analysis.unsigned_arithmetic import (
+    Finding,
+    SignedExtreme,
     UnsignedDifference,
     WidenedShift,
     unsigned_arithmetic,
@@ -61,8 +63,18 @@ def _of_store(store: LossyStore) -> str:
     )
 
 
-def _of_unsigned(found: UnsignedDifference | WidenedShift) -> str:
-    return _of_shift(found) if isinstance(found, WidenedShift) else _of_difference(found)
+def _of_unsigned(found: Finding) -> str:
+    if isinstance(found, WidenedShift):
+        return _of_shift(found)
+    return _of_extreme(found) if isinstance(found, SignedExtreme) else _of_difference(found)
+
+
+def _of_extreme(found: SignedExtreme) -> str:
+    value = written(found.value, found.unit)
+    return (
+        f"{value} is {found.signed_type} and is compared with a uint64 as one: a negative number "
+        f"is 2**64 too large. Write np.uint64({value}) where it is never negative."
+    )
 
 
 def _of_difference(found: UnsignedDifference) -> str:

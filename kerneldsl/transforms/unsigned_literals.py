@@ -89,7 +89,7 @@ _OF_NUMPY = (
         "fmin",
     ),
     *("fmod", "left_shift", "maximum", "minimum", "mod", "multiply", "power", "remainder"),
-    *("right_shift", "subtract"),
+    *("gcd", "lcm", "right_shift", "subtract"),
 )
 _SAME_TYPE = frozenset({*_OF_PYTHON, *(f"numpy.{name}" for name in _OF_NUMPY)})
 _WHERE = "numpy.where"
@@ -173,7 +173,8 @@ def _sort_of(value: Value) -> _Sort:
         return _Sort.OTHER
     if value == _UINT64:
         return _Sort.WIDE
-    return _Sort.NARROW if ELEMENT_TYPES[value].is_unsigned else _Sort.OTHER
+    is_narrow = ELEMENT_TYPES[value].is_unsigned or value == "bool"
+    return _Sort.NARROW if is_narrow else _Sort.OTHER
 
 
 def _typed(unit: FunctionUnit, arguments: tuple[_Argument, ...]) -> tuple[FunctionUnit, _Sort]:
@@ -350,8 +351,8 @@ class _Sorts:
                 return _Sort.NARROW if is_narrow else found
             case ast.BinOp(left=left, op=op, right=right):
                 return _operated(op, self.of(left), self.of(right))
-            case ast.UnaryOp(op=ast.Not()):
-                return _Sort.OTHER
+            case ast.UnaryOp(op=ast.Not()) | ast.Compare():
+                return _Sort.NARROW
             case ast.UnaryOp(op=op, operand=operand):
                 found = self.of(operand)
                 is_kept = found is not _Sort.LITERAL or isinstance(op, ast.UAdd)

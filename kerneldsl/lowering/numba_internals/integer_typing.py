@@ -37,6 +37,18 @@ _COMPARISONS = {
 }
 #: Python's functions that Numba computes in floats for some integers.
 _OF_NUMBERS = (divmod, pow, operator.pow, operator.ipow)
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")
+#: Operators in which a bool is a number.
+_OPERATORS = frozenset(
+    {
+        *(operator.__dict__[f"__{name}__"] for name in _ARITHMETIC),
+        *(operator.__dict__[f"__i{name}__"] for name in _ARITHMETIC),
+        *(divmod, pow),
+    }
+)
+#: Their result has the type of the first operand.
+_SHIFTS = frozenset({operator.lshift, operator.ilshift, operator.rshift, operator.irshift})
+_OPERANDS_OF_WHERE = 3
 #: Extremes whose result is exact for integers of both signs, by whether it is the larger one.
 _EXTREMES: dict[Any, bool] = {
     min: False,
@@ -58,6 +70,7 @@ def _is_whole(kind: Any) -> bool:
 
 def _mixes(kinds: tuple[Any, ...]) -> bool:
     """Return whether types are integers, uint64 and a signed one among them."""
+    kinds = tuple(map(types.unliteral, kinds))
     return (
         any(kind == _WIDE for kind in kinds)
         and all(map(_is_whole, kinds))
@@ -65,15 +78,28 @@ def _mixes(kinds: tuple[Any, ...]) -> bool:
     )
 
 
+def _unsigned_beside_uint64(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return types of operands in which a bool beside a uint64 is one; Numba has an int64."""
+    if not (any(kind == _WIDE for kind in kinds) and all(map(_is_whole, kinds))):
+        return kinds
+    return tuple(_WIDE if isinstance(kind, types.Boolean) else kind for kind in kinds)
+
+
 class IntegerTyping(typing.BaseContext):
     """A typing context in which integers stay integers."""
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """Type a call; see the module."""
+        key = getattr(func, "typing_key", func)
+        is_number = args and args[0] == _WIDE if key in _SHIFTS else key in _OPERATORS
+        if not kws and (isinstance(key, np.ufunc) or is_number):
+            args = _unsigned_beside_uint64(args)
         found = super().resolve_function_type(func, args, kws)
         if kws or not all(map(_is_whole, args)) or func in _functions.values():
             return found
-        key = getattr(func, "typing_key", func)
+        if key is np.where and len(args) == _OPERANDS_OF_WHERE and _mixes(args[1:]):
+            MIXED_SIGNS.count += 1
+            return super().resolve_function_type(func, (args[0], _SIGNED, _SIGNED), kws)
         is_of_numbers = isinstance(key, np.ufunc) or key in _OF_NUMBERS
         if is_of_numbers and (found is None or _has_float((found.return_type, *found.args))):
             whole = super().resolve_function_type(func, (_SIGNED,) * len(args), kws)
@@ -97,6 +123,7 @@ class IntegerTyping(typing.BaseContext):
         if _mixes((first, second)):
             MIXED_SIGNS.count += 1
             return _SIGNED
+        first, second = _unsigned_beside_uint64((first, second))
         return super().unify_pairs(first, second)
 
 
@@ -125,6 +152,8 @@ class _OfIntegers(AbstractTemplate):
         if own is not None:
             return own
         self._theirs = self.context.numba_value_type(self.function)
+        if not kws:
+            args = _unsigned_beside_uint64(args)
         return self.context.resolve_function_type(self._theirs, args, kws)
 
     def get_impl_key(self, sig: Any) -> Any:

@@ -1,0 +1,96 @@
+"""uint64 beside bools, large literals and signed numbers: the value, or a warning, on every target.
+
+Expected values are computed by Python's integers, modulo the width of the type.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from tests.support.arrays import poisoned
+from tests.support.source import exec_source
+
+U64 = 2**64
+A = [U64 - 1, 2**63 + 5, 7, 0, 2**63, 3, U64 - 9, 12345]
+N = [-1, 2, 3, -4, 5, 0, 7, -8]
+
+EXACT: dict[str, Callable[[int, int], float]] = {
+    "out[i] = (a[i] + (a[i] > 5)) // 3": lambda a, n: (a + (a > 5)) % U64 // 3,
+    "out[i] = a[i] // (n[i] == n[i])": lambda a, n: a,
+    "out[i] = (a[i] * True) >> 3": lambda a, n: a >> 3,
+    "b = a[i] > 5; x = b if n[i] > 2 else a[i]; out[i] = x // 3": lambda a, n: (
+        (int(a > 5) if n > 2 else a) // 3
+    ),
+    "out[i] = max(a[i], a[i] > 5)": lambda a, n: max(a, int(a > 5)),
+    "out[i] = np.minimum(a[i], a[i] > 5)": lambda a, n: min(a, int(a > 5)),
+    "out[i] = 1 if a[i] > (n[i] == n[i]) else 0": lambda a, n: int(a > 1),
+    "floats[i] = a[i] + (n[i] > 0)": lambda a, n: float((a + (n > 0)) % U64),
+    "out[i] = (a[i] << (n[i] == n[i])) // 3": lambda a, n: (a << 1) % U64 // 3,
+    "out[i] = a[i] >> (n[i] == n[i])": lambda a, n: a >> 1,
+    "out[i] = (a[i] ^ (n[i] == n[i])) % 7": lambda a, n: (a ^ 1) % 7,
+    "floats[i] = a[i] / (n[i] == n[i])": lambda a, n: float(a),
+    "out[i] = np.add(a[i], n[i] == n[i]) // 3": lambda a, n: (a + 1) % U64 // 3,
+    "t = n[i] > 0; t += a[i]; out[i] = t // 3": lambda a, n: (a + (n > 0)) % U64 // 3,
+    "out[i] = 1 if n[i] < 0xFFFFFFFFFFFFFFF0 else 0": lambda a, n: 1,
+    "out[i] = max(n[i], 2**63 + 5)": lambda a, n: 2**63 + 5,
+    "out[i] = np.where(n[i] > 2, a[i], 0) // 3": lambda a, n: a // 3 if n > 2 else 0,
+    "out[i] = np.where(n[i] > 2, 5, a[i])": lambda a, n: 5 if n > 2 else a,
+    "out[i] = pow(a[i], 3) // 7": lambda a, n: a**3 % U64 // 7,
+    "out[i] = np.right_shift(a[i], 3)": lambda a, n: a >> 3,
+    "out[i] = np.left_shift(a[i], 3) // 3": lambda a, n: (a << 3) % U64 // 3,
+    "out[i] = np.gcd(a[i], 12)": lambda a, n: math.gcd(a, 12),
+    "v = np.uint8(a[i]); out[i] = max(v - 255, 0); v = np.uint64(3)": lambda a, n: max(
+        a % 256 - 255, 0
+    ),
+}
+
+WARNED = [
+    "out[i] = (n[i] * 0x9E3779B97F4A7C15) // 7",
+    "out[i] = (i + 0xFFFFFFFFFFFFFFFF) // 3",
+    "z = i * 0xBF58476D1CE4E5B9; z ^= z >> 30; out[i] = z",
+    "floats[i] = n[i] if n[i] > 2 else 0xFFFFFFFFFFFFFFF0",
+    "out[i] = np.where(n[i] > 2, a[i], n[i]) // 3",
+    "floats[i] = np.where(n[i] > 2, a[i], n[i])",
+    "out[i] = pow(a[i], n[i]) // 7",
+    "out[i] = np.power(a[i], n[i]) // 7",
+]
+
+
+def _launch(body: str, target: str):
+    lines = "".join(f"        {line}\n" for line in body.split("; "))
+    text = (
+        "import numpy as np\nimport kerneldsl as kd\n@kd.kernel\ndef kernel(a, n, out, floats):\n"
+        f"    i = kd.grid(1)\n    if i < out.size:\n{lines}"
+    )
+    out, floats = poisoned(len(A), "uint64"), poisoned(len(A), "float64")
+    with kd.use(target), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        kernel = exec_source(text)["kernel"]
+        kernel.forall(len(A))(np.array(A, np.uint64), np.array(N, np.int64), out, floats)
+    said = [str(each.message) for each in seen if issubclass(each.category, kd.KernelWarning)]
+    return (floats if "floats[i]" in body else out), said
+
+
+@pytest.mark.parametrize("body", EXACT)
+def test_values_are_exact(body: str, computing_target: str) -> None:
+    found, said = _launch(body, computing_target)
+    assert (found.tolist(), said) == ([EXACT[body](a, n) for a, n in zip(A, N, strict=True)], [])
+
+
+@pytest.mark.parametrize("body", WARNED)
+def test_what_becomes_signed_is_warned_of(body: str, computing_target: str) -> None:
+    _, said = _launch(body, computing_target)
+    assert any("is uint64 and" in text and "int64" in text for text in said), said
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_signed_numbers_in_unsigned_extremes_are_warned_of(name, computing_target: str) -> None:
+    _, said = _launch(f"kd.atomic.{name}(out, i, n[i])", computing_target)
+    assert any("n[i] is int64 and is compared with a uint64" in text for text in said), said
+    assert _launch(f"kd.atomic.{name}(out, i, 3)", computing_target)[1] == []
