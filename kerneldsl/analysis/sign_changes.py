@@ -60,7 +60,7 @@ _WIDE, _SIGNED = "uint64", "int64"
 
 def sign_changes(typed: TypedUnit) -> Iterator[SignChange]:
     """Yield the conversions in a kernel and in what it calls, each variable once."""
-    functions = [_Function(each) for each in typed.reachable() if not each.unit.is_plain_numba]
+    functions = [_Function(each) for each in typed.reachable()]
     observed = ObservedValuesOfCalls(each.observed for each in functions)
     for function in functions:
         yield from function.changes(observed)

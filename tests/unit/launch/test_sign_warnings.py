@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numba
 import numpy as np
 import pytest
 
@@ -125,6 +126,49 @@ def shifted_before(u, n, out):
     out[i] = v + 1
 
 
+@numba.njit
+def third(x):
+    return x // 3
+
+
+@numba.njit
+def summed(x):
+    s = 1
+    for _ in range(2):
+        s = x + s
+    return s
+
+
+@numba.njit
+def of_remainder(x):
+    _, remainder = divmod(x, 7)
+    return remainder
+
+
+@kd.kernel
+def calls_numba(u, n, out):
+    i = kd.grid(1)
+    out[i] = third(u[i])
+
+
+@kd.kernel
+def calls_sum(u, n, out):
+    i = kd.grid(1)
+    out[i] = summed(u[i]) // 3
+
+
+@kd.kernel
+def calls_remainder(u, n, out):
+    i = kd.grid(1)
+    out[i] = of_remainder(u[i])
+
+
+@kd.kernel
+def calls_modular_sum(u, n, out):
+    i = kd.grid(1)
+    out[i] = summed(u[i])
+
+
 def _warned(kernel, *args):
     with warnings.catch_warnings(record=True) as caught, kd.use("cpu"):
         warnings.simplefilter("always")
@@ -148,6 +192,9 @@ def _line(kernel, text):
         (compared_sum, ["u[0] is uint64 and n[i] is int64"]),
         (passed, ["m is uint64 where line", "half(m)"]),
         (returned, ["x is uint64 and m is int64", "return x"]),
+        (calls_numba, ["third: x is uint64 and 3 is int64"]),
+        (calls_sum, ["summed: x is uint64 and s is int64"]),
+        (calls_remainder, ["of_remainder: x is uint64 and 7 is int64"]),
         (in_place, ["v is uint64 and n[i] is int64", "Write v = v // np.uint64(n[i])"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -167,7 +214,14 @@ def test_a_variable_is_named_with_both_lines() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "first"),
-    [(modular, U), (returned_bits, U), (small_sums, SMALL), (counted, U), (shifted_before, U)],
+    [
+        (modular, U),
+        (returned_bits, U),
+        (small_sums, SMALL),
+        (counted, U),
+        (shifted_before, U),
+        (calls_modular_sum, U),
+    ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_nothing_is_said_where_no_result_differs(kernel, first) -> None:
