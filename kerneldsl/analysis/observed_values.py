@@ -199,6 +199,10 @@ class ObservedValuesOfCalls:
                 pending += [each for each in onward if each not in seen]
                 seen.update(onward)
 
+    def calls_of(self, unit: FunctionUnit) -> list[tuple[ObservedValues, ast.AST]]:
+        """Return the calls of a function, each with the function that it stands in."""
+        return self._calls.get(unit, [])
+
     def _onward(
         self, function: ObservedValues, use: ast.AST, part: ast.AST
     ) -> list[tuple[ObservedValues, ast.AST]] | None:

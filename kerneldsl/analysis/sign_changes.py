@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.mixed_elements import MixedElements
 from kerneldsl.analysis.observed_values import SAME_BITS, ObservedValues, ObservedValuesOfCalls
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound
@@ -97,6 +98,7 @@ class _Function:
                 case ast.BoolOp(values=values):
                     yield from self._of_choice(node, values)
         yield from self._of_result()
+        yield from self._of_tuples()
 
     # ------------------------------------------------------------------------------- places
 
@@ -165,6 +167,15 @@ class _Function:
         if wide and signed and any(True for _ in self._places.places(self.observed, wide)):
             kind = self._type(signed[0]) or _SIGNED
             yield SignChange(self._unit, wide[0], wide[0], signed[0], kind)
+
+    def _of_tuples(self) -> Iterator[SignChange]:
+        elements = MixedElements(self._typed, self._reaching, self.observed, self._is_small)
+        for each in elements.found(self._places):
+            name, place = each.variable or ("", 0)
+            variable = f"{self._spelled(name)}[{place}]" if name else None
+            yield SignChange(
+                self._unit, each.node, each.wide, each.signed, each.signed_type, variable
+            )
 
     def _spelled(self, name: str) -> str:
         return self._unit.spellings.get(name, name)

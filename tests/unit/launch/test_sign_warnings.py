@@ -76,6 +76,46 @@ def returned_bits(u, n, out):
 
 
 @kd.kernel
+def chosen_pairs(u, n, out):
+    i = kd.grid(1)
+    pair = (u[i], n[i]) if n[i] > 0 else (n[i], 7)
+    out[i] = pair[0] // 3 + pair[1] // 3
+
+
+@kd.kernel
+def assigned_pairs(u, n, out):
+    i = kd.grid(1)
+    pair = (n[i], u[i])
+    if n[i] > 0:
+        pair = ordered(n[i], n[i])
+    first, second = pair
+    out[i] = second // 3 + first
+
+
+@kd.func
+def ordered(x, m):
+    if m > 0:
+        return x, m
+    return m, m
+
+
+@kd.kernel
+def returned_pairs(u, n, out):
+    i = kd.grid(1)
+    first, second = ordered(u[i], n[i])
+    out[i] = first // 3 + second // 3
+
+
+@kd.kernel
+def bits_of_pairs(u, n, out):
+    i = kd.grid(1)
+    pair = ordered(u[i], n[i])
+    if n[i] > 3:
+        pair = (u[i], n[i])
+    out[i] = pair[0] + pair[1] // 3 + ordered(u[i], n[i])[0]
+
+
+@kd.kernel
 def in_place(u, n, out):
     i = kd.grid(1)
     v = u[i]
@@ -195,6 +235,9 @@ def _line(kernel, text):
         (calls_numba, ["third: x is uint64 and 3 is int64"]),
         (calls_sum, ["summed: x is uint64 and s is int64"]),
         (calls_remainder, ["of_remainder: x is uint64 and 7 is int64"]),
+        (chosen_pairs, ["u[i] is uint64 and n[i] is int64", "if n[i] > 0 else"]),
+        (assigned_pairs, ["pair[1] is uint64 where", "np.uint64(ordered(n[i], n[i])[1])"]),
+        (returned_pairs, ["x is uint64 and m is int64", "return x, m"]),
         (in_place, ["v is uint64 and n[i] is int64", "Write v = v // np.uint64(n[i])"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -221,6 +264,7 @@ def test_a_variable_is_named_with_both_lines() -> None:
         (counted, U),
         (shifted_before, U),
         (calls_modular_sum, U),
+        (bits_of_pairs, U),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
