@@ -377,4 +377,6 @@ def test_complex_division_by_zero_loses_no_element(dtype, function, exact, rng):
     z = random_array(rng, 999, dtype)
     z[rng.choice(999, 20, replace=False)] = 0
     with np.errstate(all="ignore"):
-        assert_within_ulp(elementwise.map(function, z), exact(z), 3, dtype)
+        # NumPy's own parts of a number of this width are up to 3 ulp off.
+        expected = exact(z.astype(np.clongdouble))
+        assert_within_ulp(elementwise.map(function, z), expected, 3, dtype)
