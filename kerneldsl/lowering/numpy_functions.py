@@ -13,6 +13,12 @@ import numpy as np
 from numba import types
 from numba.extending import lower_builtin, overload
 
+from kerneldsl.lowering.numba_internals.integer_typing import (
+    larger_integer,
+    mixes_signs,
+    smaller_integer,
+)
+
 __all__: list[str] = []
 
 
@@ -30,15 +36,18 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None) -> Any:
     if not _are_numbers(a, *(limit for limit in (a_min, a_max) if not _is_none(limit))):
         return None
     has_least, has_largest = not _is_none(a_min), not _is_none(a_max)
+    given = (a, *(limit for limit in (a_min, a_max) if not _is_none(limit)))
+    is_mixed = mixes_signs(given)
+    larger, smaller = (larger_integer, smaller_integer) if is_mixed else (np.maximum, np.minimum)
 
     def clip(a: Any, a_min: Any = None, a_max: Any = None) -> Any:
-        return np.minimum(np.maximum(a, a_min), a_max)
+        return smaller(larger(a, a_min), a_max)
 
     def clip_below(a: Any, a_min: Any = None, a_max: Any = None) -> Any:
-        return np.maximum(a, a_min)
+        return larger(a, a_min)
 
     def clip_above(a: Any, a_min: Any = None, a_max: Any = None) -> Any:
-        return np.minimum(a, a_max)
+        return smaller(a, a_max)
 
     def unlimited(a: Any, a_min: Any = None, a_max: Any = None) -> Any:
         return a

@@ -75,7 +75,7 @@ _ARITHMETIC = (
     | ast.BitXor
 )
 #: Functions whose result has the type of their operands.
-_OF_PYTHON = ("abs", "divmod", "max", "min", "pow", "round")
+_OF_PYTHON = ("abs", "divmod", "math.gcd", "max", "min", "pow", "round")
 _OF_NUMPY = (
     *(
         "absolute",

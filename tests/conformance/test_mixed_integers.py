@@ -44,7 +44,18 @@ EXACT: dict[str, Callable[[int, int], float]] = {
     "out[i] = pow(a[i], 3) // 7": lambda a, n: a**3 % U64 // 7,
     "out[i] = np.right_shift(a[i], 3)": lambda a, n: a >> 3,
     "out[i] = np.left_shift(a[i], 3) // 3": lambda a, n: (a << 3) % U64 // 3,
+    "out[i] = np.right_shift(a[i], abs(n[i]))": lambda a, n: a >> abs(n),
     "out[i] = np.gcd(a[i], 12)": lambda a, n: math.gcd(a, 12),
+    "out[i] = math.gcd(a[i], 12)": lambda a, n: math.gcd(a, 12),
+    "out[i] = np.lcm(a[i], 12)": lambda a, n: math.lcm(a, 12) % U64,
+    "out[i] = ((n[i] > 0) + 0xFFFFFFFFFFFFFFF0) // 3": lambda a, n: ((n > 0) + U64 - 16) // 3,
+    "out[i] = np.clip(a[i], n[i], 2**63 + 2)": lambda a, n: min(max(a, n), 2**63 + 2),
+    "out[i] = np.clip(n[i], 3, a[i])": lambda a, n: min(max(n, 3), a),
+    "out[i] = np.clip(a_min=n[i], a=a[i], a_max=None)": lambda a, n: max(a, n),
+    "out[i] = a[i] in (3, 2**63 + 5)": lambda a, n: int(a in (3, 2**63 + 5)),
+    "out[i] = n[i] in (3, U64)": lambda a, n: int(n == 3),
+    "out[i] = a[i] not in (n[i], np.uint64(7))": lambda a, n: int(a not in (n, 7)),
+    "out[i] = sum((a[i], n[i] > 0)) // np.uint64(3)": lambda a, n: (a + (n > 0)) % U64 // 3,
     "v = np.uint8(a[i]); out[i] = max(v - 255, 0); v = np.uint64(3)": lambda a, n: max(
         a % 256 - 255, 0
     ),
@@ -59,13 +70,15 @@ WARNED = [
     "floats[i] = np.where(n[i] > 2, a[i], n[i])",
     "out[i] = pow(a[i], n[i]) // 7",
     "out[i] = np.power(a[i], n[i]) // 7",
+    "out[i] = np.gcd(a[i], n[i])",
 ]
 
 
 def _launch(body: str, target: str):
     lines = "".join(f"        {line}\n" for line in body.split("; "))
     text = (
-        "import numpy as np\nimport kerneldsl as kd\n@kd.kernel\ndef kernel(a, n, out, floats):\n"
+        "import math\nimport numpy as np\nimport kerneldsl as kd\nU64 = np.uint64(2**64 - 1)\n"
+        "@kd.kernel\ndef kernel(a, n, out, floats):\n"
         f"    i = kd.grid(1)\n    if i < out.size:\n{lines}"
     )
     out, floats = poisoned(len(A), "uint64"), poisoned(len(A), "float64")

@@ -21,10 +21,11 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate
 from numba.cpython.numbers import int_signed_unsigned_cmp, int_unsigned_signed_cmp
+from numba.extending import intrinsic
 
 from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 
-__all__ = ["IntegerTyping"]
+__all__ = ["IntegerTyping", "larger_integer", "mixes_signs", "smaller_integer"]
 
 _WIDE, _SIGNED = types.uint64, types.int64
 _COMPARISONS = {
@@ -49,6 +50,8 @@ _OPERATORS = frozenset(
 #: Their result has the type of the first operand.
 _SHIFTS = frozenset({operator.lshift, operator.ilshift, operator.rshift, operator.irshift})
 _OPERANDS_OF_WHERE = 3
+#: Functions of NumPy that have no loop for uint64 and a signed type.
+_OF_NUMPY = frozenset({np.gcd, np.lcm, np.left_shift, np.right_shift})
 #: Extremes whose result is exact for integers of both signs, by whether it is the larger one.
 _EXTREMES: dict[Any, bool] = {
     min: False,
@@ -68,7 +71,7 @@ def _is_whole(kind: Any) -> bool:
     return isinstance(kind, types.Integer | types.Boolean)
 
 
-def _mixes(kinds: tuple[Any, ...]) -> bool:
+def mixes_signs(kinds: tuple[Any, ...]) -> bool:
     """Return whether types are integers, uint64 and a signed one among them."""
     kinds = tuple(map(types.unliteral, kinds))
     return (
@@ -80,7 +83,8 @@ def _mixes(kinds: tuple[Any, ...]) -> bool:
 
 def _unsigned_beside_uint64(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return types of operands in which a bool beside a uint64 is one; Numba has an int64."""
-    if not (any(kind == _WIDE for kind in kinds) and all(map(_is_whole, kinds))):
+    is_wide = any(types.unliteral(kind) == _WIDE for kind in kinds)
+    if not (is_wide and all(map(_is_whole, kinds))):
         return kinds
     return tuple(_WIDE if isinstance(kind, types.Boolean) else kind for kind in kinds)
 
@@ -94,10 +98,12 @@ class IntegerTyping(typing.BaseContext):
         is_number = args and args[0] == _WIDE if key in _SHIFTS else key in _OPERATORS
         if not kws and (isinstance(key, np.ufunc) or is_number):
             args = _unsigned_beside_uint64(args)
+        if key in _OF_NUMPY and not kws and mixes_signs(args):
+            return self._resolve_of_numpy(func, key, args)
         found = super().resolve_function_type(func, args, kws)
         if kws or not all(map(_is_whole, args)) or func in _functions.values():
             return found
-        if key is np.where and len(args) == _OPERANDS_OF_WHERE and _mixes(args[1:]):
+        if key is np.where and len(args) == _OPERANDS_OF_WHERE and mixes_signs(args[1:]):
             MIXED_SIGNS.count += 1
             return super().resolve_function_type(func, (args[0], _SIGNED, _SIGNED), kws)
         is_of_numbers = isinstance(key, np.ufunc) or key in _OF_NUMBERS
@@ -105,8 +111,15 @@ class IntegerTyping(typing.BaseContext):
             whole = super().resolve_function_type(func, (_SIGNED,) * len(args), kws)
             if whole is not None and not _has_float((whole.return_type,)):
                 found = whole
-        MIXED_SIGNS.count += _mixes(args)
+        MIXED_SIGNS.count += mixes_signs(args)
         return found
+
+    def _resolve_of_numpy(self, func: Any, key: Any, args: Any) -> Any:
+        """Type a function of NumPy that has no loop for uint64 and a signed type."""
+        is_shift = key in (np.left_shift, np.right_shift)
+        wide = _SIGNED if not is_shift or types.unliteral(args[0]).signed else _WIDE
+        MIXED_SIGNS.count += not is_shift
+        return super().resolve_function_type(func, (wide, wide), {})
 
     def resolve_value_type(self, val: Any) -> Any:
         """Type an outside object; comparisons, extremes and ``round`` are ours."""
@@ -120,7 +133,7 @@ class IntegerTyping(typing.BaseContext):
 
     def unify_pairs(self, first: Any, second: Any) -> Any:
         """Return the type that holds values of both."""
-        if _mixes((first, second)):
+        if mixes_signs((first, second)):
             MIXED_SIGNS.count += 1
             return _SIGNED
         first, second = _unsigned_beside_uint64((first, second))
@@ -170,7 +183,7 @@ class _Comparison(_OfIntegers):
 
     def own(self, kinds: tuple[Any, ...]) -> Any:
         """Return a signature that leaves both operands as they are."""
-        return signature(types.boolean, *_both_signs(kinds)) if _mixes(kinds) else None
+        return signature(types.boolean, *_both_signs(kinds)) if mixes_signs(kinds) else None
 
 
 class _Extreme(_OfIntegers):
@@ -180,10 +193,31 @@ class _Extreme(_OfIntegers):
 
     def own(self, kinds: tuple[Any, ...]) -> Any:
         """Return a signature whose result holds every extreme of the operands."""
-        if not (len(kinds) > 1 and _mixes(kinds)):
+        if not (len(kinds) > 1 and mixes_signs(kinds)):
             return None
         result = reduce(lambda one, two: _extreme_type(self.is_larger, one, two), kinds)
         return signature(result, *kinds)
+
+
+class _Contains(_OfIntegers):
+    """``x in (…)`` of integers of different types, which is exact as comparisons are."""
+
+    def own(self, kinds: tuple[Any, ...]) -> Any:
+        """Return a signature that leaves the numbers as they are."""
+        row, number = kinds
+        numbers = (*_parts(row), number)
+        is_own = len(numbers) > 1 and len(set(numbers)) > 1 and all(map(_is_whole, numbers))
+        return signature(types.boolean, *kinds) if is_own else None
+
+
+class _Sum(_OfIntegers):
+    """``sum`` of a tuple with a uint64, which Numba begins with an int64."""
+
+    def own(self, kinds: tuple[Any, ...]) -> Any:
+        """Return a signature with uint64, where no number is signed."""
+        numbers = _parts(kinds[0]) if len(kinds) == 1 else ()
+        is_own = _WIDE in numbers and all(map(_is_whole, numbers)) and not mixes_signs(numbers)
+        return signature(_WIDE, *kinds) if is_own else None
 
 
 class _Round(_OfIntegers):
@@ -196,12 +230,17 @@ class _Round(_OfIntegers):
         return signature(_WIDE if kinds[0] == _WIDE else _SIGNED, *kinds)
 
 
+def _parts(kind: Any) -> tuple[Any, ...]:
+    """Return the types of what a tuple holds."""
+    return tuple(map(types.unliteral, kind.types)) if isinstance(kind, types.BaseTuple) else ()
+
+
 def _both_signs(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(_WIDE if kind == _WIDE else _SIGNED for kind in kinds)
 
 
 def _extreme_type(is_larger: bool, one: Any, two: Any) -> Any:
-    if _mixes((one, two)):
+    if mixes_signs((one, two)):
         return _WIDE if is_larger else _SIGNED
     return one if one == two else getattr(types, str(np.promote_types(str(one), str(two))))
 
@@ -211,9 +250,12 @@ def _made(base: type[_OfIntegers], function: Any, key: Any, **fields: Any) -> An
     return types.Function(type(name, (base,), {"key": key, "function": function, **fields}))
 
 
+_CONTAINS, _SUM = "kerneldsl.contains", "kerneldsl.sum"
 #: Outside object to the function type that kernels know it as.
 _functions: dict[Any, Any] = {
     round: _made(_Round, round, _ROUND),
+    operator.contains: _made(_Contains, operator.contains, _CONTAINS),
+    sum: _made(_Sum, sum, _SUM),
     **{each: _made(_Comparison, each, f"kerneldsl.{each.__name__}") for each in _COMPARISONS},
     **{
         each: _made(_Extreme, each, f"kerneldsl.{each.__name__}", is_larger=is_larger)
@@ -225,14 +267,15 @@ _functions: dict[Any, Any] = {
 # ---------------------------------------------------------------------------------- lowerings
 
 
-def _lower_extreme(key: str, is_larger: bool) -> None:
-    @lower_builtin(key, types.VarArg(types.Any))
+def _lowering_of_extreme(is_larger: bool) -> Any:
+    symbol = ">" if is_larger else "<"
+
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         def choose(one: Any, two: Any) -> Any:
             (kind, value), (other, candidate) = one, two
             result = _extreme_type(is_larger, kind, other)
             chosen = builder.select(
-                _is_better(context, builder, is_larger, (other, kind), (candidate, value)),
+                _compared(symbol, context, builder, (other, kind), (candidate, value)),
                 context.cast(builder, candidate, other, result),
                 context.cast(builder, value, kind, result),
             )
@@ -241,29 +284,68 @@ def _lower_extreme(key: str, is_larger: bool) -> None:
         kind, value = reduce(choose, zip(sig.args, args, strict=True))
         return context.cast(builder, value, kind, sig.return_type)
 
+    return lower
 
-def _is_better(context: Any, builder: Any, is_larger: bool, kinds: Any, values: Any) -> Any:
+
+def _extreme_intrinsic(is_larger: bool) -> Any:
+    """Return a function of two integers, for code that Numba types by its own rules."""
+
+    def extreme(typingctx: Any, one: Any, two: Any) -> Any:
+        kinds = (types.unliteral(one), types.unliteral(two))
+        result = _extreme_type(is_larger, *kinds)
+        return signature(result, *kinds), _lowering_of_extreme(is_larger)
+
+    return intrinsic(extreme)
+
+
+smaller_integer, larger_integer = map(_extreme_intrinsic, (False, True))
+
+
+def _compared(symbol: str, context: Any, builder: Any, kinds: Any, values: Any) -> Any:
     """Compare two integers of any types, exactly."""
-    wide = _both_signs(kinds) if _mixes(kinds) else (_extreme_type(is_larger, *kinds),) * 2
+    is_mixed = mixes_signs(kinds)
+    wide = _both_signs(kinds) if is_mixed else (_extreme_type(True, *kinds),) * 2
     operands = [
         context.cast(builder, value, kind, to)
         for value, kind, to in zip(values, kinds, wide, strict=True)
     ]
-    if _mixes(kinds):
-        name = ">" if is_larger else "<"
-        compare = _COMPARE[wide == (_SIGNED, _WIDE)](name)
+    if is_mixed:
+        compare = _COMPARE[wide == (_SIGNED, _WIDE)](symbol)
         return compare(context, builder, signature(types.boolean, *wide), operands)
-    choose = builder.icmp_signed if wide[0].signed else builder.icmp_unsigned
-    return choose(">" if is_larger else "<", *operands)
+    is_signed = isinstance(wide[0], types.Integer) and wide[0].signed
+    compare = builder.icmp_signed if is_signed else builder.icmp_unsigned
+    return compare(symbol, *operands)
 
 
 _COMPARE = {True: int_signed_unsigned_cmp, False: int_unsigned_signed_cmp}
 
 for _each, _is_larger in _EXTREMES.items():
-    _lower_extreme(f"kerneldsl.{_each.__name__}", _is_larger)
+    lower_builtin(f"kerneldsl.{_each.__name__}", types.VarArg(types.Any))(
+        _lowering_of_extreme(_is_larger)
+    )
 for _each, _symbol in _COMPARISONS.items():
     lower_builtin(f"kerneldsl.{_each.__name__}", _SIGNED, _WIDE)(int_signed_unsigned_cmp(_symbol))
     lower_builtin(f"kerneldsl.{_each.__name__}", _WIDE, _SIGNED)(int_unsigned_signed_cmp(_symbol))
+
+
+@lower_builtin(_CONTAINS, types.BaseTuple, types.Any)
+def _contained(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    row, number = sig.args
+    found = context.get_constant(types.boolean, 0)
+    for place, kind in enumerate(_parts(row)):
+        part = builder.extract_value(args[0], place)
+        is_equal = _compared("==", context, builder, (kind, number), (part, args[1]))
+        found = builder.or_(found, is_equal)
+    return found
+
+
+@lower_builtin(_SUM, types.BaseTuple)
+def _summed(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    total = context.get_constant(_WIDE, 0)
+    for place, kind in enumerate(_parts(sig.args[0])):
+        part = builder.extract_value(args[0], place)
+        total = builder.add(total, context.cast(builder, part, kind, _WIDE))
+    return total
 
 
 @lower_builtin(_ROUND, types.Integer)
