@@ -18,7 +18,8 @@ does.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from kerneldsl.analysis.bounds import Bounds, Environment
@@ -28,7 +29,7 @@ from kerneldsl.analysis.linear_forms import LinearForms
 from kerneldsl.analysis.transfer import Transfer
 from kerneldsl.frontend.unit import FunctionUnit
 
-__all__ = ["nonnegative_indices"]
+__all__ = ["nonnegative_indices", "nonnegative_values"]
 
 
 def nonnegative_indices(
@@ -64,7 +65,7 @@ def nonnegative_indices(
         unit = tree_or_unit
         tree = unit.tree
         if nonnegative_calls is None:
-            nonnegative_calls = lambda call: _is_index_intrinsic(unit, call)  # noqa: E731
+            nonnegative_calls = partial(_is_index_intrinsic, unit)
         if constants is None:
             constants = {name: captured.value for name, captured in unit.constants.items()}
         if namespace is None:
@@ -79,6 +80,23 @@ def nonnegative_indices(
     return {node for node, is_proven in proofs.proven.items() if is_proven}
 
 
+def nonnegative_values(unit: FunctionUnit, nodes: Collection[ast.expr]) -> set[ast.expr]:
+    """Return which of some expressions, whose values are integers, cannot be negative.
+
+    Parameters
+    ----------
+    unit : FunctionUnit
+        The function, in normal form.
+    nodes : collection of ast.expr
+        Nodes of its tree.
+    """
+    constants = {name: captured.value for name, captured in unit.constants.items()}
+    integers = Integers(unit.tree, partial(_is_index_intrinsic, unit), constants, unit.namespace)
+    proofs = _Proofs(Bounds(LinearForms(integers)), nodes)
+    proofs.block(unit.tree.body, Environment())
+    return {node for node in nodes if proofs.proven.get(node)}
+
+
 def _is_index_intrinsic(unit: FunctionUnit, call: ast.Call) -> bool:
     use = unit.use_of(call)
     return use is not None and use.intrinsic.is_index
@@ -87,14 +105,17 @@ def _is_index_intrinsic(unit: FunctionUnit, call: ast.Call) -> bool:
 class _Proofs(Transfer):
     """Proves indices on the way, each under the conditions of its place."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, wanted: Collection[ast.expr] = ()) -> None:
         super().__init__(bounds)
+        self.wanted = wanted
         self.proven: dict[ast.expr, bool] = {}
 
     def expression(self, node: ast.expr, env: Environment | None) -> None:
         """Look at every index below an expression, each under the conditions of its place."""
         if env is None:
             return
+        if node in self.wanted:
+            self._prove(node, env)
         match node:
             case ast.IfExp():
                 self.expression(node.test, env)
@@ -116,10 +137,13 @@ class _Proofs(Transfer):
             case ast.Subscript() if not _is_tuple(node.value):
                 for part in index_parts(node):
                     if not isinstance(part, ast.Slice):
-                        is_proven = self.bounds.is_nonnegative_index(part, env)
-                        self.proven[part] = self.proven.get(part, True) and is_proven
+                        self._prove(part, env)
         for part in operands(node):
             self.expression(part, env)
+
+    def _prove(self, node: ast.expr, env: Environment) -> None:
+        is_proven = self.bounds.is_nonnegative_index(node, env)
+        self.proven[node] = self.proven.get(node, True) and is_proven
 
 
 def _is_tuple(node: ast.expr) -> bool:

@@ -25,6 +25,7 @@ from kerneldsl.analysis.observed_values import (
     ObservedValuesOfCalls,
 )
 from kerneldsl.analysis.ordered_operands import OrderedOperands
+from kerneldsl.analysis.ranges import nonnegative_values
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound, number_of
 from kerneldsl.analysis.unsigned_by_literals import UnsignedByLiterals
@@ -34,7 +35,7 @@ from kerneldsl.language.kinds import Kind
 
 __all__ = [
     "Finding",
-    "SignedExtreme",
+    "MixedExtreme",
     "UnsignedDifference",
     "WidenedShift",
     "unsigned_arithmetic",
@@ -42,7 +43,8 @@ __all__ = [
 
 #: From this factor on a product is taken to be meant modulo the number's width.
 _LARGE_FACTOR = 1 << 16
-_EXTREMES = frozenset({"atomic.max", "atomic.min"})
+#: Atomic functions that compare a number with an element.
+_EXTREMES = frozenset({"atomic.dec", "atomic.inc", "atomic.max", "atomic.min"})
 _SIZES = frozenset({"abs", "numpy.absolute"})
 
 
@@ -80,17 +82,19 @@ class WidenedShift(NamedTuple):
     wide_type: str
 
 
-class SignedExtreme(NamedTuple):
-    """A signed number in ``kd.atomic.max`` or ``kd.atomic.min`` of a uint64."""
+class MixedExtreme(NamedTuple):
+    """A number of one signedness that an atomic function compares with elements of the other."""
 
     unit: FunctionUnit
-    #: The call, and the number.
+    #: The call, the number, and where it comes from.
     node: ast.Call
     value: ast.expr
-    signed_type: str
+    source: ast.AST
+    value_type: str
+    element_type: str
 
 
-Finding: TypeAlias = UnsignedDifference | WidenedShift | SignedExtreme
+Finding: TypeAlias = UnsignedDifference | WidenedShift | MixedExtreme
 
 
 def unsigned_arithmetic(unit: FunctionUnit, kinds: Sequence[Kind]) -> Iterator[Finding]:
@@ -187,16 +191,21 @@ class _Function:
                 return most is not None and added is not None and most <= added
         return False
 
-    def _extreme(self, node: ast.AST) -> SignedExtreme | None:
+    def _extreme(self, node: ast.AST) -> MixedExtreme | None:
         use = self.unit.use_of(node)
         if use is None or use.intrinsic.name not in _EXTREMES or not isinstance(node, ast.Call):
             return None
-        value, dtype = node.args[-1], self._type(node.args[-1])
-        is_signed = dtype is not None and ELEMENT_TYPES[dtype].is_integer
-        is_signed = is_signed and ELEMENT_TYPES[dtype or ""].is_signed
-        if self._type(node) != "uint64" or not is_signed or self._bound.of(value) is not None:
+        value, element = node.args[-1], self._type(node)
+        dtype = self._type(value)
+        if not (_is_signed(dtype) and element == "uint64"):
+            dtype = dtype if dtype == "uint64" and _is_signed(element) else None
+        if dtype is None or element is None or self._bound.is_below(value, 2**63):
             return None
-        return SignedExtreme(self.unit, node, value, dtype or "")
+        if value in nonnegative_values(self.unit, {value}) and _is_signed(dtype):
+            return None
+        stores = self.reaching.stores.get(value, ())
+        source = next(iter(stores)) if len(stores) == 1 else value
+        return MixedExtreme(self.unit, node, value, source, dtype, element)
 
     # ------------------------------------------------------------------------------- shifts
 
@@ -291,3 +300,7 @@ def _is_low(node: ast.expr) -> bool:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
             return True
     return False
+
+
+def _is_signed(name: str | None) -> bool:
+    return name is not None and ELEMENT_TYPES[name].is_integer and ELEMENT_TYPES[name].is_signed

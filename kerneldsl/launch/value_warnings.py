@@ -12,7 +12,7 @@ from kerneldsl.analysis.expressions import written
 from kerneldsl.analysis.lossy_stores import LossyStore, lossy_stores
 from kerneldsl.analysis.unsigned_arithmetic import (
     Finding,
-    SignedExtreme,
+    MixedExtreme,
     UnsignedDifference,
     WidenedShift,
     unsigned_arithmetic,
@@ -66,14 +66,22 @@ def _of_store(store: LossyStore) -> str:
 def _of_unsigned(found: Finding) -> str:
     if isinstance(found, WidenedShift):
         return _of_shift(found)
-    return _of_extreme(found) if isinstance(found, SignedExtreme) else _of_difference(found)
+    return _of_extreme(found) if isinstance(found, MixedExtreme) else _of_difference(found)
 
 
-def _of_extreme(found: SignedExtreme) -> str:
-    value = written(found.value, found.unit)
+def _of_extreme(found: MixedExtreme) -> str:
+    unit, element, dtype = found.unit, found.element_type, found.value_type
+    value, array = written(found.value, unit), written(found.node.args[0], unit)
+    lines = [unit.locate(node).lineno for node in (found.source, found.node)]
+    changed, remedy = (
+        ("a negative number is 2**64 too large", "where it is never negative")
+        if element == "uint64"
+        else ("a number that does not fit wraps around", "where it always fits")
+    )
     return (
-        f"{value} is {found.signed_type} and is compared with a uint64 as one: a negative number "
-        f"is 2**64 too large. Write np.uint64({value}) where it is never negative."
+        f"{value} is {dtype} (line {lines[0]}) and the elements of {array} are {element}: "
+        f"{written(found.node.func, unit)} compares them as {element} (line {lines[1]}), in which "
+        f"{changed}. Write np.{element}({value}) {remedy}."
     )
 
 

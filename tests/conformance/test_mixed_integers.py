@@ -102,8 +102,21 @@ def test_what_becomes_signed_is_warned_of(body: str, computing_target: str) -> N
     assert any("is uint64 and" in text and "int64" in text for text in said), said
 
 
-@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("name", ["max", "min", "inc"])
 def test_signed_numbers_in_unsigned_extremes_are_warned_of(name, computing_target: str) -> None:
-    _, said = _launch(f"kd.atomic.{name}(out, i, n[i])", computing_target)
-    assert any("n[i] is int64 and is compared with a uint64" in text for text in said), said
-    assert _launch(f"kd.atomic.{name}(out, i, 3)", computing_target)[1] == []
+    _, (said,) = _launch(f"v = n[i]; x = v; kd.atomic.{name}(out, i, v)", computing_target)
+    assert "v is int64 (line 9) and the elements of out are uint64" in said
+    assert f"kd.atomic.{name} compares them as uint64 (line 11)" in said
+
+
+@pytest.mark.parametrize("value", ["3", "i", "i + 1", "a.size", "abs(kd.popc(a[i]))", "n[i] > 0"])
+def test_nothing_is_said_of_numbers_that_are_never_negative(value, computing_target: str) -> None:
+    assert _launch(f"kd.atomic.max(out, i, {value})", computing_target)[1] == []
+    body = "v = n[i]; t = v if v >= 0 else 5; kd.atomic.max(out, i, t)"
+    assert _launch(body, computing_target)[1] == []
+
+
+def test_unsigned_numbers_in_signed_extremes_are_warned_of(computing_target: str) -> None:
+    _, (said,) = _launch("kd.atomic.max(n, i, a[i]); out[i] = 0", computing_target)
+    assert "a[i] is uint64 (line 9) and the elements of n are int64" in said
+    assert _launch("kd.atomic.max(n, i, a[i] >> 1); out[i] = 0", computing_target)[1] == []
