@@ -27,12 +27,12 @@ import numpy as np
 from kerneldsl.analysis.bindings import Binding, bindings, unpack_targets
 from kerneldsl.analysis.expressions import augmented_value, folded
 from kerneldsl.analysis.inferred_types import types_of_values
-from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
+from kerneldsl.analysis.known_values import Elements, Value, items_of, value_of_kind
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS
 from kerneldsl.frontend.fresh_names import FreshNames
-from kerneldsl.frontend.syntax import call
+from kerneldsl.frontend.syntax import call, load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
@@ -54,6 +54,13 @@ class _Sort(enum.IntEnum):
     """The program says uint64."""
     OTHER = 4
     """Anything else."""
+
+
+class _Result(NamedTuple):
+    """Sort of what a function returns, and of each element if that is a tuple."""
+
+    sort: _Sort
+    elements: tuple[_Sort, ...] = ()
 
 
 class _Argument(NamedTuple):
@@ -96,7 +103,7 @@ _WHERE = "numpy.where"
 _UINT64 = "uint64"
 #: Kernels by what is known of their arguments; ``None`` for one that stays as it is.
 _known: WeakKeyDictionary[
-    FunctionUnit, dict[tuple[_Argument, ...], tuple[FunctionUnit | None, _Sort]]
+    FunctionUnit, dict[tuple[_Argument, ...], tuple[FunctionUnit | None, _Result]]
 ] = WeakKeyDictionary()
 _says_wide: WeakKeyDictionary[FunctionUnit, bool] = WeakKeyDictionary()
 
@@ -177,12 +184,12 @@ def _sort_of(value: Value) -> _Sort:
     return _Sort.NARROW if is_narrow else _Sort.OTHER
 
 
-def _typed(unit: FunctionUnit, arguments: tuple[_Argument, ...]) -> tuple[FunctionUnit, _Sort]:
+def _typed(unit: FunctionUnit, arguments: tuple[_Argument, ...]) -> tuple[FunctionUnit, _Result]:
     """Return a function with typed literals, and the sort of its result."""
     known = _known.setdefault(unit, {})
     if arguments not in known:
         # A function that calls itself is given what is known so far.
-        known[arguments] = (None, _Sort.OTHER)
+        known[arguments] = (None, _Result(_Sort.OTHER))
         sorts = _Sorts(unit, arguments)
         made = _Typing(unit, sorts).run()
         known[arguments] = (None if made is unit else made, sorts.result())
@@ -203,6 +210,7 @@ class _Sorts:
         self._stored: dict[ast.AST, ast.expr | None] = dict.fromkeys(unit.tree.args.args)
         for binding in bindings(unit.tree):
             self._bind(binding)
+        self._close_tuples()
         self._sorts: dict[str, _Sort] = dict.fromkeys(self._bound, _Sort.WIDE)
         #: Assignments of unsigned numbers of which none is a uint64 that the program says.
         self._narrow: set[ast.AST] = set()
@@ -214,12 +222,77 @@ class _Sorts:
         if isinstance(binding.node, ast.AugAssign):
             value = self.augmented(binding.node)
         for target, part in unpack_targets(binding.target, value):
-            is_plain = isinstance(target, ast.Name) and not binding.is_item
-            if is_plain and isinstance(binding.node, ast.Assign | ast.AugAssign):
-                self._stored[target] = part
-            for node in ast.walk(target):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    self._bound.setdefault(node.id, []).append(part if is_plain else None)
+            if binding.is_item:
+                self._bind_items(target, part)
+            elif isinstance(target, ast.Tuple) and len(target.elts) == self.length(part):
+                for place, each in enumerate(target.elts):
+                    self._bind_plain(binding, each, _element(part, place))
+            else:
+                self._bind_plain(binding, target, part)
+
+    def _bind_plain(self, binding: Binding, target: ast.expr, value: ast.expr) -> None:
+        if not isinstance(target, ast.Name):
+            self._bind_unknown(target)
+            return
+        if isinstance(binding.node, ast.Assign | ast.AugAssign):
+            self._stored[target] = value
+        self._bound.setdefault(target.id, []).append(value)
+        for place in range(self.length(value)):
+            key = _place(target.id, place)
+            self._bound.setdefault(key, []).append(_element(value, place))
+
+    def _bind_items(self, target: ast.expr, iterated: ast.expr) -> None:
+        name = None
+        if isinstance(iterated, ast.Call) and not iterated.keywords:
+            name = library_name(iterated.func, self._unit.namespace)
+        match target, iterated:
+            case ast.Name(id=variable), _:
+                self._stored[target] = item = self._item(iterated)
+                self._bound.setdefault(variable, []).append(item)
+            case ast.Tuple(elts=[count, each]), ast.Call(args=[array]) if name == "enumerate":
+                self._bind_unknown(count)
+                self._bind_items(each, array)
+            case ast.Tuple(elts=parts), ast.Call(args=arrays) if name == "zip" and len(
+                parts
+            ) == len(arrays):
+                for each, array in zip(parts, arrays, strict=True):
+                    self._bind_items(each, array)
+            case _:
+                self._bind_unknown(target)
+
+    def _item(self, iterated: ast.expr) -> ast.expr:
+        """Return an item of what is looped over; what counts is no uint64 that is said."""
+        made = ast.Subscript(iterated, ast.Slice(), ast.Load())
+        value = self._types.get(iterated)
+        is_range = isinstance(value, Elements) and value.is_range
+        self._types[made] = None if is_range else items_of(value)
+        return made
+
+    def _bind_unknown(self, target: ast.expr) -> None:
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self._bound.setdefault(node.id, []).append(None)
+
+    def _close_tuples(self) -> None:
+        """Take nothing as known of elements of variables that are not always such tuples."""
+        for key, values in self._bound.items():
+            name = key.partition("[")[0]
+            if name != key and (name in self._given or len(values) != len(self._bound[name])):
+                values.append(None)
+
+    def length(self, node: ast.expr) -> int:
+        """Return how many elements a tuple has, and 0 of anything else."""
+        found = self._types.get(node)
+        return len(found) if isinstance(found, tuple) else 0
+
+    def elements(self, node: ast.expr) -> tuple[_Sort, ...]:
+        """Return the sorts of the elements of a tuple."""
+        return tuple(self.of(_element(node, place)) for place in range(self.length(node)))
+
+    def elements_of_variable(self, name: str) -> tuple[_Sort, ...]:
+        """Return the sorts of the elements of a variable that is always a tuple."""
+        keys = [key for key in self._bound if key.partition("[")[0] == name != key]
+        return tuple(self.of_variable(_place(name, place)) for place in range(len(keys)))
 
     def augmented(self, node: ast.AugAssign) -> ast.expr:
         """Return what an assignment in place assigns."""
@@ -315,29 +388,47 @@ class _Sorts:
         if node is None:
             return False
         value = self._unit.literal(node)
+        match node:
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int(place))):
+                captured = self._unit.constants.get(name)
+                items = captured.value if captured is not None else None
+                if isinstance(items, tuple) and 0 <= place < len(items):
+                    value = items[place] if type(items[place]) is int else None
         if isinstance(node, ast.BinOp | ast.UnaryOp):
             constant = folded(node)
             value = None if constant is None else self._unit.literal(constant)
         return value is not None and 0 <= value < 2**63
 
+    def of_target(self, target: ast.expr) -> _Sort:
+        """Return the sort of a variable that is assigned; of an element ``OTHER``."""
+        return self.of_variable(target.id) if isinstance(target, ast.Name) else _Sort.OTHER
+
     def of_variable(self, name: str) -> _Sort:
         """Return the sort of a variable or parameter."""
         return self._sorts.get(name, self._given.get(name, _Sort.OTHER))
 
-    def result(self) -> _Sort:
+    def result(self) -> _Result:
         """Return the sort of what the function returns."""
-        found = _Sort.UNKNOWN
-        for node in ast.walk(self._unit.tree):
-            if isinstance(node, ast.Return) and node.value is not None:
-                found = _joined(found, self.of(node.value))
-        return _Sort.OTHER if found in (_Sort.UNKNOWN, _Sort.LITERAL) else found
+        statements = [n for n in ast.walk(self._unit.tree) if isinstance(n, ast.Return)]
+        values = [each.value for each in statements if each.value is not None]
+        lengths = {self.length(each) for each in values}
+        rows = [self.elements(each) for each in values] if len(lengths) == 1 else []
+        elements = tuple(_settled(column) for column in zip(*rows, strict=True))
+        return _Result(_settled([self.of(each) for each in values]), elements)
 
     def argument(self, node: ast.expr) -> _Argument:
         """Return what a function is given by an expression."""
         sort = self.of(node)
         if sort is _Sort.WIDE and isinstance(self._types.get(node), str):
             return _Argument(_UINT64, sort)
-        return _Argument(self._types.get(node), _Sort.OTHER if sort is _Sort.LITERAL else sort)
+        value = self._types.get(node)
+        if isinstance(value, tuple):
+            pairs = zip(value, self.elements(node), strict=True)
+            value = tuple(
+                _UINT64 if each is _Sort.WIDE and isinstance(part, str) else part
+                for part, each in pairs
+            )
+        return _Argument(value, _Sort.OTHER if sort is _Sort.LITERAL else sort)
 
     def of(self, node: ast.expr) -> _Sort:
         """Return the sort of an expression."""
@@ -368,9 +459,11 @@ class _Sorts:
                 found = _Sort.UNKNOWN if _Sort.UNKNOWN in sorts else _all_joined(sorts)
                 return _Sort.OTHER if found is _Sort.LITERAL else found
             case ast.Call(keywords=[]) if (callee := self._unit.callee_of(node)) is not None:
-                return self._returned(node, callee)
+                return self._returned(node, callee).sort
             case ast.Call() if (use := self._unit.use_of(node)) is not None:
                 return self._of_intrinsic(use.intrinsic.name, node)
+            case ast.Subscript(value=owner, slice=ast.Constant(value=int(place))) if place >= 0:
+                return self._of_element(node, owner, place)
             case ast.Call(args=[_], keywords=[]) if (dtype := self._conversion(node)) is not None:
                 return _sort_of(dtype)
         return _sort_of(self._types.get(node))
@@ -380,6 +473,23 @@ class _Sorts:
         name = library_name(node.func, self._unit.namespace) or ""
         module, _, dtype = name.partition(".")
         return dtype if module in ("numpy", "numba") and dtype in ELEMENT_TYPES else None
+
+    def _of_element(self, node: ast.Subscript, owner: ast.expr, place: int) -> _Sort:
+        """Return the sort of an element of a tuple, or of what else is subscribed."""
+        if place < self.length(owner):
+            match owner:
+                case ast.Name(id=name) if _place(name, place) in self._bound:
+                    return self.of_variable(_place(name, place))
+                case ast.Tuple() | ast.IfExp():
+                    return self.of(_element(owner, place))
+                case ast.Call(keywords=[]) if (callee := self._unit.callee_of(owner)) is not None:
+                    found = self._returned(owner, callee)
+                    if found.sort is _Sort.UNKNOWN or place < len(found.elements):
+                        return found.elements[place] if found.elements else _Sort.UNKNOWN
+            kinds = self._types[owner]
+            assert isinstance(kinds, tuple)
+            return _sort_of(kinds[place])
+        return _sort_of(self._types.get(node))
 
     def _of_intrinsic(self, name: str, node: ast.Call) -> _Sort:
         """Return the sort of what an intrinsic gives, by what it is given."""
@@ -397,13 +507,34 @@ class _Sorts:
         given = node.args[1:] if name == _WHERE else node.args
         return [each for each in given if not _is_none(each)]
 
-    def _returned(self, node: ast.Call, callee: FunctionUnit) -> _Sort:
+    def _returned(self, node: ast.Call, callee: FunctionUnit) -> _Result:
         if callee.is_plain_numba or len(node.args) != len(callee.parameters):
-            return _sort_of(self._types.get(node))
+            return _Result(_sort_of(self._types.get(node)))
         arguments = tuple(map(self.argument, node.args))
-        if any(self.of(each) is _Sort.UNKNOWN for each in node.args):
-            return _Sort.UNKNOWN
+        if any(_Sort.UNKNOWN in (self.of(each), *self.elements(each)) for each in node.args):
+            return _Result(_Sort.UNKNOWN)
         return _typed(callee, arguments)[1]
+
+
+def _place(name: str, place: int) -> str:
+    """Return what the element of a variable is known by."""
+    return f"{name}[{place}]"
+
+
+def _element(node: ast.expr, place: int) -> ast.expr:
+    """Return an element of a tuple."""
+    match node:
+        case ast.Tuple(elts=elements) if not any(isinstance(e, ast.Starred) for e in elements):
+            return elements[place]
+        case ast.IfExp(test=test, body=body, orelse=other):
+            return ast.IfExp(test, _element(body, place), _element(other, place))
+    return ast.Subscript(node, ast.Constant(place), ast.Load())
+
+
+def _settled(sorts: Sequence[_Sort]) -> _Sort:
+    """Return the sort of what a function returns in several places."""
+    found = _all_joined(sorts)
+    return _Sort.OTHER if found in (_Sort.UNKNOWN, _Sort.LITERAL) else found
 
 
 def _is_none(node: ast.expr) -> bool:
@@ -463,6 +594,10 @@ class _Typing(CopyingTransformer):
             visited = self.visit(node)
             assert isinstance(visited, ast.expr)
             return visited
+        return self._to_wide(node)
+
+    def _to_wide(self, node: ast.expr) -> ast.expr:
+        """Return a conversion to uint64."""
         if not self._conversion:
             self._conversion = self._names.make("uint64")
             self._namespace[self._conversion] = np.uint64
@@ -484,27 +619,46 @@ class _Typing(CopyingTransformer):
         return _kept(node, made, ("target", "value"))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        elements = self._sorts.elements(node)
+        if elements:
+            return self._fitted(node, elements)
         if self._sorts.of(node) is not _Sort.WIDE:
             return self.generic_visit(node)
         test = self.visit(node.test)
         made = ast.IfExp(test, self._converted(node.body), self._converted(node.orelse))
         return _kept(node, made, ("test", "body", "orelse"))
 
-    def visit_Return(self, node: ast.Return) -> ast.AST:
-        if node.value is None or self._sorts.result() is not _Sort.WIDE:
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        if self._sorts.of(node) is not _Sort.WIDE:
             return self.generic_visit(node)
-        return _kept(node, ast.Return(self._converted(node.value)), ("value",))
+        values = [self._converted(each) for each in node.values]
+        if all(a is b for a, b in zip(values, node.values, strict=True)):
+            return node
+        return ast.copy_location(ast.BoolOp(node.op, values), node)
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        result = self._sorts.result()
+        if node.value is None or not (result.elements or result.sort is _Sort.WIDE):
+            return self.generic_visit(node)
+        made = (
+            self._fitted(node.value, result.elements)
+            if result.elements
+            else self._converted(node.value)
+        )
+        return _kept(node, ast.Return(made), ("value",))
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.AST]:
         match node.targets:
             case [ast.Name(id=name)] if self._sorts.of_variable(name) is _Sort.WIDE:
                 made = ast.Assign(node.targets, self._converted(node.value))
                 return _kept(node, made, ("value",))
-            case [ast.Tuple(elts=targets)] if isinstance(node.value, ast.Tuple):
-                values = node.value.elts
-                if len(values) == len(targets):
-                    made = ast.Assign(node.targets, self._parts(targets, node.value))
-                    return _kept(node, made, ("value",))
+            case [ast.Name(id=name)] if elements := self._sorts.elements_of_variable(name):
+                made = ast.Assign(node.targets, self._fitted(node.value, elements))
+                return _kept(node, made, ("value",))
+            case [ast.Tuple(elts=targets)] if len(targets) == self._sorts.length(node.value):
+                sorts = [self._sorts.of_target(each) for each in targets]
+                made = ast.Assign(node.targets, self._fitted(node.value, sorts))
+                return _kept(node, made, ("value",))
         if self._is_chain(node):
             return [self.visit(each) for each in _separated(node)]
         return self.generic_visit(node)
@@ -515,16 +669,38 @@ class _Typing(CopyingTransformer):
         is_wide = any(self._sorts.of_variable(name) is _Sort.WIDE for name in names)
         return is_wide and len(names) > 1 and self._sorts._is_literal(node.value)
 
-    def _parts(self, targets: list[ast.expr], values: ast.Tuple) -> ast.expr:
-        parts = [
-            self._converted(value)
-            if isinstance(target, ast.Name) and self._sorts.of_variable(target.id) is _Sort.WIDE
-            else self.visit(value)
-            for target, value in zip(targets, values.elts, strict=True)
-        ]
-        if all(a is b for a, b in zip(parts, values.elts, strict=True)):
-            return values
-        return ast.copy_location(ast.Tuple(parts, values.ctx), values)
+    def _fitted(self, node: ast.expr, sorts: Sequence[_Sort]) -> ast.expr:
+        """Return a tuple whose literals are uint64 where its elements have to be."""
+        match node:
+            case ast.Tuple(elts=values) if len(values) == len(sorts):
+                parts = [
+                    self._converted(value) if sort is _Sort.WIDE else self.visit(value)
+                    for value, sort in zip(values, sorts, strict=True)
+                ]
+                if all(a is b for a, b in zip(parts, values, strict=True)):
+                    return node
+                return ast.copy_location(ast.Tuple(parts, node.ctx), node)
+            case ast.IfExp(test=test, body=body, orelse=other):
+                ways = (self._fitted(body, sorts), self._fitted(other, sorts))
+                made = _kept(node, ast.IfExp(self.visit(test), *ways), ("test", "body", "orelse"))
+                assert isinstance(made, ast.expr)
+                return made
+            case ast.Name():
+                pairs = list(zip(self._sorts.elements(node), sorts, strict=False))
+                if (_Sort.LITERAL, _Sort.WIDE) in pairs:
+                    parts = [_element(load(node.id), place) for place in range(len(pairs))]
+                    located = [ast.copy_location(part, node) for part in parts]
+                    whole = ast.Tuple(
+                        [
+                            self._to_wide(part) if pair == (_Sort.LITERAL, _Sort.WIDE) else part
+                            for part, pair in zip(located, pairs, strict=True)
+                        ],
+                        ast.Load(),
+                    )
+                    return ast.fix_missing_locations(ast.copy_location(whole, node))
+        visited = self.visit(node)
+        assert isinstance(visited, ast.expr)
+        return visited
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         operands = self._sorts.operands(node)

@@ -292,6 +292,74 @@ def test_literals_given_to_functions_and_to_several_variables(computing_target: 
         assert found == [chosen, limited, min(v, 5), *shifted_values, (3 + v) % U64 // 3, 2]
 
 
+LIMITS = (3, 7)
+
+
+@kd.func
+def ordered(x, limit):
+    if x > limit:
+        return x, 0
+    return 7, x
+
+
+@kd.kernel
+def pairs(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    pair = (v, 0) if v > 7 else (0, v)
+    out[i, 0] = pair[0] // 3
+    out[i, 1] = pair[1] // 3
+    pair = (v, 5)
+    if v > 9:
+        pair = (5, v)
+    first, second = pair
+    out[i, 2] = first // 3
+    out[i, 3] = second // 3
+    first, second = ordered(v, 7)
+    out[i, 4] = first // 3
+    out[i, 5] = second // 3
+    chosen = (LIMITS[0], v) if v > 9 else pair
+    out[i, 6] = chosen[0] // 3
+    out[i, 7] = chosen[1] // 3
+    fixed = (v, 5)
+    out[i, 8] = (fixed[0] + fixed[1]) // 3
+
+
+def test_literals_in_tuples_beside_a_uint64(computing_target: str) -> None:
+    x, out = np.array(WIDE, np.uint64), poisoned((len(WIDE), 9), "uint64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        pairs[1, x.size](x, out)
+    for v, found in zip(WIDE, out.tolist(), strict=True):
+        rows = [(v, 0) if v > 7 else (0, v), (5, v) if v > 9 else (v, 5)]
+        rows += [(v, 0) if v > 7 else (7, v), (3, v) if v > 9 else (v, 5)]
+        assert found == [n // 3 for row in rows for n in row] + [(v + 5) % U64 // 3]
+
+
+@kd.kernel
+def looped(x, small, out):
+    total = largest = 0
+    for v in x:
+        total += v
+        largest = max(largest, v // LIMITS[0])
+    out[0] = total // 3
+    out[1] = largest // 3
+    for k, v in enumerate(x):
+        out[2] = (v + 1) // 3 + k
+    for v, s in zip(x, small):  # noqa: B905 - kernels have no strict=
+        out[3] = (v or 1) // LIMITS[1] + max(s - 5, 0)
+
+
+def test_elements_that_a_loop_gives_are_said_to_be_uint64(computing_target: str) -> None:
+    x, small = np.array(WIDE, np.uint64), np.full(len(WIDE), 3, np.uint8)
+    out = poisoned(4, "uint64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        looped[1, 1](x, small, out)
+    expected = [sum(WIDE) % U64 // 3, (U64 - 1) // 3 // 3, len(WIDE) - 1, (U64 - 1) // 7]
+    assert out.tolist() == expected
+
+
 @kd.kernel
 def widened(a, u, out):
     i = kd.grid(1)
