@@ -9,8 +9,8 @@ Types are Numba's, of a :class:`~kerneldsl.frontend.typed_unit.TypedUnit`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from kerneldsl.analysis.observed_values import ObservedValues, ObservedValuesOfCalls, is_whole
 from kerneldsl.analysis.reaching import Reaching
@@ -20,6 +20,10 @@ from kerneldsl.language.kinds import ScalarKind, TupleKind
 from kerneldsl.language.types import TupleType, Type
 
 __all__ = ["MixedElement", "MixedElements"]
+
+
+#: Where an element is in a tuple, and in tuples in it: ``(0, 2)`` of ``t[0][2]``.
+_Path: TypeAlias = tuple[int, ...]
 
 
 class MixedElement(NamedTuple):
@@ -33,15 +37,15 @@ class MixedElement(NamedTuple):
         What is a uint64, and what is signed.
     signed_type : str
         Its type.
-    variable : str or None
-        The variable that holds the tuple, and the number of the element.
+    variable : tuple of str and tuple of int, or None
+        The variable that holds the tuple, and where in it the element is.
     """
 
     node: ast.AST
     wide: ast.expr
     signed: ast.expr
     signed_type: str
-    variable: tuple[str, int] | None = None
+    variable: tuple[str, _Path] | None = None
 
 
 class MixedElements:
@@ -73,132 +77,143 @@ class MixedElements:
 
     def found(self, places: ObservedValuesOfCalls) -> Iterator[MixedElement]:
         """Yield those whose sign can be told in one of these places."""
-        told: set[tuple[str, int]] = set()
+        told: set[tuple[str, _Path]] = set()
         returned: list[ast.AST] = []
         for node in ast.walk(self._typed.unit.tree):
             match node:
                 case ast.Name(id=name):
                     stores = list(self._reaching.stores.get(node, ()))
-                    for place, wide, signed in self._mixed(self._typed.type_of(node), stores):
-                        if (name, place) not in told and _is_seen(
-                            self._observed, [node], place, places
-                        ):
-                            told.add((name, place))
-                            yield self._element(node, wide, signed, place, (name, place))
+                    for path, wide, signed in self._mixed(self._typed.type_of(node), stores):
+                        is_told = (name, path) in told
+                        if not is_told and _is_seen(self._observed, node, path, places):
+                            told.add((name, path))
+                            yield self._element(node, wide, signed, path, (name, path))
                 case ast.IfExp(body=body, orelse=other):
                     kind = self._typed.type_of(node)
-                    for place, wide, signed in self._mixed(kind, [body, other]):
-                        if _is_seen(self._observed, [node], place, places):
-                            yield self._element(node, wide, signed, place)
+                    for path, wide, signed in self._mixed(kind, [body, other]):
+                        if _is_seen(self._observed, node, path, places):
+                            yield self._element(node, wide, signed, path)
                 case ast.Return(value=ast.expr() as value):
                     returned.append(value)
-        for place, wide, signed in self._mixed(self._typed.result, returned):
-            if _is_seen(self._observed, [wide], place, places):
-                yield self._element(wide, wide, signed, place)
+        for path, wide, signed in self._mixed(self._typed.result, returned):
+            if _is_seen(self._observed, wide, path, places):
+                yield self._element(wide, wide, signed, path)
 
     def _mixed(
         self, kind: Type | None, nodes: Sequence[ast.AST]
-    ) -> Iterator[tuple[int, ast.AST, ast.AST]]:
+    ) -> Iterator[tuple[_Path, ast.AST, ast.AST]]:
         """Yield the elements that are both in some of these tuples, with one of each."""
         if not isinstance(kind, TupleType | TupleKind) or len(nodes) < 2:
             return
         given = [(node, self._types(node)) for node in nodes]
-        alike = [(node, types) for node, types in given if len(types) == len(kind.elements)]
-        for place, element in enumerate(kind.elements):
-            if element != ScalarKind("int64"):
+        for path, dtype in _numbers(kind).items():
+            if dtype != "int64":
                 continue
-            wide = [n for n, types in alike if types[place] == "uint64"]
-            wide = [n for n in wide if not self._is_small_element(n, place)]
-            signed = [n for n, types in alike if _is_signed(types[place])]
+            wide = [n for n, types in given if types.get(path) == "uint64"]
+            wide = [n for n in wide if not self._is_small(self._part(n, path))]
+            signed = [n for n, types in given if _is_signed(types.get(path))]
             if wide and signed:
-                yield place, wide[0], signed[0]
+                yield path, wide[0], signed[0]
 
-    def _types(self, node: ast.AST) -> list[str | None]:
+    def _types(self, node: ast.AST) -> dict[_Path, str]:
         """Return the types of a tuple's elements."""
-        unit = self._typed.unit
-        kind = (
-            self._typed.arguments[unit.parameters.index(node.arg)]
-            if isinstance(node, ast.arg)
-            else self._typed.type_of(node)
-        )
-        if not isinstance(kind, TupleType | TupleKind):
-            return []
-        return [each.dtype if isinstance(each, ScalarKind) else None for each in kind.elements]
-
-    def _is_small_element(self, node: ast.AST, place: int) -> bool:
-        value = self._reaching.values.get(node, node)
-        return isinstance(value, ast.Tuple) and self._is_small(value.elts[place])
+        if isinstance(node, ast.arg):
+            place = self._typed.unit.parameters.index(node.arg)
+            return _numbers(self._typed.arguments[place])
+        return _numbers(self._typed.type_of(node))
 
     def _element(
         self,
         node: ast.AST,
         wide: ast.AST,
         signed: ast.AST,
-        place: int,
-        variable: tuple[str, int] | None = None,
+        path: _Path,
+        variable: tuple[str, _Path] | None = None,
     ) -> MixedElement:
-        kind = self._types(signed)[place] or "int64"
-        one, other = self._part(wide, place), self._part(signed, place)
-        return MixedElement(node, one, other, kind, variable)
+        one, other = self._part(wide, path), self._part(signed, path)
+        return MixedElement(node, one, other, self._types(signed)[path], variable)
 
-    def _part(self, node: ast.AST, place: int) -> ast.expr:
+    def _part(self, node: ast.AST, path: _Path) -> ast.expr:
         """Return an element of a tuple: as it is written, if the tuple is."""
-        value = self._reaching.values.get(node, node)
-        if isinstance(value, ast.Tuple):
-            return value.elts[place]
-        name = node.arg if isinstance(node, ast.arg) else getattr(node, "id", None)
-        owner = value if isinstance(value, ast.expr) else ast.Name(name or "", ast.Load())
-        made = ast.Subscript(owner, ast.Constant(place), ast.Load())
-        for where in ("lineno", "col_offset", "kd_origin"):  # not the end: it is not written there
-            if hasattr(node, where):
-                setattr(made, where, getattr(node, where))
-        return made
+        found = self._reaching.values.get(node, node)
+        if not isinstance(found, ast.expr):
+            name = node.arg if isinstance(node, ast.arg) else ""
+            found = ast.copy_location(ast.Name(name, ast.Load()), node)
+        for place in path:
+            if isinstance(found, ast.Tuple):
+                found = found.elts[place]
+                continue
+            made = ast.Subscript(found, ast.Constant(place), ast.Load())
+            for where in ("lineno", "col_offset", "kd_origin"):  # no end, as it is not written
+                if hasattr(found, where):
+                    setattr(made, where, getattr(found, where))
+            found = made
+        return found
+
+
+def _numbers(kind: Type | None) -> dict[_Path, str]:
+    """Return the types of all numbers in a tuple."""
+    if isinstance(kind, ScalarKind):
+        return {(): kind.dtype}
+    if not isinstance(kind, TupleType | TupleKind):
+        return {}
+    return {
+        (place, *path): dtype
+        for place, each in enumerate(kind.elements)
+        for path, dtype in _numbers(each).items()
+    }
+
+
+_Value: TypeAlias = tuple[ObservedValues, ast.AST, _Path]
 
 
 def _is_seen(
-    function: ObservedValues,
-    nodes: Iterable[ast.AST],
-    place: int,
-    places: ObservedValuesOfCalls,
+    function: ObservedValues, node: ast.AST, path: _Path, places: ObservedValuesOfCalls
 ) -> bool:
-    """Return whether the sign of an element of some tuples can be told from a result."""
-    pending = [(function, node) for node in nodes]
+    """Return whether the sign of an element of a tuple can be told from a result."""
+    pending: list[_Value] = [(function, node, path)]
     seen = set(pending)
     while pending:
-        owner, node = pending.pop()
-        elements, tuples = _onward(owner, node, place, places)
-        if elements is None or any(True for _ in places.places(owner, elements)):
+        owner, value, rest = pending.pop()
+        if not rest:
+            if any(True for _ in places.places(owner, [value])):
+                return True
+            continue
+        onward = _onward(owner, value, rest, places)
+        if onward is None:
             return True
-        pending += [each for each in tuples if each not in seen]
-        seen.update(tuples)
+        pending += [each for each in onward if each not in seen]
+        seen.update(onward)
     return False
 
 
-_Values = list[tuple[ObservedValues, ast.AST]]
-
-
 def _onward(
-    function: ObservedValues, node: ast.AST, place: int, places: ObservedValuesOfCalls
-) -> tuple[list[ast.AST] | None, _Values]:
-    """Return what is the element of a tuple, ``None`` if that is not known; and equal tuples."""
+    function: ObservedValues, node: ast.AST, path: _Path, places: ObservedValuesOfCalls
+) -> list[_Value] | None:
+    """Return what has the element in turn; ``None`` where that is not known."""
     parent = function.parents[node]
     match parent:
         case ast.Subscript(slice=ast.Constant(value=int(number))) if number >= 0:
-            return ([parent] if number == place else []), []
+            return [(function, parent, path[1:])] if number == path[0] else []
         case ast.IfExp(test=test):
-            return [], [] if node is test else [(function, parent)]
+            return [] if node is test else [(function, parent, path)]
         case ast.Return():
-            return [], places.calls_of(function.unit)
-        case ast.Assign(targets=[ast.Name() as target]):
-            return [], [(function, use) for use in function.uses([target])]
-        case ast.Assign(targets=[ast.Tuple(elts=targets)]) if place < len(targets):
-            to = targets[place]
-            if not is_whole(function.type_of(to)):
-                return None, []
-            if isinstance(to, ast.Name):
-                return function.uses([to]), []
-            return [] if isinstance(to, ast.Subscript) else None, []
-    return None, []
+            return [(owner, call, path) for owner, call in places.calls_of(function.unit)]
+        case ast.Assign(targets=[target]):
+            return _stored(function, target, path)
+    return None
+
+
+def _stored(function: ObservedValues, target: ast.expr, path: _Path) -> list[_Value] | None:
+    """Return where an element is read again, once its tuple is assigned to a target."""
+    match target:
+        case ast.Tuple(elts=parts) if path and path[0] < len(parts):
+            return _stored(function, parts[path[0]], path[1:])
+        case ast.Name() if path or is_whole(function.type_of(target)):
+            return [(function, use, path) for use in function.uses([target])]
+        case ast.Subscript() if not path and is_whole(function.type_of(target)):
+            return []
+    return None
 
 
 def _is_signed(name: str | None) -> bool:

@@ -171,10 +171,10 @@ class _Function:
     def _of_tuples(self) -> Iterator[SignChange]:
         elements = MixedElements(self._typed, self._reaching, self.observed, self._is_small)
         for each in elements.found(self._places):
-            name, place = each.variable or ("", 0)
-            variable = f"{self._spelled(name)}[{place}]" if name else None
+            name, path = each.variable or ("", ())
+            variable = self._spelled(name) + "".join(f"[{place}]" for place in path)
             yield SignChange(
-                self._unit, each.node, each.wide, each.signed, each.signed_type, variable
+                self._unit, each.node, each.wide, each.signed, each.signed_type, variable or None
             )
 
     def _spelled(self, name: str) -> str:

@@ -107,6 +107,16 @@ def returned_pairs(u, n, out):
 
 
 @kd.kernel
+def nested_pairs(u, n, out):
+    i = kd.grid(1)
+    both = (u[i], (u[i], 3))
+    if n[i] > 0:
+        both = (7, (n[i], 3))
+    _, (first, second) = both
+    out[i] = first // 3 + second
+
+
+@kd.kernel
 def bits_of_pairs(u, n, out):
     i = kd.grid(1)
     pair = ordered(u[i], n[i])
@@ -238,6 +248,7 @@ def _line(kernel, text):
         (chosen_pairs, ["u[i] is uint64 and n[i] is int64", "if n[i] > 0 else"]),
         (assigned_pairs, ["pair[1] is uint64 where", "np.uint64(ordered(n[i], n[i])[1])"]),
         (returned_pairs, ["x is uint64 and m is int64", "return x, m"]),
+        (nested_pairs, ["both[1][0] is uint64 where", "np.uint64(n[i])"]),
         (in_place, ["v is uint64 and n[i] is int64", "Write v = v // np.uint64(n[i])"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
