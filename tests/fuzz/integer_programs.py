@@ -186,7 +186,10 @@ class _Writer:
         if kind < 0.90:
             return self.choice(depth)
         if kind < 0.94 and self.has_function:
-            return self.called(self.expression(depth - 1))
+            value = self.expression(depth - 1)
+            return self.called(value) if self.random.random() < 0.6 else self.limited(value)
+        if kind < 0.97:
+            return self.element_of_choice(self.expression(depth - 1), self.expression(depth - 1))
         return self.leaf()
 
     def operation(self, left: Expression, right: Expression) -> Expression:
@@ -277,6 +280,26 @@ class _Writer:
         body = self._operated("+", self._operated("//", x, by), seven)
         self.features.add("device function")
         return Expression(f"helper({value.text})", body.oracle, body.dtype, body.sort)
+
+    def limited(self, value: Expression) -> Expression:
+        """A call of a device function that returns its argument or a literal."""
+        if value.sort == Sort.LITERAL:
+            value = self._element(0)
+        dtype, sort = _chosen(value, Expression("7", "7", "int64", Sort.LITERAL))
+        self.features.add("two returns")
+        oracle = f"op('as', {dtype!r}, {value.oracle} if {value.oracle} > 7 else 7, 0)"
+        return Expression(f"limited({value.text})", oracle, dtype, sort)
+
+    def element_of_choice(self, one: Expression, two: Expression) -> Expression:
+        """An element of one of two tuples, which have the types of both."""
+        if one.sort == two.sort == Sort.LITERAL:
+            one = self._element(0)
+        test, oracle_test = self.condition(0)
+        dtype, sort = _chosen(one, two)
+        self.features.add("tuples")
+        oracle = f"op('as', {dtype!r}, {one.oracle} if {oracle_test} else {two.oracle}, 0)"
+        pairs = f"(({one.text}, 3) if {test} else ({two.text}, 5))"
+        return Expression(f"{pairs}[0]", oracle, dtype, sort)
 
     # --------------------------------------------------------------------------- statements
 
@@ -496,6 +519,8 @@ class _Writer:
         lines = ["import numpy as np", "import kerneldsl as kd", ""]
         if self.has_function:
             lines += ["@kd.func", "def helper(x):", "    return x // 3 + 7", ""]
+            lines += ["@kd.func", "def limited(x):", "    if x > 7:", "        return x"]
+            lines += ["    return 7", ""]
         lines += [
             "@kd.kernel",
             f"def kernel({', '.join(parameters)}):",
