@@ -46,6 +46,8 @@ _LARGE_FACTOR = 1 << 16
 #: Atomic functions that compare a number with an element.
 _EXTREMES = frozenset({"atomic.dec", "atomic.inc", "atomic.max", "atomic.min"})
 _SIZES = frozenset({"abs", "numpy.absolute"})
+#: Uses of a difference in which its size is what matters.
+_OF_SIZE = ("abs", "compared")
 
 
 class UnsignedDifference(NamedTuple):
@@ -164,16 +166,16 @@ class _Function:
         if not (_is_unsigned(dtype) and all(_is_unsigned(self._type(n)) for n in operands)):
             return None
         is_by_literal = any(n in by_literals for n in (*operands, value))
-        if len(operands) < 2:
-            if not is_by_literal:
-                return None
-        elif self._ordered.are_ordered(node, *operands) or self._is_made_up_for(node):
+        if len(operands) > 1 and self._ordered.are_ordered(node, *operands):
+            return None
+        if self._is_made_up_for(node):
             return None
         is_stored = isinstance(node, ast.AugAssign)
         start = self.observed.uses([value]) if is_stored else [value]
         for place in observed.places(self.observed, start):
             becomes = _becomes(place)
-            if is_by_literal or becomes in ("abs", "compared") or _is_float(becomes):
+            is_size = len(operands) > 1 and (becomes in _OF_SIZE or _is_float(becomes))
+            if is_by_literal or is_size or _is_by_literal(place.use, by_literals):
                 user = place.function.unit
                 types = dtype or "", subtrahend or ""
                 return UnsignedDifference(
@@ -252,6 +254,11 @@ class _Function:
                         if number is not None and number >= _LARGE_FACTOR:
                             return True
         return False
+
+
+def _is_by_literal(use: ast.AST, by_literals: UnsignedByLiterals) -> bool:
+    """Return whether a literal made an operation unsigned, as ``(a - b) // 2`` is."""
+    return use in by_literals or (isinstance(use, ast.AugAssign) and use.value in by_literals)
 
 
 def _becomes(place: ObservedPlace) -> str:

@@ -52,6 +52,9 @@ OBSERVED = {
     "floats[i] = ~(a[i] % 3)": "converted to float64",
     "floats[i] = (a[i] - 5) ** 3": "a number that is never negative",
     "out[i] = (a[i] % 3 - b[i] % 4) // 2": "a number that is never negative",
+    "out[i] = (a[i] - b[i]) // 2": "a number that is never negative",
+    "d = a[i] - b[i]; d //= 2; out[i] = d": "a number that is never negative",
+    "out[i] = (-a[i]) // 9": "a number that is never negative",
     "d = a[i]; d -= 5; out[i] = d // 3": "a number that is never negative",
     "t = 0; t += a[i]; floats[i] = t - 9": "converted to float64",
     "t = (a[i] - 5, 1); floats[i] = t[0]": "a number that is never negative",
@@ -62,6 +65,8 @@ OBSERVED = {
 }
 
 RIGHT = [
+    "out[i] = (a[i] - b[i]) // b[i]",
+    "out[i] = (~a[i]) >> 3",
     "out[i] = a[i] - 5",
     "floats[i] = (a[i] - 5) * (a[i] - 5)",
     "out[i] = (a[i] - 1) & a[i]",
