@@ -23,7 +23,16 @@ from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
-__all__ = ["ARITHMETIC", "Argument", "IntegerSorts", "Result", "Sort", "element_of", "sort_of"]
+__all__ = [
+    "ARITHMETIC",
+    "CONVERTED",
+    "Argument",
+    "IntegerSorts",
+    "Result",
+    "Sort",
+    "element_of",
+    "sort_of",
+]
 
 
 class Sort(enum.IntEnum):
@@ -31,14 +40,20 @@ class Sort(enum.IntEnum):
 
     UNKNOWN = 0
     """Nothing has been assigned to it yet."""
-    LITERAL = 1
+    TRUTH = 1
+    """A bool, which is of the type of the integers beside it."""
+    LITERAL = 2
     """Literals that are not negative."""
-    NARROW = 2
+    NARROW = 3
     """An unsigned type of fewer than 64 bits, or what Numba makes of such."""
-    WIDE = 3
+    WIDE = 4
     """The program says uint64."""
-    OTHER = 4
+    OTHER = 5
     """Anything else."""
+
+
+#: What is converted beside a uint64.
+CONVERTED = (Sort.TRUTH, Sort.LITERAL)
 
 
 class Result(NamedTuple):
@@ -98,8 +113,9 @@ def sort_of(value: Value) -> Sort:
         return Sort.OTHER
     if value == _UINT64:
         return Sort.WIDE
-    is_narrow = ELEMENT_TYPES[value].is_unsigned or value == "bool"
-    return Sort.NARROW if is_narrow else Sort.OTHER
+    if value == "bool":
+        return Sort.TRUTH
+    return Sort.NARROW if ELEMENT_TYPES[value].is_unsigned else Sort.OTHER
 
 
 def _result_of(unit: FunctionUnit, arguments: tuple[Argument, ...]) -> Result:
@@ -366,10 +382,11 @@ class IntegerSorts:
             case ast.BinOp(left=left, op=op, right=right):
                 return _operated(op, self.of(left), self.of(right))
             case ast.UnaryOp(op=ast.Not()) | ast.Compare():
-                return Sort.NARROW
+                return Sort.TRUTH
             case ast.UnaryOp(op=op, operand=operand):
                 found = self.of(operand)
-                is_kept = found is not Sort.LITERAL or isinstance(op, ast.UAdd)
+                keeping = {Sort.LITERAL: ast.UAdd, Sort.TRUTH: ast.Invert}.get(found)
+                is_kept = keeping is None or isinstance(op, keeping)
                 return found if is_kept else Sort.OTHER
             case ast.IfExp(body=body, orelse=other):
                 return _joined(self.of(body), self.of(other))
@@ -380,7 +397,7 @@ class IntegerSorts:
             case ast.Call() if arguments := self.operands(node):
                 sorts = [self.of(each) for each in arguments]
                 found = Sort.UNKNOWN if Sort.UNKNOWN in sorts else _all_joined(sorts)
-                return Sort.OTHER if found is Sort.LITERAL else found
+                return Sort.OTHER if found in CONVERTED else found
             case ast.Call(keywords=[]) if (callee := self._unit.callee_of(node)) is not None:
                 return self._returned(node, callee).sort
             case ast.Call() if (use := self._unit.use_of(node)) is not None:
@@ -467,7 +484,7 @@ def _is_none(node: ast.expr) -> bool:
 def _joined(one: Sort, other: Sort) -> Sort:
     """Return the sort of a value that is one of two."""
     low, high = sorted((one, other))
-    if low in (Sort.UNKNOWN, high) or high is Sort.WIDE:
+    if low in (Sort.UNKNOWN, Sort.TRUTH, high) or high is Sort.WIDE:
         return high
     return Sort.OTHER
 
@@ -482,11 +499,14 @@ def _all_joined(sorts: Sequence[Sort]) -> Sort:
 def _operated(op: ast.operator, left: Sort, right: Sort) -> Sort:
     """Return the sort of an operation of two values."""
     if isinstance(op, ast.LShift | ast.RShift):
-        return left
+        return Sort.OTHER if left is Sort.TRUTH else left
     if not isinstance(op, ARITHMETIC):
         return Sort.OTHER
     if Sort.UNKNOWN in (left, right):
         return Sort.UNKNOWN
+    if Sort.TRUTH in (left, right) and Sort.WIDE not in (left, right):
+        is_truth = left is right and isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor)
+        return Sort.TRUTH if is_truth else Sort.OTHER
     if left is right is Sort.LITERAL and isinstance(op, ast.Sub):
         return Sort.OTHER
     return _joined(left, right)

@@ -24,6 +24,7 @@ import numpy as np
 
 from kerneldsl.analysis.integer_sorts import (
     ARITHMETIC,
+    CONVERTED,
     Argument,
     IntegerSorts,
     Sort,
@@ -142,12 +143,10 @@ class _Typing(CopyingTransformer):
         return replace(self._unit, tree=tree, callees=self._callees, namespace=self._namespace)
 
     def _converted(self, node: ast.expr) -> ast.expr:
-        """Return a conversion of a literal; of what is none the visited node."""
-        if self._sorts.of(node) is not Sort.LITERAL:
-            visited = self.visit(node)
-            assert isinstance(visited, ast.expr)
-            return visited
-        return self._to_wide(node)
+        """Return a conversion of a literal or bool; of what is none the visited node."""
+        visited = self.visit(node)
+        assert isinstance(visited, ast.expr)
+        return self._to_wide(visited) if self._sorts.of(node) in CONVERTED else visited
 
     def _to_wide(self, node: ast.expr) -> ast.expr:
         """Return a conversion to uint64."""
@@ -239,14 +238,17 @@ class _Typing(CopyingTransformer):
                 assert isinstance(made, ast.expr)
                 return made
             case ast.Name():
-                pairs = list(zip(self._sorts.elements(node), sorts, strict=False))
-                if (Sort.LITERAL, Sort.WIDE) in pairs:
-                    parts = [element_of(load(node.id), place) for place in range(len(pairs))]
+                fitted = [
+                    one in CONVERTED and two is Sort.WIDE
+                    for one, two in zip(self._sorts.elements(node), sorts, strict=False)
+                ]
+                if any(fitted):
+                    parts = [element_of(load(node.id), place) for place in range(len(fitted))]
                     located = [ast.copy_location(part, node) for part in parts]
                     whole = ast.Tuple(
                         [
-                            self._to_wide(part) if pair == (Sort.LITERAL, Sort.WIDE) else part
-                            for part, pair in zip(located, pairs, strict=True)
+                            self._to_wide(part) if is_fitted else part
+                            for part, is_fitted in zip(located, fitted, strict=True)
                         ],
                         ast.Load(),
                     )

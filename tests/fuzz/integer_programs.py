@@ -28,6 +28,8 @@ class Sort:
     """A uint64 that the program says to be one."""
     NARROW = "narrow"
     """Smaller unsigned numbers, and the uint64 that they make."""
+    TRUTH = "truth"
+    """A bool, which has the type of the integers beside it."""
     LITERAL = "literal"
     """A Python int that is not negative."""
     OTHER = "other"
@@ -163,9 +165,20 @@ class _Writer:
         if kind < 0.88:
             number = self.random.choice(_HUGE)
             return Expression(f"np.uint64({number})", str(number), "uint64", Sort.SAID)
-        if kind < 0.93:
+        if kind < 0.91:
             return Expression("i", "i", "int64")
-        return self.literal()
+        return self.truth() if kind < 0.94 else self.literal()
+
+    def truth(self) -> Expression:
+        """A comparison, as a number."""
+        text, oracle = self.condition(0)
+        self.features.add("bool as a number")
+        return Expression(f"({text})", oracle, "bool", Sort.TRUTH)
+
+    def _no_two_of_python(self, one: Expression, two: Expression) -> Expression:
+        """Return the first of two values, or an element where neither is of an integer type."""
+        is_typed = not {one.sort, two.sort} <= {Sort.LITERAL, Sort.TRUTH}
+        return one if is_typed else self._element(0)
 
     def _element(self, place: int) -> Expression:
         dtype = self.inputs[place]
@@ -210,9 +223,12 @@ class _Writer:
         return self._operated(symbol, left, right)
 
     def _operated(self, symbol: str, left: Expression, right: Expression) -> Expression:
+        if symbol in ("&", "|", "^") and left.sort == right.sort == Sort.TRUTH:
+            oracle = f"({left.oracle} {symbol} {right.oracle})"
+            return Expression(f"({left.text} {symbol} {right.text})", oracle, "bool", Sort.TRUTH)
         if symbol in ("<<", ">>"):
             dtype = "uint64" if left.is_unsigned else "int64"
-            sort = left.sort
+            sort = Sort.OTHER if left.sort == Sort.TRUTH else left.sort
             if symbol == ">>" and left.text in self.mixed:
                 self.may_be_refused = True
         else:
@@ -225,6 +241,9 @@ class _Writer:
 
     def unary(self, value: Expression) -> Expression:
         symbol = self.random.choice(("-", "~", "abs"))
+        if value.sort == Sort.TRUTH:
+            oracle = f"op('-x', 'int64', {value.oracle}, 0)"
+            return Expression(f"(-{value.text})", oracle, "int64")
         if value.sort == Sort.LITERAL:
             value = self._element(0)
         if symbol == "abs":
@@ -242,8 +261,7 @@ class _Writer:
 
     def extreme(self, one: Expression, two: Expression) -> Expression:
         name = self.random.choice(("min", "max"))
-        if one.sort == two.sort == Sort.LITERAL:
-            one = self._element(0)
+        one = self._no_two_of_python(one, two)
         dtype, sort = _chosen(one, two)
         is_mixed = "uint64" in (one.dtype, two.dtype) and dtype == "int64"
         if is_mixed and name == "max":
@@ -254,8 +272,7 @@ class _Writer:
     def choice(self, depth: int) -> Expression:
         test, oracle_test = self.condition(depth - 1)
         one, two = self.expression(depth - 1), self.expression(depth - 1)
-        if one.sort == two.sort == Sort.LITERAL:
-            one = self._element(0)
+        one = self._no_two_of_python(one, two)
         dtype, sort = _chosen(one, two)
         text = f"({one.text} if {test} else {two.text})"
         oracle = f"op('as', {dtype!r}, {one.oracle} if {oracle_test} else {two.oracle}, 0)"
@@ -292,8 +309,7 @@ class _Writer:
 
     def element_of_choice(self, one: Expression, two: Expression) -> Expression:
         """An element of one of two tuples, which have the types of both."""
-        if one.sort == two.sort == Sort.LITERAL:
-            one = self._element(0)
+        one = self._no_two_of_python(one, two)
         test, oracle_test = self.condition(0)
         dtype, sort = _chosen(one, two)
         self.features.add("tuples")
@@ -327,7 +343,7 @@ class _Writer:
             self.variables[name] = Expression(name, name, "uint64", Sort.SAID)
             return
         value = self.expression()
-        if value.sort == Sort.LITERAL:
+        if value.sort in (Sort.LITERAL, Sort.TRUTH):
             value = Expression(f"np.int64({value.text})", value.oracle, "int64")
         if value.sort == Sort.SAID:
             self.said.add(name)
@@ -352,10 +368,10 @@ class _Writer:
         """A value that a variable may hold, by what it is."""
         now = self.variables[name]
         if name in self.said:
-            return self._said_value()
+            return self.truth() if self.random.random() < 0.1 else self._said_value()
         for _ in range(10):
             value = self.expression()
-            if value.sort == Sort.LITERAL:
+            if value.sort in (Sort.LITERAL, Sort.TRUTH):
                 continue
             if now.sort == Sort.NARROW and value.sort == Sort.NARROW:
                 return value
@@ -402,7 +418,7 @@ class _Writer:
         self.count += 1
         test, oracle_test = self.condition()
         wide, signed = self._said_value(), None
-        while signed is None or signed.is_unsigned or signed.sort == Sort.LITERAL:
+        while signed is None or signed.is_unsigned or signed.sort in (Sort.LITERAL, Sort.TRUTH):
             signed = self.expression(1)
         self.assign(name, wide)
         self.line(f"if {test}:", f"if {oracle_test}:")
@@ -559,6 +575,8 @@ def _arithmetic(left: Expression, right: Expression) -> tuple[str, str]:
     sorts = {left.sort, right.sort}
     if Sort.SAID in sorts and Sort.OTHER not in sorts:
         return "uint64", Sort.SAID
+    if Sort.TRUTH in sorts and "uint64" in (left.dtype, right.dtype):
+        return "uint64", Sort.OTHER
     if left.is_unsigned and right.is_unsigned:
         return "uint64", Sort.OTHER if Sort.OTHER in sorts else Sort.NARROW
     return "int64", Sort.OTHER
@@ -570,4 +588,5 @@ def _chosen(one: Expression, two: Expression) -> tuple[str, str]:
     if Sort.SAID in sorts and Sort.OTHER not in sorts:
         return "uint64", Sort.SAID
     dtype = _joined(one.dtype, two.dtype)
-    return dtype, Sort.NARROW if sorts == {Sort.NARROW} else Sort.OTHER
+    is_narrow = Sort.NARROW in sorts and sorts <= {Sort.NARROW, Sort.TRUTH}
+    return dtype, Sort.NARROW if is_narrow else Sort.OTHER
