@@ -91,6 +91,8 @@ class _Function:
                     if found is not None:
                         told.add(name)
                         yield found
+                case ast.Call(args=[ast.Tuple(elts=parts)]) if self._is_sum(node):
+                    yield from self._of_choice(node, parts)
                 case ast.BinOp() | ast.AugAssign() | ast.Call():
                     yield from self._of_operation(node)
                 case ast.IfExp(body=body, orelse=other):
@@ -144,6 +146,9 @@ class _Function:
             if wide and signed and not all(map(self._is_small, wide)) and self._is_observed(node):
                 kind = self._type(signed[0]) or _SIGNED
                 yield SignChange(self._unit, node, wide[0], signed[0], kind)
+
+    def _is_sum(self, node: ast.Call) -> bool:
+        return library_name(node.func, self._unit.namespace) == "sum"
 
     def _is_power(self, node: ast.Call) -> bool:
         return library_name(node.func, self._unit.namespace) == "pow"

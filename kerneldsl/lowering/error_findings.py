@@ -395,6 +395,12 @@ def _explain_no_implementation(function: str, arguments: str) -> Finding:
             "Write a loop over the elements",
             is_attribute(called),
         )
+    if name == "pow" and len(arguments_of(arguments)) > 2:
+        return Finding(
+            "in a kernel, pow takes two arguments",
+            "Write a loop of products and remainders for a power modulo a number",
+            is_call_of(name),
+        )
     if name in _OPERATORS:
         operands = " and ".join(arguments_of(arguments))
         return Finding(

@@ -74,6 +74,7 @@ WARNED = [
     "out[i] = pow(a[i], n[i]) // 7",
     "out[i] = np.power(a[i], n[i]) // 7",
     "out[i] = np.gcd(a[i], n[i])",
+    "out[i] = sum((a[i], n[i])) // 3",
 ]
 
 
@@ -123,3 +124,8 @@ def test_unsigned_numbers_in_signed_extremes_are_warned_of(computing_target: str
     _, (said,) = _launch("kd.atomic.max(n, i, a[i]); out[i] = 0", computing_target)
     assert "a[i] is uint64 (line 9) and the elements of n are int64" in said
     assert _launch("kd.atomic.max(n, i, a[i] >> 1); out[i] = 0", computing_target)[1] == []
+
+
+def test_a_power_modulo_a_number_is_refused(computing_target: str) -> None:
+    with pytest.raises(kd.KernelTypingError, match="pow takes two arguments"):
+        _launch("out[i] = pow(a[i], 3, 7)", computing_target)

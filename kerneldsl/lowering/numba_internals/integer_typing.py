@@ -216,6 +216,7 @@ class _Sum(_OfIntegers):
     def own(self, kinds: tuple[Any, ...]) -> Any:
         """Return a signature with uint64, where no number is signed."""
         numbers = _parts(kinds[0]) if len(kinds) == 1 else ()
+        MIXED_SIGNS.count += mixes_signs(numbers)
         is_own = _WIDE in numbers and all(map(_is_whole, numbers)) and not mixes_signs(numbers)
         return signature(_WIDE, *kinds) if is_own else None
 
