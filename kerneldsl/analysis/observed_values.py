@@ -30,7 +30,7 @@ _FUNCTIONS = frozenset(
 
 
 class ObservedValues:
-    """Where values of one function are observed.
+    """Finds the places where values of one function are observed.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class ObservedValues:
 
 
 class ObservedPlace(NamedTuple):
-    """Where a value is observed: the function, what uses it, and the operand that is the value."""
+    """Place where a value is observed: the function, what uses it, and the operand that it is."""
 
     function: ObservedValues
     use: ast.AST
@@ -167,7 +167,7 @@ class ObservedPlace(NamedTuple):
 
 
 class ObservedValuesOfCalls:
-    """Where values of a kernel and of what it calls are observed.
+    """Finds the places where values of a kernel and of what it calls are observed.
 
     Parameters
     ----------

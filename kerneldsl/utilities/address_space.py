@@ -177,7 +177,9 @@ def _blas_threads() -> int:
 
 
 def _stack_bytes() -> int:
-    import resource
-
+    try:
+        import resource
+    except ImportError:
+        return _UNLIMITED_STACK_BYTES
     limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
     return _UNLIMITED_STACK_BYTES if limit in (-1, resource.RLIM_INFINITY) else limit
