@@ -205,8 +205,10 @@ def test_the_log_goes_to_standard_error():
     done = run_python(["-c", code], KERNELDSL_LOG="debug")
     assert "kerneldsl DEBUG target null" in done.stderr
     assert done.stdout == ""
-    text = run_python(["-c", code], KERNELDSL_LOG="loud").stderr
-    assert "KERNELDSL_LOG is 'loud', and is taken as debug" in text
+    shown = run_python(["-c", code], KERNELDSL_LOG="loud").stderr
+    assert shown.count("KERNELDSL_LOG") == 1
+    assert "KERNELDSL_LOG is 'loud', and is taken as debug" in shown
+    assert "kerneldsl DEBUG target null" in shown
     assert run_python(["-c", code]).stderr == ""
 
 

@@ -44,7 +44,6 @@ kd.use("cpu")
 launch = adds.forall(x.size)
 launch(x)
 omp.GOMP_parallel(region, None, 2, 0)
-first = threads()
 ends = time.monotonic() + 0.5
 count = 1
 while time.monotonic() < ends:
@@ -76,14 +75,34 @@ def script(folder: Path, rest: str) -> str:
 def test_a_team_is_there_while_launches_are_shared(tmp_path: Path) -> None:
     """The thread that has it, and the one that is in it, end some seconds after the last one."""
     rest = """
-during = threads()
-time.sleep(2.5)
-print(first, during, threads(), int(count == x[0] == x[-1]))
+from targets.cpu.signal_table import SignalWord, WatcherState, table
+
+def settled():
+    # No launch is watched, no companion is there, and no thread began or ended for a second.
+    ends, last, since = time.monotonic() + 60, 0, 0.0
+    while time.monotonic() < ends:
+        is_over = table[SignalWord.WATCHER] == WatcherState.ASLEEP
+        now = threads() if is_over and not table[SignalWord.COMPANION] else 0
+        if not now or now != last:
+            last, since = now, time.monotonic()
+        elif time.monotonic() > since + 1:
+            break
+        time.sleep(0.01)
+    return last
+
+before = settled()
+ends = time.monotonic() + 60
+during = 0
+while during < before + 2 and time.monotonic() < ends:
+    launch(x)
+    count += 1
+    during = threads()
+print(before, during, settled(), int(count == x[0] == x[-1]))
 """
-    first, during, after, is_right = run(script(tmp_path, rest))
+    before, during, after, is_right = run(script(tmp_path, rest))
     assert is_right
-    assert after == during - 2
-    assert after <= first <= during  # the first launch may have been shared already
+    assert during == before + 2
+    assert after == before > 0
 
 
 def test_a_forked_child_launches(tmp_path: Path) -> None:
