@@ -400,6 +400,7 @@ def rounded(x, n, out):
     out[i, 5] = (n[i] > 0) ** np.int32(2)
 
 
+@pytest.mark.filterwarnings("ignore:.*the result is int64:kerneldsl.KernelWarning")
 def test_functions_that_numba_computes_in_floats(computing_target: str) -> None:
     x, n = np.array(WIDE, np.uint64), np.array(SIGNED, np.int64)
     out = poisoned((x.size, 6), "uint64")
