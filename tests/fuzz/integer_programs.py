@@ -499,9 +499,9 @@ class _Writer:
             return
         if kind < 0.35:
             self.outputs.append("float64")
-            self.line(
-                f"o{place}[i] = float({value.text})", f"store({place}, i, float({value.oracle}))"
-            )
+            # A kernel has no float of a bool.
+            text = value.text if value.dtype != "bool" else f"1 if {value.text} else 0"
+            self.line(f"o{place}[i] = float({text})", f"store({place}, i, float({value.oracle}))")
             return
         self.outputs.append(self.random.choice(INTEGERS))
         self.line(f"o{place}[i] = {value.text}", f"store({place}, i, {value.oracle})")
