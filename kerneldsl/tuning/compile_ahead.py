@@ -21,6 +21,7 @@ from kerneldsl.launch.artifact import compile_or_load
 from kerneldsl.launch.measured import candidate_of
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.specialize import specialize_anew
+from kerneldsl.placement.devices import host_device
 from kerneldsl.tuning.candidates import TuningCandidate
 from kerneldsl.utilities.environment import logger
 
@@ -43,7 +44,7 @@ class CompileAhead:
     candidates : sequence of TuningCandidate
         Its plans.
     processes : int, optional
-        How many at the same time; by default as many as this process has cores.
+        How many at the same time; by default as many as can run at once on the host.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class CompileAhead:
     ) -> None:
         self._request = request
         self._candidates = candidates
-        self._processes = processes or _usable_cores()
+        self._processes = processes or host_device().limits.multiprocessor_count
         self._is_on = self._processes > 1 and disk_cache().user is not None
         #: Numbers of the plans, the most likely first, whose code was not looked at yet.
         self._left = sorted(
@@ -133,8 +134,3 @@ def _fork(compiler: Compiler, codes: Sequence[Specialization]) -> int:
                 compile_or_load(compiler, code)
     finally:
         os._exit(0)  # nothing of the parent's is flushed, closed or freed here
-
-
-def _usable_cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

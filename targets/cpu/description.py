@@ -236,7 +236,7 @@ _READERS: dict[str, Callable[[], Any]] = {
     "current_clock_mhz": lambda: _frequency("current"),
 }
 _REASONS = {
-    "usable_core_count": "The affinity mask of this process",
+    "usable_core_count": "The affinity mask of this process and the quotas of its control groups",
     "vector_extension": "What LLVM is told to compile for; LLVM may choose shorter vectors",
     "vector_extensions": "What LLVM is told to compile for; LLVM may choose shorter vectors",
     "free_memory_bytes": "What can be had without swapping, as psutil estimates it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from pathlib import Path
@@ -39,6 +40,7 @@ def runnable_threads() -> Runnable:
     return found
 
 
+@functools.cache  # a device and a pool are made for it once, too
 def processor_quota(root: str | Path = "/") -> float | None:
     """Return how many processors' time this process may take; ``None`` where there is no limit."""
     base = Path(root)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -341,17 +340,14 @@ def _device() -> CpuDevice:
 
 def _make_device() -> CpuDevice:
     from targets.cpu.description import cpu_model
+    from targets.cpu.processors import runnable_threads
 
-    try:
-        count = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        count = os.cpu_count() or 1
     limits = DeviceLimits(
         max_threads_per_block=1024,
         max_block_dim=(1024, 1024, 64),
         max_grid_dim=(2**31 - 1, 2**31 - 1, 2**31 - 1),
         max_shared_memory_per_block=1024 * 1024,
         warp_size=32,
-        multiprocessor_count=count,
+        multiprocessor_count=runnable_threads().threads,
     )
     return CpuDevice("cpu", 0, cpu_model(), _ARCH, limits, kind="cpu")

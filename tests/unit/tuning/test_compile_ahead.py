@@ -17,6 +17,7 @@ from kerneldsl.tuning import compile_ahead
 from kerneldsl.tuning.candidates import find_candidates
 from kerneldsl.tuning.compile_ahead import CompileAhead, compile_in_children
 from kerneldsl.tuning.progress import ProgressBar
+from targets.cpu.processors import runnable_threads
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
@@ -107,6 +108,13 @@ def codes_of(kernel: Any) -> tuple[Any, list[Any]]:
     request = kernel.forall(100)._request((np.zeros(100),))
     ahead = CompileAhead(request, find_candidates(request), 2)
     return request.device.compiler, list({ahead._code(n) for n in range(len(ahead._candidates))})
+
+
+def test_as_many_processes_as_can_run_at_once():
+    with kd.use("cpu"):
+        request = make_fill(1, 2).forall(100)._request((np.zeros(100),))
+        ahead = CompileAhead(request, find_candidates(request))
+    assert ahead._processes == runnable_threads().threads
 
 
 def test_an_error_or_a_child_that_hangs_is_left_to_this_process(

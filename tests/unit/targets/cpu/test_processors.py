@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from targets.cpu import processors, threads
+from targets.cpu import processors, target, threads
 from targets.cpu.checks import check_cpu
+from targets.cpu.description import describe_cpu
 from targets.cpu.processors import Runnable, processor_quota
 
 PROGRAM = """
@@ -129,6 +130,13 @@ def test_a_quota_is_rounded_up(monkeypatch, quota, count) -> None:
     found = processors.runnable_threads()
     assert found.threads == count
     assert ("quota" in found.limit) == (count < 8)
+
+
+def test_the_device_has_no_more_multiprocessors_than_threads_can_run(monkeypatch) -> None:
+    monkeypatch.setattr(processors, "processor_quota", lambda: 0.5)
+    device = target._make_device()
+    assert device.limits.multiprocessor_count == 1
+    assert describe_cpu(device).usable_core_count == 1
 
 
 @pytest.mark.parametrize("layer", ["native", "workqueue"])
