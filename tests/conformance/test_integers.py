@@ -389,6 +389,27 @@ def test_a_small_unsigned_number_that_becomes_a_uint64(computing_target: str) ->
 
 
 @kd.kernel
+def by_magnitudes(x, y, out):
+    i = kd.grid(1)
+    out[i, 0] = (7 & x[i]) // abs(y[i])
+    out[i, 1] = (7 & x[i]) % abs(y[i])
+    out[i, 2] = abs(y[i])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_the_magnitude_of_the_least_integer_is_negative(computing_target: str, dtype: str) -> None:
+    """It has the width of the integer, and wraps around."""
+    least = int(np.iinfo(dtype).min)
+    x, y = np.array([5, 7, 0, 2]), np.array([least, least, 3, -3], dtype)
+    out = poisoned((4, 3), "int64")
+    with kd.use(computing_target):
+        by_magnitudes[1, 4](x, y, out)
+    for p, q, found in zip(x.tolist(), y.tolist(), out.tolist(), strict=True):
+        size = least if q == least else abs(q)
+        assert found == [p // size, p % size, size]
+
+
+@kd.kernel
 def rounded(x, n, out):
     i = kd.grid(1)
     out[i, 0] = round(x[i])

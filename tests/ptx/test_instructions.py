@@ -450,10 +450,12 @@ def test_signs_of_16_bits_are_written_so_that_ptxas_lets_them_wrap() -> None:
     assert body.count(f".reg .b32 {wide[1]};") == 1
 
 
-def test_signs_of_other_sizes_are_left() -> None:
-    body = body_of(compile_ptx(opposite, "int32[::1], int64[::1]"))
-    assert "neg.s32" in body
-    assert "abs.s32" in body
+@pytest.mark.parametrize("bits", [32, 64])
+def test_magnitudes_of_other_sizes_are_not_taken_for_nonnegative(bits) -> None:
+    body = body_of(compile_ptx(opposite, f"int{bits}[::1], int64[::1]"))
+    assert f"neg.s{bits}" in body
+    assert f"max.s{bits}" in body
+    assert f"abs.s{bits}" not in body
     assert ".u16" not in body
 
 

@@ -17,6 +17,7 @@ from collections import Counter
 __all__ = [
     "cut_bytes_out",
     "leave_unused_exchanges_out",
+    "let_magnitudes_wrap",
     "let_signs_wrap",
     "multiply_high_and_add",
     "work_around_ptxas",
@@ -35,6 +36,7 @@ _OF_FLOATS = re.compile(
 _MOVE = re.compile(r"^\s*mov\.b(?:16|32|64)\s+(%\w+), (%\w+);", re.M)
 _HIGH_PRODUCT = re.compile(r"\bmul\.hi\.u32(\s+%\w+, [^,;]+, [^,;]+);")
 _SIGN = re.compile(r"^(\s*)(neg|abs)\.s16(\s+)(%\w+), (%\w+);", re.M)
+_MAGNITUDE = re.compile(r"^(\s*)abs\.(s32|s64)(\s+)(%\w+), (%\w+);", re.M)
 
 #: An exchange of a warp: its results, one or two.
 _EXCHANGE = re.compile(
@@ -45,7 +47,35 @@ _REGISTER = re.compile(r"%\w+")
 
 def work_around_ptxas(ptx: str) -> str:
     """Write a module so that ptxas does what it says."""
-    return leave_unused_exchanges_out(cut_bytes_out(multiply_high_and_add(let_signs_wrap(ptx))))
+    for write in (
+        let_magnitudes_wrap,
+        let_signs_wrap,
+        multiply_high_and_add,
+        cut_bytes_out,
+        leave_unused_exchanges_out,
+    ):
+        ptx = write(ptx)
+    return ptx
+
+
+def let_magnitudes_wrap(ptx: str) -> str:
+    """Write magnitudes of 32 and 64 bits so that ptxas does not take them for nonnegative.
+
+    ``abs.s64`` of -2**63 is -2**63. ptxas (seen with 13.0) decides comparisons of the result with 0
+    as if it were never negative, so that the quotient of 7 by it, rounded down, is 0 and not -1.
+    Of the larger of a number and its negative it does not.
+
+    References
+    ----------
+    PTX ISA, section "Integer Arithmetic Instructions: abs".
+
+    Examples
+    --------
+    >>> print(let_magnitudes_wrap("abs.s64 %rd2, %rd1;"))
+    neg.s64 %rd2, %rd1;
+    max.s64 %rd2, %rd1, %rd2;
+    """
+    return _MAGNITUDE.sub(r"\1neg.\2\3\4, \5;\n\1max.\2\3\4, \5, \4;", ptx)
 
 
 def let_signs_wrap(ptx: str) -> str:
