@@ -122,7 +122,7 @@ class UnsignedBound:
         steps = [self._step(self._reaching.values[store], members) for store in stores]
         first, added = _largest(starts), _largest(steps)
         total = None if first is None or added is None else first + _ROUNDS * len(steps) * added
-        self._bounds.update(dict.fromkeys(stores, _kept(total)))
+        self._bounds.update({store: self._kept(total, store) for store in stores})
 
     def _settles(self, stores: list[ast.AST], start: int | None) -> bool:
         """Return whether a group has bounds that repeated evaluation leaves as they are."""
@@ -163,7 +163,7 @@ class UnsignedBound:
         """Return the bound of an expression, from those of the assignments that it reads."""
         match node:
             case ast.Constant(value=int(number)) if number >= 0:
-                return _kept(number)
+                return number if number <= _LARGEST else None
             case ast.Name(ctx=ast.Load()):
                 stores = self._reaching.stores.get(node)
                 if stores is None:
@@ -174,7 +174,7 @@ class UnsignedBound:
             case ast.AugAssign(target=ast.Name() as target):
                 return self._evaluated(target)
             case ast.BinOp(left=left, op=op, right=right):
-                return _kept(self._operated(op, left, right))
+                return self._kept(self._operated(op, left, right), node)
             case ast.IfExp(body=body, orelse=other):
                 return _largest([self._evaluated(body), self._evaluated(other)])
             case ast.Call(args=arguments, keywords=[]):
@@ -209,19 +209,13 @@ class UnsignedBound:
         match op:
             case ast.BitAnd():
                 return min((each for each in (one, two) if each is not None), default=None)
+            case ast.Mod() | ast.FloorDiv() if two is None and not self._is_unsigned(right):
+                return None  # by a negative number it may be negative
             case ast.Mod():
                 below = None if two is None else max(two - 1, 0)
                 return min((each for each in (one, below) if each is not None), default=None)
             case ast.FloorDiv() | ast.RShift():
-                number = number_of(right, self._unit)
-                whole = _LARGEST if one is None and self._is_unsigned(left) else one
-                if whole is None or number is None:
-                    return one
-                return (
-                    whole >> min(number, 64)
-                    if isinstance(op, ast.RShift)
-                    else (whole // number if number else one)
-                )
+                return self._reduced(op, left, one, number_of(right, self._unit))
         if one is None or two is None:
             return None
         match op:
@@ -235,6 +229,21 @@ class UnsignedBound:
                 return one << min(two, 64)
         return None
 
+    def _reduced(
+        self, op: ast.operator, left: ast.expr, bound: int | None, number: int | None
+    ) -> int | None:
+        """Return the bound of a quotient by a literal, or of a right shift by one."""
+        if bound is None and self._is_unsigned(left):
+            bound = _LARGEST
+        if bound is None or not number:
+            return None if bound == _LARGEST else bound
+        return bound // number if isinstance(op, ast.FloorDiv) else bound >> min(number, 64)
+
+    def _kept(self, found: int | None, node: ast.AST) -> int | None:
+        """Return a bound, ``None`` for one that the type of a node may not hold."""
+        most = _LARGEST if self._is_unsigned(node) else 2**63 - 1
+        return None if found is None or found > most else found
+
 
 def number_of(node: ast.AST, unit: FunctionUnit) -> int | None:
     """Return a literal that is not negative, also one that is written as a uint64."""
@@ -244,11 +253,6 @@ def number_of(node: ast.AST, unit: FunctionUnit) -> int | None:
         node = node.args[0]
     found = unit.literal(node) if isinstance(node, ast.expr) else None
     return found if found is not None and found >= 0 else None
-
-
-def _kept(found: int | None) -> int | None:
-    """Return a bound, ``None`` for one that a uint64 does not hold."""
-    return None if found is None or found > _LARGEST else found
 
 
 def _largest(found: Iterable[int | None]) -> int | None:

@@ -130,8 +130,14 @@ def test_long_functions_of_both_signs_are_looked_through_in_linear_time(tmp_path
         ("x = b[i] & 0xFF\nfor _ in range(70):\n    y = x\n    x = y + x", False),
         ("x = b[i] & 0xFF\nfor _ in range(70):\n    x = x + 3", True),
         ("x = b[i] & 0xFF\nfor _ in range(70):\n    x = (x * 3 + 1) & 0xFFFF", True),
+        ("x = np.uint64(3 % (i - 9))", False),
+        ("x = np.uint64(3 // (i - 9))", False),
+        ("k = i & 7\nx = np.uint64((k * 2**62) // 4)", False),
+        ("x = np.uint64((i - 9) % 8)", True),
+        ("x = b[i] // 4", True),
+        ("x = b[i] >> (i & 3)", False),
     ],
 )
-def test_only_sums_that_grow_linearly_are_taken_to_be_small(body, is_small, tmp_path) -> None:
+def test_what_is_certainly_small(body, is_small, tmp_path) -> None:
     found = _messages(f"{body}\nout[i] = (x + i) // 3", tmp_path)
     assert ("so the result is int64" in "".join(found)) is not is_small, found
