@@ -58,12 +58,10 @@ def joined(one: Value, two: Value, *, may_differ: bool = True) -> Value:
     """Return what is known of a value that is one of two; with `may_differ` of two types."""
     if one == two:
         return one
-    if not may_differ:
-        return None
-    if isinstance(one, str) and isinstance(two, str):
-        return unified([one, two])
     if isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
-        return tuple(joined(a, b) for a, b in zip(one, two, strict=True))
+        return tuple(joined(a, b, may_differ=may_differ) for a, b in zip(one, two, strict=True))
+    if may_differ and isinstance(one, str) and isinstance(two, str):
+        return unified([one, two])
     return None
 
 

@@ -59,6 +59,9 @@ EXACT: dict[str, Callable[[int, int], float]] = {
     "out[i] = n[i] in (3, U64)": lambda a, n: int(n == 3),
     "out[i] = a[i] not in (n[i], np.uint64(7))": lambda a, n: int(a not in (n, 7)),
     "out[i] = sum((a[i], n[i] > 0)) // np.uint64(3)": lambda a, n: (a + (n > 0)) % U64 // 3,
+    "x = ((a[i], 3) if np.int64(-3) < np.int64(9) else (a[i] > 5, 5))[0]; out[i] = x // 3": (
+        lambda a, n: a // 3
+    ),
     "v = np.uint8(a[i]); out[i] = max(v - 255, 0); v = np.uint64(3)": lambda a, n: max(
         a % 256 - 255, 0
     ),
