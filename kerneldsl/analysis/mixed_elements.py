@@ -12,10 +12,14 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from kerneldsl.analysis.observed_values import ObservedValues, ObservedValuesOfCalls, is_whole
+from kerneldsl.analysis.observed_values import (
+    SIGNED_INTEGERS,
+    ObservedValues,
+    ObservedValuesOfCalls,
+    is_whole,
+)
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.frontend.typed_unit import TypedUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, TupleKind
 from kerneldsl.language.types import TupleType, Type
 
@@ -111,7 +115,7 @@ class MixedElements:
                 continue
             wide = [n for n, types in given if types.get(path) == "uint64"]
             wide = [n for n in wide if not self._is_small(self._part(n, path))]
-            signed = [n for n, types in given if _is_signed(types.get(path))]
+            signed = [n for n, types in given if types.get(path) in SIGNED_INTEGERS]
             if wide and signed:
                 yield path, wide[0], signed[0]
 
@@ -214,7 +218,3 @@ def _stored(function: ObservedValues, target: ast.expr, path: _Path) -> list[_Va
         case ast.Subscript() if not path and is_whole(function.type_of(target)):
             return []
     return None
-
-
-def _is_signed(name: str | None) -> bool:
-    return name is not None and ELEMENT_TYPES[name].is_signed and ELEMENT_TYPES[name].is_integer

@@ -12,21 +12,32 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kerneldsl.analysis.bindings import unpack_targets
-from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.library_names import conversion_dtype, library_name
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS, number_of
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.element_row import ElementKind
+from kerneldsl.language.element_types import names_of
 
-__all__ = ["SAME_BITS", "ObservedPlace", "ObservedValues", "ObservedValuesOfCalls", "is_whole"]
+__all__ = [
+    "SAME_BITS",
+    "SIGNED_INTEGERS",
+    "ObservedPlace",
+    "ObservedValues",
+    "ObservedValuesOfCalls",
+    "is_whole",
+]
 
 #: Operators whose lowest 64 bits depend on those of their operands alone.
 SAME_BITS = ast.Add | ast.Sub | ast.Mult | ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift
-#: The same as functions.
+#: The same as functions; ``int`` keeps an integer as it is.
 _FUNCTIONS = frozenset(
     f"numpy.{name}"
     for name in ("add", "subtract", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
-)
+) | {"int"}
+_WHOLE = names_of(ElementKind.BOOL, ElementKind.SIGNED, ElementKind.UNSIGNED)
+#: Types whose numbers may be negative.
+SIGNED_INTEGERS = names_of(ElementKind.SIGNED)
 
 
 class ObservedValues:
@@ -149,10 +160,9 @@ class ObservedValues:
         use = self.unit.use_of(node)
         if use is not None:
             return [] if use.intrinsic.name in COUNTS_OF_BITS else None
-        name = library_name(node.func, self.unit.namespace) or ""
-        dtype = name.removeprefix("numpy.").removeprefix("numba.")
-        if is_whole({"int": "int64"}.get(dtype, dtype)):
+        if is_whole(conversion_dtype(node.func, self.unit.namespace)):
             return []  # a conversion that the program says
+        name = library_name(node.func, self.unit.namespace)
         if name in _FUNCTIONS and all(is_whole(self.type_of(each)) for each in node.args):
             return [node]
         return None
@@ -222,8 +232,8 @@ class ObservedValuesOfCalls:
 
 def is_whole(name: str | None) -> bool:
     """Return whether a type is one of integers, or bool."""
-    return name in ELEMENT_TYPES and (ELEMENT_TYPES[name].is_integer or name == "bool")
+    return name in _WHOLE
 
 
 def _may_be_negative(name: str | None) -> bool:
-    return not is_whole(name) or ELEMENT_TYPES[name or ""].is_signed
+    return name not in _WHOLE or name in SIGNED_INTEGERS

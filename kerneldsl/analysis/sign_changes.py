@@ -15,12 +15,16 @@ from typing import NamedTuple
 
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.mixed_elements import MixedElements
-from kerneldsl.analysis.observed_values import SAME_BITS, ObservedValues, ObservedValuesOfCalls
+from kerneldsl.analysis.observed_values import (
+    SAME_BITS,
+    SIGNED_INTEGERS,
+    ObservedValues,
+    ObservedValuesOfCalls,
+)
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import Type
 
@@ -78,7 +82,7 @@ class _Function:
         self._bound = UnsignedBound(
             self._unit, lambda node: _name(typed.type_of(node)), self._reaching
         )
-        self._places = ObservedValuesOfCalls([self.observed])
+        self._places: ObservedValuesOfCalls  # of all functions, once these are known
 
     def changes(self, observed: ObservedValuesOfCalls) -> Iterator[SignChange]:
         """Yield them, where one of these places sees them."""
@@ -107,7 +111,7 @@ class _Function:
     def _of_variable(self, node: ast.Name, name: str) -> SignChange | None:
         stores = self._reaching.stores.get(node, ())
         wide = [each for each in stores if self._stored_type(each) == _WIDE]
-        signed = [each for each in stores if _is_signed(self._stored_type(each))]
+        signed = [each for each in stores if self._stored_type(each) in SIGNED_INTEGERS]
         if not (wide and signed) or all(map(self._is_small, wide)):
             return None
         of_signed = set(self.observed.uses(signed))
@@ -142,7 +146,7 @@ class _Function:
                 for n, to in pairs
                 if self._type(n) == _WIDE and (not is_of_call or _name(to) == _SIGNED)
             ]
-            signed = [n for n, _ in pairs if _is_signed(self._type(n))]
+            signed = [n for n, _ in pairs if self._type(n) in SIGNED_INTEGERS]
             if wide and signed and not all(map(self._is_small, wide)) and self._is_observed(node):
                 kind = self._type(signed[0]) or _SIGNED
                 yield SignChange(self._unit, node, wide[0], signed[0], kind)
@@ -157,7 +161,7 @@ class _Function:
         if _name(self._typed.type_of(node)) != _SIGNED:
             return
         wide = [each for each in parts if self._type(each) == _WIDE and not self._is_small(each)]
-        signed = [each for each in parts if _is_signed(self._type(each))]
+        signed = [each for each in parts if self._type(each) in SIGNED_INTEGERS]
         if wide and signed and self._is_observed(node):
             yield SignChange(self._unit, node, wide[0], signed[0], self._type(signed[0]) or _SIGNED)
 
@@ -168,7 +172,7 @@ class _Function:
         statements = [n for n in ast.walk(self._unit.tree) if isinstance(n, ast.Return)]
         values = [each.value for each in statements if each.value is not None]
         wide = [each for each in values if self._type(each) == _WIDE and not self._is_small(each)]
-        signed = [each for each in values if _is_signed(self._type(each))]
+        signed = [each for each in values if self._type(each) in SIGNED_INTEGERS]
         if wide and signed and any(True for _ in self._places.places(self.observed, wide)):
             kind = self._type(signed[0]) or _SIGNED
             yield SignChange(self._unit, wide[0], wide[0], signed[0], kind)
@@ -239,7 +243,3 @@ class _Function:
 
 def _name(kind: Type | None) -> str | None:
     return kind.dtype if isinstance(kind, ScalarKind) else None
-
-
-def _is_signed(name: str | None) -> bool:
-    return name is not None and ELEMENT_TYPES[name].is_signed and ELEMENT_TYPES[name].is_integer

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeAlias
 from kerneldsl.analysis.inferred_types import InferredTypes, TypesOfCall
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.observed_values import (
+    SIGNED_INTEGERS,
     ObservedPlace,
     ObservedValues,
     ObservedValuesOfCalls,
@@ -199,11 +200,11 @@ class _Function:
             return None
         value, element = node.args[-1], self._type(node)
         dtype = self._type(value)
-        if not (_is_signed(dtype) and element == "uint64"):
-            dtype = dtype if dtype == "uint64" and _is_signed(element) else None
+        if not (dtype in SIGNED_INTEGERS and element == "uint64"):
+            dtype = dtype if dtype == "uint64" and element in SIGNED_INTEGERS else None
         if dtype is None or element is None or self._bound.is_below(value, 2**63):
             return None
-        if value in nonnegative_values(self.unit, {value}) and _is_signed(dtype):
+        if value in nonnegative_values(self.unit, {value}) and dtype in SIGNED_INTEGERS:
             return None
         stores = self.reaching.stores.get(value, ())
         source = next(iter(stores)) if len(stores) == 1 else value
@@ -307,7 +308,3 @@ def _is_low(node: ast.expr) -> bool:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
             return True
     return False
-
-
-def _is_signed(name: str | None) -> bool:
-    return name is not None and ELEMENT_TYPES[name].is_integer and ELEMENT_TYPES[name].is_signed

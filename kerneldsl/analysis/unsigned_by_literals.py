@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.library_names import conversion_dtype
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["UnsignedByLiterals"]
@@ -71,11 +70,11 @@ class UnsignedByLiterals:
             if callee in self._results:
                 self._found.add(node)
             return
-        name = library_name(node.func, unit.namespace) or ""
-        if name.removeprefix("numpy.").removeprefix("numba.") in (*ELEMENT_TYPES, "int", "float"):
+        dtype = conversion_dtype(node.func, unit.namespace)
+        if dtype is not None:
             # What is written by the pass that types literals; any other is the program's own.
             is_ours = isinstance(node.func, ast.Name) and node.func.id.startswith(RESERVED_PREFIX)
-            if is_ours and name == "numpy.uint64":
+            if is_ours and dtype == "uint64":
                 self._found.add(node)
         elif any(each in self._found for each in node.args):
             self._found.add(node)

@@ -17,6 +17,7 @@ from kerneldsl.analysis.unsigned_arithmetic import (
     WidenedShift,
     unsigned_arithmetic,
 )
+from kerneldsl.analysis.unsigned_bounds import number_of
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelWarning
 from kerneldsl.frontend.unit import FunctionUnit
@@ -98,7 +99,7 @@ def _of_difference(found: UnsignedDifference) -> str:
     signed = f"np.int64({first})"
     if not rest:
         remedy = text.replace(first, signed)
-    elif found.subtrahend == "uint64" and not rest[0].isdigit():
+    elif found.subtrahend == "uint64" and number_of(found.operands[1], unit) is None:
         remedy = f"{signed} - np.int64({rest[0]})"
     else:
         remedy = f"{signed} - {rest[0]}"

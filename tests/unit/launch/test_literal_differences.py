@@ -48,6 +48,7 @@ OBSERVED = {
     "out[i] = 1 if a[i] - 5 == -1 else 0": "a number that is never negative",
     "out[i] = out[a[i] - 1]": "an index",
     "floats[i] = a[i] - 5 + 1": "converted to float64",
+    "floats[i] = int(a[i] - 5)": "converted to float64",
     "floats[i] = -(a[i] % 3)": "converted to float64",
     "floats[i] = ~(a[i] % 3)": "converted to float64",
     "floats[i] = (a[i] - 5) ** 3": "a number that is never negative",
