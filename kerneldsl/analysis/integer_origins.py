@@ -1,15 +1,14 @@
-"""Sorts of integers: where a number's type comes from, in a function that may have uint64 values.
+"""Origins of integers: where a number's type comes from, in a function that may have uint64 values.
 
-What is told apart are a uint64 that the program says, what Numba makes of smaller unsigned numbers,
-and literals, which take the type of the first (``docs/adr/0031-integers-stay-integers.md``).
-:mod:`kerneldsl.transforms.unsigned_literals` writes them so.
+It distinguishes a uint64 that the program says, what Numba makes of smaller unsigned numbers, and
+literals, which take the type of the first (``docs/adr/0031-integers-stay-integers.md``). The rules
+are :mod:`kerneldsl.analysis.origins`; :mod:`kerneldsl.transforms.unsigned_literals` writes the
+conversions.
 """
 
 from __future__ import annotations
 
 import ast
-import enum
-from collections.abc import Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -17,70 +16,38 @@ from kerneldsl.analysis.bindings import Binding, bindings, unpack_targets
 from kerneldsl.analysis.expressions import augmented_value, folded
 from kerneldsl.analysis.inferred_types import types_of_values
 from kerneldsl.analysis.known_values import Elements, Value, items_of
-from kerneldsl.analysis.library_names import library_name
+from kerneldsl.analysis.library_names import conversion_dtype, library_name
+from kerneldsl.analysis.origins import (
+    CONVERTED,
+    Origin,
+    all_joined,
+    joined,
+    operated,
+    origin_of,
+    settled,
+)
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.utilities.cached_property import cached_property
 
-__all__ = [
-    "ARITHMETIC",
-    "CONVERTED",
-    "Argument",
-    "IntegerSorts",
-    "Result",
-    "Sort",
-    "element_of",
-    "sort_of",
-]
-
-
-class Sort(enum.IntEnum):
-    """Sort of an integer, in the order in which more is learned of a variable."""
-
-    UNKNOWN = 0
-    """Nothing has been assigned to it yet."""
-    TRUTH = 1
-    """A bool, which is of the type of the integers beside it."""
-    LITERAL = 2
-    """Literals that are not negative."""
-    NARROW = 3
-    """An unsigned type of fewer than 64 bits, or what Numba makes of such."""
-    WIDE = 4
-    """The program says uint64."""
-    OTHER = 5
-    """Anything else."""
-
-
-#: What is converted beside a uint64.
-CONVERTED = (Sort.TRUTH, Sort.LITERAL)
+__all__ = ["Argument", "IntegerOrigins", "Result", "element_of"]
 
 
 class Result(NamedTuple):
-    """Sort of what a function returns, and of each element if that is a tuple."""
+    """Origin of what a function returns, and of each element if that is a tuple."""
 
-    sort: Sort
-    elements: tuple[Sort, ...] = ()
+    origin: Origin
+    elements: tuple[Origin, ...] = ()
 
 
 class Argument(NamedTuple):
     """A value that a function is given."""
 
     value: Value
-    sort: Sort
+    origin: Origin
 
 
-ARITHMETIC = (
-    ast.Add
-    | ast.Sub
-    | ast.Mult
-    | ast.FloorDiv
-    | ast.Mod
-    | ast.Pow
-    | ast.BitAnd
-    | ast.BitOr
-    | ast.BitXor
-)
 #: Functions whose result has the type of their operands.
 _OF_PYTHON = ("abs", "divmod", "math.gcd", "max", "min", "pow", "round")
 _OF_NUMPY = (
@@ -105,30 +72,17 @@ _UINT64 = "uint64"
 _results: WeakKeyDictionary[FunctionUnit, dict[tuple[Argument, ...], Result]] = WeakKeyDictionary()
 
 
-def sort_of(value: Value) -> Sort:
-    """Return the sort of a value of a known type."""
-    if isinstance(value, Elements) and not value.is_range:
-        value = value.dtype  # of a tile, each element
-    if not isinstance(value, str):
-        return Sort.OTHER
-    if value == _UINT64:
-        return Sort.WIDE
-    if value == "bool":
-        return Sort.TRUTH
-    return Sort.NARROW if ELEMENT_TYPES[value].is_unsigned else Sort.OTHER
-
-
 def _result_of(unit: FunctionUnit, arguments: tuple[Argument, ...]) -> Result:
     known = _results.setdefault(unit, {})
     if arguments not in known:
         # A function that calls itself is given what is known so far.
-        known[arguments] = Result(Sort.OTHER)
-        known[arguments] = IntegerSorts(unit, arguments).result()
+        known[arguments] = Result(Origin.OTHER)
+        known[arguments] = IntegerOrigins(unit, arguments).result
     return known[arguments]
 
 
-class IntegerSorts:
-    """Sorts of the expressions and variables of one function.
+class IntegerOrigins:
+    """Origins of the expressions and variables of one function.
 
     Parameters
     ----------
@@ -141,7 +95,7 @@ class IntegerSorts:
     def __init__(self, unit: FunctionUnit, arguments: tuple[Argument, ...]) -> None:
         self._unit = unit
         self._types = types_of_values(unit, tuple(each.value for each in arguments))
-        self._given = dict(zip(unit.parameters, (each.sort for each in arguments), strict=True))
+        self._given = dict(zip(unit.parameters, (each.origin for each in arguments), strict=True))
         self._reaching = Reaching(unit.tree)
         self._bound: dict[str, list[ast.expr | None]] = {}
         #: Parameters and targets of assignments that are followed, to what they are given.
@@ -149,7 +103,7 @@ class IntegerSorts:
         for binding in bindings(unit.tree):
             self._bind(binding)
         self._close_tuples()
-        self._sorts: dict[str, Sort] = dict.fromkeys(self._bound, Sort.WIDE)
+        self._origins: dict[str, Origin] = dict.fromkeys(self._bound, Origin.WIDE)
         #: Assignments of unsigned numbers of which none is a uint64 that the program says.
         self._narrow: set[ast.AST] = set()
         self._find_narrow()
@@ -223,12 +177,12 @@ class IntegerSorts:
         found = self._types.get(node)
         return len(found) if isinstance(found, tuple) else 0
 
-    def elements(self, node: ast.expr) -> tuple[Sort, ...]:
-        """Return the sorts of the elements of a tuple."""
+    def elements(self, node: ast.expr) -> tuple[Origin, ...]:
+        """Return the origins of the elements of a tuple."""
         return tuple(self.of(element_of(node, place)) for place in range(self.length(node)))
 
-    def elements_of_variable(self, name: str) -> tuple[Sort, ...]:
-        """Return the sorts of the elements of a variable that is always a tuple."""
+    def elements_of_variable(self, name: str) -> tuple[Origin, ...]:
+        """Return the origins of the elements of a variable that is always a tuple."""
         keys = [key for key in self._bound if key.partition("[")[0] == name != key]
         return tuple(self.of_variable(_place(name, place)) for place in range(len(keys)))
 
@@ -252,11 +206,11 @@ class IntegerSorts:
     def _stores_narrow(self, store: ast.AST) -> bool:
         value = self._stored[store]
         if isinstance(store, ast.arg):
-            return self._given.get(store.arg) is Sort.NARROW
-        return value is not None and self.of(value) is Sort.NARROW
+            return self._given.get(store.arg) is Origin.NARROW
+        return value is not None and self.of(value) is Origin.NARROW
 
     def _settle(self) -> None:
-        """Find the sorts of variables, in an order that does not matter.
+        """Find the origins of variables, in an order that does not matter.
 
         As many variables as can be are uint64 together: whatever is assigned to them then fits. Of
         these remain those of which something says so that does not depend on that.
@@ -264,7 +218,7 @@ class IntegerSorts:
         wide = {name for name, values in self._bound.items() if None not in values}
         while True:
             self._find_others(wide)
-            kept = {name for name in wide if self._bound_sort(name) is not Sort.OTHER}
+            kept = {name for name in wide if self._bound_origin(name) is not Origin.OTHER}
             if kept == wide:
                 kept = self._with_evidence(wide)
             if kept == wide:
@@ -275,52 +229,52 @@ class IntegerSorts:
         """Return which of these variables are uint64 by what else the program says."""
         found: set[str] = set()
         while True:
-            self._sorts.update(
-                {name: Sort.WIDE if name in found else Sort.LITERAL for name in wide}
+            self._origins.update(
+                {name: Origin.WIDE if name in found else Origin.LITERAL for name in wide}
             )
             more = {
                 name
                 for name in wide - found
-                if self._given.get(name) is Sort.WIDE
-                or any(self.of(value) is Sort.WIDE for value in self._bound[name] if value)
+                if self._given.get(name) is Origin.WIDE
+                or any(self.of(value) is Origin.WIDE for value in self._bound[name] if value)
             }
             if not more:
-                self._sorts.update(dict.fromkeys(found, Sort.WIDE))
+                self._origins.update(dict.fromkeys(found, Origin.WIDE))
                 return found
             found |= more
 
     def _find_others(self, wide: set[str]) -> None:
-        """Find the sorts of all other variables, where these are uint64."""
+        """Find the origins of all other variables, where these are uint64."""
         counters: set[str] = set()
         others = [name for name in self._bound if name not in wide]
         while True:
-            self._sorts = dict.fromkeys(wide, Sort.WIDE)
+            self._origins = dict.fromkeys(wide, Origin.WIDE)
             for name in others:
-                first = self._given.get(name, Sort.UNKNOWN)
-                self._sorts[name] = Sort.OTHER if name in counters else first
+                first = self._given.get(name, Origin.UNKNOWN)
+                self._origins[name] = Origin.OTHER if name in counters else first
             changed = True
             while changed:
                 changed = False
                 for name in others:
-                    found = _joined(self._sorts[name], self._bound_sort(name))
-                    if found > self._sorts[name]:
-                        self._sorts[name], changed = found, True
+                    found = joined(self._origins[name], self._bound_origin(name))
+                    if found > self._origins[name]:
+                        self._origins[name], changed = found, True
             # ``n += 1`` counts, and Python's counts are int64, whatever they are used beside.
             more = {
                 name
                 for name in others
-                if self._sorts[name] is Sort.LITERAL
+                if self._origins[name] is Origin.LITERAL
                 and not all(map(self.is_literal, self._bound[name]))
             }
             if not more:
                 return
             counters |= more
 
-    def _bound_sort(self, name: str) -> Sort:
-        """Return the sort of what is assigned to a variable."""
+    def _bound_origin(self, name: str) -> Origin:
+        """Return the origin of what is assigned to a variable."""
         values = self._bound[name]
-        found = _all_joined([self.of(value) if value else Sort.OTHER for value in values])
-        return _joined(found, self._given[name]) if name in self._given else found
+        found = all_joined([self.of(value) if value else Origin.OTHER for value in values])
+        return joined(found, self._given[name]) if name in self._given else found
 
     def is_literal(self, node: ast.expr | None) -> bool:
         """Return whether an expression is a written or captured int of 0 <= n < 2**63."""
@@ -338,84 +292,80 @@ class IntegerSorts:
             value = None if constant is None else self._unit.literal(constant)
         return value is not None and 0 <= value < 2**63
 
-    def of_target(self, target: ast.expr) -> Sort:
-        """Return the sort of a variable that is assigned; of an element ``OTHER``."""
-        return self.of_variable(target.id) if isinstance(target, ast.Name) else Sort.OTHER
+    def of_target(self, target: ast.expr) -> Origin:
+        """Return the origin of a variable that is assigned; of an element ``OTHER``."""
+        return self.of_variable(target.id) if isinstance(target, ast.Name) else Origin.OTHER
 
-    def of_variable(self, name: str) -> Sort:
-        """Return the sort of a variable or parameter."""
-        return self._sorts.get(name, self._given.get(name, Sort.OTHER))
+    def of_variable(self, name: str) -> Origin:
+        """Return the origin of a variable or parameter."""
+        return self._origins.get(name, self._given.get(name, Origin.OTHER))
 
+    @cached_property
     def result(self) -> Result:
-        """Return the sort of what the function returns."""
+        """Origin of what the function returns."""
         statements = [n for n in ast.walk(self._unit.tree) if isinstance(n, ast.Return)]
         values = [each.value for each in statements if each.value is not None]
         lengths = {self.length(each) for each in values}
         rows = [self.elements(each) for each in values] if len(lengths) == 1 else []
-        elements = tuple(_settled(column) for column in zip(*rows, strict=True))
-        return Result(_settled([self.of(each) for each in values]), elements)
+        elements = tuple(settled(column) for column in zip(*rows, strict=True))
+        return Result(settled([self.of(each) for each in values]), elements)
 
     def argument(self, node: ast.expr) -> Argument:
         """Return what a function is given by an expression."""
-        sort = self.of(node)
-        if sort is Sort.WIDE and isinstance(self._types.get(node), str):
-            return Argument(_UINT64, sort)
+        origin = self.of(node)
+        if origin is Origin.WIDE and isinstance(self._types.get(node), str):
+            return Argument(_UINT64, origin)
         value = self._types.get(node)
         if isinstance(value, tuple):
             pairs = zip(value, self.elements(node), strict=True)
             value = tuple(
-                _UINT64 if each is Sort.WIDE and isinstance(part, str) else part
+                _UINT64 if each is Origin.WIDE and isinstance(part, str) else part
                 for part, each in pairs
             )
-        return Argument(value, Sort.OTHER if sort is Sort.LITERAL else sort)
+        return Argument(value, Origin.OTHER if origin is Origin.LITERAL else origin)
 
-    def of(self, node: ast.expr) -> Sort:
-        """Return the sort of an expression."""
+    def of(self, node: ast.expr) -> Origin:
+        """Return the origin of an expression."""
         if self.is_literal(node):
-            return Sort.LITERAL
+            return Origin.LITERAL
         match node:
             case ast.Name(id=name) if name in self._bound or name in self._given:
                 found = self.of_variable(name)
                 stores = self._reaching.stores.get(node, frozenset())
-                is_narrow = found is Sort.WIDE and stores and stores <= self._narrow
-                return Sort.NARROW if is_narrow else found
+                is_narrow = found is Origin.WIDE and stores and stores <= self._narrow
+                return Origin.NARROW if is_narrow else found
             case ast.BinOp(left=left, op=op, right=right):
-                return _operated(op, self.of(left), self.of(right))
+                return operated(op, self.of(left), self.of(right))
             case ast.UnaryOp(op=ast.Not()) | ast.Compare():
-                return Sort.TRUTH
+                return Origin.TRUTH
             case ast.UnaryOp(op=op, operand=operand):
                 found = self.of(operand)
-                keeping = {Sort.LITERAL: ast.UAdd, Sort.TRUTH: ast.Invert}.get(found)
+                keeping = {Origin.LITERAL: ast.UAdd, Origin.TRUTH: ast.Invert}.get(found)
                 is_kept = keeping is None or isinstance(op, keeping)
-                return found if is_kept else Sort.OTHER
+                return found if is_kept else Origin.OTHER
             case ast.IfExp(body=body, orelse=other):
-                return _joined(self.of(body), self.of(other))
+                return joined(self.of(body), self.of(other))
             case ast.BoolOp(values=values):
-                return _all_joined([self.of(each) for each in values])
+                return all_joined([self.of(each) for each in values])
             case ast.NamedExpr(value=value):
                 return self.of(value)
             case ast.Call() if arguments := self.operands(node):
-                sorts = [self.of(each) for each in arguments]
-                found = Sort.UNKNOWN if Sort.UNKNOWN in sorts else _all_joined(sorts)
-                return Sort.OTHER if found in CONVERTED else found
+                origins = [self.of(each) for each in arguments]
+                found = Origin.UNKNOWN if Origin.UNKNOWN in origins else all_joined(origins)
+                return Origin.OTHER if found in CONVERTED else found
             case ast.Call(keywords=[]) if (callee := self._unit.callee_of(node)) is not None:
-                return self._returned(node, callee).sort
+                return self._returned(node, callee).origin
             case ast.Call() if (use := self._unit.use_of(node)) is not None:
                 return self._of_intrinsic(use.intrinsic.name, node)
             case ast.Subscript(value=owner, slice=ast.Constant(value=int(place))) if place >= 0:
                 return self._of_element(node, owner, place)
-            case ast.Call(args=[_], keywords=[]) if (dtype := self._conversion(node)) is not None:
-                return sort_of(dtype)
-        return sort_of(self._types.get(node))
+            case ast.Call(func=called, args=[_], keywords=[]):
+                dtype = conversion_dtype(called, self._unit.namespace)
+                return origin_of(self._types.get(node) if dtype is None else dtype)
+        return origin_of(self._types.get(node))
 
-    def _conversion(self, node: ast.Call) -> str | None:
-        """Return the type that a call converts to, whatever it is given."""
-        name = library_name(node.func, self._unit.namespace) or ""
-        module, _, dtype = name.partition(".")
-        return dtype if module in ("numpy", "numba") and dtype in ELEMENT_TYPES else None
-
-    def _of_element(self, node: ast.Subscript, owner: ast.expr, place: int) -> Sort:
-        """Return the sort of an element of a tuple, or of what else is subscribed."""
+    def _of_element(self, node: ast.Subscript, owner: ast.expr, place: int) -> Origin:
+        """Return the origin of an element of a tuple, or of what else is subscribed."""
         if place < self.length(owner):
             match owner:
                 case ast.Name(id=name) if _place(name, place) in self._bound:
@@ -424,19 +374,19 @@ class IntegerSorts:
                     return self.of(element_of(owner, place))
                 case ast.Call(keywords=[]) if (callee := self._unit.callee_of(owner)) is not None:
                     found = self._returned(owner, callee)
-                    if found.sort is Sort.UNKNOWN or place < len(found.elements):
-                        return found.elements[place] if found.elements else Sort.UNKNOWN
+                    if found.origin is Origin.UNKNOWN or place < len(found.elements):
+                        return found.elements[place] if found.elements else Origin.UNKNOWN
             kinds = self._types[owner]
             assert isinstance(kinds, tuple)
-            return sort_of(kinds[place])
-        return sort_of(self._types.get(node))
+            return origin_of(kinds[place])
+        return origin_of(self._types.get(node))
 
-    def _of_intrinsic(self, name: str, node: ast.Call) -> Sort:
-        """Return the sort of what an intrinsic gives, by what it is given."""
-        found = sort_of(self._types.get(node))
-        given = [sort for sort in map(self.of, node.args) if sort is not Sort.LITERAL]
-        if found is Sort.WIDE and (name in COUNTS_OF_BITS or Sort.NARROW in given):
-            return Sort.NARROW
+    def _of_intrinsic(self, name: str, node: ast.Call) -> Origin:
+        """Return the origin of what an intrinsic gives, by what it is given."""
+        found = origin_of(self._types.get(node))
+        given = [origin for origin in map(self.of, node.args) if origin is not Origin.LITERAL]
+        if found is Origin.WIDE and (name in COUNTS_OF_BITS or Origin.NARROW in given):
+            return Origin.NARROW
         return found
 
     def operands(self, node: ast.Call) -> list[ast.expr]:
@@ -449,10 +399,10 @@ class IntegerSorts:
 
     def _returned(self, node: ast.Call, callee: FunctionUnit) -> Result:
         if callee.is_plain_numba or len(node.args) != len(callee.parameters):
-            return Result(sort_of(self._types.get(node)))
+            return Result(origin_of(self._types.get(node)))
         arguments = tuple(map(self.argument, node.args))
-        if any(Sort.UNKNOWN in (self.of(each), *self.elements(each)) for each in node.args):
-            return Result(Sort.UNKNOWN)
+        if any(Origin.UNKNOWN in (self.of(each), *self.elements(each)) for each in node.args):
+            return Result(Origin.UNKNOWN)
         return _result_of(callee, arguments)
 
 
@@ -471,42 +421,5 @@ def element_of(node: ast.expr, place: int) -> ast.expr:
     return ast.Subscript(node, ast.Constant(place), ast.Load())
 
 
-def _settled(sorts: Sequence[Sort]) -> Sort:
-    """Return the sort of what a function returns in several places."""
-    found = _all_joined(sorts)
-    return Sort.OTHER if found in (Sort.UNKNOWN, Sort.LITERAL) else found
-
-
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _joined(one: Sort, other: Sort) -> Sort:
-    """Return the sort of a value that is one of two."""
-    low, high = sorted((one, other))
-    if low in (Sort.UNKNOWN, Sort.TRUTH, high) or high is Sort.WIDE:
-        return high
-    return Sort.OTHER
-
-
-def _all_joined(sorts: Sequence[Sort]) -> Sort:
-    found = Sort.UNKNOWN
-    for each in sorts:
-        found = _joined(found, each)
-    return found
-
-
-def _operated(op: ast.operator, left: Sort, right: Sort) -> Sort:
-    """Return the sort of an operation of two values."""
-    if isinstance(op, ast.LShift | ast.RShift):
-        return Sort.OTHER if left is Sort.TRUTH else left
-    if not isinstance(op, ARITHMETIC):
-        return Sort.OTHER
-    if Sort.UNKNOWN in (left, right):
-        return Sort.UNKNOWN
-    if Sort.TRUTH in (left, right) and Sort.WIDE not in (left, right):
-        is_truth = left is right and isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor)
-        return Sort.TRUTH if is_truth else Sort.OTHER
-    if left is right is Sort.LITERAL and isinstance(op, ast.Sub):
-        return Sort.OTHER
-    return _joined(left, right)

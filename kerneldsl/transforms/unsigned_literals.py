@@ -22,16 +22,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from kerneldsl.analysis.integer_sorts import (
-    ARITHMETIC,
-    CONVERTED,
-    Argument,
-    IntegerSorts,
-    Sort,
-    element_of,
-    sort_of,
-)
+from kerneldsl.analysis.integer_origins import Argument, IntegerOrigins, element_of
 from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
+from kerneldsl.analysis.origins import ARITHMETIC, CONVERTED, Origin, origin_of
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import call, load
 from kerneldsl.frontend.unit import FunctionUnit
@@ -68,7 +61,7 @@ def type_unsigned_literals(unit: FunctionUnit, kinds: Sequence[Kind]) -> Functio
     values = tuple(map(value_of_kind, kinds))
     if not (any(map(_has_wide, values)) or any(map(_names_wide, unit.reachable()))):
         return unit
-    return _typed(unit, tuple(Argument(value, sort_of(value)) for value in values))
+    return _typed(unit, tuple(Argument(value, origin_of(value)) for value in values))
 
 
 def _has_wide(value: Value) -> bool:
@@ -118,7 +111,7 @@ def _typed(unit: FunctionUnit, arguments: tuple[Argument, ...]) -> FunctionUnit:
     known = _known.setdefault(unit, {})
     if arguments not in known:
         known[arguments] = None  # of a function that calls itself
-        made = _Typing(unit, IntegerSorts(unit, arguments)).run()
+        made = _Typing(unit, IntegerOrigins(unit, arguments)).run()
         known[arguments] = None if made is unit else made
     return known[arguments] or unit
 
@@ -126,9 +119,9 @@ def _typed(unit: FunctionUnit, arguments: tuple[Argument, ...]) -> FunctionUnit:
 class _Typing(CopyingTransformer):
     """Writes the conversions."""
 
-    def __init__(self, unit: FunctionUnit, sorts: IntegerSorts) -> None:
+    def __init__(self, unit: FunctionUnit, origins: IntegerOrigins) -> None:
         self._unit = unit
-        self._sorts = sorts
+        self._origins = origins
         self._names = FreshNames.for_unit(unit)
         self._callees = dict(unit.callees)
         self._namespace = dict(unit.namespace)
@@ -146,7 +139,7 @@ class _Typing(CopyingTransformer):
         """Return a conversion of a literal or bool; of what is none the visited node."""
         visited = self.visit(node)
         assert isinstance(visited, ast.expr)
-        return self._to_wide(visited) if self._sorts.of(node) in CONVERTED else visited
+        return self._to_wide(visited) if self._origins.of(node) in CONVERTED else visited
 
     def _to_wide(self, node: ast.expr) -> ast.expr:
         """Return a conversion to uint64."""
@@ -157,13 +150,13 @@ class _Typing(CopyingTransformer):
         return ast.fix_missing_locations(made)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        if self._sorts.of(node) is not Sort.WIDE or not isinstance(node.op, ARITHMETIC):
+        if self._origins.of(node) is not Origin.WIDE or not isinstance(node.op, ARITHMETIC):
             return self.generic_visit(node)
         made = ast.BinOp(self._converted(node.left), node.op, self._converted(node.right))
         return _kept(node, made, ("left", "right"))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        is_wide = self._sorts.of(self._sorts.augmented(node)) is Sort.WIDE
+        is_wide = self._origins.of(self._origins.augmented(node)) is Origin.WIDE
         if not (is_wide and isinstance(node.op, ARITHMETIC)):
             return self.generic_visit(node)
         target = self.visit(node.target)
@@ -171,17 +164,17 @@ class _Typing(CopyingTransformer):
         return _kept(node, made, ("target", "value"))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        elements = self._sorts.elements(node)
+        elements = self._origins.elements(node)
         if elements:
             return self._fitted(node, elements)
-        if self._sorts.of(node) is not Sort.WIDE:
+        if self._origins.of(node) is not Origin.WIDE:
             return self.generic_visit(node)
         test = self.visit(node.test)
         made = ast.IfExp(test, self._converted(node.body), self._converted(node.orelse))
         return _kept(node, made, ("test", "body", "orelse"))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        if self._sorts.of(node) is not Sort.WIDE:
+        if self._origins.of(node) is not Origin.WIDE:
             return self.generic_visit(node)
         values = [self._converted(each) for each in node.values]
         if all(a is b for a, b in zip(values, node.values, strict=True)):
@@ -189,8 +182,8 @@ class _Typing(CopyingTransformer):
         return ast.copy_location(ast.BoolOp(node.op, values), node)
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        result = self._sorts.result()
-        if node.value is None or not (result.elements or result.sort is Sort.WIDE):
+        result = self._origins.result
+        if node.value is None or not (result.elements or result.origin is Origin.WIDE):
             return self.generic_visit(node)
         made = (
             self._fitted(node.value, result.elements)
@@ -201,15 +194,15 @@ class _Typing(CopyingTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.AST]:
         match node.targets:
-            case [ast.Name(id=name)] if self._sorts.of_variable(name) is Sort.WIDE:
+            case [ast.Name(id=name)] if self._origins.of_variable(name) is Origin.WIDE:
                 made = ast.Assign(node.targets, self._converted(node.value))
                 return _kept(node, made, ("value",))
-            case [ast.Name(id=name)] if elements := self._sorts.elements_of_variable(name):
+            case [ast.Name(id=name)] if elements := self._origins.elements_of_variable(name):
                 made = ast.Assign(node.targets, self._fitted(node.value, elements))
                 return _kept(node, made, ("value",))
-            case [ast.Tuple(elts=targets)] if len(targets) == self._sorts.length(node.value):
-                sorts = [self._sorts.of_target(each) for each in targets]
-                made = ast.Assign(node.targets, self._fitted(node.value, sorts))
+            case [ast.Tuple(elts=targets)] if len(targets) == self._origins.length(node.value):
+                origins = [self._origins.of_target(each) for each in targets]
+                made = ast.Assign(node.targets, self._fitted(node.value, origins))
                 return _kept(node, made, ("value",))
         if self._is_chain(node):
             return [self.visit(each) for each in _separated(node)]
@@ -218,29 +211,29 @@ class _Typing(CopyingTransformer):
     def _is_chain(self, node: ast.Assign) -> bool:
         """Return whether a literal is assigned to several variables, of which one is a uint64."""
         names = [each.id for each in node.targets if isinstance(each, ast.Name)]
-        is_wide = any(self._sorts.of_variable(name) is Sort.WIDE for name in names)
-        return is_wide and len(names) > 1 and self._sorts.is_literal(node.value)
+        is_wide = any(self._origins.of_variable(name) is Origin.WIDE for name in names)
+        return is_wide and len(names) > 1 and self._origins.is_literal(node.value)
 
-    def _fitted(self, node: ast.expr, sorts: Sequence[Sort]) -> ast.expr:
+    def _fitted(self, node: ast.expr, origins: Sequence[Origin]) -> ast.expr:
         """Return a tuple whose literals are uint64 where its elements have to be."""
         match node:
-            case ast.Tuple(elts=values) if len(values) == len(sorts):
+            case ast.Tuple(elts=values) if len(values) == len(origins):
                 parts = [
-                    self._converted(value) if sort is Sort.WIDE else self.visit(value)
-                    for value, sort in zip(values, sorts, strict=True)
+                    self._converted(value) if origin is Origin.WIDE else self.visit(value)
+                    for value, origin in zip(values, origins, strict=True)
                 ]
                 if all(a is b for a, b in zip(parts, values, strict=True)):
                     return node
                 return ast.copy_location(ast.Tuple(parts, node.ctx), node)
             case ast.IfExp(test=test, body=body, orelse=other):
-                ways = (self._fitted(body, sorts), self._fitted(other, sorts))
+                ways = (self._fitted(body, origins), self._fitted(other, origins))
                 made = _kept(node, ast.IfExp(self.visit(test), *ways), ("test", "body", "orelse"))
                 assert isinstance(made, ast.expr)
                 return made
             case ast.Name():
                 fitted = [
-                    one in CONVERTED and two is Sort.WIDE
-                    for one, two in zip(self._sorts.elements(node), sorts, strict=False)
+                    one in CONVERTED and two is Origin.WIDE
+                    for one, two in zip(self._origins.elements(node), origins, strict=False)
                 ]
                 if any(fitted):
                     parts = [element_of(load(node.id), place) for place in range(len(fitted))]
@@ -258,8 +251,8 @@ class _Typing(CopyingTransformer):
         return visited
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        operands = self._sorts.operands(node)
-        if operands and self._sorts.of(node) is Sort.WIDE:
+        operands = self._origins.operands(node)
+        if operands and self._origins.of(node) is Origin.WIDE:
             arguments = [
                 self._converted(each) if each in operands else self.visit(each)
                 for each in node.args
@@ -276,7 +269,7 @@ class _Typing(CopyingTransformer):
         ):
             return self.generic_visit(node)
         visited = self.generic_visit(node)
-        made = _typed(callee, tuple(map(self._sorts.argument, node.args)))
+        made = _typed(callee, tuple(map(self._origins.argument, node.args)))
         assert isinstance(visited, ast.Call)
         assert isinstance(node.func, ast.Name)
         if made is callee:

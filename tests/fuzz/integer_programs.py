@@ -21,7 +21,7 @@ _LARGE = (2**32 - 1, 2**32, 2**53 + 1, 2**62, 2**63 - 1)
 _HUGE = (2**63, 0xCBF29CE484222325, 2**64 - 1)
 
 
-class Sort:
+class Origin:
     """Where a number's type comes from."""
 
     SAID = "said"
@@ -33,7 +33,7 @@ class Sort:
     LITERAL = "literal"
     """A Python int that is not negative."""
     OTHER = "other"
-    """Anything else; a uint64 of this sort was mixed with signed numbers on the way."""
+    """Anything else; a uint64 of this origin was mixed with signed numbers on the way."""
 
 
 class Expression(NamedTuple):
@@ -42,7 +42,7 @@ class Expression(NamedTuple):
     text: str
     oracle: str
     dtype: str
-    sort: str = Sort.OTHER
+    origin: str = Origin.OTHER
 
     @property
     def is_unsigned(self) -> bool:
@@ -145,7 +145,7 @@ class _Writer:
 
     def literal(self) -> Expression:
         number = self.random.choice(_LITERALS if self.random.random() < 0.85 else _LARGE)
-        return Expression(str(number), str(number), "int64", Sort.LITERAL)
+        return Expression(str(number), str(number), "int64", Origin.LITERAL)
 
     def leaf(self) -> Expression:
         kind = self.random.random()
@@ -158,13 +158,13 @@ class _Writer:
             place = self.random.randrange(len(self.scalars))
             dtype = self.scalars[place][0]
             dtype = "int64" if dtype == "int" else dtype
-            return Expression(f"s{place}", f"s{place}", dtype, _sort(dtype))
+            return Expression(f"s{place}", f"s{place}", dtype, _origin(dtype))
         if kind < 0.86 and self.variables:
             number = -self.random.choice(_LITERALS[1:])
             return Expression(f"np.int64({number})", str(number), "int64")
         if kind < 0.88:
             number = self.random.choice(_HUGE)
-            return Expression(f"np.uint64({number})", str(number), "uint64", Sort.SAID)
+            return Expression(f"np.uint64({number})", str(number), "uint64", Origin.SAID)
         if kind < 0.91:
             return Expression("i", "i", "int64")
         return self.truth() if kind < 0.94 else self.literal()
@@ -173,16 +173,16 @@ class _Writer:
         """A comparison, as a number."""
         text, oracle = self.condition(0)
         self.features.add("bool as a number")
-        return Expression(f"({text})", oracle, "bool", Sort.TRUTH)
+        return Expression(f"({text})", oracle, "bool", Origin.TRUTH)
 
     def _no_two_of_python(self, one: Expression, two: Expression) -> Expression:
         """Return the first of two values, or an element where neither is of an integer type."""
-        is_typed = not {one.sort, two.sort} <= {Sort.LITERAL, Sort.TRUTH}
+        is_typed = not {one.origin, two.origin} <= {Origin.LITERAL, Origin.TRUTH}
         return one if is_typed else self._element(0)
 
     def _element(self, place: int) -> Expression:
         dtype = self.inputs[place]
-        return Expression(f"a{place}[i]", f"load({place}, i)", dtype, _sort(dtype))
+        return Expression(f"a{place}[i]", f"load({place}, i)", dtype, _origin(dtype))
 
     def expression(self, depth: int = 2) -> Expression:
         if depth == 0 or self.random.random() < 0.15:
@@ -207,115 +207,115 @@ class _Writer:
 
     def operation(self, left: Expression, right: Expression) -> Expression:
         symbol = self.random.choice(_OPERATORS)
-        if left.sort == right.sort == Sort.LITERAL:  # Python computes it
+        if left.origin == right.origin == Origin.LITERAL:  # Python computes it
             right = self._element(0)
         if self.random.random() < 0.3:
             right = self.literal()
-            if left.sort == Sort.LITERAL:
+            if left.origin == Origin.LITERAL:
                 left = self._element(0)
         if symbol in ("<<", ">>"):
             if self.random.random() < 0.8:
                 count = self.random.randint(0, 66)
-                right = Expression(str(count), str(count), "int64", Sort.LITERAL)
-            if left.sort == Sort.LITERAL:
+                right = Expression(str(count), str(count), "int64", Origin.LITERAL)
+            if left.origin == Origin.LITERAL:
                 left = self._element(0)
             return self._operated(symbol, left, right)
         return self._operated(symbol, left, right)
 
     def _operated(self, symbol: str, left: Expression, right: Expression) -> Expression:
-        if symbol in ("&", "|", "^") and left.sort == right.sort == Sort.TRUTH:
+        if symbol in ("&", "|", "^") and left.origin == right.origin == Origin.TRUTH:
             oracle = f"({left.oracle} {symbol} {right.oracle})"
-            return Expression(f"({left.text} {symbol} {right.text})", oracle, "bool", Sort.TRUTH)
+            return Expression(f"({left.text} {symbol} {right.text})", oracle, "bool", Origin.TRUTH)
         if symbol in ("<<", ">>"):
             dtype = "uint64" if left.is_unsigned else "int64"
-            sort = Sort.OTHER if left.sort == Sort.TRUTH else left.sort
+            origin = Origin.OTHER if left.origin == Origin.TRUTH else left.origin
             if symbol == ">>" and left.text in self.mixed:
                 self.may_be_refused = True
         else:
-            dtype, sort = _arithmetic(left, right)
-        self.features.add(f"{symbol} of {left.sort} {right.sort}")
+            dtype, origin = _arithmetic(left, right)
+        self.features.add(f"{symbol} of {left.origin} {right.origin}")
         text = f"({left.text} {symbol} {right.text})"
         return Expression(
-            text, f"op({symbol!r}, {dtype!r}, {left.oracle}, {right.oracle})", dtype, sort
+            text, f"op({symbol!r}, {dtype!r}, {left.oracle}, {right.oracle})", dtype, origin
         )
 
     def unary(self, value: Expression) -> Expression:
         symbol = self.random.choice(("-", "~", "abs"))
-        if value.sort == Sort.TRUTH:
+        if value.origin == Origin.TRUTH:
             oracle = f"op('-x', 'int64', {value.oracle}, 0)"
             return Expression(f"(-{value.text})", oracle, "int64")
-        if value.sort == Sort.LITERAL:
+        if value.origin == Origin.LITERAL:
             value = self._element(0)
         if symbol == "abs":
             oracle = f"op('abs', {value.dtype!r}, {value.oracle}, 0)"
-            return Expression(f"abs({value.text})", oracle, value.dtype, value.sort)
+            return Expression(f"abs({value.text})", oracle, value.dtype, value.origin)
         # Computed in the operand's own width, and then an integer of 64 bits.
         oracle = f"op({symbol + 'x'!r}, {value.dtype!r}, {value.oracle}, 0)"
         dtype = "uint64" if value.is_unsigned else "int64"
-        return Expression(f"({symbol}{value.text})", oracle, dtype, value.sort)
+        return Expression(f"({symbol}{value.text})", oracle, dtype, value.origin)
 
     def converted(self, value: Expression) -> Expression:
         dtype = self.random.choice(INTEGERS)
         oracle = f"op('to', {dtype!r}, {value.oracle}, 0)"
-        return Expression(f"np.{dtype}({value.text})", oracle, dtype, _sort(dtype))
+        return Expression(f"np.{dtype}({value.text})", oracle, dtype, _origin(dtype))
 
     def extreme(self, one: Expression, two: Expression) -> Expression:
         name = self.random.choice(("min", "max"))
         one = self._no_two_of_python(one, two)
-        dtype, sort = _chosen(one, two)
+        dtype, origin = _chosen(one, two)
         is_mixed = "uint64" in (one.dtype, two.dtype) and dtype == "int64"
         if is_mixed and name == "max":
-            dtype, sort = "uint64", Sort.OTHER
+            dtype, origin = "uint64", Origin.OTHER
         oracle = f"op({name!r}, {dtype!r}, {one.oracle}, {two.oracle})"
-        return Expression(f"{name}({one.text}, {two.text})", oracle, dtype, sort)
+        return Expression(f"{name}({one.text}, {two.text})", oracle, dtype, origin)
 
     def choice(self, depth: int) -> Expression:
         test, oracle_test = self.condition(depth - 1)
         one, two = self.expression(depth - 1), self.expression(depth - 1)
         one = self._no_two_of_python(one, two)
-        dtype, sort = _chosen(one, two)
+        dtype, origin = _chosen(one, two)
         text = f"({one.text} if {test} else {two.text})"
         oracle = f"op('as', {dtype!r}, {one.oracle} if {oracle_test} else {two.oracle}, 0)"
-        return Expression(text, oracle, dtype, sort)
+        return Expression(text, oracle, dtype, origin)
 
     def condition(self, depth: int = 1) -> tuple[str, str]:
         symbol = self.random.choice(_COMPARISONS)
         one, two = self.expression(depth), self.expression(depth)
         if self.random.random() < 0.4:
             two = self.literal()
-        if one.sort == two.sort == Sort.LITERAL:
+        if one.origin == two.origin == Origin.LITERAL:
             one = self._element(0)
         return f"{one.text} {symbol} {two.text}", f"({one.oracle} {symbol} {two.oracle})"
 
     def called(self, value: Expression) -> Expression:
         """A call of a device function, whose literals take the type of its argument."""
-        if value.sort == Sort.LITERAL:
+        if value.origin == Origin.LITERAL:
             value = self._element(0)
-        x = Expression("x", value.oracle, value.dtype, value.sort)
-        by = Expression("3", "3", "int64", Sort.LITERAL)
-        seven = Expression("7", "7", "int64", Sort.LITERAL)
+        x = Expression("x", value.oracle, value.dtype, value.origin)
+        by = Expression("3", "3", "int64", Origin.LITERAL)
+        seven = Expression("7", "7", "int64", Origin.LITERAL)
         body = self._operated("+", self._operated("//", x, by), seven)
         self.features.add("device function")
-        return Expression(f"helper({value.text})", body.oracle, body.dtype, body.sort)
+        return Expression(f"helper({value.text})", body.oracle, body.dtype, body.origin)
 
     def limited(self, value: Expression) -> Expression:
         """A call of a device function that returns its argument or a literal."""
-        if value.sort == Sort.LITERAL:
+        if value.origin == Origin.LITERAL:
             value = self._element(0)
-        dtype, sort = _chosen(value, Expression("7", "7", "int64", Sort.LITERAL))
+        dtype, origin = _chosen(value, Expression("7", "7", "int64", Origin.LITERAL))
         self.features.add("two returns")
         oracle = f"op('as', {dtype!r}, {value.oracle} if {value.oracle} > 7 else 7, 0)"
-        return Expression(f"limited({value.text})", oracle, dtype, sort)
+        return Expression(f"limited({value.text})", oracle, dtype, origin)
 
     def element_of_choice(self, one: Expression, two: Expression) -> Expression:
         """An element of one of two tuples, which have the types of both."""
         one = self._no_two_of_python(one, two)
         test, oracle_test = self.condition(0)
-        dtype, sort = _chosen(one, two)
+        dtype, origin = _chosen(one, two)
         self.features.add("tuples")
         oracle = f"op('as', {dtype!r}, {one.oracle} if {oracle_test} else {two.oracle}, 0)"
         pairs = f"(({one.text}, 3) if {test} else ({two.text}, 5))"
-        return Expression(f"{pairs}[0]", oracle, dtype, sort)
+        return Expression(f"{pairs}[0]", oracle, dtype, origin)
 
     # --------------------------------------------------------------------------- statements
 
@@ -340,12 +340,12 @@ class _Writer:
             following = self._said_value()
             self.assign(name, value)
             self.assign(name, following)
-            self.variables[name] = Expression(name, name, "uint64", Sort.SAID)
+            self.variables[name] = Expression(name, name, "uint64", Origin.SAID)
             return
         value = self.expression()
-        if value.sort in (Sort.LITERAL, Sort.TRUTH):
+        if value.origin in (Origin.LITERAL, Origin.TRUTH):
             value = Expression(f"np.int64({value.text})", value.oracle, "int64")
-        if value.sort == Sort.SAID:
+        if value.origin == Origin.SAID:
             self.said.add(name)
         self.assign(name, value)
         self.variables[name] = value._replace(text=name, oracle=name)
@@ -354,14 +354,14 @@ class _Writer:
         """A value that is a uint64 because the program says so."""
         for _ in range(20):
             value = self.expression()
-            if value.sort == Sort.SAID:
+            if value.origin == Origin.SAID:
                 return value
         number = self.expression(1)
         return Expression(
             f"np.uint64({number.text})",
             f"op('to', 'uint64', {number.oracle}, 0)",
             "uint64",
-            Sort.SAID,
+            Origin.SAID,
         )
 
     def value_for(self, name: str) -> Expression:
@@ -371,17 +371,17 @@ class _Writer:
             return self.truth() if self.random.random() < 0.1 else self._said_value()
         for _ in range(10):
             value = self.expression()
-            if value.sort in (Sort.LITERAL, Sort.TRUTH):
+            if value.origin in (Origin.LITERAL, Origin.TRUTH):
                 continue
-            if now.sort == Sort.NARROW and value.sort == Sort.NARROW:
+            if now.origin == Origin.NARROW and value.origin == Origin.NARROW:
                 return value
-            if now.sort == Sort.OTHER and value.sort == Sort.OTHER:
+            if now.origin == Origin.OTHER and value.origin == Origin.OTHER:
                 return value
         target = now.dtype
         value = self.expression(1)
         oracle = f"op('to', {target!r}, {value.oracle}, 0)"
-        sort = now.sort if now.sort == Sort.OTHER else _sort(target)
-        return Expression(f"np.{target}({value.text})", oracle, target, sort)
+        origin = now.origin if now.origin == Origin.OTHER else _origin(target)
+        return Expression(f"np.{target}({value.text})", oracle, target, origin)
 
     def update(self, name: str, value: Expression | None = None) -> None:
         """Assign to a variable, now and then in place."""
@@ -402,15 +402,15 @@ class _Writer:
 
     def _may_hold(self, name: str, value: Expression) -> bool:
         if name in self.said:
-            return value.sort == Sort.SAID
-        return value.sort == self.variables[name].sort
+            return value.origin == Origin.SAID
+        return value.origin == self.variables[name].origin
 
     def _hold(self, name: str, value: Expression) -> None:
         now = self.variables[name]
         if name in self.said:
             return
-        sort = now.sort if now.sort == Sort.OTHER else value.sort
-        self.variables[name] = now._replace(dtype=value.dtype, sort=sort)
+        origin = now.origin if now.origin == Origin.OTHER else value.origin
+        self.variables[name] = now._replace(dtype=value.dtype, origin=origin)
 
     def mix(self) -> None:
         """A variable that holds a uint64 in one branch and a signed number in the other."""
@@ -418,7 +418,9 @@ class _Writer:
         self.count += 1
         test, oracle_test = self.condition()
         wide, signed = self._said_value(), None
-        while signed is None or signed.is_unsigned or signed.sort in (Sort.LITERAL, Sort.TRUTH):
+        while (
+            signed is None or signed.is_unsigned or signed.origin in (Origin.LITERAL, Origin.TRUTH)
+        ):
             signed = self.expression(1)
         self.assign(name, wide)
         self.line(f"if {test}:", f"if {oracle_test}:")
@@ -464,7 +466,7 @@ class _Writer:
                 self.line(f"{name} = np.{wide}({name})", f"{name} = op('to', {wide!r}, {name}, 0)")
                 if wide == "uint64":
                     self.said.add(name)
-                self.variables[name] = Expression(name, name, wide, _sort(wide))
+                self.variables[name] = Expression(name, name, wide, _origin(wide))
         self.line(f"for k{self.count} in range({self.random.randint(1, 4)}):")
         self.count += 1
         self.depth += 1
@@ -481,11 +483,11 @@ class _Writer:
             symbol = self.random.choice(_OPERATORS)
             operand = self.literal() if self.random.random() < 0.5 else self.leaf()
             value = self._operated(symbol, now, operand)
-            if value.dtype == now.dtype and value.sort == now.sort:
+            if value.dtype == now.dtype and value.origin == now.origin:
                 self.assign(name, value)
                 return
         oracle = f"op('to', {now.dtype!r}, {now.oracle}, 0)"
-        self.assign(name, Expression(f"np.{now.dtype}({name})", oracle, now.dtype, now.sort))
+        self.assign(name, Expression(f"np.{now.dtype}({name})", oracle, now.dtype, now.origin))
 
     def output(self) -> None:
         """Store a value: in an element of some type, as a float, or compared."""
@@ -564,29 +566,29 @@ def _limits(dtype: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _sort(dtype: str) -> str:
+def _origin(dtype: str) -> str:
     if dtype == "uint64":
-        return Sort.SAID
-    return Sort.NARROW if dtype.startswith("u") else Sort.OTHER
+        return Origin.SAID
+    return Origin.NARROW if dtype.startswith("u") else Origin.OTHER
 
 
 def _arithmetic(left: Expression, right: Expression) -> tuple[str, str]:
     """Return the type that two numbers are computed in."""
-    sorts = {left.sort, right.sort}
-    if Sort.SAID in sorts and Sort.OTHER not in sorts:
-        return "uint64", Sort.SAID
-    if Sort.TRUTH in sorts and "uint64" in (left.dtype, right.dtype):
-        return "uint64", Sort.OTHER
+    origins = {left.origin, right.origin}
+    if Origin.SAID in origins and Origin.OTHER not in origins:
+        return "uint64", Origin.SAID
+    if Origin.TRUTH in origins and "uint64" in (left.dtype, right.dtype):
+        return "uint64", Origin.OTHER
     if left.is_unsigned and right.is_unsigned:
-        return "uint64", Sort.OTHER if Sort.OTHER in sorts else Sort.NARROW
-    return "int64", Sort.OTHER
+        return "uint64", Origin.OTHER if Origin.OTHER in origins else Origin.NARROW
+    return "int64", Origin.OTHER
 
 
 def _chosen(one: Expression, two: Expression) -> tuple[str, str]:
     """Return the type of a value that is one of two."""
-    sorts = {one.sort, two.sort}
-    if Sort.SAID in sorts and Sort.OTHER not in sorts:
-        return "uint64", Sort.SAID
+    origins = {one.origin, two.origin}
+    if Origin.SAID in origins and Origin.OTHER not in origins:
+        return "uint64", Origin.SAID
     dtype = _joined(one.dtype, two.dtype)
-    is_narrow = Sort.NARROW in sorts and sorts <= {Sort.NARROW, Sort.TRUTH}
-    return dtype, Sort.NARROW if is_narrow else Sort.OTHER
+    is_narrow = Origin.NARROW in origins and origins <= {Origin.NARROW, Origin.TRUTH}
+    return dtype, Origin.NARROW if is_narrow else Origin.OTHER
