@@ -178,7 +178,6 @@ def _ufuncs(a, b, out, i):
     out[7, i] = np.square(b)
     out[8, i] = np.less(a, b) + 2 * np.equal(a, b) + 4 * np.greater_equal(a, b)
     out[9, i] = np.logical_and(a, b) + 2 * np.logical_or(a, b) + 4 * np.logical_not(a)
-    out[10, i] = np.sign(a)
 
 
 def _integer_ufuncs(a, b, out, i):
@@ -200,7 +199,7 @@ for _name in ("int32", "int64", "uint32", "float32", "float64"):
         lambda rng, d=_name: (
             random_array(rng, SIZE, d),
             random_array(rng, SIZE, d),
-            poisoned((11, SIZE), d if d[0] == "f" else np.int64),
+            poisoned((10, SIZE), d if d[0] == "f" else np.int64),
         ),
         extent=(SIZE,),
         expected=_ufunc_expected,
