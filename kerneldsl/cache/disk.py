@@ -18,7 +18,7 @@ from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.settings import Settings, read_secret, read_settings, read_size
 from kerneldsl.cache.store import Store
 from kerneldsl.errors import CacheError, CacheWarning
-from kerneldsl.utilities.environment import cache_folder, logger, named_path
+from kerneldsl.utilities.environment import cache_folder, logger, named_path, was_reported
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.once import OnceTable
 from kerneldsl.utilities.user_warnings import warn_user
@@ -101,7 +101,7 @@ class DiskCache:
             self.max_bytes = read_size(settings.size)
             secret = read_secret(settings.key_file)
         except CacheError as error:
-            self._warn_once(f"nothing is cached: {error}")
+            self._warn_once(f"nothing is cached: {error}", error)
             return
         if settings.site:
             try:
@@ -110,12 +110,12 @@ class DiskCache:
                 if site.check():
                     self.site = Store(site, secret)
             except (CacheError, OSError) as error:
-                self._warn_once(f"the site's cache is ignored: {error}")
+                self._warn_once(f"the site's cache is ignored: {error}", error)
         try:
             user = user_folder(settings)
         # A home or working directory that is unknown, platformdirs that is missing.
         except (OSError, CacheError, ImportError) as error:
-            self._warn_once(f"nothing is written to the cache: {error}")
+            self._warn_once(f"nothing is written to the cache: {error}", error)
             return
         try:
             user.check()
@@ -204,8 +204,10 @@ class DiskCache:
         else:
             self._warn_once(f"nothing is written to the cache: {error}")
 
-    def _warn_once(self, text: str) -> None:
+    def _warn_once(self, text: str, error: Exception | None = None) -> None:
         logger.debug("cache: %s", text)
+        if isinstance(error, CacheError) and was_reported(error):
+            return
         if not self._has_warned:
             self._has_warned = True
             warn_user(text, CacheWarning)

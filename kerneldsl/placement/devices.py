@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from kerneldsl.contract import Device, DeviceInfo, DeviceLike, MemoryType
 from kerneldsl.errors import (
     DeviceMismatchError,
+    KernelError,
     TargetUnavailableError,
     UnknownTargetError,
 )
@@ -22,6 +23,7 @@ from kerneldsl.placement.registry import (
     get_target,
     hardware_targets,
     is_hardware,
+    require_target,
     target_names,
     target_of_memory,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "Devices",
     "StandIn",
     "actual",
+    "check_target_spec",
     "chosen_device",
     "context_device",
     "current_device",
@@ -102,18 +105,7 @@ def device_of(spec: DeviceLike) -> Device:
     if isinstance(spec, Device | DeviceInfo):
         name, index = spec.target, spec.index
     else:
-        name, colon, number = _text_of(spec).strip().partition(":")
-        is_number = number.isascii() and number.isdigit() and len(number) < _MAX_DIGITS
-        # Another library's device, such as torch's, goes by its text.
-        if (colon and not is_number) or (type(spec) is not str and name not in target_names()):
-            raise UnknownTargetError(
-                f"{safe_repr(spec)} names no device",
-                value=spec,
-                limit=f"A device is a target ({', '.join(target_names())}), or a target, a colon "
-                f"and an index, such as '{hardware_targets()[0]}:1'",
-                remedy="Name it so, or pass a device of kd.devices()",
-            )
-        index = int(number) if colon else 0
+        name, index = _name_and_index(spec)
     target = get_target(name)
     found = target.devices()
     if not found:
@@ -142,6 +134,29 @@ def device_of(spec: DeviceLike) -> Device:
     with _lock:
         _used[name, index] = device
     return device
+
+
+def _name_and_index(spec: object) -> tuple[str, int]:
+    name, colon, number = _text_of(spec).strip().partition(":")
+    is_number = number.isascii() and number.isdigit() and len(number) < _MAX_DIGITS
+    # Another library's device, such as torch's, goes by its text.
+    if (colon and not is_number) or (type(spec) is not str and name not in target_names()):
+        raise UnknownTargetError(
+            f"{safe_repr(spec)} names no device",
+            value=spec,
+            limit=f"A device is a target ({', '.join(target_names())}), or a target, a colon "
+            f"and an index, such as '{hardware_targets()[0]}:1'",
+            remedy="Name it so, or pass a device of kd.devices()",
+        )
+    return name, int(number) if colon else 0
+
+
+def check_target_spec(spec: str) -> None:
+    """Raise `UnknownTargetError` if ``KERNELDSL_TARGET`` names no target; none is made for it."""
+    try:
+        require_target(_name_and_index(spec)[0])
+    except UnknownTargetError as error:
+        raise _of_environment(error, spec) from error
 
 
 def _text_of(spec: object) -> str:
@@ -269,17 +284,21 @@ def _device_in_environment(spec: str) -> Device | StandIn:
     try:
         found = device_of(spec)
     except (UnknownTargetError, TargetUnavailableError, DeviceMismatchError) as error:
-        named = type(error)(
-            f"KERNELDSL_TARGET is {safe_repr(spec)}: {error.what}",
-            value=spec,
-            limit=error.limit,
-            remedy=error.remedy,
-        )
+        named = _of_environment(error, spec)
         if not isinstance(named, TargetUnavailableError):
             raise named from error
         found = _stand_in(spec, named)
     _from_environment = (spec, found)
     return found
+
+
+def _of_environment(error: KernelError, spec: str) -> KernelError:
+    return type(error)(
+        f"KERNELDSL_TARGET is {safe_repr(spec)}: {error.what}",
+        value=spec,
+        limit=error.limit,
+        remedy=error.remedy,
+    )
 
 
 def _detect() -> Device:

@@ -136,12 +136,7 @@ def fallback_policy() -> Policy:
     chosen = _choices.current()
     if chosen is not None:
         return chosen
-    named = environment.fallback_spec()
-    if named is None:
-        return "warn"
-    if named not in _POLICIES:
-        raise environment.refused_word("KERNELDSL_FALLBACK", named)
-    return cast(Policy, named)
+    return cast(Policy, environment.choice("KERNELDSL_FALLBACK") or "warn")
 
 
 # ------------------------------------------------------------------------------- deciding

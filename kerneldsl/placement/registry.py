@@ -34,6 +34,7 @@ __all__ = [
     "hardware_targets",
     "is_hardware",
     "load_own",
+    "require_target",
     "target_names",
     "target_of_memory",
     "target_writing",
@@ -113,6 +114,12 @@ def get_target(name: str) -> Target:
         if name not in _targets:
             _targets[name] = _make_target(name)
         return _targets[name]
+
+
+def require_target(name: str) -> None:
+    """Raise `UnknownTargetError` if no target of a name is known; none is imported."""
+    if not (name in _targets or name in built_in_targets() or name in target_names()):
+        raise _unknown(name)
 
 
 def _make_target(name: str) -> Target:

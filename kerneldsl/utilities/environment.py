@@ -15,7 +15,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
-from kerneldsl.errors import ArgumentValueError, CacheError, KernelWarning
+from kerneldsl.errors import ArgumentValueError, CacheError, KernelError, KernelWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,16 +27,17 @@ __all__ = [
     "Variable",
     "cache_folder",
     "check_environment",
+    "choice",
     "configure_logging",
     "debug_is_on",
     "fake_gpu_spec",
-    "fallback_spec",
     "launcher_is_off",
     "logger",
     "named_path",
     "pool_is_off",
     "target_spec",
     "traceback_is_full",
+    "was_reported",
 ]
 
 #: Words of a variable that is on or off, in lower case; empty is as if it were not set.
@@ -54,17 +55,26 @@ class Variable(NamedTuple):
     words : tuple of str
         What it may be, in lower case; empty where it is no choice.
     otherwise : str
-        What another word does; without it such a word is an error.
+        What happens with another value; without it such a value is an error.
+    reader : str
+        ``module:function`` that reads the value where it is used, and takes it as its only
+        argument. It raises a `KernelError` for a value that the variable cannot be.
+    is_path : bool
+        Whether it is a path, which `named_path` reads.
     """
 
     purpose: str
     words: tuple[str, ...] = ()
     otherwise: str = ""
+    reader: str = ""
+    is_path: bool = False
 
 
 #: Every variable a user may set. `check_environment`, `status` and `doctor` read this.
 VARIABLES = {
-    "KERNELDSL_TARGET": Variable("where kernels run"),
+    "KERNELDSL_TARGET": Variable(
+        "where kernels run", reader="kerneldsl.placement.devices:check_target_spec"
+    ),
     "KERNELDSL_FALLBACK": Variable(
         "what happens when a GPU cannot run a kernel", ("warn", "silent", "never")
     ),
@@ -75,6 +85,7 @@ VARIABLES = {
         "is taken as debug",
     ),
     "KERNELDSL_TRACEBACK": Variable("whether errors show the frames of libraries", ("full",)),
+    # In the order in which the target prefers them.
     "KERNELDSL_THREADING_LAYER": Variable(
         "thread pool of the CPU target", ("native", "tbb", "omp", "workqueue", "serial")
     ),
@@ -83,14 +94,28 @@ VARIABLES = {
     "KERNELDSL_CACHE": Variable(
         "whether compiled kernels are cached on disk", _SWITCH, "is taken as off"
     ),
-    "KERNELDSL_CACHE_DIR": Variable("folder of the disk cache"),
-    "KERNELDSL_CACHE_SITE": Variable("second cache folder, only read"),
-    "KERNELDSL_CACHE_SIZE": Variable("what the folder may hold"),
-    "KERNELDSL_CACHE_KEY_FILE": Variable("file with the secret that cached code is signed with"),
+    "KERNELDSL_CACHE_DIR": Variable(
+        "folder of the disk cache", otherwise="nothing is written to the cache", is_path=True
+    ),
+    "KERNELDSL_CACHE_SITE": Variable(
+        "second cache folder, only read", otherwise="the site's cache is ignored", is_path=True
+    ),
+    "KERNELDSL_CACHE_SIZE": Variable(
+        "what the folder may hold",
+        otherwise="nothing is cached",
+        reader="kerneldsl.cache.settings:read_size",
+    ),
+    "KERNELDSL_CACHE_KEY_FILE": Variable(
+        "file with the secret that cached code is signed with",
+        otherwise="nothing is cached",
+        is_path=True,
+    ),
     "KERNELDSL_CACHE_SHARED": Variable(
         "whether folders of others are taken", _SWITCH, "is taken as off"
     ),
-    "KERNELDSL_FAKE_GPU": Variable("what detection pretends to find"),
+    "KERNELDSL_FAKE_GPU": Variable(
+        "what detection pretends to find", reader="kerneldsl.tools.detection.report:faked_names"
+    ),
 }
 _PREFIX = "KERNELDSL_"
 #: Variables of the project's own tests, beside those that have ``TEST`` after the prefix.
@@ -110,20 +135,23 @@ _handler: logging.Handler | None = None
 
 #: The variables of ours that were checked last.
 _checked: dict[str, str] | None = None
+#: Texts of errors that were warned of, and variables that are not read.
 _reported: set[str] = set()
 
 
 def check_environment() -> None:
     """Check every variable of ours, once for each state of the environment.
 
-    A word that a variable cannot be is an error, or for the cache, which never raises one, a
+    A value that a variable cannot be is an error, or for the cache, which never raises one, a
     warning; a variable that is not read is warned of, once, with the nearest name. Functions are
-    decorated after this check, so that a program learns of a slip when it starts.
+    decorated after this check, so that a program learns of a slip when it starts. What is there,
+    a device or a folder, is not looked at.
 
     Raises
     ------
-    ArgumentValueError
-        If a variable is a word that it cannot be.
+    KernelError
+        If a variable is a value that it cannot be: an `ArgumentValueError`, or of a target an
+        `UnknownTargetError`.
     """
     global _checked  # noqa: PLW0603 -- one environment for the process
     # Names first: this is made at each decoration, and values of others need no decoding.
@@ -132,18 +160,38 @@ def check_environment() -> None:
         return
     for name, text in sorted(present.items()):
         variable = VARIABLES.get(name)
-        word = text.strip().lower()
         if variable is None:
             if not is_known(name):
                 _warn_once(name, f"kerneldsl reads no variable {name}. {nearest_to(name)}.")
-        elif word and variable.words and word not in variable.words:
+            continue
+        try:
+            _read(name, variable, text.strip())
+        except KernelError as error:
             if not variable.otherwise:
-                raise refused_word(name, word)
+                raise
             words = ", ".join(variable.words)
-            _warn_once(
-                name, f"{name} is {word!r}, and {variable.otherwise}. Set it to one of {words}."
-            )
+            remedy = f"Set it to one of {words}" if words else f"{error.limit}. {error.remedy}"
+            _warn_once(str(error), f"{error.what}, and {variable.otherwise}. {remedy}.")
     _checked = present
+
+
+def _read(name: str, variable: Variable, text: str) -> None:
+    """Raise a `KernelError` if a value is none of the variable's."""
+    word = text.lower()
+    if variable.words and word and word not in variable.words:
+        raise refused_word(name, word)
+    if variable.is_path and text.startswith("~"):  # nothing else is wrong with a path as such
+        named_path(name, text)
+    if variable.reader and text:
+        from importlib import import_module
+
+        module, _, function = variable.reader.partition(":")
+        getattr(import_module(module), function)(text)
+
+
+def was_reported(error: KernelError) -> bool:
+    """Return whether `check_environment` has warned of the same."""
+    return str(error) in _reported
 
 
 def is_known(name: str) -> bool:
@@ -175,10 +223,10 @@ def refused_word(name: str, word: str) -> ArgumentValueError:
     )
 
 
-def _warn_once(name: str, text: str) -> None:
-    if name in _reported:
+def _warn_once(of: str, text: str) -> None:
+    if of in _reported:
         return
-    _reported.add(name)
+    _reported.add(of)
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("kerneldsl"):
         level, frame = level + 1, frame.f_back
@@ -190,9 +238,15 @@ def target_spec() -> str | None:
     return os.environ.get("KERNELDSL_TARGET", "").strip() or None
 
 
-def fallback_spec() -> str | None:
-    """Return the policy that ``KERNELDSL_FALLBACK`` names, or ``None``."""
-    return os.environ.get("KERNELDSL_FALLBACK", "").strip().lower() or None
+def choice(name: str) -> str:
+    """Return the word of a variable, in lower case, or ``""``.
+
+    Raises `ArgumentValueError` if it is none of the variable's words.
+    """
+    word = os.environ.get(name, "").strip().lower()
+    if word and word not in VARIABLES[name].words:
+        raise refused_word(name, word)
+    return word
 
 
 def fake_gpu_spec() -> str | None:
@@ -271,10 +325,8 @@ def debug_is_on() -> bool:
 
 def _is_on(name: str, *, default: bool) -> bool:
     """Return whether a variable says yes; refuse what is neither yes nor no."""
-    text = os.environ.get(name, "").strip().lower()
-    if text and text not in _SWITCH:
-        raise refused_word(name, text)
-    return text in ON_WORDS if text else default
+    word = choice(name)
+    return word in ON_WORDS if word else default
 
 
 def traceback_is_full() -> bool:

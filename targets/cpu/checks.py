@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Check
 from kerneldsl.contract.checks import said_by
-from kerneldsl.errors import TargetUnavailableError
+from kerneldsl.errors import ArgumentValueError, TargetUnavailableError
 from kerneldsl.utilities.formatting import format_count
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _check_threads() -> Check:
     name = "cpu.threading_layer"
     try:
         layer = threading_layer()
-    except TargetUnavailableError as error:
+    except (ArgumentValueError, TargetUnavailableError) as error:
         return Check(name, "problem", said_by(error), error.remedy)
     found = f"{layer.name} with {format_count(layer.thread_count, 'thread')}"
     if layer.name != "serial":

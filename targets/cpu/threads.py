@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerneldsl.errors import TargetUnavailableError
+from kerneldsl.utilities.environment import VARIABLES, choice
 from targets.cpu.pool import forget_threads, pool_address
 from targets.cpu.processors import runnable_threads
 from targets.cpu.signals import is_main_thread, set_current_launch
@@ -42,7 +43,7 @@ from targets.cpu.startable import startable_threads
 __all__ = ["LAYERS", "ThreadingLayer", "running_address", "threading_layer"]
 
 #: Names that ``KERNELDSL_THREADING_LAYER`` takes, in the order of preference.
-LAYERS = ("native", "tbb", "omp", "workqueue", "serial")
+LAYERS = VARIABLES["KERNELDSL_THREADING_LAYER"].words
 _MODULES = {
     "tbb": "numba.np.ufunc.tbbpool",
     "omp": "numba.np.ufunc.omppool",
@@ -155,8 +156,8 @@ def threading_layer() -> ThreadingLayer:
     taken. There are as many threads as ``NUMBA_NUM_THREADS`` says, and never more than
     `runnable_threads` counts.
 
-    Raises `TargetUnavailableError` where the environment names a layer that is unknown, cannot be
-    loaded, or cannot start its threads.
+    Raises `ArgumentValueError` where the environment names a layer that is unknown, and
+    `TargetUnavailableError` where it cannot be loaded, or cannot start its threads.
     """
     found = _process.layer
     if found is None:
@@ -174,14 +175,7 @@ def threading_layer() -> ThreadingLayer:
 
 
 def _choose() -> ThreadingLayer:
-    asked = os.environ.get("KERNELDSL_THREADING_LAYER", "").strip().lower()
-    if asked and asked not in LAYERS:
-        raise TargetUnavailableError(
-            f"KERNELDSL_THREADING_LAYER is {asked!r}",
-            value=asked,
-            limit=f"Known layers are {', '.join(LAYERS)}",
-            remedy="Unset the variable, or set it to one of them",
-        )
+    asked = choice("KERNELDSL_THREADING_LAYER")
     reasons = []
     for name in (asked,) if asked else LAYERS:
         if name == "serial":

@@ -11,6 +11,7 @@ from kerneldsl.cache.disk import DiskCache, counters
 from kerneldsl.cache.folders import Folder
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.cache.store import Store
+from kerneldsl.utilities import environment
 from tests.cache.trials import PROPERTY, Trials
 
 
@@ -20,6 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("", "_SITE", "_SIZE", "_KEY_FILE", "_SHARED"):
         monkeypatch.delenv(f"KERNELDSL_CACHE{name}", raising=False)
     monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(environment, "_reported", set())
     counters.reset()
     return tmp_path / "cache"
 

@@ -18,7 +18,7 @@ from kerneldsl.tools.detection.probes import Finding, probes
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.formatting import AsDict, AsTable
 
-__all__ = ["Backend", "Backends", "backends"]
+__all__ = ["Backend", "Backends", "backends", "faked_names"]
 
 #: Why kerneldsl runs nothing there, for what no target of ours serves.
 _NO_TARGET = {
@@ -141,7 +141,8 @@ def backends() -> Backends:
     True
     """
     found = probes()
-    faked = _faked_names(found)
+    spec = environment.fake_gpu_spec()
+    faked = None if spec is None else faked_names(spec)
     if faked is not None:
         return Backends(_fake(name, name in faked) for name in found)
     provided = target_names()
@@ -180,10 +181,12 @@ def _ask_target(name: str, finding: Finding) -> tuple[bool, str]:
     return True, ", ".join(f"{d}: {d.name} ({d.arch})" for d in found)
 
 
-def _faked_names(known: Iterable[str]) -> frozenset[str] | None:
-    spec = environment.fake_gpu_spec()
-    if spec is None:
-        return None
+def faked_names(spec: str) -> frozenset[str]:
+    """Return the backends that ``KERNELDSL_FAKE_GPU`` names, with commas in between.
+
+    Raises `ArgumentValueError` for one that does not exist.
+    """
+    known = probes()
     names = frozenset(filter(None, (part.strip().lower() for part in spec.split(","))))
     unknown = sorted(names - set(known))
     if unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -13,8 +14,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.placement import devices, registry
 from kerneldsl.utilities import environment
-from targets.cpu.threads import LAYERS
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +103,77 @@ def test_names_that_are_not_read_are_warned_of_once(monkeypatch, name, said) -> 
     assert said in str(caught[0].message)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "said"),
+    [
+        ("KERNELDSL_TARGET", "cdua", kd.UnknownTargetError, "no target is named 'cdua'"),
+        ("KERNELDSL_TARGET", "cpu:x", kd.UnknownTargetError, "names no device"),
+        ("KERNELDSL_FAKE_GPU", "cuda,directx", kd.ArgumentValueError, "names directx"),
+    ],
+)
+def test_a_name_that_its_reader_refuses_is_an_error_at_once(
+    monkeypatch, name, value, kind, said
+) -> None:
+    monkeypatch.setenv(name, value)
+    for _ in range(2):
+        with pytest.raises(kind, match=said) as caught:
+            _decorate()
+        assert name in str(caught.value)
+    monkeypatch.delenv(name)
+    _decorate()
+
+
+@pytest.mark.parametrize("value", ["cpu", " null ", "cuda:1", "cpu:7", ""])
+def test_a_target_is_named_and_not_looked_at(monkeypatch, value) -> None:
+    monkeypatch.setenv("KERNELDSL_TARGET", value)
+    monkeypatch.setattr(registry, "_make_target", None)
+    monkeypatch.setattr(devices, "_used", {})
+    _decorate()
+
+
+PROGRAM = """
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def double(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = 2 * x[i]
+
+kd.func(lambda x: x)
+double.forall(2)(np.ones(2), np.zeros(2))
+double.forall(2)(np.ones(2, int), np.zeros(2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("KERNELDSL_CACHE_SIZE", "5Q", "and nothing is cached. It must be a number of bytes"),
+        ("KERNELDSL_CACHE_SITE", "~nouser/x", "and the site's cache is ignored"),
+        ("KERNELDSL_CACHE_DIR", "~nouser/x", "and nothing is written to the cache"),
+        ("KERNELDSL_CACHE_KEY_FILE", "~nouser/x", "and nothing is cached"),
+    ],
+)
+def test_what_the_cache_cannot_read_is_warned_of_once(tmp_path, name, value, said) -> None:
+    """When the first function is decorated, and by no launch."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env=os.environ
+        | {"KERNELDSL_TARGET": "cpu", "KERNELDSL_CACHE_DIR": str(tmp_path / "cache")}
+        | {name: value},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = (line for line in done.stderr.splitlines() if "Warning" in line)
+    assert line.startswith(f"{program}:5: KernelWarning: {name} is '{value}'")
+    assert said in line
+
+
 def test_variables_of_the_tests_are_not_warned_of(monkeypatch) -> None:
     monkeypatch.setenv("KERNELDSL_TEST_SOMETHING", "1")
     monkeypatch.setenv("KERNELDSL_CHECK", "quick")
@@ -111,8 +183,12 @@ def test_variables_of_the_tests_are_not_warned_of(monkeypatch) -> None:
         _decorate()
 
 
-def test_the_layers_of_the_cpu_are_those_of_the_table() -> None:
-    assert set(environment.VARIABLES["KERNELDSL_THREADING_LAYER"].words) == set(LAYERS)
+def test_readers_are_there() -> None:
+    for variable in environment.VARIABLES.values():
+        assert not (variable.words and variable.reader)
+        if variable.reader:
+            module, _, function = variable.reader.partition(":")
+            assert callable(getattr(importlib.import_module(module), function))
 
 
 def test_a_level_that_is_none_is_reported_once() -> None:
