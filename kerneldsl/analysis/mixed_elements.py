@@ -23,7 +23,7 @@ from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.kinds import ScalarKind, TupleKind
 from kerneldsl.language.types import TupleType, Type
 
-__all__ = ["MixedElement", "MixedElements"]
+__all__ = ["MixedElement", "MixedElements", "element", "numbers_of"]
 
 
 #: Where an element is in a tuple, and in tuples in it: ``(0, 2)`` of ``t[0][2]``.
@@ -110,11 +110,11 @@ class MixedElements:
         if not isinstance(kind, TupleType | TupleKind) or len(nodes) < 2:
             return
         given = [(node, self._types(node)) for node in nodes]
-        for path, dtype in _numbers(kind).items():
+        for path, dtype in numbers_of(kind).items():
             if dtype != "int64":
                 continue
             wide = [n for n, types in given if types.get(path) == "uint64"]
-            wide = [n for n in wide if not self._is_small(self._part(n, path))]
+            wide = [n for n in wide if not self._is_small(element(n, path, self._reaching))]
             signed = [n for n, types in given if types.get(path) in SIGNED_INTEGERS]
             if wide and signed:
                 yield path, wide[0], signed[0]
@@ -123,8 +123,8 @@ class MixedElements:
         """Return the types of a tuple's elements."""
         if isinstance(node, ast.arg):
             place = self._typed.unit.parameters.index(node.arg)
-            return _numbers(self._typed.arguments[place])
-        return _numbers(self._typed.type_of(node))
+            return numbers_of(self._typed.arguments[place])
+        return numbers_of(self._typed.type_of(node))
 
     def _element(
         self,
@@ -134,28 +134,29 @@ class MixedElements:
         path: _Path,
         variable: tuple[str, _Path] | None = None,
     ) -> MixedElement:
-        one, other = self._part(wide, path), self._part(signed, path)
+        one, other = (element(each, path, self._reaching) for each in (wide, signed))
         return MixedElement(node, one, other, self._types(signed)[path], variable)
 
-    def _part(self, node: ast.AST, path: _Path) -> ast.expr:
-        """Return an element of a tuple: as it is written, if the tuple is."""
-        found = self._reaching.values.get(node, node)
-        if not isinstance(found, ast.expr):
-            name = node.arg if isinstance(node, ast.arg) else ""
-            found = ast.copy_location(ast.Name(name, ast.Load()), node)
-        for place in path:
-            if isinstance(found, ast.Tuple):
-                found = found.elts[place]
-                continue
-            made = ast.Subscript(found, ast.Constant(place), ast.Load())
-            for where in ("lineno", "col_offset", "kd_origin"):  # no end, as it is not written
-                if hasattr(found, where):
-                    setattr(made, where, getattr(found, where))
-            found = made
-        return found
+
+def element(node: ast.AST, path: _Path, reaching: Reaching) -> ast.expr:
+    """Return an element of a tuple: as it is written, if the tuple is."""
+    found = reaching.values.get(node, node)
+    if not isinstance(found, ast.expr):
+        name = node.arg if isinstance(node, ast.arg) else ""
+        found = ast.copy_location(ast.Name(name, ast.Load()), node)
+    for place in path:
+        if isinstance(found, ast.Tuple):
+            found = found.elts[place]
+            continue
+        made = ast.Subscript(found, ast.Constant(place), ast.Load())
+        for where in ("lineno", "col_offset", "kd_origin"):  # no end, as it is not written
+            if hasattr(found, where):
+                setattr(made, where, getattr(found, where))
+        found = made
+    return found
 
 
-def _numbers(kind: Type | None) -> dict[_Path, str]:
+def numbers_of(kind: Type | None) -> dict[_Path, str]:
     """Return the types of all numbers in a tuple."""
     if isinstance(kind, ScalarKind):
         return {(): kind.dtype}
@@ -164,7 +165,7 @@ def _numbers(kind: Type | None) -> dict[_Path, str]:
     return {
         (place, *path): dtype
         for place, each in enumerate(kind.elements)
-        for path, dtype in _numbers(each).items()
+        for path, dtype in numbers_of(each).items()
     }
 
 

@@ -13,8 +13,8 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kerneldsl.analysis.library_names import library_name
-from kerneldsl.analysis.mixed_elements import MixedElements
+from kerneldsl.analysis.library_names import library_name, name_of_function, outside_value
+from kerneldsl.analysis.mixed_elements import MixedElements, element, numbers_of
 from kerneldsl.analysis.observed_values import (
     SAME_BITS,
     SIGNED_INTEGERS,
@@ -95,8 +95,8 @@ class _Function:
                     if found is not None:
                         told.add(name)
                         yield found
-                case ast.Call(args=[ast.Tuple(elts=parts)]) if self._is_sum(node):
-                    yield from self._of_choice(node, parts)
+                case ast.Call(args=[numbers]) if self._is_sum(node):
+                    yield from self._of_sum(node, numbers)
                 case ast.BinOp() | ast.AugAssign() | ast.Call():
                     yield from self._of_operation(node)
                 case ast.IfExp(body=body, orelse=other):
@@ -138,7 +138,7 @@ class _Function:
                 given = arguments
         for operation in self._typed.operations.get(node, ()):
             pairs = list(zip(given, operation.operands, strict=False))
-            is_of_call = isinstance(node, ast.Call) and not self._is_power(node)
+            is_of_call = isinstance(node, ast.Call) and not self._is_of_operators(node)
             if not is_of_call and _name(operation.result) != _SIGNED:
                 continue
             wide: list[ast.expr] = [
@@ -154,8 +154,21 @@ class _Function:
     def _is_sum(self, node: ast.Call) -> bool:
         return library_name(node.func, self._unit.namespace) == "sum"
 
-    def _is_power(self, node: ast.Call) -> bool:
-        return library_name(node.func, self._unit.namespace) == "pow"
+    def _is_of_operators(self, node: ast.Call) -> bool:
+        """Return whether a call is of `pow` or a ufunc that Numba made, of Python's operators."""
+        function = outside_value(node.func, self._unit.namespace)
+        is_made = type(function).__module__ == "numba.np.ufunc.dufunc"
+        return is_made or name_of_function(function) == "pow"
+
+    def _of_sum(self, node: ast.Call, numbers: ast.expr) -> Iterator[SignChange]:
+        kinds = numbers_of(self._typed.type_of(numbers))
+        types = {element(numbers, path, self._reaching): dtype for path, dtype in kinds.items()}
+        wide = [n for n, kind in types.items() if kind == _WIDE and not self._is_small(n)]
+        signed = [n for n, kind in types.items() if kind in SIGNED_INTEGERS]
+        is_signed = _name(self._typed.type_of(node)) == _SIGNED
+        is_seen = any(True for _ in self._places.places(self.observed, [node]))
+        if is_signed and wide and signed and is_seen:
+            yield SignChange(self._unit, node, wide[0], signed[0], types[signed[0]])
 
     def _of_choice(self, node: ast.expr, parts: list[ast.expr]) -> Iterator[SignChange]:
         if _name(self._typed.type_of(node)) != _SIGNED:

@@ -28,6 +28,9 @@ EXACT: dict[str, Callable[[int, int], float]] = {
         (int(a > 5) if n > 2 else a) // 3
     ),
     "out[i] = max(a[i], a[i] > 5)": lambda a, n: max(a, int(a > 5)),
+    "t = (a[i], n[i]); out[i] = max(t)": lambda a, n: max(a, n),
+    "t = (a[i], n[i], 3); floats[i] = min(t)": lambda a, n: float(min(a, n, 3)),
+    "t = (a[i], n[i]); out[i] = sum(t)": lambda a, n: (a + n) % U64,
     "out[i] = np.minimum(a[i], a[i] > 5)": lambda a, n: min(a, int(a > 5)),
     "out[i] = 1 if a[i] > (n[i] == n[i]) else 0": lambda a, n: int(a > 1),
     "floats[i] = a[i] + (n[i] > 0)": lambda a, n: float((a + (n > 0)) % U64),
@@ -78,6 +81,7 @@ WARNED = [
     "out[i] = np.power(a[i], n[i]) // 7",
     "out[i] = np.gcd(a[i], n[i])",
     "out[i] = sum((a[i], n[i])) // 3",
+    "t = (a[i], n[i]); floats[i] = sum(t)",
 ]
 
 

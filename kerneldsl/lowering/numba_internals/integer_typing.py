@@ -193,9 +193,10 @@ class _Extreme(_OfIntegers):
 
     def own(self, kinds: tuple[Any, ...]) -> Any:
         """Return a signature whose result holds every extreme of the operands."""
-        if not (len(kinds) > 1 and mixes_signs(kinds)):
+        numbers = _operands(kinds)
+        if not mixes_signs(numbers):
             return None
-        result = reduce(lambda one, two: _extreme_type(self.is_larger, one, two), kinds)
+        result = reduce(lambda one, two: _extreme_type(self.is_larger, one, two), numbers)
         return signature(result, *kinds)
 
 
@@ -234,6 +235,12 @@ class _Round(_OfIntegers):
 def _parts(kind: Any) -> tuple[Any, ...]:
     """Return the types of what a tuple holds."""
     return tuple(map(types.unliteral, kind.types)) if isinstance(kind, types.BaseTuple) else ()
+
+
+def _operands(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the types of numbers that are arguments, or that the only argument holds."""
+    is_tuple = len(kinds) == 1 and isinstance(kinds[0], types.BaseTuple)
+    return _parts(kinds[0]) if is_tuple else kinds
 
 
 def _both_signs(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -282,7 +289,10 @@ def _lowering_of_extreme(is_larger: bool) -> Any:
             )
             return result, chosen
 
-        kind, value = reduce(choose, zip(sig.args, args, strict=True))
+        kinds = _operands(sig.args)
+        if kinds is not sig.args:
+            args = [builder.extract_value(args[0], place) for place in range(len(kinds))]
+        kind, value = reduce(choose, zip(kinds, args, strict=True))
         return context.cast(builder, value, kind, sig.return_type)
 
     return lower

@@ -195,6 +195,24 @@ def of_remainder(x):
     return remainder
 
 
+@numba.vectorize
+def quotient(x, y):
+    return x // y
+
+
+@kd.kernel
+def calls_ufunc(u, n, out):
+    i = kd.grid(1)
+    out[i] = quotient(u[i], n[i])
+
+
+@kd.kernel
+def sums_a_tuple(u, n, out):
+    i = kd.grid(1)
+    t = (u[i], 2, n[i])
+    out[i] = sum(t) / 2
+
+
 @kd.kernel
 def calls_numba(u, n, out):
     i = kd.grid(1)
@@ -243,6 +261,8 @@ def _line(kernel, text):
         (passed, ["m is uint64 where line", "half(m)"]),
         (returned, ["x is uint64 and m is int64", "return x"]),
         (calls_numba, ["third: x is uint64 and 3 is int64"]),
+        (calls_ufunc, ["u[i] is uint64 and n[i] is int64", "quotient(u[i], n[i])"]),
+        (sums_a_tuple, ["t[0] is uint64 and t[1] is int64", "sum(t) / 2"]),
         (calls_sum, ["summed: x is uint64 and s is int64"]),
         (calls_remainder, ["of_remainder: x is uint64 and 7 is int64"]),
         (chosen_pairs, ["u[i] is uint64 and n[i] is int64", "if n[i] > 0 else"]),
