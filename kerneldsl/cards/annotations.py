@@ -50,10 +50,7 @@ def annotate(kernel: Kernel[..., Any]) -> Annotations:
     explained = None if specialization is None else _explained(kernel, specialization)
     if explained is None or specialization is None:
         return found
-    found.about = (
-        f"Explained for {format_signature(specialization.kinds)}, "
-        f"block {explained.block_dim}, grid {explained.grid_dim}, {explained.arch}"
-    )
+    found.about = _about(explained, specialization.mode.forall_ndim)
     filename = kernel.function.__code__.co_filename
     for each in explained.accesses:
         if each.where.filename == filename and each.space in ("global", "shared"):
@@ -62,6 +59,22 @@ def annotate(kernel: Kernel[..., Any]) -> Annotations:
         if finding.where.filename == filename:
             found.setdefault(finding.where.lineno, []).append(_remark(finding))
     return found
+
+
+def _about(explained: Explanation, ndim: int | None) -> str:
+    """Return what is explained; its grid follows from extents that are assumed, and is left out."""
+    assumed = {name: value for name, value in explained.assumed.items() if name != "grid"}
+    if ndim is not None:
+        assumed["extent"] = _extent(ndim)
+    text = f"Explained for {explained.signature} on {explained.arch}"
+    if "block" not in assumed:
+        text += f", block {explained.block_dim}"
+    pairs = ", ".join(f"{name} = {value}" for name, value in assumed.items())
+    return f"{text}. Assumed: {pairs}" if pairs else text
+
+
+def _extent(ndim: int) -> tuple[int, ...]:
+    return (_EXTENT,) * ndim
 
 
 def _cost(access: AccessReport) -> str:
@@ -113,7 +126,7 @@ def _explain(kernel: Kernel[..., Any], specialization: Specialization) -> Explan
         None,
         explained_device(target, None),
         block=specialization.block_dim or kernel._block,
-        extent=None if ndim is None else (_EXTENT,) * ndim,
+        extent=None if ndim is None else _extent(ndim),
     )
 
 

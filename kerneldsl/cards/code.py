@@ -40,6 +40,9 @@ def listing(
 ) -> Html:
     """Return code with line numbers.
 
+    Line breaks, and the space after a number, are characters: viewers of notebooks that are not
+    trusted remove the style and every attribute.
+
     Parameters
     ----------
     text : str
@@ -59,6 +62,7 @@ def listing(
     joins, remarks = joins or {}, remarks or {}
     lines = text.rstrip("\n").split("\n")
     shown = _shown(lines)
+    width = len(str(first + len(shown) - 1))
     rows = []
     # A line that is cut is plain: it may end within a string, which would go on in the next one.
     whole_lines = (line if line == lines[n] else "" for n, line in enumerate(shown))
@@ -70,13 +74,17 @@ def listing(
         rows.append(
             element(
                 "span",
-                element("span", number, class_="at"),
+                element("span", f"{number:{width}}  ", class_="at"),
                 line or plain,
+                "\n",
                 class_=kind,
                 title=title,
             )
         )
-        rows += [element("span", each, class_="remark") for each in remarks.get(number, ())]
+        rows += [
+            element("span", " " * width, "  ^ ", each, "\n", class_="remark")
+            for each in remarks.get(number, ())
+        ]
     if shown == lines:
         return element("pre", *rows)
     left_out = len(lines) - len(shown)

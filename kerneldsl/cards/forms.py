@@ -1,11 +1,13 @@
 """The forms of a kernel's compiled code in its card, joined to the source by line.
 
 Code tells its lines where the kernel was compiled with ``lineinfo=True``: PTX by ``.loc``, the
-disassembler by comments, LLVM by debug locations.
+disassembler by comments, LLVM by debug locations. Names of functions are shown without the types
+that Numba encodes in them.
 
 References
 ----------
-PTX ISA 8.7, sections 11.5.3 ".file" and 11.5.4 ".loc"; LLVM Language Reference, "DILocation".
+PTX ISA 8.7, sections 11.5.3 ".file" and 11.5.4 ".loc"; LLVM Language Reference, "DILocation";
+Itanium C++ ABI, section 5.1 "External Names (a.k.a. Mangling)".
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from typing import NamedTuple
 from kerneldsl.cards.code import listing
 from kerneldsl.contract import Artifact
 from kerneldsl.errors import KernelError
-from kerneldsl.utilities.html import Html, fold
+from kerneldsl.utilities.html import Html
 
-__all__ = ["CodeForm", "code_forms", "joined_lines"]
+__all__ = ["CodeForm", "code_forms", "joined_lines", "short_names"]
 
 #: Form of code to its title, what Pygments calls its language, and the call that returns all of it.
 _FORMS = {
@@ -35,6 +37,11 @@ _PTX_LINE = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
 _SASS_LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
 _LLVM_PLACE = re.compile(r"^!(\d+) = !DILocation\(line: (\d+)", re.MULTILINE)
 _LLVM_USE = re.compile(r"!dbg !(\d+)")
+_MANGLED = re.compile(r"_ZN?\d\w*")
+#: What Numba writes for a character that a mangled name cannot have.
+_ESCAPED = re.compile(r"_([0-9a-f]{2})")
+#: Scope of functions that are made while the program runs; every kernel's entry is one.
+_DYNAMIC = "<dynamic>"
 
 
 class CodeForm(NamedTuple):
@@ -42,13 +49,16 @@ class CodeForm(NamedTuple):
 
     Parameters
     ----------
-    fold : Html
-        The code, folded.
+    title : str
+        What it is, and for which architecture.
+    code : Html
+        Its listing.
     lines : frozenset of int
         Lines of the source that it is joined to.
     """
 
-    fold: Html
+    title: str
+    code: Html
     lines: frozenset[int]
 
 
@@ -63,8 +73,29 @@ def code_forms(target: str, artifact: Artifact, filename: str) -> Iterator[CodeF
         joins = joined_lines(form, text, filename)
         where = f"{target} {artifact.arch}" if artifact.arch else target
         whole = f"kernel.{call} returns all of it."
-        shown = fold(f"{title} ({where})", listing(text, language, joins=joins, whole=whole))
-        yield CodeForm(shown, frozenset(joins.values()))
+        code = listing(short_names(text), language, joins=joins, whole=whole)
+        yield CodeForm(f"{title} ({where})", code, frozenset(joins.values()))
+
+
+def short_names(text: str) -> str:
+    """Return code with the names of functions in place of their mangled forms.
+
+    Examples
+    --------
+    >>> short_names("call @_ZN13_3cdynamic_3e4axpyB2v1B6c8tJTA_3dEf5ArrayIfLi1E1CE.entry(ptr %x)")
+    'call @axpy.entry(ptr %x)'
+    """
+    return _MANGLED.sub(lambda found: _short_name(found[0]), text)
+
+
+def _short_name(mangled: str) -> str:
+    """Return the scopes and the name that a mangled name begins with, joined by dots."""
+    rest, parts = mangled.removeprefix("_Z").removeprefix("N"), []
+    while length := re.match(r"\d+", rest):
+        end = length.end() + int(length[0])
+        parts.append(_ESCAPED.sub(lambda code: chr(int(code[1], 16)), rest[length.end() : end]))
+        rest = rest[end:]
+    return ".".join(part for part in parts if part != _DYNAMIC) or mangled
 
 
 def joined_lines(form: str, text: str, filename: str) -> dict[int, int]:

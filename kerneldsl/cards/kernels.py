@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kerneldsl.cards.annotations import Annotations, annotate
@@ -27,6 +27,7 @@ def kernel_card(kernel: Kernel[..., Any]) -> Html:
     notes = _attempt(lambda: annotate(kernel), Annotations())
     no_forms: list[CodeForm] = []
     forms = _attempt(lambda: _forms(kernel, code.co_filename), no_forms)
+    source = _source(kernel.function, notes, frozenset().union(*(each.lines for each in forms)))
     compiled = kernel.specializations
     space = getattr(kernel, "space", None)
     return card(
@@ -41,12 +42,22 @@ def kernel_card(kernel: Kernel[..., Any]) -> Html:
             )
         ),
         element("p", notes.about) if notes.about else Html(),
-        _source(kernel.function, notes, frozenset().union(*(each.lines for each in forms))),
         fold("Compiled specializations", specializations_table(compiled))
         if compiled
         else element("p", "Not compiled yet: a launch compiles it."),
-        *(each.fold for each in forms),
+        _panes(source, forms) if forms else source,
     )
+
+
+def _panes(source: Html, forms: Sequence[CodeForm]) -> Html:
+    """Return the source with the code made of it: beside it where there is room, else below.
+
+    Of the code that is joined to the source by line the shortest is open.
+    """
+    joined = [each for each in forms if each.lines]
+    opened = min(joined, key=lambda each: len(each.code), default=None)
+    folded = [fold(each.title, each.code, is_open=each is opened) for each in forms]
+    return element("div", element("div", source), element("div", *folded), class_="panes")
 
 
 def kernel_text(kernel: Kernel[..., Any]) -> str:

@@ -1,8 +1,9 @@
 """HTML for notebooks: the one place that writes it.
 
 Every value is escaped unless an `element` made it, so that neither a kernel's name nor an array's
-content can become markup. A `card` brings its style with it; there is no JavaScript, so that a page
-that was saved, printed or is not trusted shows the same.
+content can become markup. A `card` brings its style with it. There is no JavaScript, so a page that
+was saved or printed shows the same. Viewers of notebooks that are not trusted remove the style and
+the attributes: elements and text alone must be legible.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def card(title: object, *parts: object) -> Html:
     """Return a card: its style, its title, and its parts."""
     from kerneldsl.utilities.html_style import STYLE
 
-    head = () if title is None else (element("p", title, class_="title"),)
+    head = () if title is None else (element("p", element("strong", title), class_="title"),)
     return element("div", element("style", Html(STYLE)), *head, *parts, class_=_CARD_CLASS)
 
 

@@ -12,7 +12,7 @@ from kerneldsl.cards.code import highlighted_lines, listing
 from kerneldsl.utilities.formatting import html_table
 from kerneldsl.utilities.html import Html, card, element, facts_table, fold, items, table
 from kerneldsl.utilities.html_style import STYLE
-from tests.cards.reading import read_card
+from tests.cards.reading import plain_card, read_card
 from tests.support.extent import examples
 
 _TEXT = st.text("<>&\"'/=;!- ab7é∑\u202e", max_size=20) | st.sampled_from(
@@ -63,6 +63,31 @@ def test_words_are_highlighted_where_pygments_is() -> None:
 def test_without_pygments_code_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pygments.lexers", None)
     assert highlighted_lines("if x < 1:\n  pass", "python") == ["if x &lt; 1:", "  pass"]
+
+
+@pytest.mark.parametrize("language", ["python", "ptx", None])
+@pytest.mark.parametrize("first", [1, 9, 998])
+def test_without_style_code_has_lines_and_numbers_apart(language: str | None, first: int) -> None:
+    code = "// made\n\nif x:\n\tadd  1; <b>"
+    shown = plain_card(listing(code, language, first=first, remarks={first + 2: ["slow", "late"]}))
+    width = len(str(first + 3))
+    rows = [f"{first + n:{width}}  {line}" for n, line in enumerate(code.split("\n"))]
+    rows[3:3] = [" " * width + "  ^ slow", " " * width + "  ^ late"]
+    assert shown == "\n".join(rows) + "\n"
+
+
+def test_without_style_tables_folds_and_titles_stand_apart() -> None:
+    shown = card(
+        "title",
+        facts_table((("shape", 3), ("left out", None), ("dtype", "int8"))),
+        table(("a", "b"), [(1, None)]),
+        items(("one", "two")),
+        fold("more", element("p", "folded")),
+    )
+    assert plain_card(shown).split("\n") == [
+        *("title", "| shape | 3 ", "| dtype | int8 ", "| a | b ", "| 1 | – "),
+        *("one", "two", "more", "folded", ""),
+    ]
 
 
 def test_a_long_listing_says_what_it_leaves_out() -> None:
