@@ -74,8 +74,9 @@ format: $(VENV)/.stamp ## the code is formatted (make fix formats it)
 	@$(BIN)/ruff format --check
 
 .PHONY: lint
-lint: $(VENV)/.stamp ## ruff
+lint: $(VENV)/.stamp ## ruff, and the words and sentences of pages, docstrings and comments
 	@$(BIN)/ruff check
+	@$(BIN)/python -m tests.support.prose
 
 .PHONY: fix
 fix: $(VENV)/.stamp ## format the code and mend what ruff can mend

@@ -190,8 +190,10 @@ class Device(Observable, Shown):
         raise NotImplementedError
 
     def memory_info(self) -> tuple[int, int] | None:
-        """Return the bytes of the device's memory that are free now, and in all; ``None`` where
-        that is not known, which the default says."""
+        """Return the free and the total memory of the device, in bytes.
+
+        **May** be overridden; the default returns ``None``: the sizes are not known.
+        """
         return None
 
     def foreign_caches(self) -> Iterable[tuple[str, str]]:

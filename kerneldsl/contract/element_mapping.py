@@ -1,10 +1,9 @@
-"""Mapping of the indices of ``forall`` to threads: part of what an element kernel's code
-is compiled for.
+"""Mapping of the indices of ``forall`` to threads.
 
-The body runs exactly once for each index under every mapping; what differs is which thread runs it
-and in which order. Only kernels that ask for their place by ``grid`` alone
-(:attr:`~kerneldsl.analysis.traits.KernelTraits.uses_grid_only`) can be mapped otherwise than
-:data:`ONE_EACH`.
+An element kernel is compiled for one mapping. Every mapping runs the body exactly once for each
+index; mappings differ in the thread and in the order. Only kernels that read their index by
+``grid`` alone (:attr:`~kerneldsl.analysis.traits.KernelTraits.uses_grid_only`) can have another
+mapping than :data:`ONE_EACH`.
 """
 
 from __future__ import annotations

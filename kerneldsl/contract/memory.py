@@ -119,8 +119,10 @@ class PoolBackend(Observable, ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back; **must** leave memory that is still in use alone until it is
-        released, and **must not** raise."""
+        """Free all memory.
+
+        **Must** keep memory that is in use until it is released. **Must not** raise.
+        """
 
     def mark(self, stream: Any, earlier: Any) -> Any:
         """Return a mark of what is in a stream now, for `release`.

@@ -99,8 +99,10 @@ class DeviceStream(Observable, ABC):
 
     @property
     def own_handle(self) -> int:
-        """The stream's number, also while it is recorded: in its order memory is acquired and
-        released, which is never a part of a recording."""
+        """The handle of the stream itself, also while it is recorded.
+
+        Memory is allocated and released in its order, and never as part of a recording.
+        """
         return self.handle
 
     @observed("wait")

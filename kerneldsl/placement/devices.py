@@ -350,7 +350,15 @@ def resolve(wanted: Device | None) -> Device | StandIn:
 
 
 def current_target() -> str:
-    """Return where kernels run now, as :class:`use` takes it: ``"cpu"``, ``"cuda:0"``…"""
+    """Return the current device as :class:`use` takes it, such as ``"cpu"`` or ``"cuda:0"``.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> with kd.use("cpu"):
+    ...     kd.current_target()
+    'cpu'
+    """
     return str(current_device())
 
 

@@ -84,7 +84,7 @@ _KNOWN_PLATFORMS = ("linux", "darwin")
 
 
 class UnknownLayout(Exception):
-    """This interpreter or NumPy keeps something elsewhere."""
+    """The layout of objects in this interpreter, or in NumPy, is another one."""
 
 
 class UnknownPlatform(UnknownLayout):

@@ -66,12 +66,12 @@ class Lowered:
 
 
 def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Lowered:
-    """Lower a kernel and what it calls. The caller holds Numba's compiler lock,
-    and has made ours the current target.
+    """Lower a kernel and the functions that it calls.
 
+    The caller holds Numba's compiler lock, and has made this target the current one.
     `timings` gets ``prepare`` (Numba's registries, the first time; passes) and ``numba``.
 
-    Raises `KernelTypingError` where Numba cannot type it.
+    Raises `KernelTypingError` if Numba cannot type it.
     """
     started = time.perf_counter()
     refuse_missing(specialization.unit, "cuda", EMITTERS, "targets/cuda/intrinsics/table.py")

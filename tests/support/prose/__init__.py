@@ -1,0 +1,1 @@
+"""Check the English of pages, docstrings and comments: ``python -m tests.support.prose``."""
