@@ -1,4 +1,4 @@
-"""Library kernels, written in the language of :mod:`kerneldsl` and on every target alike.
+"""Library kernels, written in the language of :mod:`kerneldsl`, for every target.
 
 =================================  =================================================================
 :mod:`stdlib_kernels.elementwise`  any function of numbers over arrays, choices, bounds, conversions
@@ -15,6 +15,61 @@
 :mod:`stdlib_kernels.random`       arrays of random numbers, of a seed and a counter
 =================================  =================================================================
 
-Each function takes NumPy arrays or device arrays and returns the same kind. Importing this package
-imports none of the families.
+Functions are here under their names, too: ``import stdlib_kernels as sk; sk.sum(x)``. A family is
+imported when the first of its names is used, so importing this package costs almost nothing.
 """
+
+#: Families, with the names that are here, too. Of a name that two families have it is the first's;
+#: imaging's own `histogram` and `sobel` are in that family alone.
+_FAMILIES = {
+    "elementwise": "astype clip map where",
+    "reduce": "all any argmax argmin count_nonzero dot max mean min norm prod reduce std sum var",
+    "scan": "cummax cummin cumprod cumsum scan",
+    "histogram": "bincount histogram histogram2d",
+    "compact": "compress flatnonzero nonzero partition run_length unique",
+    "sort": "argsort merge searchsorted sort sort_pairs top_k",
+    "movement": (
+        "concatenate flip pad permute put_along_axis repeat roll stack take take_along_axis tile"
+    ),
+    "rows": (
+        "cross_entropy cross_entropy_backward layer_norm layer_norm_backward log_softmax "
+        "log_softmax_backward rms_norm rms_norm_backward softmax softmax_backward"
+    ),
+    "linalg": "matmul transpose",
+    "stencil": (
+        "convolve convolve1d correlate correlate1d gaussian_filter laplace median_filter prewitt "
+        "sobel uniform_filter"
+    ),
+    "random": "Generator State default_rng",
+    "imaging": "equalize gaussian_blur grey",
+}
+_HOME = {name: family for family, names in _FAMILIES.items() for name in names.split()}
+
+# A test holds that these are the families' own `__all__`.
+__all__ = sorted({*_HOME, *_FAMILIES})
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME and name not in _FAMILIES:
+        said = f"module {__name__!r} has no attribute {name!r}"
+        if not name.startswith("_"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, __all__, 1)
+            said += f". Did you mean {near[0]!r}?" if near else ". Its names are in __all__"
+        # Of no object, so that Python does not name the nearest one a second time.
+        raise AttributeError(said, name=name, obj=None)
+    from importlib import import_module
+
+    from kerneldsl.utilities.locks import no_fork
+
+    with no_fork:  # a child would wait for the import for ever
+        # A family with a function of the same name can be called as that function.
+        is_family = name in _FAMILIES
+        found = import_module(f"{__name__}.{name if is_family else _HOME[name]}")
+        value = globals()[name] = found if is_family else getattr(found, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

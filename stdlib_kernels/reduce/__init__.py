@@ -3,6 +3,7 @@
 How an array is laid out for any of them is said in :mod:`stdlib_kernels.reduce.arrangement`.
 """
 
+from stdlib_kernels.families import make_callable
 from stdlib_kernels.reduce.extremes import all, any, count_nonzero, max, min
 from stdlib_kernels.reduce.moments import std, var
 from stdlib_kernels.reduce.places import argmax, argmin
@@ -25,3 +26,5 @@ __all__ = [
     "sum",
     "var",
 ]
+
+make_callable(__name__)

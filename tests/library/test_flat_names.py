@@ -1,0 +1,107 @@
+"""The library's functions under its own name, ``sk.sum(x)``, beside their families."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import pkgutil
+import pydoc
+import re
+import subprocess
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+import stdlib_kernels as sk
+
+FAMILIES = sorted(module.name for module in pkgutil.iter_modules(sk.__path__) if module.ispkg)
+#: Families that have a function of their own name, and so can be called.
+CALLED = {"histogram", "reduce", "scan", "sort"}
+#: Names of two families, of which the flat one is the first's.
+TWICE = {"histogram": ("histogram", "imaging"), "sobel": ("stencil", "imaging")}
+
+
+def test_every_name_of_every_family_is_flat():
+    homes: dict[str, list[str]] = {}
+    for family in FAMILIES:
+        for name in import_module(f"stdlib_kernels.{family}").__all__:
+            homes.setdefault(name, []).append(family)
+    twice = {name: found for name, found in homes.items() if len(found) > 1}
+    assert {name: sorted(found) for name, found in TWICE.items()} == twice
+    assert set(sk.__all__) == {*homes, *FAMILIES}
+    assert len(set(sk.__all__)) == len(sk.__all__)
+    for name, families in homes.items():
+        home = import_module(f"stdlib_kernels.{TWICE.get(name, families)[0]}")
+        found = getattr(sk, name)
+        assert found is (home if name in CALLED else getattr(home, name)), name
+
+
+def test_names_of_families_and_of_modules_meet_where_they_can_be_called():
+    modules = {module.name for module in pkgutil.iter_modules(sk.__path__)}
+    functions = {n for f in FAMILIES for n in import_module(f"stdlib_kernels.{f}").__all__}
+    assert modules & functions == CALLED
+
+
+@pytest.mark.parametrize("name", sorted(CALLED))
+def test_a_family_is_its_function_too(name):
+    family = getattr(sk, name)
+    function = getattr(family, name)
+    assert inspect.signature(family) == inspect.signature(function)
+    assert pickle.loads(pickle.dumps(family)) is family  # noqa: S301 - our own bytes
+    with pytest.raises(TypeError, match=rf"{name}\(\) missing") as caught:
+        family()
+    assert not re.search("stdlib_kernels", str(caught.traceback[-1].path))
+
+
+def test_a_call_by_a_flat_name():
+    x = np.array([3.0, 1.0, 2.0])
+    with kd.use("cpu"):
+        assert sk.sum(x) == 6
+        np.testing.assert_array_equal(sk.sort(x), np.sort(x))
+        np.testing.assert_array_equal(sk.sort.argsort(x), np.argsort(x))
+        np.testing.assert_array_equal(sk.scan(x, lambda a, b: a + b, 0), np.cumsum(x))
+        assert sk.reduce(x, lambda a, b: a + b, 0) == 6
+        np.testing.assert_array_equal(sk.histogram(x, 2)[0], np.histogram(x, 2)[0])
+        with pytest.raises(kd.ArgumentTypeError) as caught:
+            sk.sort(object())
+    assert not re.search("stdlib_kernels", str(caught.traceback[-1].path))
+
+
+def test_names_are_found_by_those_who_look():
+    from stdlib_kernels import sum
+
+    assert sum is sk.reduce.sum
+    assert set(sk.__all__) < set(dir(sk))
+    assert not {name for name in dir(sk) if name not in sk.__all__ and not name.startswith("__")}
+    shown = pydoc.plain(pydoc.render_doc(sk))
+    for name in ("argsort", "gaussian_filter", "top_k"):
+        assert f"    {name}(x" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("smu", "'smu'. Did you mean 'sum'?"),
+        ("softmx", "'softmx'. Did you mean 'softmax'?"),
+        ("xyzzy", "'xyzzy'. Its names are in __all__"),
+        ("_private", "'_private'"),
+    ],
+)
+def test_an_unknown_name_gives_the_nearest(name, said):
+    with pytest.raises(AttributeError) as caught:
+        getattr(sk, name)
+    assert str(caught.value) == f"module 'stdlib_kernels' has no attribute {said}"
+    assert not hasattr(sk, name)
+
+
+def test_importing_the_library_imports_nothing_else():
+    program = (
+        "import sys; before = {*sys.modules}; import stdlib_kernels; dir(stdlib_kernels); "
+        "print(sorted({*sys.modules} - before))"
+    )
+    command = [sys.executable, "-c", program]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert shown.strip() == "['stdlib_kernels']"
