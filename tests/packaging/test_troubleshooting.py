@@ -71,7 +71,7 @@ def test_every_section_of_the_table_is_in_the_page() -> None:
 
 #: Classes whose section in errors.md gives the advice for all their messages.
 _ADVICE_OF_CLASS = {
-    "AttributeUnavailableError": "go on without it",
+    "AttributeUnavailableError": "continue without it",
     "CacheWarning": "is the way to want that",
     "FallbackWarning": "how to silence",
 }
