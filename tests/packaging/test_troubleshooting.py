@@ -72,7 +72,7 @@ def test_every_section_of_the_table_is_in_the_page() -> None:
 #: Classes whose section in errors.md gives the advice for all their messages.
 _ADVICE_OF_CLASS = {
     "AttributeUnavailableError": "continue without it",
-    "CacheWarning": "is the way to want that",
+    "CacheWarning": "To turn caching off deliberately",
     "FallbackWarning": "how to silence",
 }
 #: Messages without a remedy of their own, and where the advice is instead.
