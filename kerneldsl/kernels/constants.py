@@ -1,7 +1,7 @@
 """Kernels with compile-time parameters that each launch gives: ``kernel.forall(n)(x, width=4)``.
 
-Each combination of values is a kernel of its own, as a member of a space is one: a
-:class:`~kerneldsl.kernels.kernel.Kernel` with constants. What stands here finds it by the values.
+Each combination of values is a :class:`~kerneldsl.kernels.kernel.Kernel` with constants, as a
+member of a space is. This module finds it by the values.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def keyword_only_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 class ParameterizedKernel(Kernel[Any, Any]):
-    """A kernel with keyword-only parameters, whose values are compiled into it.
+    """A kernel with keyword-only parameters; their values are compiled into it.
 
     Made by ``@kd.kernel`` of a function with keyword-only parameters. A launch gives their values
-    by name, ``kernel.forall(n)(x, width=4)``; new values compile anew. What looks at compiled code
-    does so through :meth:`member`.
+    by name, ``kernel.forall(n)(x, width=4)``; new values are compiled at their first launch. To
+    inspect compiled code, use :meth:`member`.
     """
 
     def __init__(self, function: Callable[..., Any], options: KernelOptions) -> None:
@@ -201,7 +201,7 @@ class ParameterizedKernel(Kernel[Any, Any]):
 
 
 class _ParameterizedLaunch(Launch[Any]):
-    """A launch that is told the compile-time parameters with its arguments."""
+    """A launch that gets the compile-time parameters with its arguments."""
 
     __slots__ = ("_launches",)
 

@@ -49,7 +49,7 @@ def _read_signatures(signature: Any) -> tuple[tuple[Kind, ...], ...]:
 
 
 def _is_signature(value: Any) -> bool:
-    """Return whether a decorator was given types in the place of a function."""
+    """Return whether a decorator was given types instead of a function."""
     if isinstance(value, (str, tuple, list)):
         return True
     return is_of_numba(value, "Type") or is_of_numba(value, "Signature")
@@ -125,40 +125,42 @@ def kernel(
 ) -> Any:
     """Make a kernel of a Python function.
 
-    Nothing is compiled before the first launch. Used bare, ``@kd.kernel``, or with options.
+    Use it bare, ``@kd.kernel``, or with options. Nothing is compiled before the first launch,
+    which compiles for the types of its arguments.
 
     Parameters
     ----------
     signature : str, Numba signature, tuple of types, or list of those, optional
         Types of the parameters in Numba's notation, ``"void(float32, float32[::1])"``, or as
-        Numba's objects, also as the first positional argument. Of a list, a launch takes the one
-        that its arguments fit with the fewest conversions. By default the types are those of each
-        launch's arguments.
+        Numba's objects. It may be the first positional argument. From a list, a launch takes the
+        signature that needs the fewest conversions. By default each launch uses the types of its
+        arguments.
     fastmath : bool, optional
-        Allow every floating-point transformation LLVM knows, and approximate functions.
+        Allow every floating-point transformation of LLVM, and approximate functions.
     contract : bool, optional
-        Let a multiply and an add become one fused operation (the default), as nvcc does.
+        Fuse a multiplication and an addition into one operation (the default), as nvcc does.
     debug : bool, optional
-        Check indices, and let ``assert`` and ``raise`` act; by default as ``KERNELDSL_DEBUG`` says.
+        Check indices, and report ``assert`` and ``raise``. By default ``KERNELDSL_DEBUG`` decides.
     lineinfo : bool, optional
-        Put source lines into the compiled code, for profilers.
+        Write source lines into the compiled code, for profilers.
     wraparound : bool, optional
-        Let negative indices count from the end (the default); False promises there are none.
+        Count negative indices from the end (the default). With ``False`` the kernel promises that
+        no index is negative.
     max_registers : int, optional
-        Registers a thread may use, 16 to 255.
+        Registers per thread, 16 to 255.
     launch_bounds : int or tuple of int, optional
-        Largest number of threads of a block, and optionally the smallest number of blocks that
-        should fit on a multiprocessor.
+        Largest number of threads of a block, and optionally the smallest number of blocks to fit
+        on a multiprocessor.
     block : int or tuple of int, optional
         The block of ``forall``, x first.
     space : Space, optional
-        The blocks, and the values of the kernel's keyword-only parameters, that ``forall`` chooses
-        from; see :class:`kerneldsl.Space`. Parameters that it does not have are given by launches.
+        The blocks and the values of keyword-only parameters that ``forall`` chooses from; see
+        :class:`kerneldsl.Space`. Launches give the parameters that are not in the space.
     cluster : int or tuple of int, optional
-        Blocks of a cluster, which run at once on neighbouring multiprocessors, on devices of
-        compute capability 9.0 and newer.
+        Blocks of a cluster, which run at once on neighbouring multiprocessors. Needs compute
+        capability 9.0.
     cooperative : bool, optional
-        All blocks of a launch run at once, or the launch is an error.
+        Run all blocks of a launch at once, or raise.
 
     Returns
     -------
@@ -167,7 +169,7 @@ def kernel(
     Raises
     ------
     ArgumentTypeError, ArgumentValueError, LaunchConfigError
-        If an option, or its value, is not one of those.
+        If there is no such option, or it has an invalid value.
 
     Examples
     --------
@@ -244,8 +246,17 @@ def _check_space(space: Any, block: Any) -> None:
 def func(function: Callable[P, R]) -> DeviceFunction[P, R]:
     """Make a device function of a Python function, for kernels to call.
 
-    It is compiled into each kernel that calls it, for the types it is called with there. It may use
-    every intrinsic, barriers included. Plain Python can call it as well.
+    Each kernel that calls it compiles it for the types of the call. It may use every intrinsic,
+    barriers included. Plain Python can call it as well.
+
+    Returns
+    -------
+    DeviceFunction
+
+    Raises
+    ------
+    UnsupportedConstructError
+        If it is not given a Python function.
 
     Examples
     --------

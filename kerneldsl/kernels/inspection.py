@@ -1,4 +1,4 @@
-"""Looking at what was made of a kernel, for arguments or a signature, without a device."""
+"""Show the compiled forms of a kernel, for arguments or a signature, without a device."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def _writer_of(form: str) -> str:
 class InspectionMixin:
     """The inspecting methods of :class:`~kerneldsl.kernels.kernel.Kernel`.
 
-    Each takes arguments as a launch would, or one signature such as ``"float32, float32[::1]"``
-    (nothing at all if the kernel declares one), and then, by keyword:
+    Each takes the arguments of a launch, or one signature such as ``"float32, float32[::1]"``. A
+    kernel that declares a signature needs neither. These options follow by keyword:
 
     ``forall`` : int, optional
-        Rank of the extent, 1 to 3, for the code of ``kernel.forall``; without it that of
-        ``kernel[grid, block]``.
+        Rank of the extent, 1 to 3, for the code of ``kernel.forall``. By default the code is that
+        of ``kernel[grid, block]``.
     ``block`` : int or tuple of int, optional
-        The block, for targets that compile for one; by default the decorator's. Of a kernel with a
-        space it says which member is meant.
+        The block, for targets that compile for one; by default the decorator's. For a kernel with
+        a space it selects the member.
     ``arch`` : str, optional
-        Architecture, such as ``"sm_90"``; by default the device's, or the target's choice. One that
-        the device's target does not compile for means the target that writes PTX.
+        Architecture, such as ``"sm_90"``; by default the device's, or the target's choice. If the
+        target of the device does not compile for it, the target that writes PTX is used.
     ``target`` : str, optional
         Name of the target.
 
-    All raise what compiling raises: `KernelTypingError`, `BarrierDivergenceError` and so on.
+    All raise the errors of compilation: `KernelTypingError`, `BarrierDivergenceError` and so on.
     """
 
     if TYPE_CHECKING:
@@ -73,12 +73,12 @@ class InspectionMixin:
 
     @property
     def source(self) -> str:
-        """The Python text of the function, as it was written.
+        """The source text of the Python function.
 
         Raises
         ------
         SourceUnavailableError
-            If it cannot be found.
+            If it is not found.
         """
         try:
             return inspect.getsource(self.function)
@@ -98,27 +98,103 @@ class InspectionMixin:
         *args
             Arguments, or a signature.
         ptx_version : str, optional
-            PTX ISA version such as ``"8.7"``; by default one that serves the architecture.
+            PTX ISA version such as ``"8.7"``. By default one that supports the architecture.
         **options
-            See the class.
+            ``forall``, ``block``, ``arch`` and ``target``, as :class:`Kernel` describes them.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     x[kd.grid(1)] *= 2
+        >>> text = double.ptx("float32[::1]", arch="sm_90")
+        >>> ".target sm_90" in text, "ld.global" in text
+        (True, True)
         """
         return self._text("ptx", _writer_of("ptx"), args, options, ptx_version)
 
     @shorten_errors
     def llvm(self, *args: Any, **options: Any) -> str:
-        """Return the LLVM IR, by default of the target where kernels run now."""
+        """Return the LLVM IR, by default for the target of the current device.
+
+        Parameters
+        ----------
+        *args
+            Arguments, or a signature.
+        **options
+            ``forall``, ``block``, ``arch`` and ``target``.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     x[kd.grid(1)] *= 2
+        >>> "define" in double.llvm("float32[::1]", target="cuda", arch="sm_90")
+        True
+        """
         return self._text("llvm", None, args, options)
 
     @shorten_errors
     def cpu_source(self, *args: Any, **options: Any) -> str:
-        """Return the Python text that the CPU target compiles in the kernel's place."""
+        """Return the Python source that the CPU target compiles instead of the function.
+
+        Parameters
+        ----------
+        *args
+            Arguments, or a signature.
+        **options
+            ``forall`` and ``block``.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     x[kd.grid(1)] *= 2
+        >>> double.cpu_source("float32[::1]", forall=1).startswith("def ")
+        True
+        """
         return self._text("source", _writer_of("source"), args, options)
 
     def typed_source(self, *args: Any, **options: Any) -> str:
-        """Return the kernel in normal form with the type of each value, and what it calls.
+        """Return the kernel in normal form with the type of each value, and the functions it calls.
 
-        Below each statement stand its expressions and variables, by the rules of the target where
-        kernels run now, or of the one that ``target`` names; nothing is compiled.
+        The expressions and variables of each statement follow it, typed by the rules of the current
+        device's target, or of the option ``target``. Nothing is compiled.
+
+        Parameters
+        ----------
+        *args
+            Arguments, or a signature.
+        **options
+            ``forall``, ``block``, ``arch`` and ``target``.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     x[kd.grid(1)] *= 2
+        >>> "float32" in double.typed_source("float32[::1]", forall=1)
+        True
         """
         compiler, specialization = self.specialization(*args, **options)
         typed = compiler.typed_unit(specialization.unit, specialization.kinds)
@@ -137,46 +213,60 @@ class InspectionMixin:
         occupancy: bool = True,
         **unknown: Any,
     ) -> Explanation:
-        """Explain what a launch on a GPU would do, without a GPU.
+        """Explain what a launch would do on a GPU, without a GPU.
 
         Parameters
         ----------
         *args
-            Arguments, or a signature. What NumPy arrays hold that the kernel does not write is
-            known, so that indices in them are.
+            Arguments, or a signature. Elements of NumPy arrays that the kernel does not write are
+            read, so that indices computed from them are known.
         block, grid : int or tuple of int, optional
-            The launch. A grid that is not given covers the largest array that the kernel writes.
+            The launch. By default the grid covers the largest array that the kernel writes.
         forall : int or tuple of int, optional
             The extent of a launch by ``kernel.forall``, with one index for each thread.
         sizes : mapping, optional
-            Of a signature: name of a parameter to its value, or to the shape of an array. What is
-            not in it is assumed, and `Explanation.assumed` says what.
+            For a signature: the names of parameters, with the value of a number or the shape of an
+            array. Other sizes are assumed; `Explanation.assumed` lists them.
         arch : str, optional
-            Architecture, such as ``"sm_90"``, of a large card without being there; by default that
-            of the first GPU, or of such a card.
+            Architecture such as ``"sm_90"``, which need not be present: a large card of it is
+            assumed. By default that of the first GPU, or of such a card.
         shared_bytes : int
-            Bytes of dynamic shared memory of a block.
+            Dynamic shared memory of a block, in bytes.
         occupancy : bool
-            Whether the kernel is compiled, so that its registers are known where there is an
-            assembler.
+            Whether to compile the kernel for its number of registers, if an assembler is installed.
 
         Returns
         -------
         Explanation
-            Accesses, their requests, sectors and wavefronts; branches; arithmetic and its roofline;
-            and findings with their places.
+            Accesses with their requests, sectors and wavefronts; branches; arithmetic and its
+            roofline; and findings with their places in the source.
 
         Raises
         ------
         ToolMissingError
             If SymPy is not installed.
         ArgumentTypeError
-            If an option is unknown, or `sizes` is no mapping to numbers and shapes.
+            If an option is unknown, or `sizes` does not map names to numbers and shapes.
         ArgumentValueError
-            If `sizes` names no parameter, has a shape of another rank or a negative one, or is
-            given beside arguments.
+            If a name in `sizes` is not a parameter, a shape has another rank or a negative
+            extent, or `sizes` is given together with arguments.
         LaunchConfigError
-            If the device cannot have such a block or grid, or so much shared memory.
+            If the device does not support the block, the grid or so much shared memory.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def transpose(x, y):
+        ...     i, j = kd.grid(2)
+        ...     y[j, i] = x[i, j]
+        >>> sizes = {"x": (1024, 1024), "y": (1024, 1024)}
+        >>> found = transpose.explain(
+        ...     "float32[:, ::1], float32[:, ::1]",
+        ...     forall=(1024, 1024), block=(32, 8), sizes=sizes, arch="sm_90", occupancy=False,
+        ... )
+        >>> [(each.text, each.operation, str(each.stride)) for each in found.accesses]
+        [('x[i, j]', 'load', '1'), ('y[j, i]', 'store', 'y.shape[1]')]
         """
         if unknown:
             known = "block, grid, forall, sizes, arch, shared_bytes and occupancy"
@@ -220,17 +310,40 @@ class InspectionMixin:
 
     @shorten_errors
     def asm(self, *args: Any, **options: Any) -> str:
-        """Return the assembly, by default of the CPU target."""
+        """Return the assembly, by default of the CPU target.
+
+        Parameters
+        ----------
+        *args
+            Arguments, or a signature.
+        **options
+            ``forall``, ``block``, ``arch`` and ``target``.
+
+        Returns
+        -------
+        str
+        """
         return self._text("asm", _writer_of("asm"), args, options)
 
     @shorten_errors
     def resources(self, *args: Any, **options: Any) -> Resources:
-        """Return registers, spills, local and shared memory, by default on the CUDA target.
+        """Return registers, spills, local and shared memory, by default for the CUDA target.
+
+        Parameters
+        ----------
+        *args
+            Arguments, or a signature.
+        **options
+            ``forall``, ``block``, ``arch`` and ``target``.
+
+        Returns
+        -------
+        Resources
 
         Raises
         ------
         ToolMissingError
-            If it takes an assembler that is not there.
+            If no assembler is installed, and no driver can load the code.
         """
         return self.artifact(*args, **{"target": _writer_of("ptx"), **options}).resources()
 
@@ -244,7 +357,7 @@ class InspectionMixin:
         target: str | None = None,
         ptx_version: str | None = None,
     ) -> Artifact:
-        """Return the compiled code itself, with its forms, entry name and timings."""
+        """Return the compiled code with its forms, entry name and timings."""
         member = self._member_of_block(block)
         asked = member._asked_for(args, forall, block, arch, target, ptx_version)
         from kerneldsl.launch.artifact import find_artifact
@@ -261,7 +374,7 @@ class InspectionMixin:
         target: str | None,
         ptx_version: str | None,
     ) -> tuple[Compiler, tuple[Any, ...], LaunchMode, Dim3 | None, str | None, str | None]:
-        """Return who compiles, and what the dispatcher wants to know of it."""
+        """Return the compiler and the arguments of the dispatcher."""
         from kerneldsl.contract.abi import EXPLICIT, LaunchMode
         from kerneldsl.launch.request import check_arch
         from kerneldsl.placement.devices import current_device
@@ -307,7 +420,7 @@ class InspectionMixin:
         target: str | None = None,
         ptx_version: str | None = None,
     ) -> tuple[Compiler, Specialization]:
-        """Return what :meth:`artifact` would compile, and what would do it."""
+        """Return the compiler and the specialization of :meth:`artifact`."""
         member = self._member_of_block(block)
         asked = member._asked_for(args, forall, block, arch, target, ptx_version)
         return asked[0], member._dispatcher.specialize(*asked)[1]
@@ -321,10 +434,11 @@ class InspectionMixin:
         arch: str | None = None,
         target: str | None = None,
     ) -> tuple[Compiler, tuple[Specialization, ...]]:
-        """Return what a launch over an extent may compile, planned as the launch would be.
+        """Return the compiler and the specializations of a launch over an extent.
 
-        For a signature that is what it compiles for device arrays that are aligned and apart from
-        each other, and then what it compiles for NumPy arrays, of whose copies nothing is promised.
+        It is planned as the launch would be. A signature has two specializations: that of aligned
+        device arrays that do not overlap, and that of NumPy arrays, for copies without such
+        promises.
         """
         from kerneldsl.launch.spine import may_compile
         from kerneldsl.placement.registry import get_target

@@ -1,4 +1,4 @@
-"""The objects that stand in the place of decorated functions: kernels and device functions."""
+"""Kernels and device functions: the objects that replace decorated functions."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class KernelOptions(NamedTuple):
 
 
 class LaunchMixin(Generic[P]):
-    """Launch shapes of a kernel: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
+    """Make launches of a kernel: ``kernel[grid, block]`` and ``kernel.forall(*extent)``.
 
-    Launches are remembered by their shapes, so that giving a kernel the same shape again costs
-    little, and what is known of a launch is found again.
+    Launches are cached by their shapes. Another launch of the same shape is cheap, and keeps what
+    is known of the earlier ones.
     """
 
-    # The native code finds both dictionaries at fixed offsets, and writes down the launch that it
-    # found last in each, and the objects that asked for it: the very same ones get it again
-    # without a look. Nobody else writes there, for the parts must fit each other.
+    # Native code finds both dictionaries at fixed offsets. It stores the launch that it found last
+    # in each, and the objects of that request; the same objects get the launch without a look-up.
+    # No other code writes these slots, since they must be consistent with each other.
     __slots__ = (
         "_extents",
         "_grids",
@@ -89,24 +89,44 @@ class LaunchMixin(Generic[P]):
     def _remember_launches(self) -> None:
         self._extents: dict[Any, Launch[P]] = {}
         self._grids: dict[Any, Launch[P]] = {}
-        # Nobody can ask with this object.
+        # No caller has this object.
         self._last_extent_key = self._last_grid_dim = self._last_block_dim = object()
         self._last_extent = self._last_grid = None
 
     def __getitem__(self, config: Any) -> Launch[P]:
-        """Give the kernel its shape: ``kernel[grid, block, stream, shared_bytes]``.
+        """Configure a launch: ``kernel[grid, block, stream, shared_bytes]``.
 
         Parameters
         ----------
         config : tuple
-            Grid in blocks and block in threads, each an int or a tuple of 1 to 3 (x first), then
-            optionally a stream (a `kerneldsl.Stream`, another library's, or a handle; ``None``: the
-            current one) and the dynamic shared memory of a block in bytes.
+            The grid in blocks and the block in threads, each an int or a tuple of 1 to 3 ints (x
+            first). A stream may follow: a `kerneldsl.Stream`, a stream of another library, a
+            handle, or ``None`` for the current stream. Last comes the dynamic shared memory of a
+            block, in bytes.
+
+        Returns
+        -------
+        Launch
+            Call it with the arguments of the kernel.
 
         Raises
         ------
         LaunchConfigError
-            If it is not that.
+            If the configuration has another form.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     i = kd.grid(1)
+        ...     if i < x.size:
+        ...         x[i] *= 2
+        >>> x = np.arange(5.0)
+        >>> double[2, 4](x)
+        >>> x
+        array([0., 2., 4., 6., 8.])
         """
         try:
             if not isinstance(config, tuple) or not 2 <= len(config) <= 4:
@@ -140,37 +160,60 @@ class LaunchMixin(Generic[P]):
         cooperative: bool = False,
         **unknown: Never,
     ) -> Launch[P]:
-        """Give the kernel an extent: it runs once for each index, ``kd.grid(n)`` gives the index.
+        """Configure a launch that runs the kernel once for each index of an extent.
+
+        In the kernel, ``kd.grid(n)`` returns the index. The grid and, by default, the block are
+        chosen for you.
 
         Parameters
         ----------
         *extent : int
-            One to three extents, or a tuple of them, such as ``forall(*image.shape)``. An extent
+            One to three extents, or one tuple of them, such as ``forall(*image.shape)``. An extent
             of 0 launches nothing.
         block : int or tuple of int, optional
-            The block, x first; by default the decorator's, else the target chooses. A kernel that
-            works with its block (shared memory, barriers) must have one; for it the grid is rounded
-            up, and threads beyond the extent run too: the kernel guards. Its x is the first axis
-            of the extent: of ``forall(rows, columns)``, ``threadIdx.x`` counts rows.
+            The block, x first. By default it is the block of the decorator, or else the target
+            chooses one. A kernel that uses its block (shared memory, barriers) needs one. Its grid
+            is rounded up, and threads beyond the extent run as well: guard them in the kernel. The
+            x axis of the block is the first axis of the extent: in ``forall(rows, columns)``,
+            ``threadIdx.x`` counts rows.
         stream : optional
             As in ``kernel[grid, block, stream]``.
         shared_bytes : int, optional
             Dynamic shared memory of a block, in bytes.
         plan : LaunchPlan, optional
-            Launch as this plan says: its block, items and vector are taken, whatever the extent.
-            By default the planner decides; see :meth:`Launch.plan`.
+            Use the block, items and vector width of this plan for any extent. By default the
+            planner decides; see :meth:`Launch.plan`.
         cluster : int or tuple of int, optional
-            Blocks of a cluster, which run at once on neighbouring multiprocessors; the grid is
-            rounded up to whole ones. By default the decorator's.
+            Blocks of a cluster, which run at once on neighbouring multiprocessors. The grid is
+            rounded up to whole clusters. By default the decorator's.
         cooperative : bool, optional
-            All blocks run at once, or the launch is an error. By default the decorator's.
+            Run all blocks at once, or raise. By default the decorator's.
+
+        Returns
+        -------
+        Launch
+            Call it with the arguments of the kernel.
 
         Raises
         ------
         LaunchConfigError
-            If the extent or the block is not that.
+            If the extent, the block or another option has an invalid value.
         ArgumentTypeError
-            If an option is none of these.
+            If there is no such option.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def add_indices(x):
+        ...     row, column = kd.grid(2)
+        ...     x[row, column] += 10 * row + column
+        >>> x = np.zeros((2, 3), np.int64)
+        >>> add_indices.forall(*x.shape)(x)
+        >>> x
+        array([[ 0,  1,  2],
+               [10, 11, 12]])
         """
         try:
             if unknown:
@@ -197,7 +240,7 @@ class LaunchMixin(Generic[P]):
             raise
 
     def _make_launch(self, shape: LaunchShape, known: dict[Any, Launch[P]], key: Any) -> Launch[P]:
-        """Make a launch, and remember it by what it was asked for with, where that is a key."""
+        """Make a launch, and remember it under its key unless that is ``None``."""
         return self._remember(make_launch(self, shape), known, key)
 
     @staticmethod
@@ -303,21 +346,34 @@ def _are_plain(*values: Any) -> bool:
 
 
 class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Shown, Generic[P, R]):
-    """A function that runs on a device, once for each thread. Made by :func:`kerneldsl.kernel`.
+    """A function that runs on a device, once for each thread.
 
-    Launch it with ``kernel.forall(n)(…)`` or ``kernel[grid, block](…)``.
+    Made by :func:`kerneldsl.kernel`. Launch it with ``kernel.forall(n)(…)`` or
+    ``kernel[grid, block](…)``.
 
     Attributes
     ----------
     function : callable
         The Python function.
     options : KernelOptions
-        What the decorator was given.
+        The options of the decorator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def negate(x):
+    ...     x[kd.grid(1)] *= -1
+    >>> x = np.array([1.0, -2.0])
+    >>> negate.forall(x.size)(x)
+    >>> x
+    array([-1.,  2.])
     """
 
     __kerneldsl_kernel__ = True
     _made_dispatcher: Dispatcher | None = None
-    #: When its first launches are tuned, where that is said of this kernel alone.
+    #: The tuning policy of this kernel, if it has one.
     _tuning: TuningPolicy | None = None
 
     def __init__(
@@ -329,7 +385,7 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
         wrapper: Any = self
         functools.update_wrapper(wrapper, function, updated=())
         if attributes := _attributes_of(function):
-            # Only then: where nobody has asked for its __dict__, CPython finds methods sooner.
+            # Only then: CPython finds methods faster on an object without a __dict__.
             self.__dict__.update(attributes)
         self.function = function
         self.options = options
@@ -342,7 +398,7 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
 
     @property
     def _dispatcher(self) -> Dispatcher:
-        """Dispatcher of the kernel; one, whichever thread asks for it first."""
+        """The dispatcher of the kernel, made at the first use and shared by all threads."""
         found = self._made_dispatcher
         if found is None:
             # Decorating a function imports as little of kerneldsl as it can.
@@ -366,16 +422,16 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
         return public_names(super().__dir__(), _INTERNAL)
 
     def _member_of_block(self, block: Any) -> Kernel[Any, Any]:
-        """Return the kernel whose code is meant: of one with a space, the member of this block."""
+        """Return the kernel to inspect: for a kernel with a space, the member with this block."""
         return self
 
-    # To a type checker a kernel cannot be called: the slip is an error at its own line, and what
-    # follows it is checked, which it would not be behind a call that never returns.
+    # For a type checker a kernel cannot be called, so that the mistake is an error on its line.
+    # After a call that never returns, the following lines would not be checked.
     if not TYPE_CHECKING:
 
         @shorten_errors
         def __call__(self, *args: Any, **kwargs: Any) -> None:
-            """Refuse: a kernel has to be told how many threads run it."""
+            """Refuse: a launch needs the number of threads."""
             name = self.__qualname__
             raise LaunchConfigError(
                 f"the kernel {name} was called without a launch configuration",
@@ -395,7 +451,40 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
     ) -> Timing:
         """Measure the time of a launch over an extent (`forall`), or with a `grid` and `block`.
 
-        See :meth:`Launch.time`.
+        The kernel runs many times over the same arguments. See :meth:`Launch.time`.
+
+        Parameters
+        ----------
+        *args
+            The arguments of the kernel.
+        forall : int or tuple of int, optional
+            The extent. Give either this or `grid` and `block`.
+        grid, block : int or tuple of int, optional
+            The grid in blocks, and the block in threads.
+        shared_bytes : int, optional
+            Dynamic shared memory of a block, in bytes.
+        samples : int, optional
+            Number of samples, up to 100,000.
+
+        Returns
+        -------
+        Timing
+
+        Raises
+        ------
+        LaunchConfigError
+            If both `forall` and `grid` are given, or neither.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def negate(x):
+        ...     x[kd.grid(1)] *= -1
+        >>> timing = negate.time(np.ones(1000), forall=1000, samples=3)
+        >>> timing.samples, timing.median_ns > 0
+        (3, True)
         """
         if (forall is None) == (grid is None):
             raise LaunchConfigError(
@@ -417,7 +506,7 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
 
     @property
     def specializations(self) -> tuple[SpecializationInfo, ...]:
-        """Compiled specializations of this kernel so far."""
+        """The specializations of this kernel that were compiled in this process."""
         return ShownTuple(self._dispatcher.infos())
 
     def _compiled(self) -> tuple[tuple[str, Artifact], ...]:
@@ -451,12 +540,23 @@ def _attributes_of(function: Any) -> dict[str, Any]:
 
 
 class DeviceFunction(LikeFunction, CopiedAsItself, Shown, Generic[P, R]):
-    """A function that kernels call. Made by :func:`kerneldsl.func`; plain Python can call it, too.
+    """A function that kernels call; plain Python can call it as well.
+
+    Made by :func:`kerneldsl.func`.
 
     Attributes
     ----------
     function : callable
         The Python function.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> @kd.func
+    ... def square(x):
+    ...     return x * x
+    >>> square(3)
+    9
     """
 
     def __init__(self, function: Callable[P, R]) -> None:

@@ -1,8 +1,8 @@
 """Launches: a kernel with its shape, and with its arguments.
 
-The first launches of a shape go through :mod:`kerneldsl.launch.dispatch`; when one is repeated,
-native code of :mod:`kerneldsl.launch.native` takes its calls, and comes back to these methods for
-whatever it does not know.
+The first launches of a shape go through :mod:`kerneldsl.launch.dispatch`. Native code of
+:mod:`kerneldsl.launch.native` takes over repeated launches. It calls these methods for every case
+that it does not handle.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["BoundLaunch", "Launch", "make_launch"]
 P = ParamSpec("P")
 
 #: After so many launches of one shape through Python the native launcher is made, which costs
-#: a tenth of a second; once it is there, a launch is prepared when it is repeated.
+#: a tenth of a second. After that, a launch is prepared when it is repeated.
 _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
 #: Kinds of arguments and places of one shape that the native launcher knows at the same time.
 _MAX_TABLES = 4
@@ -51,10 +51,25 @@ _MAX_SAMPLES = 100_000
 
 
 class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
-    """A kernel with the shape of its launch: call it with the kernel's arguments.
+    """A kernel with the shape of its launch; call it with the arguments of the kernel.
 
     Made by ``kernel[grid, block]`` and ``kernel.forall(*extent)``. Type checkers compare the
-    arguments' number and names with the kernel's parameters, and their types where it is annotated.
+    arguments with the parameters of the kernel: their number, their names, and their types if the
+    kernel is annotated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def scale(a, x):
+    ...     x[kd.grid(1)] *= a
+    >>> launch = scale.forall(3)
+    >>> x = np.ones(3)
+    >>> launch(2.0, x)
+    >>> launch(3.0, x)
+    >>> x
+    array([6., 6., 6.])
     """
 
     __slots__ = ("_dispatcher", "_due", "_shape", "_slow_count", "_tables", "kernel")
@@ -82,7 +97,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
             DLPack or ``__cuda_array_interface__``, bools, ints (as int64), floats (as float64),
             complex numbers, NumPy scalars, and tuples of those.
         **named
-            The same by the names of the parameters.
+            The same, by the names of the parameters.
 
         Raises
         ------
@@ -91,15 +106,16 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         ReadOnlyArrayError
             If an array that the kernel writes is read-only.
         DeviceMismatchError
-            If arrays live on two devices, or not where an active ``with kd.use(…)`` says.
+            If the arrays are on different devices, or not on the device of an active
+            ``with kd.use(…)``.
         LaunchConfigError
             If the device cannot run this shape.
         KernelTypingError, BarrierDivergenceError, CompileError
             If the kernel cannot be compiled for these arguments.
         DriverError
-            If the device cannot run it, and :class:`kerneldsl.fallback` lets no CPU take over.
+            If the device fails, and :class:`kerneldsl.fallback` does not permit the CPU.
         KernelFault
-            In debug mode, if the kernel raised.
+            In debug mode, if the kernel raised an exception.
         """
         try:
             self._launch(self._in_order(args, named) if named else args)
@@ -114,7 +130,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
     def _request(
         self, args: tuple[Any, ...], device: DeviceLike | None = None, arch: str | None = None
     ) -> Request:
-        """Return the request of this launch, on a named or described device where one is given."""
+        """Return the request of this launch, optionally for a given or a described device."""
         return self._dispatcher.request(self._shape, args, device, arch)
 
     def _launch(self, args: tuple[Any, ...]) -> None:
@@ -151,10 +167,10 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
 
     @shorten_errors
     def bind(self, *args: P.args, **named: P.kwargs) -> BoundLaunch:
-        """Prepare a launch with these arguments, to be made many times.
+        """Prepare a launch with these arguments, for many calls.
 
         The kernel is compiled and loaded now. Arrays are passed by reference, as in any launch:
-        each launch sees what is in them then.
+        each call uses their elements at that time.
 
         Parameters
         ----------
@@ -164,12 +180,26 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         Returns
         -------
         BoundLaunch
-            Launches when it is called.
+            Call it without arguments to launch.
 
         Raises
         ------
         ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError, LaunchConfigError
             As the launch raises them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     x[kd.grid(1)] *= 2
+        >>> x = np.ones(3)
+        >>> bound = double.forall(3).bind(x)
+        >>> for _ in range(4):
+        ...     bound()
+        >>> x
+        array([16., 16., 16.])
         """
         given = self._in_order(args, named)
         self._dispatcher.find(self._shape, given, make=True)
@@ -185,23 +215,23 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
     def plan(
         self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
     ) -> LaunchPlan:
-        """Say how this launch would run, and why; nothing is launched.
+        """Return the plan of this launch with its reasons; nothing is launched.
 
         Parameters
         ----------
         *args, **named
-            As for the launch; or one signature such as ``"float32, float32[::1]"``, whose arrays
-            are taken to be aligned and apart from each other.
+            As for the launch, or one signature such as ``"float32, float32[::1]"``. The arrays of a
+            signature are assumed to be aligned and not to overlap.
         device : str, Device or DeviceInfo, optional
-            Plan for another device than the one that the launch would run on.
+            Plan for this device instead of the one that the launch would run on.
         arch : str, optional
-            Plan for an architecture such as ``"sm_90"``, of which no device is there: its limits
-            are known, its size and speed are assumed.
+            Plan for an architecture such as ``"sm_90"`` without such a device. Its limits are
+            known; its size and speed are assumed.
 
         Returns
         -------
         LaunchPlan
-            With ``explain()``.
+            Its method ``explain()`` shows the decisions.
 
         Raises
         ------
@@ -227,9 +257,10 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
     def plans(
         self, *args: Any, device: DeviceLike | None = None, arch: str | None = None, **named: Any
     ) -> tuple[LaunchPlan, ...]:
-        """Return every legal plan of this launch, the best first; each mapping is compiled.
+        """Return every legal plan of this launch, the best first.
 
-        On the CPU there is one for each member of the kernel's space, else one alone.
+        Each mapping is compiled. On the CPU there is one plan for each member of the kernel's
+        space, or one plan for a kernel without a space.
 
         Parameters
         ----------
@@ -239,7 +270,17 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         Returns
         -------
         tuple of LaunchPlan
-            Each can be given to a launch: ``kernel.forall(n, plan=plan)``.
+            Pass one to a launch: ``kernel.forall(n, plan=plan)``.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     x[kd.grid(1)] *= 2
+        >>> plans = double.forall(1000).plans("float32[::1]", arch="sm_90")
+        >>> len(plans) > 1, plans[0].extent
+        (True, (1000,))
         """
         args = self._in_order(args, named)
         from kerneldsl.launch.describe import describe_plans
@@ -255,11 +296,27 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         *args, **named
             As for the launch.
         samples : int, optional
-            How many samples to take, up to 100,000.
+            Number of samples, up to 100,000.
 
         Returns
         -------
         Timing
+
+        Raises
+        ------
+        ArgumentValueError
+            If `samples` is not an int in that range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def negate(x):
+        ...     x[kd.grid(1)] *= -1
+        >>> timing = negate.forall(1000).time(np.ones(1000), samples=3)
+        >>> timing.min_ns <= timing.median_ns
+        True
         """
         from kerneldsl.launch.timing import measure
         from kerneldsl.streams.current import refuse_waiting
@@ -292,7 +349,9 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
 
 
 class BoundLaunch(ProcessOwned, Shown):
-    """A launch with its arguments: call it without any. Made by :meth:`Launch.bind`.
+    """A launch with its arguments; call it without any.
+
+    Made by :meth:`Launch.bind`.
 
     Attributes
     ----------
@@ -311,7 +370,7 @@ class BoundLaunch(ProcessOwned, Shown):
         self.args = args
 
     def __call__(self, *more: Never, **named: Never) -> None:
-        """Launch the kernel; raises what the launch raises. More arguments are refused."""
+        """Launch the kernel, and raise as the launch does. More arguments are an error."""
         try:
             if more or named:
                 _refuse_more(self, more, named)
@@ -356,7 +415,7 @@ def _first_due() -> int:
 
 
 def _install() -> bool:
-    """Make the native code, where that can be done."""
+    """Make the native code if the platform supports it."""
     global _is_native  # noqa: PLW0603 -- one for the process
     if not _is_native:
         with no_fork:  # a child would wait for the import for ever, and find LLVM half-way

@@ -22,10 +22,10 @@ __all__ = ["MemberKernel", "shape_in_space"]
 class MemberKernel(Kernel[Any, Any]):
     """A kernel with the constants of a member of its space. Made by :meth:`SpacedKernel.member`.
 
-    It is launched with the member's block. A launch that names no shared memory gets the member's,
-    and a block serves as many indices of ``forall``'s extent as the space says it covers. Where
-    several blocks go with these constants, ``forall`` without a block takes the one that the
-    planner finds best.
+    It is launched with the block of the member. Without an explicit size, a launch gets the
+    shared memory of the member. A block computes as many indices of the extent of ``forall`` as
+    ``covers`` of the space returns. If several blocks have these constants, ``forall`` without a
+    block takes the one that the planner predicts to be the fastest.
 
     Attributes
     ----------
@@ -65,12 +65,12 @@ class MemberKernel(Kernel[Any, Any]):
         )
 
     def _shared_bytes(self, member: Member, asked: Any) -> int:
-        """Return the dynamic shared memory of a block: what was asked for, or the member's.
+        """Return the dynamic shared memory of a block: the requested size, or else the member's.
 
         Raises
         ------
         LaunchConfigError
-            If less was asked for than the member's code uses.
+            If the member's code uses more than the requested size.
         """
         given, needed = read_shared_bytes(asked), self.space.shared_bytes(member)
         if 0 < given < needed:
@@ -166,19 +166,19 @@ def shape_in_space(
     plan: LaunchPlan | None,
     launch_attributes: LaunchAttributes,
 ) -> LaunchShape:
-    """Read the shape of a launch whose member is the planner's to choose, or a plan's.
+    """Read the shape of a launch; the planner, or a plan, chooses the member.
 
     Parameters
     ----------
     kernel : SpacedKernel or MemberKernel
         A kernel with a space.
     extent, stream, plan, launch_attributes
-        As ``forall`` was given them.
+        The arguments of ``forall``.
 
     Raises
     ------
     LaunchConfigError
-        If the plan is of no member of the space.
+        If the plan is not a plan of a member of the space.
     """
     from kerneldsl.launch.shape import LaunchShape
 

@@ -1,9 +1,9 @@
 """Pickling of kernels and device functions for other processes.
 
-A function that can be imported travels as its module and qualified name, as plain functions do. One
-from ``__main__``, a notebook, the REPL or another function's body travels as source: its text, the
-values of the outside names it uses, and its options. Where it arrives, the text is registered with
-:mod:`linecache` and run in a namespace that holds those values and nothing else.
+A function that can be imported is pickled as its module and qualified name, like plain functions.
+Other functions (of ``__main__``, a notebook, the REPL, another function's body) are pickled as
+source: their text, the values of the outside names they use, and their options. The receiving
+process registers the text with :mod:`linecache` and runs it in a namespace of those values alone.
 
 As with every pickle, loading runs code: load only what you trust.
 """

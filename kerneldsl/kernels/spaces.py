@@ -1,4 +1,4 @@
-"""Kernels with a space of compile-time parameters, whose member the planner chooses."""
+"""Kernels with a space of compile-time parameters, from which the planner chooses a member."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["OpenSpacedKernel", "SpacedKernel", "make_spaced"]
 
 
 class _LaunchedOverSpace(Kernel[Any, Any]):
-    """Launches of kernels whose block a space says."""
+    """Launches of kernels that take their block from a space."""
 
     space: Space
 
@@ -44,7 +44,7 @@ class _LaunchedOverSpace(Kernel[Any, Any]):
 
     @shorten_errors
     def __getitem__(self, config: Any) -> Launch[Any]:
-        """Refuse: an explicit launch has to say which member it is of."""
+        """Refuse: an explicit launch must name its member."""
         raise _no_member(self, config)
 
     def __reduce__(self) -> Any:
@@ -52,11 +52,11 @@ class _LaunchedOverSpace(Kernel[Any, Any]):
 
 
 class SpacedKernel(_LaunchedOverSpace):
-    """A kernel whose block and compile-time parameters are chosen from a space.
+    """A kernel with a block and compile-time parameters that are chosen from a space.
 
-    Made by ``@kd.kernel(space=kd.Space(…))``. ``forall`` takes the member that the planner finds
-    best; :meth:`member` names one. A block and shared memory are not given to ``forall``, since
-    the space says what they are; a plan names the member by its `parameters`.
+    Made by ``@kd.kernel(space=kd.Space(…))``. ``forall`` takes the member that the planner predicts
+    to be the fastest; :meth:`member` names one. ``forall`` takes no block and no shared memory:
+    the space determines them. A plan names its member by its `parameters`.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class SpacedKernel(_LaunchedOverSpace):
         Parameters
         ----------
         **values
-            Of as many parameters as tell which constants are meant.
+            Values of parameters; enough of them to determine the constants.
 
         Returns
         -------
@@ -95,7 +95,18 @@ class SpacedKernel(_LaunchedOverSpace):
         Raises
         ------
         ArgumentValueError
-            If no member has these values, or members with different constants do.
+            If no member has these values, or several members with different constants have them.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> space = kd.Space(block=[64], width=[2, 4], covers=lambda c: c.block * c.width)
+        >>> @kd.kernel(space=space)
+        ... def double(x, *, width):
+        ...     for i in range(kd.grid(1) * width, min((kd.grid(1) + 1) * width, x.size)):
+        ...         x[i] *= 2
+        >>> len(double.member(width=4).space)
+        1
         """
         found = self.space.matching(**values)
         codes = {tuple(dict(each.values)[name] for name in self._names) for each in found}
@@ -126,10 +137,10 @@ class SpacedKernel(_LaunchedOverSpace):
 
 
 class OpenSpacedKernel(_LaunchedOverSpace, ParameterizedKernel):
-    """A kernel of whose compile-time parameters a space has some; launches give the others.
+    """A kernel with compile-time parameters from a space and further ones from its launches.
 
     Made by ``@kd.kernel(space=kd.Space(…))`` of a function with more keyword-only parameters than
-    the space has. For each combination of their values it is a `SpacedKernel`.
+    the space has. Each combination of their values gives a `SpacedKernel`.
 
     Attributes
     ----------
@@ -150,8 +161,8 @@ class OpenSpacedKernel(_LaunchedOverSpace, ParameterizedKernel):
         Parameters
         ----------
         **values
-            Of all parameters that the space does not have, and of those of the space that the
-            planner shall not choose.
+            A value for each parameter that the space does not have. Values of parameters of the
+            space fix those as well; the planner chooses the others.
 
         Returns
         -------
@@ -204,7 +215,7 @@ def _no_member(kernel: _LaunchedOverSpace, config: Any) -> LaunchConfigError:
 
 
 def _reduced(kernel: _LaunchedOverSpace, found: Any) -> Any:
-    """Return what ``__reduce__`` has found of a kernel that can be imported where it arrives."""
+    """Return the result of ``__reduce__`` for a kernel that the other process can import."""
     if isinstance(found, str):
         return found
     raise pickle.PicklingError(

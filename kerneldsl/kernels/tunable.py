@@ -1,4 +1,4 @@
-"""Tuning of launches: when it is asked for, and of first launches under a policy."""
+"""Tuning of launches, by a call or at the first launch under a policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["TunableLaunch", "pass_over_prepared"]
 
 
 class TunableLaunch:
-    """Give launches their tuning."""
+    """Add tuning to launches."""
 
     __slots__ = ()
 
@@ -57,51 +57,66 @@ class TunableLaunch:
     ) -> TuningReport:
         """Measure the plans of this launch; later launches of its kind take the fastest.
 
-        Of its kind are launches of this kernel with arguments of the same types, over extents of
-        the same class, on a device of the same name with the same driver, in this process and,
-        through the cache on disk, in others. Each measurement is kept as it is made.
+        Launches are of one kind if they have the same kernel, types of arguments, class of extents,
+        name of the device and driver. This holds in this process and, through the cache on disk, in
+        others. Each measurement is recorded at once.
 
         Parameters
         ----------
         *args, **named
-            As for the launch, on a GPU with device arrays. What the kernel writes holds in the end
-            what it held before.
+            As for the launch; on a GPU with device arrays. Arrays that the kernel writes get their
+            elements back at the end.
         budget : float or str, optional
             Seconds, ``"5s"``, ``"2min"``; ``"full"`` to measure every plan; ``"cached"`` to take
-            what was measured before and measure nothing; ``"never"`` to take the planner's own
-            choice in this process, whatever was measured. Within a time, plans are measured in the
-            order in which they are likely to be the fastest, until no other is.
+            the best recorded plan and measure nothing; ``"never"`` to take the planner's own choice
+            in this process and ignore records. Within a time, the plans that are predicted to be
+            the fastest are measured first.
         cache : {"warm", "cold"}, optional
-            Whether the device's last cache holds what the launch before left in it, or nothing:
-            then more than it holds is written before each launch that is timed.
+            Whether the last-level cache of the device keeps the data of the launch before, or is
+            overwritten before each timed launch.
         reference : callable, optional
-            Computes from the arguments what the kernel should write: an array, or a tuple with one
-            for each that it writes. By default what the planner's own choice computes is right. A
-            plan with other results is not taken.
+            Computes the expected results from the arguments: an array, or a tuple of one array for
+            each that the kernel writes. By default the planner's own choice gives the expected
+            results. A plan with other results is rejected.
         rtol : float, optional
-            How far results in floating point may differ, relative to the largest element; by
+            Largest difference of floating-point results, relative to the largest element. By
             default the square root of the precision of the element type.
         before : callable, optional
-            Called before each launch that is timed. What is measured with it is not recorded.
+            Called before each timed launch. Such measurements are not recorded.
         progress : callable or bool, optional
-            Called with a line of text after each plan; by default a terminal or notebook shows a
-            bar once half a second has passed, and ``False`` shows none.
+            Called with a line of text after each plan. By default a terminal or notebook shows a
+            bar after half a second; ``False`` shows none.
         processes : int, optional
-            How many plans are compiled at the same time, in processes of their own, before they
-            are measured; by default as many as there are cores. Code that the cache cannot hold is
-            compiled in this one.
+            Number of processes that compile plans before they are measured; by default the number
+            of cores. Code that cannot be cached is compiled in this process.
 
         Returns
         -------
         TuningReport
-            What was measured. Its `plan` can be given to ``forall``.
+            The measurements. Its `plan` can be passed to ``forall``.
 
         Raises
         ------
         LaunchConfigError
-            If there is nothing to choose: grid and block, a plan or a member are given.
+            If there is nothing to choose: the launch has a grid and a block, a plan or a member.
         ArgumentTypeError
-            For NumPy arrays on a device to which they would be copied.
+            For NumPy arrays on a device that needs copies of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> @kd.kernel(space=kd.Space(block=[64, 128], covers=lambda c: c.block))
+        ... def double(x):
+        ...     i = kd.grid(1)
+        ...     if i < x.size:
+        ...         x[i] *= 2
+        >>> x = kd.to_device(np.ones(1000))
+        >>> report = double.forall(x.size).tune(x, budget="200ms", progress=False)
+        >>> report.plan.block_dim in [(64, 1, 1), (128, 1, 1)]
+        True
+        >>> bool((x.copy_to_host() == 1).all())
+        True
         """
         from kerneldsl.streams.current import refuse_waiting
         from kerneldsl.tuning.options import TuningOptions
@@ -118,10 +133,10 @@ class TunableLaunch:
         return report
 
     def _bind_with(self, args: tuple[Any, ...]) -> Callable[[LaunchPlan], Callable[[], object]]:
-        """Return what binds the same launch with a plan.
+        """Return a function that binds the same launch with a plan.
 
-        Native code makes it from the first time on: the way through Python takes longer than many
-        a kernel, which would be what is measured.
+        Native code makes each launch from the first one. A launch through Python takes longer than
+        many kernels, so that its time would be measured instead.
         """
         kernel, shape = self.kernel, self._shape
 
@@ -133,7 +148,7 @@ class TunableLaunch:
         return bind
 
     def _tune_first(self, args: tuple[Any, ...]) -> None:
-        """Tune the launch, where a policy gives time for it and its plan is open."""
+        """Tune the launch if its policy gives it time and no plan is decided yet."""
         shape = self._shape
         if shape.extent is None or shape.plan is not None or shape.member is not None:
             return
@@ -164,7 +179,7 @@ def _read_processes(processes: Any) -> int | None:
 
 
 def pass_over_prepared() -> None:
-    """Let Python choose anew for launches that native code repeats: other plans may be taken."""
+    """Send launches that native code repeats through Python again: plans may have changed."""
     machine = sys.modules.get("kerneldsl.launch.native.machine")
     if machine is not None:  # else nothing was prepared
         machine.begin_generation()

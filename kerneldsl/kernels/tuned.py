@@ -27,35 +27,34 @@ K = TypeVar("K", bound=Kernel[..., Any])
 class tune(Choice[TuningPolicy]):
     """Tune the first launch of each kind, within a budget.
 
-    ``@kd.tune`` above ``@kd.kernel`` holds for that kernel, ``with kd.tune("2s"):`` for every
-    launch in this context (thread or asyncio task) until the block ends, those that a library makes
-    among them, and a plain call for the whole process. What is nearest to the launch in this order
-    counts: the block, the kernel, the process.
+    Use it in one of three ways. ``@kd.tune`` above ``@kd.kernel`` tunes that kernel. ``with
+    kd.tune("2s"):`` tunes every launch in this context (thread or asyncio task) until the block
+    ends, also launches of libraries. A plain call tunes the launches of the whole process. The
+    block takes precedence over the kernel, and the kernel over the process.
 
-    A launch over an extent (``kernel.forall(n)``) whose kind was neither tuned here nor is recorded
-    measures plans before it runs, as :meth:`kerneldsl.Launch.tune` does, and leaves to the kernel
-    the arguments as they were; later ones take the fastest, in this process and, through the cache,
-    in others. A launch of NumPy arrays on a GPU, in debug mode, or while its stream is captured is
-    made untuned.
+    Only launches over an extent (``kernel.forall(n)``) are tuned. If the kind of a launch was not
+    tuned before and has no record, plans are measured first, as :meth:`kerneldsl.Launch.tune` does.
+    The kernel then gets the arguments as they were. Later launches take the fastest plan, in this
+    process and, through the cache, in others. Launches of NumPy arrays on a GPU, in debug mode, or
+    in a captured stream are not tuned.
 
     Parameters
     ----------
     budget : float or str, optional
-        For each kind of launch: seconds, ``"5s"``, ``"2min"``; ``"full"`` to measure every plan;
-        ``"cached"`` to use records and measure nothing, as launches do without any budget;
-        ``"never"`` to use no records. A launch whose plan is decided already keeps it under the
-        last two.
+        For each kind of launch: seconds, ``"5s"``, ``"2min"``. ``"full"`` measures every plan.
+        ``"cached"`` uses records and measures nothing, as launches do by default. ``"never"``
+        uses no records. Under the last two, a launch with a plan keeps it.
     cache : {"warm", "cold"}, optional
-        State of the device's last cache for launches that are timed.
+        State of the last-level cache of the device for timed launches.
     reference : callable, optional
-        Computes from the arguments what the kernel should write; for one kernel.
+        Computes the expected results from the arguments; for one kernel.
     rtol : float, optional
-        How far results in floating point may lie from it.
+        Largest relative difference of floating-point results from the expected ones.
 
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If the budget or the cache is none of these, or something else than a kernel is decorated.
+        If `budget` or `cache` has an invalid value, or the decorated object is not a kernel.
 
     Examples
     --------
@@ -102,7 +101,7 @@ class tune(Choice[TuningPolicy]):
 
     @shorten_errors
     def __call__(self, kernel: K) -> K:
-        """Let the budget hold for a kernel, in the place of the process."""
+        """Tune this kernel alone, instead of the whole process."""
         self._scope.take_out(self)
         return _with_policy(kernel, self._value)
 
@@ -120,7 +119,7 @@ def _with_policy(kernel: K, policy: TuningPolicy) -> K:
         raise ArgumentTypeError(
             f"@kd.tune was given {safe_repr(kernel)}",
             value=kernel,
-            limit="It stands above @kd.kernel",
+            limit="It decorates a kernel",
             remedy="Swap the decorators: @kd.tune above @kd.kernel(space=…)",
         )
     kernel._tune_by(policy)

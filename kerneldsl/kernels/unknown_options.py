@@ -1,4 +1,4 @@
-"""Options that a call does not have, told like every other mistake: with those that there are."""
+"""Refuse unknown options of a call with an error that lists the known ones."""
 
 from __future__ import annotations
 

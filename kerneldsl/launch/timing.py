@@ -1,4 +1,4 @@
-"""A quick measured time of a launch, for a notebook."""
+"""Measure the time of a launch, quickly, for a notebook."""
 
 from __future__ import annotations
 
@@ -25,13 +25,19 @@ class Timing(Shown):
     median_ns, min_ns : float
         Median and smallest time of a launch over the samples, in nanoseconds.
     samples : int
-        How many samples were taken.
+        Number of samples.
     launches : int
-        Launches in each sample, started one after the other and waited for once.
+        Number of launches in each sample, started one after the other, with one wait at the end.
     device : str
-        Where it ran.
+        The device.
     includes : str
-        What is in the time.
+        What the time includes.
+
+    Examples
+    --------
+    >>> from kerneldsl import Timing
+    >>> print(Timing(2500.0, 2400.0, 7, 512, "cpu", "the kernel"))
+    2.5 µs a launch on cpu (median of 7 samples of 512; best 2.4 µs); the kernel
     """
 
     median_ns: float
