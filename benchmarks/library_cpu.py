@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,6 +36,11 @@ def cases() -> Iterator[Case]:
     """Return the cases."""
     yield Case("sum 2^26", lambda: _sum(_LARGE), (Bound("NumPy", 1.0), Bound("prange", 0.9)))
     yield Case("argmax 2^26", lambda: _argmax(_LARGE), (Bound("NumPy", 1.0),))
+    for name, dtype, size in itertools.product(
+        ("argmax", "argmin", "max", "var"), ("float32", "float64", "int32"), (10**5, 10**6, 10**7)
+    ):
+        prepare = functools.partial(_reduced, name, dtype, size)
+        yield Case(f"{name} {size:.0e}, {dtype}", prepare, (Bound("NumPy", 1.0),))
     yield Case("cumsum 2^26", lambda: _cumsum(_LARGE), (Bound("NumPy", 1.5),))
     yield Case("cummax 2^24", lambda: _cummax(_MEDIUM), (Bound("NumPy", 1.0),))
     yield Case("bincount 2^24, uint8", lambda: _bincount(_MEDIUM), (Bound("NumPy", 3.0),))
@@ -80,6 +87,16 @@ def _argmax(size: int) -> Prepared:
         "NumPy": lambda: np.argmax(x),
     }
     return Prepared(launches, {}, lambda found: float(found) - int(x.argmax()), 0.0, x.nbytes)
+
+
+def _reduced(name: str, dtype: str, size: int) -> Prepared:
+    x = (np.random.default_rng().standard_normal(size) * 1000).astype(dtype)
+    ours, theirs = getattr(reduce, name), getattr(np, name)
+    launches: dict[str, Callable[[], Any]] = {"ours": lambda: ours(x), "NumPy": lambda: theirs(x)}
+    reference = float(theirs(x.astype(np.float64)))
+    error = lambda found: abs(float(found) - reference) / (abs(reference) or 1)  # noqa: E731
+    count = max(1, 10**7 // size)
+    return Prepared(launches, {}, error, 1e-4 if name == "var" else 0.0, x.nbytes, count)
 
 
 def _cumsum(size: int) -> Prepared:

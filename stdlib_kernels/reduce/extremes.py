@@ -10,7 +10,15 @@ from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.operations import add, identity_of, larger, smaller
 from stdlib_kernels.parameters import computing_dtype
-from stdlib_kernels.reduce.folding import Axis, Rule, check_not_empty, fold_call
+from stdlib_kernels.reduce.folding import (
+    Axis,
+    Rule,
+    begin,
+    check_not_empty,
+    fold,
+    fold_call,
+)
+from stdlib_kernels.reduce.lanes import are_lanes_faster, launch_extremes
 
 __all__ = ["all", "any", "count_nonzero", "max", "min"]
 
@@ -48,8 +56,14 @@ def _extreme(name: str, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:
     check_not_empty(name, x, axis)
     number = computing_dtype(x.dtype)
     op = larger if name == "max" else smaller
-    rule = Rule(op, identity_of(op, number), number.type)
-    return fold_call(rule, x, axis, x.dtype, out, keepdims)
+    call = begin(x, axis, x.dtype, out, keepdims)
+    if not call.result.size:
+        return call.deliver()
+    if are_lanes_faster(call.arrangement, call.result):
+        launch_extremes(call.arrangement, call.result, number, op)
+    else:
+        fold(Rule(op, identity_of(op, number), number.type), call.arrangement, call.result)
+    return call.deliver()
 
 
 def _is_not_zero(v: Any, w: Any, parameter: Any) -> Any:

@@ -72,18 +72,24 @@ def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, fi
             mean += number(x[a, b, first + t + k * kd.blockDim.x]) - origin
         mean = mean / size(BATCH)
     count, square = size(0), zero.real
-    for at in range(first + t, whole + t, step):
+    for at in range(first, whole, step):
         # With n elements before, the mean moves by rest / (n + BATCH), and so do all of them.
         rest, added = zero, zero.real
         for k in range(BATCH):
-            distance = number(x[a, b, at + k * kd.blockDim.x]) - origin - mean
+            distance = number(x[a, b, at + k * kd.blockDim.x + t]) - origin - mean
             rest += distance
             added += abs_squared(distance)
         count += size(BATCH)
         mean += rest / count
         square += _corrected(added, rest, count)
-    for at in range(whole + t, last, kd.blockDim.x):
-        distance = number(x[a, b, at]) - origin - mean
+    end = whole + (last - whole) // kd.blockDim.x * kd.blockDim.x
+    for at in range(whole, end, kd.blockDim.x):
+        distance = number(x[a, b, at + t]) - origin - mean
+        count += size(1)
+        mean += distance / count
+        square += _corrected(abs_squared(distance), distance, count)
+    if end + t < last:
+        distance = number(x[a, b, end + t]) - origin - mean
         count += size(1)
         mean += distance / count
         square += _corrected(abs_squared(distance), distance, count)

@@ -15,9 +15,11 @@ import numpy as np
 import kerneldsl as kd
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.operations import larger, smaller
 from stdlib_kernels.parameters import axis_or_none, computing_dtype
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.folding import begin, check_not_empty
+from stdlib_kernels.reduce.lanes import are_lanes_faster, launch_places
 
 __all__ = ["argmax", "argmin"]
 
@@ -112,6 +114,10 @@ def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool) -> A
     if not call.result.size:
         return call.deliver()
     number, cut = computing_dtype(x.dtype), call.arrangement
+    if are_lanes_faster(cut, call.result):
+        op = larger if name == "argmax" else smaller
+        launch_places(cut, call.result, number, op, _BETTER[name])
+        return call.deliver()
     known: Array = cut.inputs[0]
     while True:
         is_last = cut.parts == 1

@@ -336,3 +336,23 @@ def test_rows_of_one_part_and_of_several(call, rng, size):
         np.testing.assert_array_equal(call(reduce.argmax, x, axis), x.argmax(axis))
         np.testing.assert_allclose(call(reduce.var, x, axis), x.astype(float).var(axis), 1e-6)
         np.testing.assert_allclose(call(reduce.sum, x, axis), x.astype(float).sum(axis), 1e-6, 0.01)
+
+
+@pytest.mark.parametrize(
+    "dtype", full_beyond(["float32", "float64", "float16", "int8", "uint64"], ["float32"])
+)
+@pytest.mark.parametrize("size", [1024, 16_385, 50_001])
+def test_extremes_of_long_rows(call, rng, dtype, size):
+    """The first of equal elements and the first NaN count, wherever parts of a row begin."""
+    x = random_array(rng, (3, size), dtype)
+    if dtype.startswith("float"):
+        x = np.where(np.isnan(x), np.float32(-0.0), x).astype(dtype)
+        x[1, [size - 1, size // 2]] = np.nan
+    top, bottom = x[2].max(), x[2].min()
+    x[2, rng.integers(0, size, 5)] = top
+    x[2, rng.integers(0, size, 5)] = bottom
+    for view in (x, x[:, ::-1]):
+        for name in ("max", "min", "argmax", "argmin"):
+            ours, numpys = getattr(reduce, name), getattr(np, name)
+            for axis in (None, 1):
+                np.testing.assert_array_equal(call(ours, view, axis), numpys(view, axis))
