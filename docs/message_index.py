@@ -30,7 +30,7 @@ PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 
 #: The section of the page to read, by the name of the class; else that of a class above it.
 SECTIONS = {
-    "KernelError": "What a message says",
+    "KernelError": "How to read a message",
     "SourceUnavailableError": "A kernel is refused",
     "UnsupportedConstructError": "A kernel is refused",
     "UndefinedNameError": "A kernel is refused",
@@ -45,14 +45,14 @@ SECTIONS = {
     "LaunchConfigError": "A launch is refused",
     "UnknownTargetError": "No GPU is found",
     "TargetUnavailableError": "No GPU is found",
-    "ShadowedPackageError": "Another package hides ours",
-    "AttributeUnavailableError": "Nothing is known of an attribute",
+    "ShadowedPackageError": "Another package hides kerneldsl's",
+    "AttributeUnavailableError": "An attribute is unavailable",
     "ClosedResourceError": "Streams, events and graphs",
     "GraphError": "Streams, events and graphs",
     "KernelFault": "A kernel fails in debug mode",
-    "DriverError": "What the driver answers",
+    "DriverError": "Errors of the driver",
     "DriverInitializationError": "The driver does not start",
-    "DeviceError": "What the driver answers",
+    "DeviceError": "Errors of the driver",
     "DeviceLostError": "A device is lost",
     "DeviceMemoryError": "Memory runs out",
     "KernelImageError": "The driver is too old",
@@ -376,7 +376,7 @@ def index() -> str:
         if all(m.is_relayed for m in listed):
             continue
         lines += _of_class(kind, listed)
-    lines += ["### What the driver was asked to do", ""]
+    lines += ["### Operations of the CUDA driver", ""]
     lines += [
         "A message of the driver begins with *Could not* and one of these; its code, which "
         "follows, is in the table below.",
