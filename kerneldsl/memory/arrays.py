@@ -49,8 +49,8 @@ _INTERNAL = frozenset(
 class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
     """An array in the memory of one device.
 
-    Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and their like. Kernels take it as
-    it is; plain Python sees its shape, takes views of it and copies it.
+    Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and similar functions. Pass it to
+    kernels; in plain Python, take views of it and copy it.
 
     Attributes
     ----------
@@ -61,30 +61,41 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
     strides : tuple of int
         Steps in bytes along each axis.
     dtype : numpy.dtype
-        Of an element.
+        The dtype of the elements.
     pointer : int
-        Address of the first element, on devices whose memory has addresses.
+        Address of the first element, on devices with addressable memory.
     device : Device
-        Where it is.
+        The device.
     is_read_only : bool
         Whether kernels and copies may not write it.
     is_closed : bool
-        Whether its memory was given back by :meth:`close`.
+        Whether its memory was freed by :meth:`close`.
 
     Notes
     -----
-    Indexing gives views (ints, slices, ``...``, ``None``, the name of a field of records), never
-    elements: read with :meth:`copy_to_host` or :meth:`item`.
+    Indexing with ints, slices, ``...``, ``None`` or the name of a record's field gives views, never
+    elements. To read elements, use :meth:`copy_to_host` or :meth:`item`.
 
     References
     ----------
     NumPy, "The array interface protocol", version 3; Numba, "CUDA Array Interface", version 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> x = kd.to_device(np.arange(6.0).reshape(2, 3))
+    >>> x.shape, x.dtype
+    ((2, 3), dtype('float64'))
+    >>> x[1] = 7
+    >>> x[:, 0].copy_to_host()
+    array([0., 7.])
     """
 
     __slots__ = ()
 
     def __init__(self, *args: Any, **named: Any) -> None:
-        """Refuse: what is made of any address would end the process when it is used."""
+        """Refuse: an array over an arbitrary address would end the process at its first use."""
         raise ArgumentTypeError(
             "DeviceArray was called",
             value=args,
@@ -124,24 +135,30 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
         *,
         blocking: bool = True,
     ) -> np.ndarray[Any, Any]:
-        """Copy the elements into a NumPy array, after what was started before has finished.
+        """Copy the elements into a NumPy array, after earlier work has finished.
 
         Parameters
         ----------
         out : ndarray, optional
-            Array of the same shape and dtype to copy into; a new one by default.
+            Array of the same shape and dtype to copy into; by default a new one.
         stream : optional
-            Stream whose work to wait for; the current stream.
+            Stream of that work; by default the current one.
         blocking : bool, optional
-            Whether to wait for the copy. With ``False`` the elements are there when the stream has
-            come so far; a new array is then in page-locked memory, because only from there the host
-            can go on. A copy between arrays whose elements follow each other differently waits all
-            the same.
+            Whether to wait for the copy. With ``False`` the elements are valid once the stream has
+            reached the copy. A new array is then in page-locked memory, since only such copies are
+            asynchronous. A copy between arrays with different orders of elements always waits.
 
         Returns
         -------
         ndarray
             `out`, or a new array: in Fortran order if this array is, else in C order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> kd.to_device(np.arange(3)).copy_to_host()
+        array([0, 1, 2])
         """
         self.check_open()
         blocking = read_flag("blocking", blocking)
@@ -164,24 +181,48 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
         Parameters
         ----------
         array : ndarray
-            What to copy.
+            The array to copy.
         stream : optional
-            Stream in whose order the copy is made; the current stream.
+            Stream that orders the copy; by default the current one.
         blocking : bool, optional
-            Whether to return only when `array` may be changed. With ``False`` it must be left alone
-            until the stream has come so far; it is kept alive until then. Only from page-locked
-            memory (`kerneldsl.pinned_empty`) the host can go on meanwhile.
+            Whether to return only when `array` may be changed. With ``False`` it must not be
+            changed until the stream has reached the copy; it is kept alive until then. Only copies
+            from page-locked memory (`kerneldsl.pinned_empty`) are asynchronous.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> x = kd.empty(3)
+        >>> x.copy_from_host(np.array([1.0, 2.0, 3.0]))
+        >>> x.copy_to_host()
+        array([1., 2., 3.])
         """
         blocking = read_flag("blocking", blocking)
         write_array(self, array, stream_of(self.device, stream), blocking=blocking)
 
     def fill(self, value: Any, stream: Any = None) -> None:
-        """Set every element to a value, converted to the dtype, in the stream's order.
+        """Set every element to a value, converted to the dtype, in the order of the stream.
+
+        Parameters
+        ----------
+        value : number
+            The value.
+        stream : optional
+            Stream that orders the work; by default the current one.
 
         Raises
         ------
         ArgumentValueError
-            If the dtype holds no such value; as in NumPy, a Python int does not wrap around.
+            If the dtype cannot hold the value. As in NumPy, a Python int does not wrap around.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> x = kd.empty(3, "int32")
+        >>> x.fill(7)
+        >>> x.copy_to_host()
+        array([7, 7, 7], dtype=int32)
         """
         try:
             self.check_writable()
@@ -203,7 +244,19 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
             raise
 
     def item(self) -> Any:
-        """Return the only element as a Python number; a transfer from the device."""
+        """Return the only element as a Python number; needs a transfer from the device.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the array has more elements, or none.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> kd.ones(3)[1].item()
+        1.0
+        """
         if self.size != 1:
             raise ArgumentValueError(
                 f"item() reads arrays of one element; this one has {self.size}",
@@ -213,7 +266,7 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
         return self.copy_to_host().item()
 
     def __copy__(self) -> DeviceArray:
-        """Return an array of its own with the same elements on the same device, as NumPy does."""
+        """Return a new array with the same elements on the same device, as NumPy does."""
         self.check_open()
         from kerneldsl.memory.copies import copy_between
 
@@ -225,7 +278,7 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return the elements, copied to the host, and the device that they are restored on."""
+        """Return the elements, copied to the host, and the name of the device."""
         return _arrived, (self.copy_to_host(), str(self.device))
 
     def __dir__(self) -> list[str]:
@@ -274,7 +327,7 @@ def new_array(
 
 
 def _arrived(elements: np.ndarray[Any, Any], device: str) -> DeviceArray:
-    """Return the array that has been pickled, on the device of that name."""
+    """Return the unpickled array, on the device of that name."""
     order: Order = "F" if elements.flags.fnc else "C"
     made = new_array(device_of(device), elements.shape, elements.dtype, order)
     made.copy_from_host(elements)

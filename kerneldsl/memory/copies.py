@@ -1,7 +1,7 @@
-"""Copies between any two arrays: of the host, of one device, of two devices.
+"""Copy between any two arrays: on the host, on one device, on two devices.
 
-Copies are ordered by streams and wait for nothing on the host, but for host memory that takes part:
-by default that may be read or changed when the copy returns.
+Streams order the copies. Only copies with host memory wait on the host, by default until that
+memory may be read or changed.
 """
 
 from __future__ import annotations
@@ -32,18 +32,16 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
 
     Parameters
     ----------
-    destination, source : ArrayGeometry or ndarray
+    destination, source : DeviceArray or ndarray
         Both may be on the host, on one device, or on two. Contiguous arrays are copied in one
-        piece; strided ones in pieces, and where those are many, over the host.
+        piece. Strided arrays are copied in pieces, or over the host if there are many.
     stream : optional
-        Stream in whose order the copy is made: of the device that takes part, or of either of two.
-        By default the current stream; between the default streams of two devices the copy waits for
-        both, and both wait for it.
+        Stream that orders the copy, of any device that takes part. By default the current one.
+        Between the default streams of two devices, the copy waits for both, and both wait for it.
     blocking : bool, optional
-        Whether to return only when host memory that takes part may be read or changed. With
-        ``False`` it must be left alone until the stream has come so far; only page-locked memory
-        (`kerneldsl.pinned_empty`) is copied while the host goes on. Copies between devices never
-        hold up the host.
+        Whether to return only when host memory may be read or changed. With ``False`` it must not
+        be used until the stream has reached the copy; only copies with page-locked memory
+        (`kerneldsl.pinned_empty`) are asynchronous. Copies between devices never wait.
 
     Raises
     ------
@@ -57,6 +55,15 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
         If one of the two has been closed.
     GraphError
         In a stream that is recorded, for a copy that waits or needs the host.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> x, y = kd.to_device(np.arange(3)), np.empty(3, np.int64)
+    >>> kd.copy(y, x)
+    >>> y
+    array([0, 1, 2])
     """
     for name, array in (("destination", destination), ("source", source)):
         if not isinstance(array, ArrayGeometry | np.ndarray):
@@ -88,10 +95,10 @@ def copy(destination: Any, source: Any, stream: Any = None, *, blocking: bool = 
 
 
 def _copy_on_host(destination: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
-    """Copy as if all of the source were read before anything is written.
+    """Copy as if the whole source were read before the first write.
 
-    NumPy copies one-dimensional arrays that overlap without a copy of the source, in a direction
-    that is right for equal strides alone (seen with 2.4).
+    NumPy copies overlapping one-dimensional arrays without a copy of the source, in a direction
+    that is correct only for equal strides (seen with 2.4).
     """
     if destination.strides != source.strides and np.may_share_memory(destination, source):
         source = source.copy()
@@ -147,7 +154,7 @@ def _overlap(one: ArrayGeometry, other: ArrayGeometry) -> bool:
 
 
 def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: Any) -> None:
-    """Copy by way of host memory; the stream is of one of the two devices, or of both."""
+    """Copy through host memory; the stream is of one of the two devices, or of both."""
     home = getattr(stream, "device", None)
     read, write = (
         stream if home in (None, array.device) else stream_of(array.device, None)
@@ -157,7 +164,7 @@ def _copy_over_host(destination: ArrayGeometry, source: ArrayGeometry, stream: A
 
 
 def _stream_of_either(stream: Any, *devices: Device) -> Any:
-    """Return the stream that is meant, of whichever of some devices it is."""
+    """Return the stream for a copy between devices; it may be of any of them."""
     if stream is None:
         found = (stream_of(device, None) for device in devices)
         return next((s for s in found if s is not None), None)
@@ -175,16 +182,26 @@ def _stream_of_either(stream: Any, *devices: Device) -> Any:
 
 @shorten_errors
 def can_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
-    """Return whether kernels on a device can reach arrays of another one where they are.
+    """Return whether kernels on a device can access arrays of another device directly.
 
     Parameters
     ----------
     device, peer : str or Device
-        The two; a device can always reach its own memory.
+        The two devices. A device can always access its own memory.
+
+    Returns
+    -------
+    bool
 
     Notes
     -----
-    Copies between devices need no such access: without it the driver takes them over the host.
+    Copies between devices need no such access: without it the driver copies over the host.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.can_access_peer("cpu", "cpu")
+    True
     """
     device, other = device_of(device), device_of(peer)
     if device is other:
@@ -196,19 +213,19 @@ def can_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
 
 @shorten_errors
 def enable_peer_access(device: DeviceLike, peer: DeviceLike) -> None:
-    """Let kernels on a device reach arrays of another one where they are, from now on.
+    """Let kernels on a device access arrays of another device directly, from now on.
 
-    Copies between the two then go directly over their link. A second call is harmless.
+    Copies between the two then use their direct link. A second call is harmless.
 
     Parameters
     ----------
     device, peer : str or Device
-        The device whose kernels, and the one whose memory.
+        The device of the kernels, and the device of the memory.
 
     Raises
     ------
     DeviceMismatchError
-        If the device cannot reach the other one.
+        If the device cannot access the other one.
     """
     device, other = device_of(device), device_of(peer)
     if device is other:

@@ -1,4 +1,4 @@
-"""Making device arrays: empty, filled, from NumPy, from other libraries."""
+"""Make device arrays: empty, filled, from NumPy, from other libraries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-# What programs call often shortens its errors itself: a try costs nothing where none is raised.
+# Functions that are called often shorten their errors themselves: a try costs nothing then.
 def empty(
     shape: Shape,
     dtype: npt.DTypeLike = np.float64,
@@ -54,28 +54,39 @@ def empty(
     device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
-    """Make an array whose elements have no particular value.
+    """Make an array with undefined elements.
 
     Parameters
     ----------
     shape : int or tuple of int
         Extents.
     dtype : dtype, optional
-        Of an element: float64 by default, as NumPy's.
+        The dtype of the elements; by default float64, as in NumPy.
     order : {"C", "F"}, optional
         Which axis is contiguous: the last or the first.
     device : str or Device, optional
-        Where; by default where kernels run now (:class:`kerneldsl.use`).
+        The device; by default the current one (:class:`kerneldsl.use`).
     stream : optional
-        Stream in whose order the memory is allocated; the default stream.
+        Stream that orders the allocation; by default the current one.
+
+    Returns
+    -------
+    DeviceArray
 
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        For a dtype that kernels do not take, or a shape that is not made of ints >= 0 or names more
-        bytes than there can be.
+        For a dtype that kernels do not support, a shape that does not consist of ints >= 0, or a
+        size beyond 2**63 bytes.
     OutOfMemoryError
-        There is no room on the device, or below the limit of the active pool.
+        If the device has no memory left, or the active pool reaches its limit.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> x = kd.empty((2, 3), "float32")
+    >>> x.shape, x.nbytes
+    ((2, 3), 24)
     """
     try:
         extents, element = checked_shape(shape), checked_dtype(dtype)
@@ -94,7 +105,27 @@ def full(
     device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
-    """Make an array of one value; its dtype by default is NumPy's for the value. See `empty`."""
+    """Make an array of one value.
+
+    Parameters
+    ----------
+    shape, order, device, stream
+        As for `empty`.
+    fill_value : number
+        The value.
+    dtype : dtype, optional
+        By default NumPy's dtype of the value.
+
+    Returns
+    -------
+    DeviceArray
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.full(3, 2.5).copy_to_host()
+    array([2.5, 2.5, 2.5])
+    """
     try:
         element = checked_dtype(read_host_array(fill_value).dtype if dtype is None else dtype)
         extents = checked_shape(shape)
@@ -114,7 +145,14 @@ def zeros(
     device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
-    """Make an array of zeros. See `empty`."""
+    """Make an array of zeros. The parameters are those of `empty`.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.zeros(3, "int32").copy_to_host()
+    array([0, 0, 0], dtype=int32)
+    """
     try:
         return full(shape, 0, dtype, order=order, device=device, stream=stream)
     except KernelError as error:
@@ -130,7 +168,15 @@ def ones(
     device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
-    """Make an array of ones. See `empty`."""
+    """Make an array of ones. The parameters are those of `empty`.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.ones((2, 2)).copy_to_host()
+    array([[1., 1.],
+           [1., 1.]])
+    """
     try:
         return full(shape, 1, dtype, order=order, device=device, stream=stream)
     except KernelError as error:
@@ -161,7 +207,29 @@ def empty_like(
     device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
-    """Make an array of another's shape, dtype and order, where that is. See `empty`."""
+    """Make an array with undefined elements, like another array.
+
+    Parameters
+    ----------
+    array : DeviceArray or array_like
+        It determines the shape and the order. A device array determines the device, too.
+    dtype : dtype, optional
+        By default that of `array`.
+    device : str or Device, optional
+        By default that of `array`, or the current one.
+    stream : optional
+        As for `empty`.
+
+    Returns
+    -------
+    DeviceArray
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.empty_like(kd.ones((2, 3), "int32")).dtype
+    dtype('int32')
+    """
     return empty(**_like(array, dtype, device), stream=stream)
 
 
@@ -173,7 +241,15 @@ def zeros_like(
     device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
-    """Make an array of zeros like another. See `empty_like`."""
+    """Make an array of zeros, like another array. The parameters are those of `empty_like`.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.zeros_like([[1, 2], [3, 4]]).copy_to_host()
+    array([[0, 0],
+           [0, 0]])
+    """
     return zeros(**_like(array, dtype, device), stream=stream)
 
 
@@ -185,7 +261,14 @@ def ones_like(
     device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
-    """Make an array of ones like another. See `empty_like`."""
+    """Make an array of ones, like another array. The parameters are those of `empty_like`.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.ones_like(kd.zeros(2)).copy_to_host()
+    array([1., 1.])
+    """
     return ones(**_like(array, dtype, device), stream=stream)
 
 
@@ -198,7 +281,14 @@ def full_like(
     device: DeviceLike | None = None,
     stream: Any = None,
 ) -> DeviceArray:
-    """Make an array of one value like another. See `empty_like`."""
+    """Make an array of one value, like another array; see `full` and `empty_like`.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.full_like(kd.zeros(2), 7).copy_to_host()
+    array([7., 7.])
+    """
     return full(fill_value=fill_value, **_like(array, dtype, device), stream=stream)
 
 
@@ -211,17 +301,25 @@ def to_device(
     Parameters
     ----------
     array : array_like
-        A NumPy array or what NumPy makes one of, or a device array, which is copied without the
-        host where it can be.
+        A NumPy array, an object that NumPy converts to one, or a device array. A device array is
+        copied without the host if possible.
     device : str or Device, optional
-        Where to; by default where kernels run now.
+        The device; by default the current one.
     stream : optional
-        Stream in whose order the copy is made; the default stream.
+        Stream that orders the copy; by default the current one.
 
     Returns
     -------
     DeviceArray
-        Contiguous, in Fortran order if `array` is, else in C order.
+        Contiguous: in Fortran order if `array` is, else in C order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> x = kd.to_device(np.arange(4))
+    >>> x.copy_to_host()
+    array([0, 1, 2, 3])
     """
     if isinstance(array, DeviceArray):
         if device is None:
@@ -239,26 +337,35 @@ def to_device(
 
 @shorten_errors
 def from_dlpack(obj: Any) -> DeviceArray:
-    """Take over an array of another library by DLPack, without a copy.
+    """Wrap an array of another library by DLPack, without a copy.
 
     Parameters
     ----------
     obj : object
-        With ``__dlpack__`` and ``__dlpack_device__``, in host or CUDA memory.
+        An object with ``__dlpack__`` and ``__dlpack_device__``, in host or CUDA memory.
 
     Returns
     -------
     DeviceArray
-        Over the same memory, which it keeps alive; on ``cpu`` for host memory.
+        An array over the same memory, which it keeps alive. Host memory is on ``cpu``.
 
     Raises
     ------
     ArgumentTypeError
-        If it is no such object, or its device or dtype is not one of ours.
+        If it does not support DLPack, or kerneldsl does not support its device or dtype.
 
     References
     ----------
     Python array API standard, "Data interchange mechanisms".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> x = np.zeros(3)
+    >>> kd.from_dlpack(x).fill(1)
+    >>> x
+    array([1., 1., 1.])
     """
     from kerneldsl.memory import dlpack
 
@@ -267,7 +374,12 @@ def from_dlpack(obj: Any) -> DeviceArray:
 
 @shorten_errors
 def as_array(obj: Any) -> DeviceArray:
-    """Take over any array without a copy: ours, DLPack's, or by ``__cuda_array_interface__``.
+    """Wrap an array of any library without a copy, by DLPack or ``__cuda_array_interface__``.
+
+    Parameters
+    ----------
+    obj : object
+        An array.
 
     Returns
     -------
@@ -277,7 +389,15 @@ def as_array(obj: Any) -> DeviceArray:
     Raises
     ------
     ArgumentTypeError
-        If the object shares its memory in neither way.
+        If the object supports neither protocol.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> x = kd.as_array(np.arange(3))
+    >>> kd.as_array(x) is x
+    True
     """
     from kerneldsl.memory.array_interface import as_geometry
 
@@ -291,7 +411,7 @@ def as_array(obj: Any) -> DeviceArray:
 
 @shorten_errors
 def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
-    """Return the array that kernels take to work on mapped host memory where it is.
+    """Return an array for kernels over mapped host memory, without a copy.
 
     Parameters
     ----------
@@ -301,12 +421,21 @@ def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
     Returns
     -------
     DeviceArray
-        Over the same memory. Wait for the device before the host reads what kernels write.
+        An array over the same memory. Wait for the device before the host reads results.
 
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
         If the array is not in mapped page-locked memory.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> host = kd.pinned_empty(3, mapped=True)
+    >>> kd.mapped_view(host).fill(2)
+    >>> kd.synchronize()
+    >>> host
+    array([2., 2., 2.])
     """
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError(
@@ -340,27 +469,36 @@ def managed_empty(
     order: Order = "C",
     device: DeviceLike | None = None,
 ) -> DeviceArray:
-    """Make an array in managed memory, which the host reaches by ``array.host_view()``.
+    """Make an array in managed memory; the host accesses it by ``array.host_view()``.
 
     Parameters
     ----------
     shape, dtype, order
         As for `kerneldsl.empty`.
     device : str or Device, optional
-        The device that mostly uses it; by default where kernels run now.
+        The device that mostly uses it; by default the current one.
 
     Returns
     -------
     DeviceArray
-        Pages of it move to where they are used, each time by a fault; what is used on one side at a
-        time is better copied. On the CPU it is an ordinary array.
+        Its pages migrate to the side that uses them, with a page fault each. Data that one side
+        uses at a time is better copied. On the CPU it is an ordinary array.
 
     Raises
     ------
     DeviceMemoryError
-        The device has no managed memory.
+        If the device has no managed memory.
     OutOfMemoryError
-        There is no room.
+        If there is no memory left.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> with kd.use("cpu"):
+    ...     x = kd.managed_empty(3)
+    >>> x.fill(1)
+    >>> x.host_view()
+    array([1., 1., 1.])
     """
     device, extents, element = chosen_device(device), checked_shape(shape), checked_dtype(dtype)
     order = checked_order(order)

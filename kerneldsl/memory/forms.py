@@ -1,7 +1,7 @@
-"""Forms of device arrays: all of an array but its memory, so that more like it cost little.
+"""Forms of device arrays, for cheap creation of many similar arrays.
 
-Making an array reads its shape, finds its layout and lays out what launches pass; a form has done
-so once. Whoever repeats the same launches makes arrays of forms.
+To make an array, its shape is read, its layout found, and the parameters of launches are laid out.
+A form does this once, for programs that repeat the same launches.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _placed = struct.Struct("=qQ").pack
 
 
 class FormMethods:
-    """Methods that make the arrays of a form, of a model without memory and an offset in bytes."""
+    """Methods that make arrays of a form, from a model without memory and an offset in bytes."""
 
     __slots__ = ("_model", "_offset", "_shelf")
 
     _model: DeviceArray
     _offset: int
-    #: Where native code takes memory, once the form was asked for some.
+    #: The shelf from which native code takes memory, after the first allocation.
     _shelf: Shelf | None
 
     def empty(self) -> DeviceArray:
-        """Return an array of this form in memory of its own, from the active pool.
+        """Allocate an array of this form from the active pool.
 
         Returns
         -------
         DeviceArray
-            Its elements have no particular value.
+            Its elements are undefined.
 
         Raises
         ------
         ArgumentValueError
-            Where the form is not contiguous.
+            If the form is not contiguous.
         OutOfMemoryError
-            There is no room.
+            If there is no memory left.
         """
         try:
             model = self._model
@@ -71,7 +71,7 @@ class FormMethods:
         return self._at(buffer.pointer, buffer, False)
 
     def view(self, array: DeviceArray) -> DeviceArray:
-        """Return what `ArrayForm.over` does, of an array that is known to be like the base."""
+        """Return the result of `ArrayForm.over` for an array that is known to be like the base."""
         return self._at(array.location + self._offset, array._owner, array.is_read_only)
 
     def _at(self, location: Location, owner: Any, is_read_only: bool) -> DeviceArray:
@@ -110,17 +110,16 @@ class ArrayForm(NativeForms):
     Parameters
     ----------
     array : DeviceArray
-        What has the form; it is not kept alive.
+        The array with the form; it is not kept alive.
     base : DeviceArray, optional
-        What it is a view of, or a view of the same memory; by default the array itself. Of it the
-        form is kept, too.
+        The array that `array` is a view of; by default `array` itself. Only its form is kept.
 
     Raises
     ------
     ArgumentTypeError
-        Where one is no device array.
+        If one of them is not a device array.
     ClosedResourceError
-        Where one has been closed.
+        If one of them has been closed.
 
     Examples
     --------
@@ -158,25 +157,25 @@ class ArrayForm(NativeForms):
         self._shelf = None
 
     def over(self, array: DeviceArray) -> DeviceArray:
-        """Return an array of this form in the memory of another one, at the form's place.
+        """Return an array of this form in the memory of another array, at the place of the form.
 
         Parameters
         ----------
         array : DeviceArray
-            Of the shape, strides, dtype and device of the form's base.
+            An array with the shape, strides, dtype and device of the form's base.
 
         Returns
         -------
         DeviceArray
-            For launches, as long as `array` is open: `DeviceArray.close` does not reach it, as it
-            reaches views.
+            An array for launches, valid while `array` is open. `DeviceArray.close` of `array` does
+            not mark it as closed, as it does with views.
 
         Raises
         ------
         ArgumentValueError
-            Where `array` is not like the base.
+            If `array` is not like the base.
         ClosedResourceError
-            Where it has been closed.
+            If it has been closed.
         """
         try:
             if array.is_closed:

@@ -1,7 +1,7 @@
-"""Geometry of an array: where its elements are, and the access to its memory.
+"""Geometry of an array: its place, its shape, and the access to its memory.
 
-Copies, other libraries' protocols and the readers of arguments work on an :class:`ArrayGeometry`;
-:class:`~kerneldsl.memory.arrays.DeviceArray` stands above them, with their methods.
+Copies, protocols of other libraries and the readers of arguments use :class:`ArrayGeometry`.
+:class:`~kerneldsl.memory.arrays.DeviceArray` adds their methods.
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ __all__ = ["OTHER_HOME", "READ_ONLY", "ArrayGeometry"]
 READ_ONLY, OTHER_HOME = 1, 2
 #: Stands for owners that do not know the arrays over their memory.
 _NO_FAMILY: Any = object()
-#: Held where an array gets a family, lest two threads make it one each.
+#: Held while an array gets a family, so that two threads do not make two.
 _family_lock = ForkSafeLock()
 
 
 class ArrayGeometry:
-    """An array in the memory of a device: where it is, its shape, and who owns the memory.
+    """An array in the memory of a device: its place, its shape, and the owner of the memory.
 
     Parameters
     ----------
     device : Device
-        Where it is.
+        The device.
     location : Location
-        Where the first element is: an address, or a `BufferOffset` where memory has none.
+        The location of the first element: an address, or a `BufferOffset` in memory without
+        addresses.
     shape, strides : tuple of int
         Extents, and steps in bytes along each axis.
     dtype : numpy.dtype
-        Of an element.
+        The dtype of the elements.
     owner : object
-        What keeps the memory alive.
+        The object that keeps the memory alive.
     is_read_only : bool, optional
         Whether kernels and copies may not write it.
     layout : {"C", "F", "A"}, optional
-        The contiguity, where it is known.
+        The contiguity, if it is known.
     """
 
     __slots__ = (
@@ -129,33 +130,33 @@ class ArrayGeometry:
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """The size of an element, in bytes."""
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """The size of all elements, in bytes."""
         return self.size * self.dtype.itemsize
 
     @property
     def is_managed(self) -> bool:
-        """True if it is in managed memory, which moves between host and device by itself."""
+        """True if it is in managed memory, which migrates between host and device."""
         return getattr(self._owner, "is_managed", False)
 
     def as_numpy(self, owner: Any, pointer: int | None = None) -> np.ndarray[Any, Any]:
-        """Return a NumPy array over the same memory, which the host must be able to reach.
+        """Return a NumPy array over the same memory, which the host must be able to access.
 
         Parameters
         ----------
         owner : object
-            What the NumPy array keeps alive.
+            The object that the NumPy array keeps alive.
         pointer : int, optional
-            Where the host finds the first element, if not at the device's address.
+            Host address of the first element; by default the address on the device.
         """
         start = self.pointer if pointer is None else pointer
         return host_view(start, self.shape, self.strides, self.dtype, owner, self.is_read_only)
@@ -168,7 +169,7 @@ class ArrayGeometry:
         is_read_only: bool,
         dtype: np.dtype[Any] | None = None,
     ) -> Self:
-        """Return an array over the same memory, which is closed when this one is."""
+        """Return an array over the same memory, which is closed with this one."""
         self.check_open()
         owner, dtype = self._owner, self.dtype if dtype is None else dtype
         view = type(self).__new__(type(self))
@@ -189,30 +190,38 @@ class ArrayGeometry:
     # ------------------------------------------------------------------ the memory
 
     def note_use(self, stream: Any) -> None:
-        """Note that something in a stream now uses the memory, so that it is not given out before.
+        """Note that work in a stream uses the memory, which is not reused until it is done.
 
         Parameters
         ----------
         stream : DeviceStream or None
-            As :func:`~kerneldsl.streams.current.stream_of` returns it. Launches and copies
-            note theirs.
+            As :func:`~kerneldsl.streams.current.stream_of` returns it. Launches and copies call
+            this method themselves.
         """
         note_use = getattr(self._owner, "note_use", None)
         if note_use is not None and (stream is None or not is_recorded(stream)):
             note_use(stream)
 
     def lend(self) -> None:
-        """Note that another library gets the memory, and uses it in streams that nobody knows."""
+        """Note that another library uses the memory, in streams that kerneldsl does not know."""
         self.check_open()
         if hasattr(self._owner, "is_shared"):
             self._owner.is_shared = True
 
     def close(self) -> None:
-        """Give the memory back now, in the order of the streams that used it.
+        """Free the memory now, in the order of the streams that used it.
 
-        This array and every other array over the same memory cannot be used any more. Memory that
-        was taken over from another library, lent to one, or recorded into a graph is only let go
-        of. Twice is harmless.
+        This array and every other array over the same memory cannot be used any more. Memory of
+        another library, memory shared with one, and memory recorded into a graph is not freed, only
+        released. Twice is harmless.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> x = kd.zeros(3)
+        >>> x.close()
+        >>> x.is_closed
+        True
         """
         owner = self._owner
         is_lent = getattr(owner, "is_shared", False) or getattr(owner, "is_recorded", False)
@@ -227,7 +236,7 @@ class ArrayGeometry:
             owner.close()
 
     def check_open(self) -> None:
-        """Raise `ClosedResourceError` if the memory has been given back."""
+        """Raise `ClosedResourceError` if the memory has been freed."""
         if self.is_closed:
             raise ClosedResourceError.after_close(
                 f"an array of shape {self.shape} and dtype {self.dtype} on {self.device}",

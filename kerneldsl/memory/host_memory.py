@@ -1,7 +1,7 @@
-"""Page-locked host memory, which devices copy from and to by themselves.
+"""Page-locked host memory, for asynchronous copies.
 
-A copy from or to page-locked memory is made by the device itself while the host goes on; ordinary
-memory has to pass through such memory of the driver's.
+A device copies from and to page-locked memory by itself, while the host continues. Ordinary memory
+is copied through a page-locked buffer of the driver.
 """
 
 from __future__ import annotations
@@ -43,39 +43,46 @@ def pinned_empty(
     write_combined: bool = False,
     device: DeviceLike | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Make a NumPy array in page-locked memory, which devices copy from and to by themselves.
+    """Make a NumPy array in page-locked memory, for asynchronous copies.
 
     Parameters
     ----------
     shape, dtype, order
         As for `kerneldsl.empty`.
     mapped : bool, optional
-        Let kernels reach the memory where it is: `mapped_view` gives the array for them. Every
-        access goes over the bus, so this is for little data, or for what is read or written once.
+        Let kernels access the memory directly: `mapped_view` returns the array for them. Every
+        access goes over the bus. Use it for little data, or for data that is accessed once.
     write_combined : bool, optional
-        Bypass the processor's caches: faster to be copied from, very slow for the host to read. A
-        target without such memory takes no notice.
+        Bypass the processor's caches. Copies to the device are faster, and reads by the host very
+        slow. A target without such memory ignores it.
     device : str or Device, optional
-        Whose copies it is for; by default where kernels run now.
+        The device of the copies; by default the current one.
 
     Returns
     -------
     ndarray
-        At least 256-byte aligned, contents undefined. The memory is given back when the last view
-        of it is gone. On the CPU, where nothing is copied, it is an ordinary aligned array, and the
-        two flags change nothing.
+        At least 256-byte aligned, with undefined elements. The memory is freed with its last view.
+        On the CPU nothing is copied, so that it is an ordinary aligned array and the two flags
+        change nothing.
 
     Raises
     ------
     OutOfMemoryError
-        The system has no page-locked memory left.
+        If the system has no page-locked memory left.
     ArgumentTypeError, ArgumentValueError
-        For a dtype that kernels do not take, or a shape that is not made of ints >= 0.
+        For a dtype that kernels do not support, or a shape that does not consist of ints >= 0.
 
     Notes
     -----
-    Page-locked memory is taken from the whole machine, and making it costs milliseconds: make few
-    such arrays and use them again.
+    Page-locked memory is scarce, and its allocation takes milliseconds. Make few such arrays and
+    reuse them.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> staging = kd.pinned_empty((2, 3), "float32")
+    >>> staging.shape, staging.ctypes.data % 256
+    ((2, 3), 0)
     """
     device, extents, element = chosen_device(device), checked_shape(shape), checked_dtype(dtype)
     order = checked_order(order)
@@ -106,7 +113,14 @@ def pinned_copy(
     write_combined: bool = False,
     device: DeviceLike | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Make a copy of an array in page-locked memory; see `pinned_empty`."""
+    """Make a copy of an array in page-locked memory; see `pinned_empty`.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.pinned_copy([1.0, 2.0])
+    array([1., 2.])
+    """
     source = read_host_array(array)
     copy = pinned_empty(
         source.shape,

@@ -1,4 +1,4 @@
-"""Statistics of a pool's and of a device's memory, as values."""
+"""Statistics of the memory of a pool and of a device."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ class PoolStatistics:
     Parameters
     ----------
     device : str
-        Whose memory it is, such as ``"cuda:0"``.
+        The device, such as ``"cuda:0"``.
     name : str
-        Name of the pool; ``"default"`` for the one that serves where none is active.
+        Name of the pool; ``"default"`` for the default pool of the device.
     in_use_bytes : int
-        Bytes that arrays have now, as they were asked for.
+        Bytes of live arrays, as requested.
     reserved_bytes : int
-        Bytes that the pool holds of the device, in use or kept for later; the driver hands out
-        whole pages.
+        Bytes that the pool holds of the device, in use or cached. The driver allocates whole pages.
     peak_bytes : int
-        The most that was in use at one time.
+        Largest value of `in_use_bytes` so far.
     largest_bytes : int
-        The largest single allocation so far.
+        Largest single allocation so far.
     limit_bytes : int or None
-        What may be in use at one time; ``None`` for no limit.
+        Limit of `in_use_bytes`; ``None`` for no limit.
     allocation_count, free_count : int
-        How often memory was taken and given back. Arrays without elements take none.
+        Numbers of allocations and of frees. Arrays without elements are not allocated.
     hit_count : int
-        Allocations that were served without more memory from the device.
+        Allocations that needed no more memory from the device.
     """
 
     device: str
@@ -50,7 +49,7 @@ class PoolStatistics:
 
     @property
     def hit_ratio(self) -> float:
-        """Share of the allocations that needed no more memory from the device; 1 for none."""
+        """Share of allocations without more memory from the device; 1 if there were none."""
         return self.hit_count / self.allocation_count if self.allocation_count else 1.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,22 +89,29 @@ def _row(pool: PoolStatistics) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStatistics:
-    """The memory of a device: what all pools have of it, and what is left.
+    """Statistics of the memory of a device, over all its pools.
 
     Parameters
     ----------
     device : str
-        Such as ``"cuda:0"``.
+        The device, such as ``"cuda:0"``.
     total_bytes, free_bytes : int or None
-        What the device has, and what nobody has taken; ``None`` where the target cannot say.
+        The memory of the device and its free part; ``None`` if the target cannot report it.
     in_use_bytes, reserved_bytes, peak_bytes, largest_bytes : int
-        As of a pool, over all pools of the device; the peak is that of their sum.
+        As in `PoolStatistics`, over all pools of the device. The peak is that of their sum.
     allocation_count, free_count, hit_count : int
-        As of a pool, also of pools that are gone.
+        As in `PoolStatistics`, including deleted pools.
     pinned_bytes, managed_bytes : int
-        Page-locked host memory and managed memory that live arrays have.
+        Page-locked host memory and managed memory of live arrays.
     pools : tuple of PoolStatistics
-        Each pool that is there now.
+        The present pools.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> x = kd.zeros(1000)
+    >>> kd.memory_stats().in_use_bytes >= x.nbytes
+    True
     """
 
     device: str
@@ -124,12 +130,12 @@ class MemoryStatistics:
 
     @property
     def hit_ratio(self) -> float:
-        """Share of the allocations that needed no more memory from the device; 1 for none."""
+        """Share of allocations without more memory from the device; 1 if there were none."""
         return self.hit_count / self.allocation_count if self.allocation_count else 1.0
 
     @property
     def elsewhere_bytes(self) -> int | None:
-        """Bytes that are neither free nor ours: other processes, other libraries, contexts."""
+        """Bytes in use by other processes, other libraries and contexts."""
         if self.total_bytes is None or self.free_bytes is None:
             return None
         return max(self.total_bytes - self.free_bytes - self.reserved_bytes, 0)

@@ -1,8 +1,8 @@
-"""Operators and NumPy's methods of device arrays: what a read of one element can do, and the rest.
+"""Operators and NumPy's methods for device arrays.
 
-An array of one element is read as a number is, with a transfer. Nothing else is computed here:
-the methods that the library has are the library's, and all others say where the elements can be
-computed with. Nothing compares by identity, since NumPy compares elements.
+An array of one element acts as a number, with a transfer. No other array is computed with here:
+methods that the library has are the library's, and all others raise an error with the remedy.
+No array is compared by identity, since NumPy compares elements.
 """
 
 from __future__ import annotations
@@ -86,13 +86,20 @@ class ArrayOperators(ArrayReductions):
             value=self,
             limit="Elements are computed with, and compared, in kernels",
             remedy="Write a kernel, take a function of stdlib_kernels, or compute on the host with "
-            "array.copy_to_host(); whether two names are one array is told by `is`",
+            "array.copy_to_host(); to compare by identity, use `is`",
         )
 
     # ------------------------------------------------------------------ numbers
 
     def tolist(self) -> Any:
-        """Return the elements as Python numbers, in nested lists; a transfer from the device."""
+        """Return the elements as Python numbers, in nested lists; needs a transfer from the device.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> kd.zeros((2, 1)).tolist()
+        [[0.0], [0.0]]
+        """
         return self.copy_to_host().tolist()
 
     def _number(self, kind: Callable[[Any], Any]) -> Any:
@@ -198,13 +205,20 @@ class ArrayOperators(ArrayReductions):
         Parameters
         ----------
         dtype : dtype
-            The new one; conversions are NumPy's ``casting="unsafe"``. A float that the new dtype
-            does not hold becomes what the device makes of it.
+            The new dtype. The conversion is NumPy's ``casting="unsafe"``. The result for a float
+            that the new dtype cannot hold depends on the device.
 
         Returns
         -------
         DeviceArray
-            Of the same shape, contiguous in C order.
+            An array of the same shape, contiguous in C order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> kd.to_device(np.array([1.5, -2.5])).astype("int32").copy_to_host()
+        array([ 1, -2], dtype=int32)
         """
         return load_own("stdlib_kernels.copying:convert")(self, dtype)
 

@@ -64,17 +64,17 @@ def _address_of_nothing() -> int:
 
 @shorten_errors_of("allocate")
 class MemoryPool(ProcessOwned):
-    """A pool of device memory of one's own, beside the default one of each device.
+    """A pool of device memory, in addition to the default pool of each device.
 
-    ``with pool:`` lets arrays of that device come from it in this context (thread or asyncio task);
-    their memory goes back to it whenever they go, also after the block.
+    Inside of ``with pool:`` arrays of its device are allocated from it, in this context (thread or
+    asyncio task). Their memory returns to it when they are deleted, also after the block.
 
     Parameters
     ----------
     device : str or Device, optional
-        Whose memory; by default where kernels run now.
+        The device; by default the current one.
     limit : int, optional
-        Bytes that may be in use at one time; no limit by default.
+        Bytes that may be in use at one time; by default without a limit.
 
     Raises
     ------
@@ -83,8 +83,17 @@ class MemoryPool(ProcessOwned):
 
     Notes
     -----
-    Freed memory is kept for the next array; :meth:`trim` gives it back to the device. It is given
-    out again only in an order that the streams allow in which it was used.
+    Freed memory is cached for the next array; :meth:`trim` returns it to the device. Memory is
+    reused only in an order that the streams of its earlier use allow.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> pool = kd.MemoryPool(limit=2**20)
+    >>> with pool:
+    ...     x = kd.zeros(1000)
+    >>> pool.stats().in_use_bytes
+    8000
     """
 
     _internal = frozenset({"allocate", "number"})
@@ -117,13 +126,13 @@ class MemoryPool(ProcessOwned):
 
     @classmethod
     def default(cls, device: DeviceLike | None = None) -> MemoryPool:
-        """Return the pool that serves a device where no other one is active."""
+        """Return the default pool of a device."""
         device = chosen_device(device)
         return device_memory(device).default
 
     @property
     def device(self) -> Device:
-        """Whose memory it gives."""
+        """The device of its memory."""
         return self._memory.device
 
     @property
@@ -172,7 +181,7 @@ class MemoryPool(ProcessOwned):
             memory.clear_shelves(self._shelves.values())
 
     def stats(self) -> PoolStatistics:
-        """Return what the pool has done, and holds."""
+        """Return the statistics of the pool."""
         from kerneldsl.memory.memory_statistics import PoolStatistics
 
         memory, counts = self._memory, self._counts
@@ -192,16 +201,16 @@ class MemoryPool(ProcessOwned):
             )
 
     def trim(self, keep_bytes: int = 0) -> None:
-        """Give memory that is not in use back to the device.
+        """Return unused memory to the device.
 
         Parameters
         ----------
         keep_bytes : int
-            Down to so many reserved bytes, in use included.
+            Reserved bytes to keep, including those in use.
 
         Notes
         -----
-        Memory whose last work has not finished yet stays; wait with `kerneldsl.synchronize` first.
+        Memory with unfinished work stays reserved; call `kerneldsl.synchronize` first.
         """
         if not isinstance(keep_bytes, int) or isinstance(keep_bytes, bool) or keep_bytes < 0:
             raise ArgumentValueError(
@@ -212,10 +221,9 @@ class MemoryPool(ProcessOwned):
         self._memory.trim(self, keep_bytes)
 
     def close(self) -> None:
-        """Give nothing out any more, and give back what is not in use; twice is harmless.
+        """Stop allocating, and free unused memory; twice is harmless.
 
-        Arrays that the pool has given out stay valid; their memory goes back to the device when
-        they go.
+        Arrays of the pool stay valid. Their memory is freed when they are deleted.
 
         Raises
         ------
@@ -297,7 +305,7 @@ class MemoryPool(ProcessOwned):
         return self._take(nbytes, home)
 
     def _take(self, nbytes: int, home: Any) -> PooledBuffer:
-        """Take memory that belongs to a stream of ours."""
+        """Take memory that belongs to a stream of kerneldsl."""
         try:
             pointer = self._memory.acquire(self, nbytes, home)
         except OutOfMemoryError as error:
@@ -318,7 +326,7 @@ class MemoryPool(ProcessOwned):
 def _size_error(device: Device, nbytes: int) -> ArgumentValueError:
     """Return the error for more bytes than an address can name, or fewer than none."""
     return ArgumentValueError(
-        f"{safe_repr(nbytes)} bytes were asked for on {device}",
+        f"{safe_repr(nbytes)} bytes were requested on {device}",
         value=nbytes,
         limit="An allocation has at least 0 and fewer than 2**63 bytes",
         remedy="Check the shape, and how it was computed",
@@ -376,28 +384,28 @@ _active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar
 
 
 def allocate(device: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
-    """Take memory of a device from its active pool.
+    """Allocate memory of a device from its active pool.
 
     Parameters
     ----------
     device : Device
         The device.
     nbytes : int
-        How many bytes; without any, no memory is taken.
+        The size; no memory is allocated for 0.
     stream : optional
-        Stream in whose order the memory may be used; the default stream.
+        Stream that orders the use of the memory; by default the current one.
 
     Returns
     -------
     PooledBuffer
-        At least 256-byte aligned, its contents undefined.
+        At least 256-byte aligned, with undefined contents.
 
     Raises
     ------
     OutOfMemoryError
-        There is no room, also after unused memory has been collected and given back.
+        If there is no memory left, even after unused memory was collected and freed.
     ArgumentValueError
-        A negative or absurd size.
+        For a size that is negative or beyond 2**63 bytes.
     """
     memory = device_memory(device)
     for pool in reversed(_active.get()):
@@ -407,12 +415,23 @@ def allocate(device: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
 
 
 def memory_stats(device: DeviceLike | None = None) -> MemoryStatistics:
-    """Return what all pools of a device have done and hold, and what is left of its memory.
+    """Return the statistics of all pools of a device, and its free memory.
 
     Parameters
     ----------
     device : str or Device, optional
-        Which one; by default where kernels run now.
+        The device; by default the current one.
+
+    Returns
+    -------
+    MemoryStatistics
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> x = kd.zeros(1000)
+    >>> kd.memory_stats().in_use_bytes >= 8000
+    True
     """
     from kerneldsl.memory.memory_statistics import MemoryStatistics
 

@@ -1,4 +1,4 @@
-"""The protocols by which NumPy and other libraries take device arrays over.
+"""Protocols by which NumPy and other libraries access device arrays.
 
 References
 ----------
@@ -33,14 +33,26 @@ class ArrayProtocols(ArrayGeometry):
     __slots__ = ()
 
     def host_view(self) -> np.ndarray[Any, Any]:
-        """Return a NumPy array over the same memory, after the device has come to rest.
+        """Return a NumPy array over the same memory, after the work on the device has finished.
 
-        What kernels write later is there once they have finished: `kerneldsl.synchronize`.
+        Call `kerneldsl.synchronize` before reading what later launches write.
+
+        Returns
+        -------
+        ndarray
 
         Raises
         ------
         ArgumentTypeError
-            If the host cannot reach the memory.
+            If the host cannot access the memory.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> with kd.use("cpu"):
+        ...     x = kd.ones(2)
+        >>> x.host_view()
+        array([1., 1.])
         """
         self.check_open()
         pointer = None
@@ -76,11 +88,11 @@ class ArrayProtocols(ArrayGeometry):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """NumPy's array interface; only where the memory is the host's."""
+        """NumPy's array interface; only for memory of the host."""
         if not self.device.shares_host_memory:
             raise AttributeError(f"an array on {self.device} has no __array_interface__")
         if self.dtype.isbuiltin != 1:
-            # NumPy then asks __array__, which has the dtype.
+            # NumPy then calls __array__, which has the dtype.
             raise AttributeError(f"the array interface has no name for {self.dtype}")
         self.lend()
         return {

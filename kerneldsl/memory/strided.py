@@ -1,4 +1,4 @@
-"""Shapes, strides and the memory they span, without any device."""
+"""Shapes, strides and the memory they span, independent of any device."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def read_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return what NumPy makes a dtype of; raise `ArgumentTypeError` where it cannot."""
+    """Return NumPy's dtype for an object; raise `ArgumentTypeError` if there is none."""
     try:
         found: np.dtype[Any] = np.dtype(dtype)
     except Exception as error:
@@ -152,9 +152,9 @@ def checked_order(order: Any) -> Order:
 
 
 def read_host_array(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
-    """Return what NumPy makes an array of; raise `ArgumentTypeError` where it cannot.
+    """Return NumPy's array of an object; raise `ArgumentTypeError` if NumPy cannot make one.
 
-    With a `dtype` of records a tuple is one of them, and a number is the value of every field.
+    With a `dtype` of records, a tuple is one record, and a number is the value of every field.
     """
     try:
         return np.asarray(value, dtype)
@@ -212,9 +212,9 @@ def byte_bounds(
 def overlapping(
     items: Iterable[_T], byte_range: Callable[[_T], tuple[Location, Location]]
 ) -> list[tuple[Location, Location, list[_T]]]:
-    """Put things whose bytes overlap together.
+    """Group items with overlapping bytes.
 
-    Return of each group the first and the past-the-last location, and its items; in their order.
+    Return for each group its first and past-the-last location and its items, in their order.
     """
     groups: list[tuple[Location, Location, list[_T]]] = []
     ranges = [(*byte_range(item), item) for item in items]
@@ -241,7 +241,7 @@ def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) ->
 def same_memory_order(
     shape: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...]
 ) -> bool:
-    """Return whether elements are ordered alike in memory; extents of 1 do not matter."""
+    """Return whether two arrays have the same order in memory; extents of 1 do not matter."""
     return all(n == 1 or a == b for n, a, b in zip(shape, left, right, strict=True))
 
 
@@ -262,7 +262,7 @@ def host_view(
     owner: Any,
     is_read_only: bool = False,
 ) -> np.ndarray[Any, Any]:
-    """Return a NumPy array over host memory that belongs to somebody else."""
+    """Return a NumPy array over host memory of another owner."""
     if 0 in shape:  # an empty array may have the null address, which NumPy does not take
         return np.empty(shape, dtype)
     interface = {
@@ -278,7 +278,7 @@ def host_view(
 
 
 def as_strided_like(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return the array, copied if its strides in memory are not those that it says."""
+    """Return the array, copied if it has other strides."""
     if same_memory_order(array.shape, strides, array.strides):
         return array
     low, high = byte_bounds(0, array.shape, strides, array.itemsize)
@@ -298,11 +298,11 @@ def copy_pieces(
     source: tuple[Location, tuple[int, ...]],
     max_count: int = MAX_RUNS,
 ) -> Pieces | None:
-    """Plan a copy between two arrays of one shape: the contiguous pieces that it is made of.
+    """Plan a copy between two arrays of one shape, as a list of contiguous pieces.
 
     `destination` and `source` are the location of the first element, and strides in bytes; no
-    extent is 0. Return of each piece the locations of destination and source and the bytes;
-    ``None`` for more than `max_count`.
+    extent is 0. Return the location of the destination and of the source and the bytes of each
+    piece, or ``None`` for more than `max_count` pieces.
 
     Examples
     --------

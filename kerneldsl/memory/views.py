@@ -1,6 +1,6 @@
 """Views of device arrays: indices, fields, other shapes, axes and dtypes of the same memory.
 
-NumPy says what a view is: it is taken of an array that stands for the memory and is never read.
+NumPy computes a view from a phantom array with the same shape and strides, which is never read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ArrayViews"]
 
 @shorten_errors_of()
 class ArrayViews(ArrayGeometry):
-    """Indexing, and NumPy's methods that copy nothing, for device arrays."""
+    """Indexing of device arrays, and NumPy's methods that copy nothing."""
 
     __slots__ = ()
 
@@ -75,10 +75,21 @@ class ArrayViews(ArrayGeometry):
     def reshape(self, *shape: int | tuple[int, ...]) -> Self:
         """Return a view of another shape; one extent may be -1.
 
+        Parameters
+        ----------
+        *shape : int or tuple of int
+            The extents.
+
         Raises
         ------
         ArgumentValueError
             If the array is not contiguous in C order, or the sizes differ.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> kd.zeros(6).reshape(2, -1).shape
+        (2, 3)
         """
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         if self.layout != "C":
@@ -98,12 +109,23 @@ class ArrayViews(ArrayGeometry):
             ) from error
 
     def transpose(self, *axes: Any) -> Self:
-        """Return a view with the axes in another order: reversed, or as they are given.
+        """Return a view with the axes reversed, or in the given order.
+
+        Parameters
+        ----------
+        *axes : int, or one tuple of int
+            A permutation of the axes; by default the reversed order.
 
         Raises
         ------
         ArgumentValueError
-            If `axes`, ints or one tuple of them, is no permutation of the axes.
+            If `axes` is not a permutation of the axes.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> kd.zeros((2, 3, 4)).transpose(1, 0, 2).shape
+        (3, 2, 4)
         """
         try:
             return self._view(self._phantom().transpose(*axes))
@@ -118,20 +140,27 @@ class ArrayViews(ArrayGeometry):
             ) from error
 
     def view(self, dtype: Any = None) -> Self:
-        """Return a view of the same bytes, of another dtype if one is given.
+        """Return a view of the same bytes, optionally with another dtype.
 
         Parameters
         ----------
         dtype : dtype, optional
-            Where its elements have another size, the last axis is contiguous and becomes longer or
-            shorter, as in `numpy.ndarray.view`.
+            The dtype. If its elements have another size, the last axis must be contiguous and
+            changes its length, as in `numpy.ndarray.view`.
 
         Raises
         ------
         ArgumentTypeError
             If there are no device arrays of the dtype, or its elements would not be aligned.
         ArgumentValueError
-            If the last axis is not contiguous, or its bytes make no whole number of elements.
+            If the last axis is not contiguous, or its bytes do not form whole elements.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kerneldsl as kd
+        >>> kd.to_device(np.ones(1, np.float32)).view("uint32").copy_to_host()
+        array([1065353216], dtype=uint32)
         """
         element = self.dtype if dtype is None else checked_dtype(dtype)
         try:
@@ -164,7 +193,14 @@ class ArrayViews(ArrayGeometry):
         return self._over(location, view.shape, view.strides, self.is_read_only)
 
     def as_read_only(self) -> Self:
-        """Return a view that neither kernels nor copies write."""
+        """Return a view that neither kernels nor copies may write.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> kd.zeros(3).as_read_only().is_read_only
+        True
+        """
         return self._over(self.location, self.shape, self.strides, is_read_only=True)
 
     def __len__(self) -> int:

@@ -1,10 +1,10 @@
-"""Choice of the stream that work goes into: a named one, the active one or the default.
+"""Choose the stream of launches and copies.
 
-The order is: the stream that was named; the innermost active ``with stream:`` of the device; the
-streams in which other libraries' arguments were made; the device's default stream.
+The order is: the given stream; the innermost active ``with stream:`` of the device; the streams in
+which other libraries' arguments were made; the default stream of the device.
 
 Inside of the core a stream is a :class:`~kerneldsl.contract.DeviceStream`, or ``None`` for the
-device's default stream; :func:`resolve_stream` makes it of whatever stands for a stream.
+default stream. :func:`resolve_stream` makes it of every accepted kind of stream.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ in_use_word = (ctypes.c_int64 * 1)(0)
 #: Whether a stream was ever made that does not wait for the default stream.
 are_some_nonblocking = False
 
-#: What is handed over by mistake, and would mean nothing where work is done at once.
+#: Types that are passed by mistake, and would be ignored on synchronous devices.
 _NEVER_STREAMS = (bool, float, str, tuple, list)
 
 #: The active ``with stream:`` blocks of this context, outermost first, each with the device that
@@ -63,10 +63,10 @@ _active: contextvars.ContextVar[tuple[tuple[BaseStream, Device | StandIn | None]
 
 @shorten_errors_of()
 class BaseStream(Shown, ProcessOwned):
-    """A stream as events, graphs and copies know it: a queue of a device, and whether it is open.
+    """The part of a stream that events, graphs and copies use.
 
-    The streams that programs hold are :class:`~kerneldsl.streams.streams.Stream`, which
-    adds what can be done with events and graphs.
+    Programs use :class:`~kerneldsl.streams.streams.Stream`, which adds methods with events and
+    graphs.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class BaseStream(Shown, ProcessOwned):
 
     @classmethod
     def from_foreign(cls, stream: Any, device: DeviceLike | None = None) -> Self:
-        """Take over a stream of another library.
+        """Wrap a stream of another library.
 
         Parameters
         ----------
@@ -105,19 +105,18 @@ class BaseStream(Shown, ProcessOwned):
             A stream of torch, CuPy, numba or cuda.core, or another object with
             ``__cuda_stream__``, or a handle as ``int``. It is kept alive.
         device : str or Device, optional
-            Where it is; by default what the object says, else where kernels run now.
+            The device; by default that of the object, or else the current device.
 
         Returns
         -------
         Stream
-            A stream over the same queue; closing it leaves the other library's open. A stream of
-            ours that another library has wrapped comes back as itself in all but identity, and
-            the legacy default stream as :func:`kerneldsl.default_stream`.
+            A stream over the same queue; closing it does not close the other library's stream. The
+            legacy default stream is returned as :func:`kerneldsl.default_stream`.
 
         Raises
         ------
         ArgumentTypeError
-            If the object is no stream.
+            If the object is not a stream.
         DeviceMismatchError
             If it is on another device.
         """
@@ -174,10 +173,11 @@ class BaseStream(Shown, ProcessOwned):
 
     @property
     def handle(self) -> int:
-        """The driver's number for the stream, as other libraries take it.
+        """The driver's handle of the stream, as other libraries take it.
 
-        While the stream is recorded it is the number of the recording: what another library puts
-        into *that* stream is recorded, too. The default stream is 0, as torch and CuPy count.
+        While the stream is recorded it is the handle of the recording: work that another library
+        puts into *that* stream is recorded as well. The default stream has the handle 0, as in
+        torch and CuPy.
         """
         handle = self._open().handle
         return 0 if self._is_default else handle
@@ -189,7 +189,7 @@ class BaseStream(Shown, ProcessOwned):
 
     @property
     def is_capturing(self) -> bool:
-        """True if what is put into the stream is recorded instead of run."""
+        """True if work in the stream is recorded instead of run."""
         return self._stream.recording is not None
 
     def _open(self) -> DeviceStream:
@@ -251,7 +251,7 @@ def active_stream(device: Device) -> BaseStream | None:
 
 
 def as_stream(stream: Any, otherwise: Device) -> BaseStream:
-    """Return a stream of ours, or one over another library's.
+    """Return a stream of kerneldsl, wrapping one of another library.
 
     ``None`` is the current stream of the device `otherwise`.
     """
@@ -272,12 +272,11 @@ def ambient_stream(device: Device) -> DeviceStream | None:
 
 
 def resolve_stream(device: Device, stream: Any) -> DeviceStream | None:
-    """Return the stream of a device that something stands for, or ``None`` for its default stream.
+    """Return a stream of a device, or ``None`` for its default stream.
 
-    ``None`` stands for the current stream. Another library's stream or handle is not looked at by a
-    device whose launches finish before they return. Raises `ClosedResourceError` if the stream was
-    closed, `DeviceMismatchError` if it is on another device, `ArgumentTypeError` if the object is
-    no stream.
+    The argument ``None`` is the current stream. On a device with synchronous launches, another
+    library's stream or handle is ignored. Raises `ClosedResourceError` if the stream was closed,
+    `DeviceMismatchError` if it is on another device, `ArgumentTypeError` if it is not a stream.
     """
     if stream is None:
         return ambient_stream(device)
@@ -305,10 +304,9 @@ def _refuse_device(found: str, device: Device) -> NoReturn:
 
 
 def stream_of(device: Device, stream: Any) -> DeviceStream | None:
-    """Return the stream that work on memory of a device goes into; see :func:`resolve_stream`.
+    """Return the stream for work on memory of a device; see :func:`resolve_stream`.
 
-    Raises `ArgumentTypeError` also where work is done at once, if it is a bool, float, text or
-    sequence.
+    Raises `ArgumentTypeError` for a bool, float, text or sequence on every device.
     """
     if stream is None:
         return ambient_stream(device) if are_in_use else None
@@ -324,7 +322,7 @@ def stream_of(device: Device, stream: Any) -> DeviceStream | None:
 
 
 def refuse_waiting() -> None:
-    """Raise `GraphError` in a context in which a stream is recorded, where devices are waited for.
+    """Raise `GraphError` in a context in which a stream is recorded; call it before a wait.
 
     The driver would refuse, and drop the recording.
     """
@@ -336,7 +334,7 @@ def refuse_waiting() -> None:
 
 
 def launch_stream(device: Device, named: Any, producers: tuple[int, ...]) -> Any:
-    """Return where to launch, after what other libraries have started on the arguments.
+    """Return the stream of a launch, after making it wait for the producers of its arguments.
 
     `named` is the stream of the launch, or ``None``; `producers` are handles of the streams in
     which other libraries made arguments. Return what `LaunchConfig.stream` takes.

@@ -1,4 +1,4 @@
-"""Events: marks in streams, which can be waited for and timed."""
+"""Events: points in a stream to wait for and to time."""
 
 from __future__ import annotations
 
@@ -27,30 +27,39 @@ __all__ = ["Event", "as_event", "wait_for"]
 
 @shorten_errors_of("record")
 class Event(ProcessOwned):
-    """A mark in a stream: it is reached when everything before it has finished.
+    """A point in a stream; it is reached when all earlier work in the stream has finished.
 
     An event belongs to the device of the stream in which it is first recorded. It can be recorded
-    again; what waits for it then keeps waiting for the mark as it was.
+    again; streams that wait for it keep waiting for the earlier point.
 
     Parameters
     ----------
     timed : bool, optional
-        Whether :meth:`elapsed_ms` can be asked; marks without a time cost the device less.
+        Whether :meth:`elapsed_ms` can be called. Events without timing cost the device less.
     blocking : bool, optional
-        Whether a thread in :meth:`synchronize` sleeps until the mark is reached. By default it
-        keeps a core busy, and goes on a little earlier. (To `Stream` the same word means the order
-        with the default stream.)
+        Whether a thread in :meth:`synchronize` sleeps until the event is reached. By default it
+        spins, and continues slightly earlier. (`blocking` of a `Stream` has another meaning: its
+        order with the default stream.)
 
     Attributes
     ----------
     is_timed, is_blocking : bool
-        As given.
+        The arguments.
     device : Device or None
-        Where the event is; ``None`` before it is first recorded.
+        The device of the event; ``None`` before it is first recorded.
 
     References
     ----------
     CUDA Driver API, section "Event Management" (``CU_EVENT_BLOCKING_SYNC``).
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> event = kd.Event()
+    >>> event = event.record()
+    >>> event.synchronize()
+    >>> event.query()
+    True
     """
 
     __slots__ = (
@@ -74,12 +83,12 @@ class Event(ProcessOwned):
 
     @property
     def handle(self) -> int:
-        """The driver's number for the event.
+        """The driver's handle of the event.
 
         Raises
         ------
         ArgumentValueError
-            If it was never recorded, so that there is none yet.
+            If it was never recorded, so that it has no handle yet.
         """
         self._check_open()
         return self._recorded("read the handle of").handle
@@ -90,12 +99,12 @@ class Event(ProcessOwned):
         return self._is_closed
 
     def record(self, stream: BaseStream | None = None) -> Self:
-        """Put the mark behind what is in a stream now.
+        """Record the event after the work that is in a stream now.
 
         Parameters
         ----------
         stream : Stream, optional
-            Where to; the current stream by default.
+            The stream; by default the current one.
 
         Returns
         -------
@@ -107,7 +116,7 @@ class Event(ProcessOwned):
         DeviceMismatchError
             If the event belongs to another device.
         ClosedResourceError
-            If one of the two was closed.
+            If the event or the stream was closed.
         """
         try:
             self._check_open()
@@ -133,7 +142,7 @@ class Event(ProcessOwned):
             raise
 
     def wait(self, stream: BaseStream | None = None) -> None:
-        """Let what is put into a stream from now on wait until the mark is reached.
+        """Make later work in a stream wait until the event is reached; the host does not wait.
 
         An event that was never recorded is not waited for. A stream that waits for an event of a
         recording takes part in the recording from then on.
@@ -141,13 +150,20 @@ class Event(ProcessOwned):
         Parameters
         ----------
         stream : Stream, optional
-            What waits; the current stream by default. It may be of another device.
+            The stream that waits; by default the current one. It may be on another device.
 
         Raises
         ------
         GraphError
-            If the event was recorded before the recording that the stream is in, in another one,
+            If the stream is being recorded and the event was recorded before, in another recording,
             or in one that has ended.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> copies, launches = kd.Stream(), kd.Stream()
+        >>> event = copies.record()
+        >>> event.wait(launches)
         """
         self._check_open()
         stream = as_stream(stream, current_device())
@@ -161,12 +177,12 @@ class Event(ProcessOwned):
             _join(waiting, self._event, self._recording, stream)
 
     def synchronize(self) -> None:
-        """Wait until the mark is reached; at once if the event was never recorded.
+        """Wait until the event is reached; return at once if it was never recorded.
 
         Raises
         ------
         DriverError
-            If something before the mark has failed.
+            If earlier work in the stream has failed.
         """
         self._check_open()
         if self._event is not None:
@@ -174,7 +190,7 @@ class Event(ProcessOwned):
             self._event.synchronize()
 
     def query(self) -> bool:
-        """Return whether the mark is reached, without waiting; True if it was never recorded."""
+        """Return whether the event is reached, without waiting; True if it was never recorded."""
         self._check_open()
         if self._event is None:
             return True
@@ -182,24 +198,32 @@ class Event(ProcessOwned):
         return self._event.is_done()
 
     def elapsed_ms(self, later: Event) -> float:
-        """Return the milliseconds on the device between this mark and a later one; waits for both.
+        """Return the milliseconds on the device between this event and a later one; waits for both.
 
         Parameters
         ----------
         later : Event
-            Recorded on the same device.
+            An event on the same device.
 
         Returns
         -------
         float
-            Negative where `later` was reached before this one.
+            Negative if `later` was reached before this event.
 
         Raises
         ------
         ArgumentValueError
-            If one of the two is not timed or was never recorded.
+            If one of the two has no timing or was never recorded.
         DeviceMismatchError
-            If they are of two devices, whose clocks differ.
+            If they are on different devices, since these have different clocks.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> stream = kd.Stream()
+        >>> start, end = stream.record(), stream.record()
+        >>> start.elapsed_ms(end) >= 0
+        True
         """
         if not isinstance(later, Event):
             raise ArgumentTypeError(
@@ -233,7 +257,7 @@ class Event(ProcessOwned):
         return marks[1].elapsed_ms_since(marks[0])
 
     def close(self) -> None:
-        """Give the event back; what waits for it keeps waiting. Twice is harmless."""
+        """Release the event; streams that wait for it keep waiting. Twice is harmless."""
         if not self._is_closed:
             self._is_closed = True
             if self._event is not None:
@@ -279,9 +303,9 @@ class Event(ProcessOwned):
 
 
 def as_event(event: Any) -> Event:
-    """Return the event itself, where it is one that can be recorded.
+    """Return the event itself.
 
-    Raises `ArgumentTypeError` if it is none of ours: another library's is recorded by that library.
+    Raises `ArgumentTypeError` if it is not a `kerneldsl.Event`: another library records its events.
     """
     if not isinstance(event, Event):
         raise ArgumentTypeError(
@@ -315,7 +339,7 @@ def _check_recordings(recording: Recording | None, waiting: DeviceStream) -> Non
 def _join(
     waiting: DeviceStream, event: DeviceEvent, recording: Recording, stream: BaseStream
 ) -> None:
-    """Let a stream take part in a recording."""
+    """Make a stream take part in a recording."""
     if stream._is_default or waiting.is_foreign:
         raise GraphError(
             f"{stream!r} cannot take part in a capture",
@@ -337,7 +361,7 @@ def _join(
 
 
 def wait_for(stream: BaseStream, other: Any) -> None:
-    """Let a stream wait for another library's event, or for what is in its stream now."""
+    """Make a stream wait for another library's event, or for the work in its stream now."""
     waiting = stream._open()
     refuse_recording(
         waiting,

@@ -1,4 +1,4 @@
-"""Graphs: launches and copies that are recorded once, and launched together as often as wanted."""
+"""Graphs: launches and copies that are recorded once and launched together many times."""
 
 from __future__ import annotations
 
@@ -31,33 +31,55 @@ __all__ = ["Graph", "capture"]
 
 _lock = ForkSafeLock()
 
-#: Where graphs ran that are gone, the marks after which nothing needs them, and what they needed.
+#: Of deleted graphs: the device, the events of their last launches, and what these need.
 _retired: deque[tuple[Device, tuple[DeviceEvent, ...], list[Any]]] = deque()
 
 
 @shorten_errors_of("launch")
 class Graph(ProcessOwned):
-    """Launches and copies that were recorded, to be launched together.
+    """Launches and copies that are recorded once and launched together many times.
 
-    Made by ``with stream.capture() as graph:``. A launch of it costs the host as much as about one
-    launch of a kernel, however many it holds.
+    Made by ``with stream.capture() as graph:``. To the host, a launch of the graph costs about as
+    much as one launch of a kernel, whatever its size.
 
-    A recording holds what is put into its stream: launches whose arrays are on the device, copies
-    that do not wait, fills, graphs. Values of arguments are those of the recording; memory is read
-    and written when the graph is launched. What it needs (arrays, page-locked and other host
-    memory, kernels) stays alive as long as it does, closed arrays excepted. Memory that is
-    allocated inside of the block is taken at once, as outside, and is not a part of the graph.
+    A recording contains the work in its stream: launches with arrays on the device, asynchronous
+    copies, fills and graphs. Arguments have their values at the time of the recording. Memory is
+    read and written at the launch of the graph. Arrays, page-locked and other host memory, and
+    kernels of the recording stay alive with it, except closed arrays. Memory allocated inside of
+    the block is allocated at once, and not by the graph.
 
-    What needs an answer from the device cannot be recorded and raises `GraphError`: NumPy arguments
-    that would have to be copied, kernels in debug mode, copies that wait, and waiting itself. The
-    recording is then dropped, unless the error is caught inside of the block.
+    Work that needs an answer from the device cannot be recorded and raises `GraphError`: copies of
+    NumPy arguments, kernels in debug mode, synchronous copies, and waiting. The recording is then
+    dropped, unless the error is caught inside of the block.
 
-    Several threads may use a graph: one after the other launches, updates or closes it.
+    Several threads may use a graph; it is launched, updated or closed by one after the other.
+
+    Attributes
+    ----------
+    device : Device
+        The device.
 
     References
     ----------
     CUDA Programming Guide, section "CUDA Graphs"; CUDA Driver API, section "Graph object thread
     safety".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def double(x):
+    ...     x[kd.grid(1)] *= 2
+    >>> x = kd.to_device(np.ones(3))
+    >>> stream = kd.Stream()
+    >>> with stream.capture() as graph:
+    ...     double.forall(3)(x)
+    ...     double.forall(3)(x)
+    >>> graph.launch(stream)
+    >>> stream.synchronize()
+    >>> x.copy_to_host(), graph.node_count
+    (array([4., 4., 4.]), 2)
     """
 
     __slots__ = (
@@ -74,28 +96,27 @@ class Graph(ProcessOwned):
     )
 
     def __init__(self, device: Device) -> None:
-        #: Where it runs.
         self.device = device
         self._graph: DeviceGraph | None = None
-        #: Why there is none.
+        #: Why there is no device graph.
         self._problem = "it is still being captured"
         #: What its steps need: arrays, memory, code.
         self._keep_alive: list[Any] = []
-        #: Marks behind what was allocated while it was recorded.
+        #: Events after the allocations of its recording.
         self._fences: list[tuple[DeviceStream, DeviceEvent]] = []
-        #: The streams, ours, in which its memory is known to be used.
+        #: Streams of kerneldsl in which its memory is known to be used.
         self._noted: dict[int, DeviceStream] = {}
-        #: Marks behind its last launch in each stream of ours, and behind those in others' streams.
+        #: Events after its last launch in each stream of kerneldsl, and in foreign streams.
         self._runs: dict[int, DeviceEvent] = {}
         self._foreign_runs: list[DeviceEvent] = []
-        #: The driver's graphs are not guarded against two calls at once.
+        #: The driver's graphs are not thread-safe.
         self._lock = ForkSafeLock()
 
     # ------------------------------------------------------------------ what it is
 
     @property
     def node_count(self) -> int:
-        """Number of launches, copies and other steps."""
+        """The number of launches, copies and other steps."""
         return self._ready("count the nodes of").node_count
 
     @property
@@ -104,12 +125,12 @@ class Graph(ProcessOwned):
         return self._problem == _CLOSED
 
     def debug_dot(self, path: str | os.PathLike[str]) -> None:
-        """Write the steps and their order to a file, in the language of Graphviz.
+        """Write the steps and their order to a file in the language of Graphviz.
 
         Parameters
         ----------
         path : str or path
-            The file; one that is there is overwritten.
+            The file; an existing one is overwritten.
         """
         with self._lock:
             self._ready("draw").write_dot(os.fspath(path))
@@ -117,13 +138,13 @@ class Graph(ProcessOwned):
     # ------------------------------------------------------------------ running
 
     def launch(self, stream: Any = None) -> None:
-        """Put the whole recording into a stream.
+        """Launch the whole recording in a stream.
 
         Parameters
         ----------
         stream : Stream, optional
-            Where to; the current stream of its device by default. In a stream that is being
-            recorded the graph becomes a step of that recording, as it is now.
+            The stream; by default the current one of the graph's device. If the stream is being
+            recorded, the graph becomes a step of that recording, in its present form.
 
         Raises
         ------
@@ -159,14 +180,14 @@ class Graph(ProcessOwned):
             raise
 
     def _pass_fences(self, into: DeviceStream) -> None:
-        """Let a stream wait until memory that was allocated in other streams is there."""
+        """Make a stream wait for memory that was allocated in other streams."""
         still_open = []
         for home, fence in self._fences:
             if fence.is_done():
                 continue
             still_open.append((home, fence))
             if into.recording is not None:
-                fence.synchronize()  # whoever launches that recording knows nothing of it
+                fence.synchronize()  # a launch of that recording does not wait for it
             elif into is not home:
                 into.wait(fence)
         self._fences = still_open
@@ -195,17 +216,18 @@ class Graph(ProcessOwned):
         event.record(into)
 
     def update(self, newer: Graph) -> None:
-        """Take over the arguments of a newer recording of the same steps; that one stays as it is.
+        """Take over the arguments of a newer recording of the same steps.
 
         Parameters
         ----------
         newer : Graph
-            Of the same steps in the same order, with other arrays, values or shapes of launches.
+            A graph of the same steps in the same order, with other arrays, values or shapes of
+            launches. It is not changed.
 
         Raises
         ------
         GraphError
-            If the steps differ; this graph then stays as it was.
+            If the steps differ; this graph is not changed then.
         """
         self._ready("update")
         if not isinstance(newer, Graph):
@@ -232,7 +254,7 @@ class Graph(ProcessOwned):
             self._noted = {}
 
     def close(self) -> None:
-        """Give the recording back; launches that are under way go on. Twice is harmless."""
+        """Release the recording; running launches continue. Twice is harmless."""
         with self._lock:
             graph, self._graph = self._graph, None
             self._problem = _CLOSED
@@ -244,7 +266,7 @@ class Graph(ProcessOwned):
             self._noted = {}
 
     def _retire(self) -> None:
-        """Keep what launches under way need until they are done."""
+        """Keep the memory of running launches alive until they are done."""
         runs = (*self._runs.values(), *self._foreign_runs)
         self._runs, self._foreign_runs = {}, []
         if runs:
@@ -293,7 +315,7 @@ _CLOSED = "it was closed"
 
 
 def _drop_retired() -> None:
-    """Let go of what no launch needs any more, oldest first; never waits."""
+    """Release what no launch needs any more, oldest first; never waits."""
     while True:
         try:
             retired = _retired.popleft()

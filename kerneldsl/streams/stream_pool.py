@@ -1,4 +1,4 @@
-"""Several streams of one device, given out in turn."""
+"""Streams of one device, used in turn."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _MAX_STREAMS = 1024
 
 @shorten_errors_of("stream")
 class StreamPool(ProcessOwned):
-    """A fixed number of streams of one device, given out in turn.
+    """A fixed number of streams of one device, used in turn.
 
-    A device runs a handful of queues side by side; a program with more pieces of independent work
-    than that spreads them over a few streams: ``with pool.stream() as s:``.
+    A device runs only a few queues at the same time. Spread many independent pieces of work over a
+    few streams: ``with pool.stream() as s:``.
 
     Parameters
     ----------
     count : int, optional
-        How many streams, up to 1024.
+        Number of streams, up to 1024.
     device : str or Device, optional
-        Where; by default where kernels run now.
+        The device; by default the current one.
     priority : int, optional
         As for :class:`kerneldsl.Stream`.
     blocking : bool, optional
@@ -40,7 +40,20 @@ class StreamPool(ProcessOwned):
     Raises
     ------
     ArgumentValueError
-        If the count is no int from 1 to 1024.
+        If `count` is not an int from 1 to 1024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> with kd.StreamPool(2) as pool:
+    ...     arrays = []
+    ...     for value in range(4):
+    ...         with pool.stream():
+    ...             arrays.append(kd.full(2, float(value)))
+    ...     pool.synchronize()
+    >>> arrays[3].copy_to_host()
+    array([3., 3.])
     """
 
     __slots__ = ("__weakref__", "_is_closed", "_streams", "_turns")
@@ -75,7 +88,7 @@ class StreamPool(ProcessOwned):
         return self._streams[0].device
 
     def stream(self) -> Stream:
-        """Return the stream whose turn it is; may be called from any thread."""
+        """Return the next stream in turn; may be called from any thread."""
         if self._is_closed:
             raise ClosedResourceError.after_close(
                 f"a pool of streams on {self.device}",
@@ -86,12 +99,12 @@ class StreamPool(ProcessOwned):
         return next(self._turns)
 
     def synchronize(self) -> None:
-        """Wait until everything in the streams has finished.
+        """Wait until all work in the streams has finished.
 
         Raises
         ------
         DriverError
-            If something in them has failed.
+            If some of the work has failed.
         """
         for stream in self._streams:
             stream.synchronize()

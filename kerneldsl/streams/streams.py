@@ -1,4 +1,4 @@
-"""Streams as programs hold them: queues of work on a device."""
+"""Streams: queues of work on a device."""
 
 from __future__ import annotations
 
@@ -27,43 +27,59 @@ __all__ = ["Stream", "current_stream", "default_stream"]
 
 @shorten_errors_of()
 class Stream(BaseStream):
-    """A queue of work on a device: what is put into it runs in its order.
+    """A queue of work on a device; its work runs in order.
 
-    Launches and copies that name it (``kernel[grid, block, stream]``, ``stream=``) go into it, and
-    inside of ``with stream:`` those that name none, in this context (thread or asyncio task) alone;
-    its device is then also where kernels run.
+    Pass it to launches and copies (``kernel[grid, block, stream]``, ``stream=``), or use ``with
+    stream:``. Inside of the block, launches and copies without a stream use this one, in this
+    context (thread or asyncio task) alone, and kernels run on its device.
 
     Parameters
     ----------
     device : str or Device, optional
-        Where; by default where kernels run now.
+        The device; by default the current one.
     priority : int, optional
-        A lower number is a higher priority; 0 is the lowest. What the device does not have is
-        clamped to what it has.
+        A lower number is a higher priority; 0 is the lowest. Numbers beyond the range of the device
+        are clamped to it.
     blocking : bool, optional
-        Whether work in this stream and work in the default stream wait for each other, which is
-        right where both use the same arrays.
+        Whether work in this stream and work in the default stream wait for each other. Keep the
+        default if both use the same arrays.
 
     Attributes
     ----------
     is_blocking : bool
-        As given; False for another library's stream, of which it is not known.
+        The argument; False for a stream of another library, for which it is unknown.
     priority : int
-        As given; 0 for another library's stream.
+        The argument; 0 for a stream of another library.
 
     Raises
     ------
     ArgumentTypeError
-        If the priority is no int.
+        If the priority is not an int.
 
     Notes
     -----
-    On a target whose launches finish before they return, as the CPU's do, a stream is always empty.
+    On a target with synchronous launches, such as the CPU, a stream is always empty.
 
     References
     ----------
     CUDA Programming Guide, section "Streams"; CUDA Driver API, section "Stream synchronization
     behavior"; cuda.core, "The ``__cuda_stream__`` protocol".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def double(x):
+    ...     x[kd.grid(1)] *= 2
+    >>> stream = kd.Stream()
+    >>> x = kd.to_device(np.ones(3), stream=stream)
+    >>> double.forall(3, stream=stream)(x)
+    >>> with stream:
+    ...     double.forall(3)(x)
+    >>> stream.synchronize()
+    >>> x.copy_to_host()
+    array([4., 4., 4.])
     """
 
     __slots__ = ()
@@ -87,47 +103,62 @@ class Stream(BaseStream):
 
     @property
     def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
-        """The protocol by which cuda.core, torch and CuPy take a stream; on a GPU alone."""
+        """The protocol by which cuda.core, torch and CuPy take a stream; on a GPU only."""
         if self.device.is_synchronous:
             raise AttributeError(f"a stream on {self.device} has no __cuda_stream__")
         return lambda: (0, self._open().handle)
 
     def record(self, event: Event | None = None) -> Event:
-        """Put a mark behind what is in the stream now.
+        """Record an event after the work that is in the stream now.
 
         Parameters
         ----------
         event : Event, optional
-            The mark; a new one that can be timed by default.
+            The event; by default a new one with timing.
 
         Returns
         -------
         Event
-            The mark.
+            The event.
 
         Raises
         ------
         ArgumentTypeError
-            If `event` is none of ours.
+            If `event` is not a `kerneldsl.Event`.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> stream = kd.Stream()
+        >>> start, end = stream.record(), stream.record()
+        >>> start.elapsed_ms(end) >= 0
+        True
         """
         from kerneldsl.streams.events import Event, as_event
 
         return (Event() if event is None else as_event(event)).record(self)
 
     def wait(self, other: Event | Stream | Any) -> None:
-        """Let what is put in from now on wait for an event, or for what is in another stream now.
+        """Make later work in this stream wait for an event, or for the work in another stream now.
 
-        The host is not held up. Both may be of another device, and of another library.
+        The host does not wait. The event or stream may be on another device, and of another
+        library.
 
         Parameters
         ----------
         other : Event or Stream or object
-            What to wait for.
+            The event or stream to wait for.
 
         Raises
         ------
         GraphError
             If one of the two is recorded, and the other not in the same recording.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> copies, launches = kd.Stream(), kd.Stream()
+        >>> launches.wait(copies)
         """
         from kerneldsl.streams.events import Event, wait_for
 
@@ -136,16 +167,16 @@ class Stream(BaseStream):
         elif isinstance(other, Event):
             other.wait(self)
         else:
-            # A mark that nobody times costs the device least.
+            # An event without timing costs the device least.
             Event(timed=False).record(other).wait(self)
 
     def synchronize(self) -> None:
-        """Wait until everything in the stream has finished.
+        """Wait until all work in the stream has finished.
 
         Raises
         ------
         DriverError
-            If something in it has failed.
+            If some of the work has failed.
         GraphError
             If the stream is being recorded.
         """
@@ -155,7 +186,7 @@ class Stream(BaseStream):
         let_go()
 
     def query(self) -> bool:
-        """Return whether everything in the stream has finished, without waiting."""
+        """Return whether all work in the stream has finished, without waiting."""
         stream = self._open()
         refuse_recording(stream, "ask whether a stream is done")
         return stream.is_done()
@@ -164,31 +195,33 @@ class Stream(BaseStream):
         """Record launches and copies instead of running them.
 
         Use it as ``with stream.capture() as graph:``. Inside of the block the stream is the current
-        one; afterwards `graph` can be launched. See :class:`kerneldsl.Graph` for what can be
+        one. Afterwards `graph` can be launched. See :class:`kerneldsl.Graph` for what can be
         recorded.
 
         Returns
         -------
         capture
-            A context manager that gives the graph.
+            A context manager that returns the graph.
 
         Raises
         ------
         GraphError
-            When the block begins, if the stream is recorded already, is the default stream or
-            another library's; when it ends, if what was recorded makes no graph.
+            At the beginning of the block, if the stream is recorded already, is the default stream,
+            or belongs to another library. At the end, if the recording cannot become a graph.
         """
         from kerneldsl.streams.graphs import capture
 
         return capture(self)
 
     def close(self) -> None:
-        """Give the stream back once its work is done, without waiting; twice is harmless.
+        """Release the stream once its work is done, without waiting; twice is harmless.
 
         Raises
         ------
         GraphError
             If the stream is being recorded.
+        ArgumentValueError
+            If it is the default stream.
         """
         if self._is_closed:
             return
@@ -206,34 +239,50 @@ class Stream(BaseStream):
 
 
 def current_stream(device: DeviceLike | None = None) -> Stream:
-    """Return the stream of launches and copies that name none.
+    """Return the current stream: that of launches and copies that name none.
 
     Parameters
     ----------
     device : str or Device, optional
-        Of which device; by default where kernels run now.
+        The device; by default the current one.
 
     Returns
     -------
     Stream
-        That of the innermost active ``with stream:`` of the device, else its default stream.
+        The stream of the innermost active ``with stream:`` on the device, or its default stream.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> stream = kd.Stream()
+    >>> with stream:
+    ...     kd.current_stream() is stream
+    True
     """
     device = chosen_device(device)
     return cast("Stream | None", active_stream(device)) or Stream._default(device)
 
 
 def default_stream(device: DeviceLike | None = None) -> Stream:
-    """Return the stream that launches go into when no stream was ever made.
+    """Return the default stream of a device.
+
+    Launches and copies use it if no other stream is given or active.
 
     Parameters
     ----------
     device : str or Device, optional
-        Of which device; by default where kernels run now.
+        The device; by default the current one.
 
     Returns
     -------
     Stream
-        On CUDA the legacy default stream, which waits for every blocking stream and is waited for.
+        On CUDA the legacy default stream: it and every blocking stream wait for each other.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.default_stream() is kd.current_stream()
+    True
     """
     device = chosen_device(device)
     return Stream._default(device)

@@ -1,4 +1,4 @@
-"""Waiting for devices; a program that makes no stream needs nothing else of this package."""
+"""Wait for devices. A program without streams needs nothing else of this package."""
 
 from __future__ import annotations
 
@@ -12,20 +12,31 @@ __all__ = ["synchronize"]
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
-    """Wait until everything that was started has finished.
+    """Wait until all launches and copies have finished.
 
     Parameters
     ----------
     device : str, Device or DeviceInfo, optional
-        Wait for this one alone; else for each device that was used so far.
+        Wait for this device alone; by default for each device that was used so far.
 
     Raises
     ------
     DriverError
-        If something that was started has failed, or a device is lost; after what loses the
-        process, every CUDA device is.
+        If some of the work has failed, or a device is lost. After a fault that ends the use of CUDA
+        in this process, every CUDA device is lost.
     GraphError
         Inside of a ``with stream.capture()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def double(x):
+    ...     x[kd.grid(1)] *= 2
+    >>> x = kd.to_device(np.ones(3))
+    >>> double.forall(3)(x)
+    >>> kd.synchronize()
     """
     refuse_waiting()
     failure: DriverError | None = None
