@@ -2,6 +2,7 @@
 
 The pages lie as they do in the repository, so that the links between them lead to the same places.
 A link to a folder is led to the page that speaks of it; a file that a page links to comes along.
+The README is the beginning of the front page, and no page of its own.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ __all__ = ["PAGES_OF_FOLDERS", "ROOT", "stage", "staged_pages"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _FRONT = Path(__file__).parent / "front-page.txt"
-#: The page that a link to a folder means.
+_DEVELOPERS = Path(__file__).parent / "developers.txt"
+#: Of the README, what is for those who have a checkout begins here.
+_END_OF_FRONT = "## Working on it"
+#: The page that a link to a folder, or to the README, means.
 PAGES_OF_FOLDERS = {
+    "README.md": "index.md",
     "docs/adr": "docs/adr/README.md",
     "benchmarks/results": "benchmarks/results/README.md",
     "examples": "examples/index.md",
@@ -32,12 +37,13 @@ A course, as it was stored after its last run. [Cards in notebooks](docs/noteboo
 values show of themselves.
 """
 _LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
+_PICTURE = re.compile(r'<img src="([^":]+)"')
 _CODE = re.compile(r"^(`{3,}).*?^\1`*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
 def staged_pages() -> list[Path]:
     """Return the pages of the repository that the site has, relative to its root."""
-    named = [Path(name) for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    named = [Path(name) for name in ("CHANGELOG.md", "CONTRIBUTING.md")]
     found = [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/adr/*.md")]
     found += [*ROOT.glob("notebooks/*.ipynb"), ROOT / "benchmarks" / "results" / "README.md"]
     return [*named, *sorted(path.relative_to(ROOT) for path in found)]
@@ -62,13 +68,20 @@ def stage(folder: Path) -> None:
     _add_toctree(folder / "docs" / "adr" / "README.md", "[0-9]*")
     _write(folder / "notebooks.md", _NOTEBOOKS)
     _add_toctree(folder / "notebooks.md", "notebooks/*")
-    _write(folder / "index.md", _FRONT.read_text(encoding="utf-8"))
+    _write(folder / "index.md", _front_page(folder))
+    _write(folder / "developers.md", _DEVELOPERS.read_text(encoding="utf-8"))
     _write(folder / "examples" / "index.md", example_page())
     _write(folder / "gallery.md", gallery_page())
     shutil.copytree(ROOT / "docs" / "gallery", folder / "docs" / "gallery")
     _write(folder / "api" / "index.rst", _index_of_reference())
     for page in pages():
         _write(folder / "api" / f"{page.name}.rst", page.text())
+
+
+def _front_page(folder: Path) -> str:
+    readme, _, _ = (ROOT / "README.md").read_text(encoding="utf-8").partition(_END_OF_FRONT)
+    staged = _with_links_to_pages(readme, Path("README.md"), folder)
+    return staged + _FRONT.read_text(encoding="utf-8")
 
 
 def _write(path: Path, text: str) -> None:
@@ -106,11 +119,17 @@ def _with_links_to_pages(text: str, page: Path, folder: Path) -> str:
         if of_folder is not None:
             return f"{match[1]}/{of_folder}{match[3] or ''}{match[4]}"
         if target.is_file() and inside not in _staged():
-            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(target, folder / inside)
+            _copy(inside, folder)
         return match[0]
 
+    for picture in _PICTURE.findall(text):
+        _copy((ROOT / page.parent / picture).resolve().relative_to(ROOT), folder)
     return _LINK.sub(led, text)
+
+
+def _copy(inside: Path, folder: Path) -> None:
+    (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(ROOT / inside, folder / inside)
 
 
 def _staged() -> set[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import kerneldsl
+from tests.support.pages import blocks_of, prints
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
@@ -106,6 +108,55 @@ def test_installed_wheel_runs_a_kernel_outside_the_checkout(installed, tmp_path)
     *places, total = run_installed(installed, tmp_path, str(script)).split()
     assert total == "499500"
     assert all(Path(place).is_relative_to(installed) for place in places)
+
+
+#: Printed after each program of a page.
+_SEPARATOR = "-- end of a program --"
+
+
+def follow(environment: Path, folder: Path, *pages: str) -> None:
+    """Do what pages tell a reader to, in their order: the commands, and the programs."""
+    for page in pages:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for command in re.findall(r"^\$ kerneldsl (\w+)", text, re.MULTILINE):
+            run_installed(environment, folder, "-m", "kerneldsl", command)
+        blocks = blocks_of(ROOT / page)
+        files = [folder / f"{Path(page).stem}{number}.py" for number in range(len(blocks))]
+        for file, block in zip(files, blocks, strict=True):
+            file.write_text(block.code)
+        # One session, as in a notebook, in which every program has a file with its source.
+        session = folder / "session.py"
+        names = [str(file) for file in files]
+        session.write_text(
+            f"space = {{'__name__': 'page'}}\nfor file in {names}:\n"
+            "    exec(compile(open(file).read(), file, 'exec'), space)\n"
+            f"    print({_SEPARATOR!r})\n"
+        )
+        output = run_installed(environment, folder, str(session))
+        for block, printed in zip(blocks, output.split(f"{_SEPARATOR}\n")[:-1], strict=True):
+            assert block.printed is None or prints(block.printed, printed), printed
+
+
+def test_the_first_pages_can_be_followed_to_explain(installed, tmp_path, monkeypatch):
+    pytest.importorskip("sympy", reason="getting started installs the sym extra")
+    monkeypatch.setenv("KERNELDSL_TARGET", "cpu")
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "cache"))
+    follow(installed, tmp_path, "README.md", "docs/getting-started.md")
+
+
+def test_the_first_pages_name_extras_that_the_wheel_has(wheel):
+    archive = zipfile.ZipFile(wheel)
+    file = next(name for name in archive.namelist() if name.endswith("METADATA"))
+    metadata = archive.read(file).decode()
+    named: set[str] = set()
+    for page in ("README.md", "docs/getting-started.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert "pip install ." in text
+        for extras in re.findall(r'pip install "(?:\.|kerneldsl)\[([\w,]+)\]"', text):
+            named.update(extras.split(","))
+    assert named >= {"cuda12", "cuda13", "sym"}
+    for extra in named:
+        assert f"Provides-Extra: {extra}\n" in metadata
 
 
 def test_installed_wheel_has_the_demo(installed, tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import logging
 import re
 import subprocess
@@ -10,11 +12,13 @@ import warnings
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kerneldsl as kd
 from kerneldsl import errors
 from tests.support.extent import full_beyond
+from tests.support.pages import Block, blocks_of, prints
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -69,7 +73,9 @@ def test_the_page_names_no_error_that_is_gone():
         ("generate", "with_attributes", "docs/devices.md"),
         ("generate", "with_libdevice", "docs/libdevice.md"),
         ("generate", "with_table", "docs/language.md"),
-        ("performance_table", "with_performance", "README.md"),
+        ("performance_table", "with_summary", "README.md"),
+        ("performance_table", "with_performance", "docs/how-fast.md"),
+        ("performance_table", "with_provenance", "benchmarks/results/README.md"),
         ("accuracy_table", "with_accuracy", "docs/cpu-math.md"),
     ],
 )
@@ -121,9 +127,13 @@ x, out = np.ones(n, np.float32), np.zeros(n, np.float32)
 }
 
 
-def blocks_of(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-
+#: Pages whose programs print what stands behind them.
+SHOWN = {
+    "README.md",
+    "docs/coming-from-numba-cuda.md",
+    "docs/getting-started.md",
+    "docs/why-kerneldsl.md",
+}
 
 RUN = [str(page.relative_to(ROOT)) for page in PAGES if blocks_of(page)]
 RUN = sorted({*RUN} - NOT_RUN)
@@ -140,13 +150,50 @@ def test_python_in_a_page_runs(name, tmp_path, monkeypatch, request):
     log = logging.getLogger("kerneldsl")
     request.addfinalizer(partial(log.setLevel, log.level))  # which a page may set
     namespace: dict[str, object] = {"__name__": "page"}
-    blocks = [PREPARED.get(name, ""), *blocks_of(ROOT / name)]
+    blocks = [Block(PREPARED.get(name, ""), None), *blocks_of(ROOT / name)]
     with kd.use("cpu"), warnings.catch_warnings():
         warnings.simplefilter("error")
         for number, block in enumerate(blocks):
             file = tmp_path / f"block{number}.py"
-            file.write_text(block)
-            exec(compile(block, str(file), "exec"), namespace)
+            file.write_text(block.code)
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(block.code, str(file), "exec"), namespace)
+            if name in SHOWN and block.printed is not None:
+                assert prints(block.printed, output.getvalue()), output.getvalue()
+
+
+def test_every_shown_page_shows_something():
+    for name in SHOWN:
+        assert any(block.printed for block in blocks_of(ROOT / name)), name
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "expected"),
+    [
+        ("[1. 3.]\n", "[1. 3.]\n", True),
+        ("34 GB/s on cpu (AMD EPYC)\n", "7 GB/s on cpu (another)\n", True),
+        ("a …\nb\n", "a long\nlist\nb\n", True),
+        ("[1. 3.]\n", "[1. 4.]\n", False),
+        ("[1. 3.]\n", "", False),
+    ],
+)
+def test_what_a_page_shows_is_compared(shown, printed, expected):
+    assert prints(shown, printed) is expected
+
+
+def test_the_picture_of_the_readme_is_what_its_kernel_draws(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    program = blocks_of(ROOT / "README.md")[0].code
+    file = tmp_path / "julia.py"
+    file.write_text(program)
+    namespace: dict[str, object] = {"__name__": "page"}
+    with kd.use("cpu"):
+        exec(compile(program, str(file), "exec"), namespace)
+    with image.open(ROOT / "docs" / "pictures" / "julia.webp") as stored:
+        # Another compiler may contract products otherwise, which shows at the edges.
+        same = np.asarray(stored.convert("RGB")) == namespace["image"]
+    assert same.all(axis=2).mean() > 0.98
 
 
 @pytest.mark.parametrize("page", ["architecture", "cpu-target", "launches", "releases"])
