@@ -1,4 +1,4 @@
-"""Cost of the profiler: where nothing is recorded, and where something is; and what it leaves out.
+"""Cost of the profiler: of launches in and out of profiles, of the first summary, of the command.
 
 On any machine, on the CPU::
 
@@ -7,9 +7,15 @@ On any machine, on the CPU::
 `--against` names a checkout of a commit before the profiler; processes of the two take turns, so
 that whatever else the machine does meets both. Without it, launches before any profile are compared
 with those after one, in one process. Medians are reported, with the samples, each of some hundred
-calls, of the processor's time that the calling thread had. The exit status is 1 where nothing is
-recorded and that costs more than 2 %, or where the activities of a trace of kernels of 1 ms come to
-less than 97 % of the wall clock. On a GPU, `--cuda` does the same.
+calls, of the processor's time that the calling thread had. A script that takes about a second is
+run by itself and by ``kerneldsl profile``, in turns. The exit status is 1 where
+
+* nothing is recorded and that costs more than 2 %,
+* the activities of a trace of kernels of 1 ms come to less than 97 % of the wall clock,
+* the first summary of a process takes 0.1 s or imports Numba, SymPy, SciPy, pandas or matplotlib,
+* or ``kerneldsl profile`` takes 1.3 times the script's own time.
+
+On a GPU, `--cuda` does the same.
 
 References
 ----------
@@ -24,6 +30,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -36,6 +43,10 @@ import kerneldsl as kd
 
 #: What nothing recorded may cost, and what a trace may leave out of the wall clock.
 MAX_OVERHEAD, MAX_LEFT_OUT = 0.02, 0.03
+#: Seconds of a process's first summary, and what the command may take of the script's own time.
+MAX_SUMMARY_S, MAX_COMMAND = 0.1, 1.3
+#: What a summary needs none of.
+HEAVY = ("numba", "sympy", "scipy", "pandas", "matplotlib")
 #: A difference counts where chance makes it less often than this.
 PROBABILITY = 0.01
 #: Kernels that take so long are judged; in a loop over shorter ones Python itself shows.
@@ -150,6 +161,86 @@ def left_out(target: str, rounds: int) -> Iterator[dict[str, Any]]:
                 return
 
 
+# --------------------------------------------------------------------------- a script
+
+#: Everything that it needs has been cached by an earlier run.
+SCRIPT = """
+import sys
+import time
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def iterate(x, rounds):
+    i = kd.grid(1)
+    if i < x.size:
+        value = x[i]
+        for _ in range(rounds):
+            value = value * np.float32(0.999) + np.float32(1.0)
+        x[i] = value
+
+target, launches, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+with kd.use(target):
+    x = kd.to_device(np.ones(1 << 12, np.float32))
+    with kd.profile() if "--summary" in sys.argv else kd.use(target) as p:
+        for _ in range(launches):
+            iterate.forall(x.size)(x, rounds)
+        kd.synchronize(target)
+if "--summary" in sys.argv:
+    before = set(sys.modules)
+    started = time.perf_counter()
+    repr(p), str(p.summary())
+    print(time.perf_counter() - started, *(set(sys.modules) - before))
+"""
+
+
+def of_script(target: str, turns: int) -> dict[str, Any]:
+    """Return the seconds of a script, of the command that profiles it, and of a first summary."""
+    found: dict[str, list[float]] = {"script": [], "command": [], "summary": []}
+    imported: set[str] = set()
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "script.py")
+        script.write_text(SCRIPT)
+        environment = {**os.environ, "KERNELDSL_CACHE_DIR": str(Path(folder, "cache"))}
+        environment["PYTHONPATH"] = str(Path(kd.__file__).parents[1])
+
+        def run(*command: str) -> tuple[float, str]:
+            started = time.perf_counter()
+            done = subprocess.run(
+                [sys.executable, *command],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            return time.perf_counter() - started, done.stdout
+
+        launches = 100
+        own = [str(script), target, str(launches), str(100_000)]
+        base = run(str(script), target, "1", "1")[0]  # fills the cache
+        base = run(str(script), target, "1", "1")[0]
+        each_s = (run(*own)[0] - base) / launches
+        own[2] = str(max(1, round(1.0 / max(each_s, 1e-4))))
+        for _ in range(turns):
+            found["script"].append(run(*own)[0])
+            found["command"].append(run("-m", "kerneldsl", "profile", *own)[0])
+            seconds, *modules = run(*own, "--summary")[1].split()
+            found["summary"].append(float(seconds))
+            imported |= {name.partition(".")[0] for name in modules} & {*HEAVY}
+    return {"seconds": found, "imported": sorted(imported)}
+
+
+def judge_script(report: dict[str, Any], verdicts: dict[str, bool]) -> None:
+    """Judge the command and the first summary."""
+    medians = {name: statistics.median(each) for name, each in report["seconds"].items()}
+    ratio = medians["command"] / medians["script"]
+    said = f"kerneldsl profile: {ratio:.2f} of the script's own {medians['script']:.2f} s"
+    verdicts[said] = ratio < MAX_COMMAND
+    verdicts[f"first summary: {medians['summary']:.4f} s"] = medians["summary"] < MAX_SUMMARY_S
+    imported = ", ".join(report["imported"]) or "nothing heavy"
+    verdicts[f"first summary: {imported} imported"] = not report["imported"]
+
+
 # --------------------------------------------------------------------------- two checkouts
 
 
@@ -229,6 +320,8 @@ def main() -> int:
         if row["kernel_us"] is not None and row["kernel_us"] >= LONG_US:
             said = f"{row['case']}: {share:.2%} of the wall clock is recorded"
             report["verdicts"][said] = share >= 1 - MAX_LEFT_OUT
+    report["script"] = of_script(target, options.turns)
+    judge_script(report["script"], report["verdicts"])
     for said, holds in report["verdicts"].items():
         print("ok    " if holds else "BROKEN", said)
     if options.json:

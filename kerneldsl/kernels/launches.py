@@ -155,6 +155,8 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
             made = prepare(self._dispatcher, self._shape, args, machine.generation())
         # What is prepared in vain, again and again, or for too many kinds is tried ever less often.
         self._due = 2 * self._slow_count
+        if not is_native and machine.is_suspended():
+            self._due = self._slow_count + _LAUNCHES_BEFORE_NATIVE
         if made is None:
             return
         made.counter.refill()
@@ -415,12 +417,12 @@ def _first_due() -> int:
 
 
 def _install() -> bool:
-    """Make the native code if the platform supports it."""
+    """Make the native code if the platform supports it; not while a profile is active."""
     global _is_native  # noqa: PLW0603 -- one for the process
     if not _is_native:
         with no_fork:  # a child would wait for the import for ever, and find LLVM half-way
             import kerneldsl.launch.native.prepare  # noqa: F401 -- with all that it imports
-            from kerneldsl.launch.native.machine import install
+            from kerneldsl.launch.native.machine import install, is_suspended
 
-            _is_native = install()
+            _is_native = not is_suspended() and install()
     return _is_native

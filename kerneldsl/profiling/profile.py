@@ -153,7 +153,7 @@ class Profile(Shown, ProcessOwned):
         by: Literal["host", "device"] = "host",
         *,
         streams: bool = False,
-        work: bool = True,
+        work: bool = False,
     ) -> ProfileSummary:
         """Add up what was recorded, what took longest first.
 
@@ -164,9 +164,9 @@ class Profile(Shown, ProcessOwned):
         streams : bool, optional
             Whether each stream has rows of its own.
         work : bool, optional
-            Whether the bytes and the arithmetic of kernels are counted, which takes SymPy and up to
-            a second for each kind of launch, and the CPU's own speed is measured once, which takes
-            a second.
+            Whether the bytes and the arithmetic of kernels are counted. This imports SymPy and
+            Numba, and takes up to a second for each kind of launch. The CPU's own speed is measured
+            once, which takes a second.
 
         Returns
         -------
@@ -192,7 +192,7 @@ class Profile(Shown, ProcessOwned):
         )
 
     @shorten_errors
-    def to_dataframe(self, *, work: bool = True) -> Any:
+    def to_dataframe(self, *, work: bool = False) -> Any:
         """Return the activities as a pandas DataFrame, a row each.
 
         Parameters
@@ -204,8 +204,8 @@ class Profile(Shown, ProcessOwned):
         -------
         pandas.DataFrame
             Its columns are the fields of :class:`Activity`, then `flops`, `bytes_per_s`,
-            `flops_per_s` and `roof_share` as a row of the summary has them; `nbytes` of a launch is
-            what memory moves at least.
+            `flops_per_s` and `roof_share` as a row of the summary has them. With ``work=True``
+            `nbytes` of a launch is what memory moves at least; else these are missing of launches.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class Profile(Shown, ProcessOwned):
         return pandas.DataFrame(rows, columns=[*columns])
 
     @shorten_errors
-    def timeline(self, path: str | os.PathLike[str], *, work: bool = True) -> None:
+    def timeline(self, path: str | os.PathLike[str], *, work: bool = False) -> None:
         """Write when what was going on: a trace, or a picture.
 
         Parameters

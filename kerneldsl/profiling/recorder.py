@@ -84,9 +84,6 @@ class Recorder:
             # It declares what native code takes the place of.
             import kerneldsl.kernels.kernel  # noqa: F401
             from kerneldsl.launch.native import machine
-
-            # Made now, which takes a tenth of a second, and not within the profile.
-            machine.install()
         with self._lock:
             if not self._sinks:
                 self._resources = ExitStack()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -93,8 +93,12 @@ class ProfileSummary(AsTable, AsDict):
         has_streams = any(row.stream for row in self.rows)
         headers = ("kind", "name", "device", *(("stream",) if has_streams else ()))
         headers += ("calls", "total", "min", "average", "max", "share")
-        headers += ("GB/s", "GFLOP/s", "of the roof")
-        return headers, [_cells(row, has_streams) for row in self.rows]
+        # Of launches the last ones are known where their work was counted.
+        known = [name for name, cell in _RATES.items() if any(map(cell, self.rows))]
+        rows = [
+            (*_cells(row, has_streams), *(_RATES[name](row) for name in known)) for row in self.rows
+        ]
+        return (*headers, *known), rows
 
     def _caption(self) -> str:
         whose = "the host" if self.by == "host" else "the devices"
@@ -111,14 +115,23 @@ def _cells(row: SummaryRow, has_streams: bool) -> tuple[object, ...]:
         row.calls,
         *(None if each is None else format_duration(each) for each in times),
         _percent(row.share),
-        None if row.bytes_per_s is None else f"{row.bytes_per_s / 1e9:.3g}",
-        None if not row.flops_per_s else f"{row.flops_per_s / 1e9:.3g}",
-        _percent(row.roof_share),
     )
 
 
 def _percent(share: float | None) -> str | None:
     return None if share is None else f"{100 * share:.3g} %"
+
+
+def _giga(rate: float | None) -> str | None:
+    return f"{rate / 1e9:.3g}" if rate else None
+
+
+#: Columns that a table has where a row has something in them.
+_RATES: Mapping[str, Callable[[SummaryRow], str | None]] = {
+    "GB/s": lambda row: _giga(row.bytes_per_s),
+    "GFLOP/s": lambda row: _giga(row.flops_per_s),
+    "of the roof": lambda row: _percent(row.roof_share),
+}
 
 
 def summarize(

@@ -133,7 +133,7 @@ def test_streams_have_rows_of_their_own() -> None:
     with kd.profile() as p:
         for stream, array in zip(streams, arrays, strict=True):
             spins.forall(256, stream=stream)(1000, array)
-    rows = p.summary("device", streams=True, work=False).rows
+    rows = p.summary("device", streams=True).rows
     found = {row.stream for row in rows if row.kind == "launch"}
     assert found == {f"{stream.handle:#x}" for stream in streams}
 
@@ -166,7 +166,7 @@ def test_bytes_and_the_roof_are_those_of_the_device() -> None:
     with kd.profile() as p:
         for _ in range(10):
             axpy.forall(n)(np.float32(2), x, y, out)
-    row = next(row for row in p.summary("device").rows if row.kind == "launch")
+    row = next(row for row in p.summary("device", work=True).rows if row.kind == "launch")
     assert row.nbytes == pytest.approx(10 * 12 * n)
     assert row.flops == pytest.approx(10 * 2 * n)  # a sum of float64, block by block
     assert row.roof_share is not None

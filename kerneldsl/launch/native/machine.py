@@ -48,6 +48,7 @@ __all__ = [
     "install_forms",
     "is_installed",
     "is_refused",
+    "is_suspended",
     "suspended",
 ]
 
@@ -150,6 +151,11 @@ def suspended() -> Iterator[None]:
         yield
     finally:
         _state[1] -= 1
+
+
+def is_suspended() -> bool:
+    """Return whether the whole process launches through Python now."""
+    return _state[1] > 0
 
 
 def _make() -> None:

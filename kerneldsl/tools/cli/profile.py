@@ -39,7 +39,7 @@ def profile(
             "--work/--no-work",
             help="Count the bytes and the arithmetic of kernels, which takes up to a second each.",
         ),
-    ] = True,
+    ] = False,
     timeline: Annotated[
         Path | None,
         typer.Option(
@@ -56,35 +56,31 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Run a script under the profiler. Options stand before the script; what follows is its own."""
-    from kerneldsl.profiling.profile import profile as make_profile
-    from kerneldsl.profiling.timeline import read_timeline
-
     if not script.is_file():
         raise ArgumentValueError(
             f"there is no file {script}", value=str(script), remedy="Check the path"
         )
     if by not in ("host", "device"):
         raise ArgumentValueError(f"--by is {by!r}", value=by, limit="It is host or device")
-    # What this refuses would be refused in the script's process, too, and be taken for its fault.
-    make_profile(nvtx=nvtx, cupti=cupti)
+    file = _read_early(timeline, nvtx=nvtx, cupti=cupti)
     options = {"by": by, "streams": streams, "work": work, "nvtx": nvtx, "cupti": cupti}
-    options["timeline"] = None if timeline is None else str(read_timeline(timeline))
+    options["timeline"] = file
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", _RUNNER, json.dumps(options), str(report), str(script)]
         # What the script prints is no part of the JSON.
         output = _STANDARD_ERROR if as_json else None
-        done = subprocess.run([*command, *(arguments or ())], stdout=output, check=False)
+        status = _run([*command, *(arguments or ())], output)
         text = report.read_text(encoding="utf-8") if report.exists() else None
     refused = None
     if text is not None:
         found = json.loads(text)
         refused = found.pop("refused")
-        _show(found, str(script), done.returncode, as_json)
-    if done.returncode or text is None:
+        _show(found, str(script), status, as_json)
+    if status or text is None:
         raise ArgumentValueError(
-            f"{script} ended with status {done.returncode}",
-            value=done.returncode,
+            f"{script} ended with status {status}",
+            value=status,
             limit=None if text else "It left no profile",
             remedy=f"Run it by itself: {sys.executable} {script}",
         )
@@ -95,6 +91,36 @@ def profile(
             limit=refused,
             remedy="Choose another file with --timeline",
         )
+
+
+def _read_early(timeline: Path | None, *, nvtx: bool, cupti: bool) -> str | None:
+    """Return the file of the timeline; refuse what the script's process would refuse.
+
+    There it would be taken for the script's fault. Without these options there is nothing to
+    refuse, and the script need not wait for what profiles import.
+    """
+    if nvtx or cupti:
+        from kerneldsl.profiling.profile import profile as make_profile
+
+        make_profile(nvtx=nvtx, cupti=cupti)
+    if timeline is None:
+        return None
+    from kerneldsl.profiling.timeline import read_timeline
+
+    return str(read_timeline(timeline))
+
+
+def _run(command: list[str], output: int | None) -> int:
+    """Run the script's process; meanwhile import what prints its summary."""
+    with subprocess.Popen(command, stdout=output) as process:
+        try:
+            import rich.console
+            import rich.table  # noqa: F401 -- for `print_table`
+
+            return process.wait()
+        except BaseException:  # the user's interruption: nobody waits for the script any more
+            process.kill()
+            raise
 
 
 def _show(report: dict[str, object], script: str, status: int, as_json: bool) -> None:

@@ -94,7 +94,7 @@ def test_times_are_read_once_the_device_has_come_to_them(clock: Clock) -> None:
     assert found[0].begin_ns <= begins[0] <= found[0].begin_ns + found[0].host_ns
     # To wait for the devices is nobody's activity.
     assert not [each for each in p.activities if each.kind == "wait"]
-    row = next(row for row in p.summary("device", work=False).rows if row.kind == "launch")
+    row = next(row for row in p.summary("device").rows if row.kind == "launch")
     assert row.total_ns == row.device_ns == sum(each.device_ns or 0 for each in found)
 
 
@@ -132,7 +132,7 @@ def test_of_a_lost_device_times_are_not_known(clock: Clock) -> None:
         clock.is_lost = True
     (launch,) = launches(p)
     assert launch.device_ns is launch.device_begin_ns is None
-    row = next(row for row in p.summary("device", work=False).rows if row.kind == "launch")
+    row = next(row for row in p.summary("device").rows if row.kind == "launch")
     assert (row.calls, row.timed, row.total_ns, row.bytes_per_s) == (1, 0, None, None)
 
 

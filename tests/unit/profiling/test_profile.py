@@ -81,6 +81,35 @@ def test_launches_that_native_code_repeats_are_recorded_one_by_one() -> None:
     assert counted(p, "launch") == {"double": 100}
 
 
+def test_native_code_is_made_after_a_profile_and_not_within(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        """
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def double(x):
+    x[kd.grid(1)] *= 2
+
+launch, x = double.forall(64), np.zeros(64)
+with kd.use("null"):
+    with kd.profile() as p:
+        for _ in range(100):
+            launch(x)
+    from kerneldsl.launch.native import machine
+    print(sum(each.kind == "launch" for each in p.activities), machine.is_installed())
+    for _ in range(40):
+        launch(x)
+    print(machine.is_installed() or machine.is_refused())
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["100", "False", "True"]
+
+
 def test_outside_of_a_profile_nothing_is_replaced() -> None:
     before = vars(Dispatcher)["launch"]
     with kd.profile():
@@ -261,12 +290,12 @@ def test_streams_have_rows_of_their_own() -> None:
             double.forall(64)(x)
         with two:
             double.forall(64)(x)
-    rows = [row for row in p.summary(streams=True, work=False).rows if row.kind == "launch"]
+    rows = [row for row in p.summary(streams=True).rows if row.kind == "launch"]
     assert {row.stream: row.calls for row in rows} == {
         f"{one.handle:#x}": 2,
         f"{two.handle:#x}": 1,
     }
-    assert [row.calls for row in p.summary(work=False).rows if row.kind == "launch"] == [3]
+    assert [row.calls for row in p.summary().rows if row.kind == "launch"] == [3]
 
 
 def test_the_steps_of_a_graph_are_recorded_within_it() -> None:

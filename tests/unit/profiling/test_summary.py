@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -126,7 +129,7 @@ def test_the_work_of_a_launch_is_counted_by_the_analysis(measured: None) -> None
             for _ in range(3):
                 axpy.forall(n)(np.float32(2), x, y, out)
             axpy[n // 256, 256](np.float32(2), x, y, out)
-    (row,) = (row for row in p.summary().rows if row.kind == "launch")
+    (row,) = (row for row in p.summary(work=True).rows if row.kind == "launch")
     assert row.nbytes == pytest.approx(4 * 12 * n)
     assert row.flops == 4 * 2 * n
     assert row.device_ns is not None
@@ -145,11 +148,11 @@ def test_the_frame_and_the_trace_have_the_summarys_figures(measured: None) -> No
             axpy.forall(n)(np.float32(2), x, y, out)
             axpy.forall(n // 2)(np.float32(2), x[: n // 2], y[: n // 2], out[: n // 2])
             kd.to_device(x)
-    frame = p.to_dataframe()
+    frame = p.to_dataframe(work=True)
     launches = frame[frame["kind"] == "launch"]
     assert list(launches["flops"]) == [2 * n, n]
     assert list(launches["nbytes"]) == pytest.approx([12 * n, 6 * n])
-    (row,) = (row for row in p.summary().rows if row.kind == "launch")
+    (row,) = (row for row in p.summary(work=True).rows if row.kind == "launch")
     assert launches["nbytes"].sum() == pytest.approx(row.nbytes)
     assert launches["device_ns"].sum() == row.device_ns
     shares = launches["roof_share"] * launches["device_ns"]
@@ -169,7 +172,7 @@ def test_the_frame_and_the_trace_have_the_summarys_figures(measured: None) -> No
         assert args["GFLOP/s"] == pytest.approx(found["flops_per_s"] / 1e9)
         assert args["share of the roof"] == pytest.approx(found["roof_share"])
 
-    plain = p.to_dataframe(work=False)
+    plain = p.to_dataframe()
     assert list(plain.columns) == list(frame.columns)
     assert plain[plain["kind"] == "launch"]["flops"].isna().all()
 
@@ -178,9 +181,9 @@ def test_the_work_is_analyzed_once(measured: None, monkeypatch: pytest.MonkeyPat
     x = np.ones(64, np.float32)
     with kd.use("cpu"), kd.profile() as p:
         axpy.forall(64)(np.float32(2), x, x.copy(), x.copy())
-    first = p.summary()
+    first = p.summary(work=True)
     monkeypatch.setattr("kerneldsl.profiling.work.explain_kernel", None)
-    assert p.summary() == first
+    assert p.summary(work=True) == first
 
 
 def test_strides_tuples_and_float64_are_read_from_the_parameters(measured: None) -> None:
@@ -194,7 +197,7 @@ def test_strides_tuples_and_float64_are_read_from_the_parameters(measured: None)
     out = np.zeros((64, 128), order="F")
     with kd.use("cpu"), kd.profile() as p:
         scale.forall((64, 128))((wide[:, ::2], 3.0), out)
-    (row,) = (row for row in p.summary().rows if row.kind == "launch")
+    (row,) = (row for row in p.summary(work=True).rows if row.kind == "launch")
     assert row.flops == 64 * 128
     # Every sector of the wide array is read, though every second element is.
     assert row.nbytes == pytest.approx(wide.nbytes + out.nbytes)
@@ -202,13 +205,11 @@ def test_strides_tuples_and_float64_are_read_from_the_parameters(measured: None)
 
 
 def test_without_sympy_there_are_times_and_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     x = np.ones(64, np.float32)
     with kd.use("cpu"), kd.profile() as p:
         axpy.forall(64)(np.float32(2), x, x.copy(), x.copy())
     monkeypatch.setitem(sys.modules, "sympy", None)
-    row = next(row for row in p.summary().rows if row.kind == "launch")
+    row = next(row for row in p.summary(work=True).rows if row.kind == "launch")
     assert row.nbytes is None
     assert row.total_ns
 
@@ -226,3 +227,41 @@ def test_a_summary_is_a_table_and_a_card(measured: None) -> None:
     html = summary._repr_mimebundle_()["text/html"]
     assert "<td>axpy</td>" in html
     assert "by the time of the host" in html
+
+
+def test_columns_of_work_are_there_where_it_was_counted(measured: None) -> None:
+    from kerneldsl.cards.tables import profile_card, profile_text
+
+    x = np.ones(64, np.float32)
+    with kd.use("cpu"), kd.profile() as p:
+        axpy.forall(64)(np.float32(2), x, x.copy(), x.copy())
+    plain, counted = (str(p.summary(work=work)).splitlines() for work in (False, True))
+    assert plain[0].split()[-1] == "share"
+    assert counted[0].split() == [*plain[0].split(), "GB/s", "GFLOP/s", "of", "the", "roof"]
+    # The profile itself shows the columns of its summary, also once the work was counted.
+    assert profile_text(p) == f"{p!r}\n{p.summary()!r}"
+    headers = re.findall("<th>([^<]*)</th>", profile_card(p))
+    assert headers == re.split(r"\s{2,}", plain[0])
+    with kd.use("cpu"), kd.profile() as q:
+        kd.to_device(x)
+    assert str(q.summary()).splitlines()[0].split()[-2:] == ["share", "GB/s"]
+    assert str(kd.profile().summary()).split()[-1] == "share"
+
+
+def test_a_first_summary_imports_nothing_heavy() -> None:
+    program = """
+import sys
+import numpy as np
+import kerneldsl as kd
+with kd.use("cpu"), kd.profile() as p:
+    kd.to_device(np.ones(64)).copy_to_host()
+before = set(sys.modules)
+repr(p), str(p.summary()), p._repr_html_()
+print({name.partition(".")[0] for name in set(sys.modules) - before})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    for package in ("numba", "sympy", "scipy", "pandas", "matplotlib", "unittest"):
+        assert f"'{package}'" not in done.stdout
+    assert "'kerneldsl'" in done.stdout

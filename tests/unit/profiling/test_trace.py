@@ -208,7 +208,7 @@ def test_a_disk_that_fills_up_is_told(
 
     monkeypatch.setattr("kerneldsl.profiling.trace.write_trace", fail)
     with pytest.raises(kd.ArgumentValueError, match=r"trace\.json cannot be written: No space"):
-        profile.timeline(tmp_path / "trace.json", work=False)
+        profile.timeline(tmp_path / "trace.json")
 
 
 @pytest.mark.parametrize(

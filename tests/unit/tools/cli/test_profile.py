@@ -47,12 +47,12 @@ def test_json_is_alone_on_standard_output_and_a_trace_is_written(
     script: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     trace = tmp_path / "trace.json"
-    options = ("--json", "--no-work", "--timeline", str(trace))
+    options = ("--json", "--work", "--timeline", str(trace))
     assert call(*options, script, "--own", "x") == 0
     said = capfd.readouterr()
     found = json.loads(said.out)
     (launches,) = (row for row in found["rows"] if row["kind"] == "launch")
-    assert (launches["name"], launches["calls"]) == ("double", 3)
+    assert (launches["name"], launches["calls"], launches["flops"]) == ("double", 3, 3 * 64)
     assert 0 < found["recorded_ns"] <= found["wall_ns"]
     assert found["by"] == "host"
     assert "arguments ['--own', 'x'] __main__" in said.err
@@ -62,7 +62,7 @@ def test_json_is_alone_on_standard_output_and_a_trace_is_written(
 def test_a_script_that_fails_leaves_its_profile(
     script: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("--no-work", "--by", "device", script, "fail") == 2
+    assert call("--by", "device", script, "fail") == 2
     said = capfd.readouterr()
     assert "double" in said.out
     assert "by the time of the devices" in said.out
@@ -107,7 +107,7 @@ def test_a_timeline_that_fails_after_all_is_not_the_scripts_fault(
     folder.mkdir()
     script = tmp_path / "script.py"
     script.write_text(f"import os; os.rmdir({str(folder)!r})")
-    assert call("--no-work", "--timeline", str(folder / "z.json"), str(script)) == 2
+    assert call("--timeline", str(folder / "z.json"), str(script)) == 2
     said = capfd.readouterr()
     assert "there is no timeline of" in said.err
     assert f"There is no folder {folder}" in said.err
