@@ -106,24 +106,9 @@ NEEDED = {
     "docs/notebooks.md": ("sympy", "matplotlib"),
     "docs/planning.md": ("sympy",),
 }
-#: What a page's blocks take for given.
+#: What runs before a page's blocks.
 PREPARED = {
-    "docs/language.md": "import math",
-    "docs/libdevice.md": "import kerneldsl as kd",
-    "docs/notebooks.md": """
-import numpy as np
-import kerneldsl as kd
-import matplotlib
-matplotlib.use("agg")
-@kd.kernel
-def kernel(x, out):
-    i = kd.grid(1)
-    if i < out.size:
-        out[i] = 2 * x[i]
-n = 1 << 16
-x, out = np.ones(n, np.float32), np.zeros(n, np.float32)
-""",
-    "docs/tiles.md": "import math\nimport numpy as np\nimport kerneldsl as kd",
+    "docs/notebooks.md": "import matplotlib\nmatplotlib.use('agg')",
 }
 
 
