@@ -192,9 +192,9 @@ class HostShare:
     Parameters
     ----------
     threads : int
-        Threads that work on it; 1 is the calling thread alone.
+        Number of threads; 1 is the calling thread alone.
     chunk : int
-        Indices (of a block kernel: threads of blocks) that a thread takes at a time.
+        Indices that a thread takes at a time; for a block kernel, threads of blocks.
     """
 
     threads: int

@@ -25,36 +25,36 @@ _AXES = ("", "x", "y", "z", "xy", "xz", "yz", "xyz")
 
 @dataclass(frozen=True, slots=True)
 class ElementMapping:
-    """From threads to indices of an extent.
+    """A mapping of threads to indices of an extent.
 
-    A block of ``(bx, by, bz)`` threads works on a *tile* of ``(bx * ix, by * iy, bz * iz)``
-    indices, with ``(ix, iy, iz)`` the items. Along x, a thread's items are groups of `vector`
-    consecutive ones. Where a tile lies within the extent, its items are run without a test;
-    otherwise each is tested.
+    A block of ``(bx, by, bz)`` threads computes a *tile* of ``(bx * ix, by * iy, bz * iz)``
+    indices, with ``(ix, iy, iz)`` the items. Along x, the items of a thread are groups of `vector`
+    consecutive ones. In tiles inside of the extent, items run without a bounds check. In other
+    tiles each item is checked.
 
     Parameters
     ----------
     items : tuple of int
-        Items a thread along x, y and z; powers of two, at most 16 each and 64 together.
+        Items per thread along x, y and z; powers of two, at most 16 each and 64 together.
     vector : int
-        Consecutive items along x that one access of memory should serve: a power of two that
-        divides ``items[0]``. LLVM makes such accesses where the promises allow it
-        (:class:`~kerneldsl.contract.promises.Promises`): 16 bytes at most.
+        Consecutive items along x for one memory access: a power of two that divides ``items[0]``.
+        LLVM vectorizes the accesses if the promises permit
+        (:class:`~kerneldsl.contract.promises.Promises`), up to 16 bytes.
     order : {"strided", "contiguous"}
-        Where a thread's groups lie: ``"strided"``, neighbouring threads have neighbouring groups,
-        and a thread's next group along an axis is one block further; ``"contiguous"``, all items
-        of a thread are next to each other. Both are the same where there is one group.
+        The order of a thread's groups. ``"strided"``: neighbouring threads have neighbouring
+        groups, and a thread's next group along an axis is one block further. ``"contiguous"``: all
+        items of a thread are next to each other. Both are the same for one group.
     axes : tuple of int or None
-        The axis of the extent along x, then y, then z; ``None`` is the target's choice, which
-        is the last axis along x.
+        The axis of the extent along x, then y, then z. By default the target chooses: the last axis
+        is along x.
     grid_stride : str
-        The axes, such as ``"yz"``, along which the grid may be too small for the extent: threads
-        walk on from tile to tile. Along the others the launch must have enough blocks.
+        The axes, such as ``"yz"``, along which the grid may be smaller than the extent: threads
+        continue from tile to tile. Along the others the launch must have enough blocks.
 
     Raises
     ------
     ArgumentValueError
-        For a combination that does not exist.
+        If a value is invalid.
 
     Examples
     --------
@@ -96,12 +96,12 @@ class ElementMapping:
 
     @property
     def item_count(self) -> int:
-        """Items a thread, for each tile."""
+        """The number of items per thread in each tile."""
         return self.items[0] * self.items[1] * self.items[2]
 
     @property
     def is_one_each(self) -> bool:
-        """True if threads and indices are paired one to one, but for the order of axes."""
+        """True if each thread has one index."""
         return self.item_count == 1
 
     def axes_of(self, ndim: int) -> tuple[int, ...]:
@@ -113,25 +113,25 @@ class ElementMapping:
         return self.axes
 
     def tile(self, block_dim: Dim3) -> Dim3:
-        """Return the indices that a block works on at a time, along x, y and z."""
+        """Return the indices that a block computes at a time, along x, y and z."""
         x, y, z = (threads * items for threads, items in zip(block_dim, self.items, strict=True))
         return x, y, z
 
     def blocks(self, extent: tuple[int, ...], block_dim: Dim3) -> Dim3:
-        """Return the blocks along x, y and z that work on each tile of an extent once.
+        """Return the number of blocks along x, y and z that compute each tile of an extent once.
 
         Parameters
         ----------
         extent : tuple of int
-            One to three extents, in the user's order; none is 0.
+            One to three extents > 0, in the user's order.
         block_dim : tuple of int
             Threads of a block along x, y and z.
 
         Returns
         -------
         tuple of int
-            Along the axes of `grid_stride` a launch may have fewer, at least 1; along the others
-            it must have exactly these.
+            Along the axes of `grid_stride` a launch may have fewer blocks, at least 1. Along the
+            others it must have exactly these.
         """
         along = [extent[axis] for axis in self.axes_of(len(extent))] + [1, 1]
         x, y, z = (-(-n // t) for n, t in zip(along[:3], self.tile(block_dim), strict=True))
@@ -139,7 +139,7 @@ class ElementMapping:
 
 
 def _are_ints(values: Any, least: int, most: int) -> bool:
-    """Return whether something is a tuple of so many ints."""
+    """Return whether a value is a tuple of `least` to `most` ints."""
     return (
         isinstance(values, tuple)
         and least <= len(values) <= most

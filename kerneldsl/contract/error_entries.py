@@ -1,7 +1,7 @@
-"""One error as the history of errors keeps it, and how it is made of an error.
+"""Entries of the history of errors, and how an error becomes one.
 
-Beside :mod:`kerneldsl.contract.error_history`, which is imported with every target: this is needed
-only when there is an error.
+:mod:`kerneldsl.contract.error_history` is imported with every target. This module is imported at
+the first error.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ _CATEGORY_OF_CLASS: tuple[tuple[type[KernelError], str], ...] = (
 
 @dataclass(frozen=True)
 class ErrorEntry:
-    """One error, as the history keeps it.
+    """An entry of the history of errors.
 
     Parameters
     ----------
     time : str
-        When it was made: ISO 8601, UTC.
+        Time of the error: ISO 8601, UTC.
     category : str
         One of :data:`kerneldsl.contract.error_history.CATEGORIES`.
     error : str
-        The name of its class.
+        Name of its class.
     code, name : int, str or None
-        The driver's code and the name of it, where a driver answered.
+        The driver's code and its name, for an error of a driver.
     is_fatal : bool
-        Whether the device is lost with it.
+        Whether the device is lost.
     device : str or None
-        Such as ``"cuda:0"``.
+        The device, such as ``"cuda:0"``.
     doing : str
-        What was being done.
+        The action that failed.
     message : str
         The whole message.
     place : str
-        ``file:line`` of the nearest caller outside of kerneldsl; empty where there is none.
+        ``file:line`` of the nearest caller outside of kerneldsl, or empty.
     thread : str
-        The name of the thread.
+        Name of the thread.
     count : int
-        How often. Calls on a lost device are counted for each place instead of repeated.
+        Number of occurrences. Calls on a lost device are counted by their place.
     was_swallowed : bool
-        Whether nobody was told, because it happened in a finalizer.
+        Whether it was not raised, for example in a finalizer.
     """
 
     time: str
@@ -87,7 +87,7 @@ class ErrorEntry:
 
 
 def describe(error: KernelError, was_swallowed: bool) -> ErrorEntry:
-    """Describe an error that has just been made; the place is that of the nearest caller."""
+    """Return the entry of a new error; its place is that of the nearest caller."""
     answered = error if isinstance(error, DriverError) else None
     return ErrorEntry(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
@@ -112,7 +112,7 @@ def _category_of(error: KernelError) -> str:
 
 
 def _place_of_caller() -> str:
-    """Return ``file:line`` of the nearest frame that is not kerneldsl's own."""
+    """Return ``file:line`` of the nearest frame outside of kerneldsl."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
         frame = frame.f_back  # type: ignore[assignment]

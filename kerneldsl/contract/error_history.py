@@ -1,11 +1,11 @@
-"""The history of what devices and their drivers answered with an error: ``kd.error_log``.
+"""The history of errors of devices and their drivers: ``kd.error_log``.
 
-Every error of a driver is written down when it is made, also one that is handled afterwards, and
-one that a finalizer swallows because it has nobody to tell. The history is bounded, may be read
-and written from any thread, and costs nothing until there is an error.
+Every error of a driver is recorded when it is made. This includes errors that are handled later,
+and errors that a finalizer cannot raise. The history is bounded, may be read and written from any
+thread, and costs nothing without errors.
 
-Writing never waits: a finalizer can run at any time, also in the thread that just reads the
-history. Errors are put into a queue, and whoever holds the lock moves them over.
+Recording never waits: a finalizer can run at any time, also in a thread that is reading the
+history. Errors are put into a queue, and the thread that has the lock moves them to the history.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class ErrorLog:
     Parameters
     ----------
     size : int
-        How many entries are kept, up to a million; the oldest go first.
+        Number of entries, up to a million; the oldest are dropped first.
 
     Raises
     ------
     ArgumentValueError
-        If the size is no int from 0 to a million.
+        If `size` is not an int from 0 to a million.
 
     Examples
     --------
@@ -81,14 +81,14 @@ class ErrorLog:
     # ---------------------------------------------------------------- writing
 
     def record(self, error: KernelError, *, was_swallowed: bool = False) -> None:
-        """Write an error down. Never waits and never raises.
+        """Record an error. Never waits and never raises.
 
         Parameters
         ----------
         error : KernelError
-            One that was written down before is not written down again.
+            The error; it is recorded once.
         was_swallowed : bool
-            Mark it as one that nobody is told of.
+            Whether the error is not raised.
         """
         from kerneldsl.contract.error_entries import describe
 
@@ -102,7 +102,7 @@ class ErrorLog:
                 self._lock.release()
 
     def _settle(self) -> None:
-        """Move over what came in; the lock is held."""
+        """Move errors from the queue to the history; the lock is held."""
         if not self._incoming:
             return
         from dataclasses import replace
@@ -134,22 +134,22 @@ class ErrorLog:
     # ---------------------------------------------------------------- reading
 
     def entries(self) -> tuple[ErrorEntry, ...]:
-        """Return what is kept, oldest first."""
+        """Return the entries, oldest first."""
         with self._lock:
             self._settle()
             return tuple(kept.entry for kept in self._entries)
 
     def counts(self) -> Mapping[str, int]:
-        """Return how many errors of each category there were since the start or the last `clear`.
+        """Return the number of errors of each category since the start or the last `clear`.
 
-        What the history has no room for any more still counts, and so does every repetition.
+        Dropped entries and repetitions are counted as well.
         """
         with self._lock:
             self._settle()
             return dict(self._counts)
 
     def clear(self) -> None:
-        """Forget everything, counts included."""
+        """Remove all entries and reset the counts."""
         with self._lock:
             self._incoming.clear()
             self._entries.clear()
@@ -161,7 +161,7 @@ class ErrorLog:
         Parameters
         ----------
         file : path or text file
-            A path is written anew, in UTF-8.
+            A file at a path is overwritten, in UTF-8.
 
         Returns
         -------
@@ -171,7 +171,13 @@ class ErrorLog:
         Raises
         ------
         ArgumentTypeError, ArgumentValueError
-            It is neither a path nor open for writing, or the file cannot be written.
+            If it is neither a path nor open for writing, or the file cannot be written.
+
+        Examples
+        --------
+        >>> import io
+        >>> ErrorLog().export(io.StringIO())
+        0
         """
         import json
 
@@ -221,7 +227,7 @@ class ErrorLog:
 
 
 class _Kept:
-    """An entry, and the error it is of; the error's traceback must not keep arrays alive."""
+    """An entry and a weak reference to its error, which must not keep arrays alive."""
 
     __slots__ = ("entry", "error")
 

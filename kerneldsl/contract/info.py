@@ -1,4 +1,4 @@
-"""Everything that can be known of a device, as one value."""
+"""Attributes of a device, as one value."""
 
 from __future__ import annotations
 
@@ -20,35 +20,43 @@ __all__ = ["DeviceInfo", "DeviceLike"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeviceInfo(Shown):
-    """Everything that can be known of a device.
+    """Attributes of a device.
 
-    :func:`kerneldsl.devices` and :func:`kerneldsl.device_info` make them. A value can stand
-    wherever a device is taken, and ``str()`` of it is the device's name, such as ``"cuda:0"``.
+    Made by :func:`kerneldsl.devices` and :func:`kerneldsl.device_info`. It can be passed instead of
+    a device; ``str()`` returns the name of the device, such as ``"cuda:0"``.
 
-    Static attributes are as they were when the value was made. Live ones (free memory, utilization,
-    temperature, power, clocks, processes) are read anew each time they are asked for;
-    :meth:`live` reads all of them. An attribute that cannot be had raises
-    `AttributeUnavailableError`, which says why; nothing reads 0 in its place.
+    Static attributes have their values from the time when the object was made. Live attributes
+    (free memory, utilization, temperature, power, clocks, processes) are read at each access;
+    :meth:`live` reads all of them. An unavailable attribute raises `AttributeUnavailableError` with
+    the reason. It never reads as 0.
 
     Parameters
     ----------
     device : Device
-        Which one.
+        The device.
     values : mapping
         Static attributes by name.
     unavailable : mapping
-        Name of what cannot be had to the reason, in words.
+        Names of unavailable attributes, with the reasons in words.
     reasons : mapping
-        Name of an attribute to where its value comes from or why it is so; see :meth:`why`.
+        Names of attributes, with the origin of the value; see :meth:`why`.
     readers : mapping
-        Name of what is read when it is asked for to a function that reads it. It raises a
-        `KernelError` where it cannot.
+        Names of live attributes, with the functions that read them. These raise a `KernelError` if
+        the attribute is unavailable.
 
     References
     ----------
-    CUDA Driver API, enumeration ``CUdevice_attribute``: what the driver answers stands under the
-    driver's name in lower case, with the unit added. NVML API Reference: live values of NVIDIA
-    GPUs.
+    CUDA Driver API, enumeration ``CUdevice_attribute``: attributes have the driver's names in lower
+    case, with the unit added. NVML API Reference: live values of NVIDIA GPUs.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> info = kd.device_info("cpu")
+    >>> info.logical_core_count >= info.physical_core_count
+    True
+    >>> info.why("compute_capability")
+    'cpu is a CPU'
     """
 
     device: Device
@@ -185,7 +193,7 @@ class DeviceInfo(Shown):
 
     @property
     def index(self) -> int:
-        """The device's number there."""
+        """The index of the device in its target."""
         return self.device.index
 
     @property
@@ -196,9 +204,12 @@ class DeviceInfo(Shown):
     # ---------------------------------------------------------------- reading
 
     def fields(self, *, is_live: bool | None = None) -> tuple[Field[Any], ...]:
-        """Return the attributes that a device of this kind has, also where they cannot be had here.
+        """Return the attributes of devices of this kind, also those that are unavailable here.
 
-        Given `is_live`, only those that are read anew each time, or only the others.
+        Parameters
+        ----------
+        is_live : bool, optional
+            Return only live attributes, or only static ones.
         """
         own: Applies = "cpu" if self.device.kind == "cpu" else "gpu"
         return tuple(
@@ -213,7 +224,7 @@ class DeviceInfo(Shown):
         Raises
         ------
         AttributeUnavailableError
-            If it cannot be had; the message says why.
+            If it is unavailable; the message has the reason.
         """
         if name in self.values:
             return self.values[name]
@@ -228,16 +239,22 @@ class DeviceInfo(Shown):
             raise self._unavailable(name, str(error)) from error
 
     def live(self) -> dict[str, Any]:
-        """Read everything that changes from moment to moment; ``None`` for what cannot be had."""
+        """Read all live attributes; unavailable ones are ``None``."""
         return self.collect(self.fields(is_live=True))[0]
 
     def why(self, name: str) -> str:
-        """Say in words why an attribute has its value, or cannot be had.
+        """Return the origin of an attribute's value, or why it is unavailable, in words.
 
         Parameters
         ----------
         name : str
-            Such as ``"supports_fp8"`` or ``"peak_bandwidth_bytes_per_s"``.
+            The attribute, such as ``"supports_fp8"`` or ``"peak_bandwidth_bytes_per_s"``.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> kd.device_info("cpu").why("compute_capability")
+        'cpu is a CPU'
         """
         if name in self.reasons:
             return self.reasons[name]
@@ -246,19 +263,19 @@ class DeviceInfo(Shown):
         return self._why_unavailable(name)
 
     def to_dict(self, *, live: bool = True) -> dict[str, Any]:
-        """Return everything as values that JSON knows.
+        """Return all attributes as values for JSON.
 
         Parameters
         ----------
         live : bool
-            Whether live attributes are read too.
+            Whether to read live attributes as well.
 
         Returns
         -------
         dict
-            ``target``, ``index`` and every attribute that a device of this kind has, by name:
-            ``None`` where it cannot be had; then ``unavailable``, which maps those names to the
-            reason, and ``reasons``, which maps names to where a value comes from.
+            ``target``, ``index`` and every attribute of a device of this kind by name, ``None`` if
+            it is unavailable. ``unavailable`` maps names to reasons. ``reasons`` maps names to the
+            origin of values.
         """
         values, unavailable = self.collect(self.fields(is_live=None if live else False))
         return {
@@ -271,7 +288,7 @@ class DeviceInfo(Shown):
         }
 
     def collect(self, fields: Iterable[Field[Any]]) -> tuple[dict[str, Any], dict[str, str]]:
-        """Read some attributes; return their values by name, and why others cannot be had."""
+        """Read attributes; return their values by name, and the reasons of unavailable ones."""
         values: dict[str, Any] = {}
         unavailable: dict[str, str] = {}
         for each in fields:
@@ -295,7 +312,7 @@ class DeviceInfo(Shown):
 
     def _unavailable(self, name: str, reason: str) -> AttributeUnavailableError:
         return AttributeUnavailableError(
-            f"{name} of {self} cannot be had", value=name, limit=reason
+            f"{name} of {self} is unavailable", value=name, limit=reason
         )
 
     def __eq__(self, other: object) -> bool:

@@ -103,7 +103,7 @@ def attribute_rows(info: DeviceInfo) -> list[tuple[str, str, str]]:
 
 
 def known(info: DeviceInfo, name: str) -> Any:
-    """Return an attribute of a device, or ``None`` where it cannot be had."""
+    """Return an attribute of a device, or ``None`` if it is unavailable."""
     try:
         return info.get(name)
     except AttributeUnavailableError:

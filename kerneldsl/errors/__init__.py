@@ -1,9 +1,9 @@
 """Every error that kerneldsl raises on purpose.
 
-One root, :class:`KernelError`. An error holds fields, not only a string: *what* is wrong, *where*
-(a place in the user's kernel), the *value* found, the *limit* it broke and where that limit comes
-from, and the *remedy*. The message is composed of those fields, in that order, so every error
-reads alike. Mistakes in arguments are also ``TypeError`` or ``ValueError``, as Python users expect.
+All are subclasses of :class:`KernelError`. An error has fields: *what* is wrong, *where* in the
+user's kernel, the *value*, the *limit* that it broke and the origin of that limit, and the
+*remedy*. The message is composed of these fields in this order. Errors about arguments are also
+``TypeError`` or ``ValueError``, as Python users expect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The error of an axis that an array does not have, which is NumPy's, too.
+"""The error for an axis that an array does not have; it is also NumPy's error.
 
-The other errors are imported before NumPy is, and so are apart from it.
+It is in a module of its own because the other errors are imported before NumPy.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["AxisError"]
 
 
 class AxisError(ArgumentValueError, np.exceptions.AxisError):
-    """An array has no such axis.
+    """The array has no such axis.
 
     Parameters
     ----------
     axis : int
-        The axis, as it was given.
+        The axis.
     ndim : int
-        How many the array has.
+        Number of axes of the array.
     """
 
     def __init__(self, what: str, *, axis: int, ndim: int, **fields: Any) -> None:

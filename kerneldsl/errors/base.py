@@ -19,18 +19,24 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A place in a kernel's source.
+    """A place in the source of a kernel.
 
     Parameters
     ----------
     filename : str
-        The file, or the name that the interpreter gave to a cell or to exec'd text.
+        The file, or the interpreter's name of a cell or of text passed to exec.
     lineno : int
         Line, counted from 1.
     col_offset, end_col_offset : int or None
-        Columns in characters, counted from 0; ``None`` where only the line is known.
+        Columns in characters, counted from 0; ``None`` if only the line is known.
     function : str
-        Qualified name of the kernel or device function the line stands in.
+        Qualified name of the kernel or device function.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> str(kd.SourceLocation("kernels.py", 12))
+    'kernels.py:12'
     """
 
     filename: str
@@ -41,7 +47,7 @@ class SourceLocation:
 
     @property
     def line(self) -> str:
-        """The text of the line, without its end; empty where the source is gone."""
+        """The text of the line, without its end; empty if the source is not available."""
         return linecache.getline(self.filename, self.lineno).rstrip("\n")
 
     def __str__(self) -> str:
@@ -105,22 +111,31 @@ def _rebuild(kind: type[KernelError], args: tuple[Any, ...], fields: dict[str, A
 
 
 class KernelError(Exception):
-    """Root of everything kerneldsl raises on purpose.
+    """Root of all errors of kerneldsl.
 
     Parameters
     ----------
     what : str
-        What is wrong, with the value found in it.
+        What is wrong, with the value.
     where : SourceLocation, optional
         The place in the user's kernel.
     value : object, optional
         The offending value itself, for programs.
     limit : str, optional
-        The limit or rule that was broken and where it comes from.
+        The limit or rule that was broken, and its origin.
     remedy : str, optional
         What to do about it.
     chain : tuple of str, optional
-        Further lines of explanation, such as how a value came to vary between threads.
+        Further lines of explanation.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> try:
+    ...     kd.zeros(-1)
+    ... except kd.KernelError as error:
+    ...     print(error.value, "|", error.limit)
+    -1 | Extents must be 0 or more, and fit int64
     """
 
     def __init__(

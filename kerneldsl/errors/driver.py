@@ -1,4 +1,4 @@
-"""Errors that a device's driver answers with, one class for each category of them."""
+"""Errors of the driver of a device, with one class for each category."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class DriverError(KernelError, RuntimeError):
-    """The device's driver, or a compiler library of its vendor, answered a call with an error.
+    """The driver of the device, or a compiler library of its vendor, returned an error.
 
     Parameters
     ----------
@@ -31,14 +31,13 @@ class DriverError(KernelError, RuntimeError):
     name : str
         The code's name, such as ``CUDA_ERROR_ILLEGAL_ADDRESS``.
     is_fatal : bool
-        Whether the device's context is lost with it: nothing in this process can use the device
-        any more.
+        Whether the device's context is lost: this process cannot use the device any more.
     loses_process : bool
-        Whether that goes for every device of the driver: the process has to be started anew.
+        Whether every device of the driver is lost: restart the process.
     doing : str
-        What was being done, such as ``"allocate 1024 bytes on cuda:0"``.
+        The action that failed, such as ``"allocate 1024 bytes on cuda:0"``.
     device : str or None
-        The device it happened on, such as ``"cuda:0"``, where that is known.
+        The device, such as ``"cuda:0"``, if it is known.
     """
 
     #: ``"initialization"``, ``"device"``, ``"memory"``, ``"kernel"``, ``"launch"``, ``"stream"``,
@@ -73,7 +72,7 @@ class DriverInitializationError(DriverError):
 
 
 class DeviceError(DriverError):
-    """The device is missing, busy, failed or cannot do what was asked."""
+    """The device is missing, busy, failed, or cannot do what was requested."""
 
     category = "device"
 
@@ -84,12 +83,13 @@ class DeviceLostError(DeviceError):
     Parameters
     ----------
     suspects : tuple of str
-        The launches since the devices were last known to be well, newest last: one of them has
-        probably done it.
+        The launches since the devices were last known to work, newest last. One of them is the
+        probable cause.
     kernels : frozenset of str or None
-        Names of the kernels among them; ``None`` where there were too many to remember.
+        Names of the kernels among them; ``None`` if there were too many to record.
     is_news : bool
-        Whether nobody was told of the failure before: it was met by a finalizer, say.
+        Whether this error is the first report of the failure: a finalizer, for example, cannot
+        raise it.
     """
 
     def __init__(
@@ -107,18 +107,18 @@ class DeviceLostError(DeviceError):
         super().__init__(what, is_fatal=True, **fields)
 
     def may_be_due_to(self, kernel: str) -> bool:
-        """Return whether a kernel of this name may have done it."""
+        """Return whether a kernel of this name may be the cause."""
         return self.kernels is None or kernel in self.kernels
 
 
 class DeviceMemoryError(DriverError):
-    """Memory of a device could not be had, copied, mapped or given back."""
+    """Memory of a device could not be allocated, copied, mapped or freed."""
 
     category = "memory"
 
 
 class OutOfMemoryError(DeviceMemoryError, MemoryError):
-    """There is no room: on the device, or below the limit of a pool."""
+    """There is no memory left on the device, or a pool reaches its limit."""
 
 
 class KernelImageError(DriverError):
@@ -134,7 +134,7 @@ class LaunchError(DriverError):
 
 
 class StreamError(DriverError):
-    """A stream, event or graph was used in a way that the driver refuses."""
+    """The driver refuses this use of a stream, event or graph."""
 
     category = "stream"
 
@@ -146,6 +146,6 @@ class DriverCompileError(DriverError):
 
 
 class DriverSystemError(DriverError):
-    """The operating system, or the installation of the driver, stands in the way."""
+    """The operating system, or the installation of the driver, prevents the call."""
 
     category = "system"

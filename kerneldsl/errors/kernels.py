@@ -1,4 +1,4 @@
-"""Errors of a kernel itself: its source, its barriers, its types, its compilation, its faults."""
+"""Errors of kernels: source, barriers, types, compilation, faults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class UnsupportedConstructError(KernelError, SyntaxError):
         return str(self.args[0])
 
     def _message_changed(self) -> None:
-        # Who prints a SyntaxError prints its place, its line and a caret, and then `msg`.
+        # Printers of a SyntaxError print its place, its line and a caret, and then `msg`.
         where = self.where
         self.msg = compose(self.what, None, self.limit, self.remedy, self.chain)
         if where is None:
@@ -54,7 +54,7 @@ class UndefinedNameError(KernelError, NameError):
 
 
 class UndefinedAttributeError(KernelError, AttributeError):
-    """The kernel reads an attribute that a module or another object from outside does not have."""
+    """The kernel reads an attribute that a module or another outside object does not have."""
 
 
 class OutsideKernelError(KernelError, RuntimeError):
@@ -66,7 +66,7 @@ class BarrierDivergenceError(KernelError):
 
 
 class BarrierDivergenceWarning(KernelWarning):
-    """A barrier could not be proved uniform; the target runs it all the same."""
+    """A barrier could not be proved uniform; the target runs it anyway."""
 
 
 class KernelTypingError(KernelError, TypeError):
@@ -94,7 +94,7 @@ class KernelFault(KernelError):
     Parameters
     ----------
     thread_idx, block_idx : tuple of int, optional
-        Coordinates of the first thread found to have failed; ``None`` where the kernel tells none.
+        Coordinates of the first failed thread that was found; ``None`` if they are unknown.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ def fault_class(kind: type[BaseException]) -> type[KernelFault]:
     Returns
     -------
     type
-        A subclass of both, made once for each *kind*; `KernelFault` itself where the two layouts
+        A subclass of both, made once for each *kind*, or `KernelFault` itself if the two layouts
         cannot be combined.
     """
     known = _fault_classes.get(kind)

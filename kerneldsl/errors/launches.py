@@ -1,4 +1,4 @@
-"""Errors of what surrounds a kernel: arguments, shapes, targets, devices and their resources."""
+"""Errors of launches: arguments, shapes, targets, devices and their resources."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ShadowedPackageError(KernelError, ImportError):
 
 
 class AttributeUnavailableError(KernelError, AttributeError):
-    """An attribute of a device cannot be had here; the message says why."""
+    """An attribute of a device is unavailable; the message has the reason."""
 
 
 class ClosedResourceError(KernelError, ValueError):

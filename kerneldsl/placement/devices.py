@@ -1,9 +1,9 @@
-"""Placement: the choice of the device where a kernel runs.
+"""Placement: the choice of the device of a launch.
 
-The order is: the arguments' own device; an active ``with kd.use(…)``, else the last plain
-``kd.use(…)``; ``KERNELDSL_TARGET``; the best device by its score
-(:mod:`kerneldsl.placement.scores`). A ``with`` that contradicts device arguments is an error; the
-plain call and the environment yield to arguments.
+The order is: the device of the arguments; an active ``with kd.use(…)``, or else the last plain
+``kd.use(…)``; ``KERNELDSL_TARGET``; the device with the highest score
+(:mod:`kerneldsl.placement.scores`). A ``with`` that contradicts device arguments is an error.
+Arguments take precedence over a plain call and the environment.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StandIn:
-    """The CPU, in place of a device that was chosen and cannot be used; choices alone hold one.
+    """The CPU, as a replacement for a chosen device that cannot be used.
 
     Parameters
     ----------
     device : Device
-        Where kernels run instead.
+        The device where kernels run.
     asked : str
-        What was asked for.
+        The requested device.
     missing : TargetUnavailableError
-        Why that cannot be used.
+        The reason why the requested device cannot be used.
     """
 
     device: Device
@@ -179,10 +179,10 @@ def device_of_memory(kind: int, index: int) -> Device:
 
 
 class use(Choice["Device | StandIn"]):
-    """Choose where kernels run and arrays are made.
+    """Choose the device where kernels run and arrays are made.
 
-    ``kd.use("cuda")`` as a plain call holds for the whole process; ``with kd.use("cpu"):`` holds in
-    this context (thread or asyncio task) until the block ends.
+    A plain call such as ``kd.use("cuda")`` is valid for the whole process. ``with kd.use("cpu"):``
+    is valid in this context (thread or asyncio task) until the block ends.
 
     Parameters
     ----------
@@ -193,17 +193,25 @@ class use(Choice["Device | StandIn"]):
     Raises
     ------
     UnknownTargetError
-        If no such target is known.
+        If there is no such target.
     TargetUnavailableError
-        If it cannot be used on this machine and :class:`kerneldsl.fallback` says ``"never"``; the
-        message says why. Else the CPU takes its place, with a `FallbackWarning`.
+        If it cannot be used on this machine and the policy of :class:`kerneldsl.fallback` is
+        ``"never"``. Under other policies the CPU replaces it, with a `FallbackWarning`.
     DeviceMismatchError
         If it has no device of that index.
 
     Notes
     -----
-    Python calls before it enters a ``with``, so for the instant in between the choice is
-    process-wide; another thread that launches just then, outside of any ``with``, may see it.
+    Python makes the call before it enters a ``with``, so that the choice is process-wide for an
+    instant. Another thread that launches just then, outside of any ``with``, may use it.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> with kd.use("cpu"):
+    ...     x = kd.zeros(3)
+    >>> str(x.device)
+    'cpu'
     """
 
     __slots__ = ()
@@ -218,22 +226,22 @@ class use(Choice["Device | StandIn"]):
 
 
 def current_device() -> Device:
-    """Return where a kernel whose arguments name no device runs now."""
+    """Return the current device, on which a kernel runs unless its arguments have a device."""
     return actual(_chosen())
 
 
 def chosen_device(device: DeviceLike | None) -> Device:
-    """Return the device that is named, or `current_device` where none is."""
+    """Return the named device, or `current_device` for ``None``."""
     return current_device() if device is None else device_of(device)
 
 
 def actual(chosen: Device | StandIn) -> Device:
-    """Return where kernels run under a choice."""
+    """Return the device where kernels run under a choice."""
     return chosen.device if isinstance(chosen, StandIn) else chosen
 
 
 def _chosen() -> Device | StandIn:
-    """Return what holds here and now."""
+    """Return the current choice."""
     chosen = _choices.in_context.get()
     if chosen is not None:
         return chosen
@@ -246,7 +254,7 @@ def _chosen() -> Device | StandIn:
 
 
 def _device_or_stand_in(spec: DeviceLike) -> Device | StandIn:
-    """Return the device that is named, or the CPU in its place where fallback allows that."""
+    """Return the named device, or the CPU as its replacement if the fallback policy permits."""
     try:
         return device_of(spec)
     except TargetUnavailableError as error:
@@ -254,13 +262,13 @@ def _device_or_stand_in(spec: DeviceLike) -> Device | StandIn:
 
 
 def _stand_in(spec: str, error: TargetUnavailableError) -> StandIn:
-    """Return the CPU in place of a device that cannot be used.
+    """Return the CPU as the replacement for a device that cannot be used.
 
     Raises
     ------
     TargetUnavailableError
-        The policy is ``"never"``; or the device was in use before, so that it was lost (in a fork,
-        say) and its arrays with it.
+        If the policy is ``"never"``, or the device was used before. In the second case it was lost,
+        by a fork for example, and its arrays with it.
     """
     from kerneldsl.placement.fallback import accept_missing_device
 
@@ -314,7 +322,7 @@ def _detect() -> Device:
 
 
 def why_current() -> str:
-    """Say in words why kernels without device arguments run where they do now."""
+    """Return the reason for the current device, in words."""
     chosen = _chosen()
     asked = str(chosen)
     if context_device.get() is not None:
@@ -331,7 +339,7 @@ def why_current() -> str:
 
 
 def resolve(wanted: Device | None) -> Device | StandIn:
-    """Return where a launch runs whose arguments live on a device, or anywhere (``None``)."""
+    """Return the device of a launch with arguments on a device, or on any (``None``)."""
     if wanted is None:
         return _chosen()
     scoped = _choices.in_context.get()
@@ -363,12 +371,19 @@ def current_target() -> str:
 
 
 def targets() -> tuple[str, ...]:
-    """Return the names of the known targets, whether or not they can be used on this machine."""
+    """Return the names of the known targets, whether or not they can be used on this machine.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> {"cpu", "cuda", "null"} <= set(kd.targets())
+    True
+    """
     return target_names()
 
 
 class Devices(AsTable, tuple[DeviceInfo, ...]):
-    """Described devices, in an order; shows as a table, each of them as a longer one."""
+    """A tuple of described devices; it is shown as a table."""
 
     __slots__ = ()
 
@@ -384,23 +399,29 @@ class Devices(AsTable, tuple[DeviceInfo, ...]):
 
 @shorten_errors
 def devices(target: str | None = None) -> Devices:
-    """Describe the devices of a target; without one, of every usable target with real hardware.
+    """Describe the devices of a target, or of every usable target with real hardware.
 
     Parameters
     ----------
     target : str, optional
-        Such as ``"cuda"``; an unusable target has no devices.
+        The name of a target, such as ``"cuda"``. An unusable target has no devices.
 
     Returns
     -------
     Devices
-        A tuple of :class:`DeviceInfo` that shows as a table, in the driver's order, which
-        ``CUDA_VISIBLE_DEVICES`` may have changed; each can be passed to :class:`use`.
+        A tuple of :class:`DeviceInfo`, shown as a table. They are in the driver's order, which
+        ``CUDA_VISIBLE_DEVICES`` may change. Pass one to :class:`use` to select it.
 
     Raises
     ------
     UnknownTargetError
-        If no such target is known.
+        If there is no such target.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> [str(info) for info in kd.devices("cpu")]
+    ['cpu']
     """
     names = (target,) if target is not None else filter(is_hardware, target_names())
     found = (get_target(name) for name in names)
@@ -414,18 +435,29 @@ def device_info(device: DeviceLike | None = None) -> DeviceInfo:
     Parameters
     ----------
     device : str, Device or DeviceInfo, optional
-        As :class:`use` takes it; by default the one where kernels run now.
+        As :class:`use` takes it; by default the current device.
+
+    Returns
+    -------
+    DeviceInfo
 
     Raises
     ------
     UnknownTargetError, TargetUnavailableError, DeviceMismatchError
         As :class:`use` raises them.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> info = kd.device_info("cpu")
+    >>> info.kind, info.total_memory_bytes > 0
+    ('cpu', True)
     """
     return chosen_device(device).describe()
 
 
 def used_devices() -> tuple[Device, ...]:
-    """Return every device that was used so far and can be waited for."""
+    """Return every usable device that was used so far."""
     with _lock:
         # A forked child inherits devices whose driver did not survive the fork.
         return tuple(d for d in _used.values() if d.unusable_reason() is None)

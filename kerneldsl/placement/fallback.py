@@ -1,12 +1,12 @@
 """Fallback of launches from a GPU to the CPU, and its warnings.
 
-This module decides; :mod:`~kerneldsl.launch.dispatch` acts, and
-:mod:`~kerneldsl.launch.arguments.staging` says how far a launch had come. The rules and their
-reasons are in ``docs/adr/0007``:
+This module decides, and :mod:`~kerneldsl.launch.dispatch` acts.
+:mod:`~kerneldsl.launch.arguments.staging` reports how far a launch had proceeded. The rules and
+their reasons are in ``docs/adr/0007``:
 
-- only what went wrong on the side of the device or its compiler, never the user's own mistakes;
-- only where nothing had begun, or every array that is written still has its original unchanged;
-- never a kernel that failed while it ran, nor one that may have brought the device down.
+- only faults of the device or its compiler, never mistakes of the user;
+- only if nothing had begun, or every written array still has its original unchanged;
+- never a kernel that failed while it ran, nor one that may have caused the loss of the device.
 """
 
 from __future__ import annotations
@@ -72,34 +72,34 @@ _has_forked = False
 
 
 class fallback(Choice[Policy]):
-    """Choose what happens when a launch that was meant for a GPU cannot run there.
+    """Choose the action when a launch for a GPU cannot run there.
 
-    ``kd.fallback("never")`` as a plain call holds for the whole process; ``with
-    kd.fallback("silent"):`` holds in this context (thread or asyncio task) until the block ends.
-    Without either, ``KERNELDSL_FALLBACK`` says, and else it is ``"warn"``.
+    A plain call such as ``kd.fallback("never")`` is valid for the whole process. ``with
+    kd.fallback("silent"):`` is valid in this context (thread or asyncio task) until the block ends.
+    The default is ``KERNELDSL_FALLBACK``, or else ``"warn"``.
 
     Parameters
     ----------
     policy : {"warn", "silent", "never"}
-        Run on the CPU, with a `FallbackWarning` once for each kernel and reason; run on the CPU
-        without a word; or raise what went wrong.
+        ``"warn"`` runs the launch on the CPU, with a `FallbackWarning` once for each kernel and
+        reason. ``"silent"`` runs it without a warning. ``"never"`` raises the error.
 
     Raises
     ------
     ArgumentValueError
-        If it is none of these.
+        If the policy is not one of these.
 
     Notes
     -----
-    A launch falls back when there is no usable GPU although one was asked for (``kd.use``,
-    ``KERNELDSL_TARGET``), or when compiling, loading, allocating, copying in or starting fails for
-    a reason that is not the user's; and only as long as nothing has begun on the device, or every
-    array that is written still has an unmodified original in host memory. Else the error is raised,
-    and says which arguments may be half-written. :func:`kerneldsl.stats` counts what fell back, and
-    why.
+    A launch falls back if a GPU was requested (``kd.use``, ``KERNELDSL_TARGET``) and none is
+    usable. It also falls back if compiling, loading, allocating, copying in or starting fails, and
+    the user is not the cause. Both need that nothing has begun on the device, or that every written
+    array still has an unmodified original in host memory. Otherwise the error is raised, and lists
+    the arguments that may be half-written. :func:`kerneldsl.stats` counts fallbacks and their
+    reasons.
 
-    A kernel that failed while it ran, by an illegal address say, is never run again on the CPU,
-    where an access out of bounds does not end in an error but in other memory of the process.
+    A kernel that failed while it ran, by an illegal address for example, never runs again on the
+    CPU. There an access out of bounds may overwrite other memory of the process without an error.
 
     Examples
     --------
@@ -126,12 +126,19 @@ class fallback(Choice[Policy]):
 
 
 def fallback_policy() -> Policy:
-    """Return the policy that holds here and now; see :class:`kerneldsl.fallback`.
+    """Return the current policy; see :class:`kerneldsl.fallback`.
 
     Raises
     ------
     ArgumentValueError
-        If ``KERNELDSL_FALLBACK`` is no policy.
+        If the value of ``KERNELDSL_FALLBACK`` is not a policy.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> with kd.fallback("silent"):
+    ...     kd.fallback_policy()
+    'silent'
     """
     chosen = _choices.current()
     if chosen is not None:
@@ -143,12 +150,12 @@ def fallback_policy() -> Policy:
 
 
 def may_recover(error: KernelError, kernel: str) -> bool:
-    """Return whether an error of a launch is one after which the CPU may take over.
+    """Return whether the CPU may run a launch that failed with an error.
 
     Parameters
     ----------
     error : KernelError
-        What the launch raised.
+        The error of the launch.
     kernel : str
         Name of the kernel's function.
     """
@@ -166,7 +173,7 @@ def may_recover(error: KernelError, kernel: str) -> bool:
 
 
 def reason_of(error: KernelError) -> str:
-    """Return a short name for what went wrong, by which fallbacks are counted."""
+    """Return a short name of the cause, by which fallbacks are counted."""
     return error.name if isinstance(error, DriverError) else type(error).__name__
 
 
@@ -174,12 +181,12 @@ def reason_of(error: KernelError) -> str:
 
 
 def accept_missing_device(asked: str, error: TargetUnavailableError) -> None:
-    """Say that the CPU stands in for a device that cannot be used, once for each such device.
+    """Warn that the CPU replaces an unusable device, once for each such device.
 
     Raises
     ------
     TargetUnavailableError
-        The policy is ``"never"``.
+        If the policy is ``"never"``.
     """
     policy = fallback_policy()
     if policy == "never":
@@ -192,16 +199,16 @@ def accept_missing_device(asked: str, error: TargetUnavailableError) -> None:
 
 
 def announce(kernel: str, device: str, error: KernelError, announced: set[tuple[str, str]]) -> None:
-    """Say that a launch runs on the CPU instead; warn once for each kernel and reason.
+    """Log that a launch runs on the CPU instead; warn once for each kernel and reason.
 
     Parameters
     ----------
     kernel, device : str
-        What was to run, and where.
+        The kernel, and the device that it was for.
     error : KernelError
-        Why it did not.
+        The error of the launch there.
     announced : set
-        What has been warned of for this kernel.
+        Earlier warnings about this kernel.
     """
     reason = reason_of(error)
     environment.logger.info("%s runs on the cpu instead of %s: %s", kernel, device, error)

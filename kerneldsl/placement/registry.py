@@ -94,16 +94,22 @@ def target_writing(form: str) -> str:
 
 
 def get_target(name: str) -> Target:
-    """Return the target of a name, importing and making it the first time.
+    """Return the target of a name; it is imported and made at the first call.
 
     It need not be usable on this machine; see `Target.unavailable_reason`.
 
     Raises
     ------
     UnknownTargetError
-        If no target of that name is known.
+        If there is no target of that name.
     ShadowedPackageError
-        If a foreign module hides the package that holds it.
+        If a module of the program hides the package of the target.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.get_target("cpu").name
+    'cpu'
     """
     known = _targets.get(name) if isinstance(name, str) else None
     if known is not None:

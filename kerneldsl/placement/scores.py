@@ -1,8 +1,8 @@
-"""Score of a device, without running anything.
+"""Score of a device, computed from its description.
 
 The kind of a device comes first: discrete GPU 1000, integrated GPU 500, share of a GPU 100, CPU 50,
-anything else 10. Compute capability, memory and multiprocessors add less than 40 points together,
-which is the smallest step between kinds; so they decide only among devices of one kind.
+other 10. Compute capability, memory and multiprocessors add less than 40 points together. This is
+less than the smallest step between kinds, so that they only rank devices of one kind.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Score:
     Parameters
     ----------
     device : str
-        Such as ``"cuda:0"``.
+        The device, such as ``"cuda:0"``.
     kind : str
         Its kind.
     kind_points : float
         1000 for a discrete GPU, 500 for an integrated one, 100 for a share of a GPU, 50 for a CPU,
         10 for anything else.
     compute_capability_points : float
-        15 · c / (c + 10) for compute capability c, such as 8.6; 0 where there is none.
+        15 · c / (c + 10) for compute capability c, such as 8.6; 0 without one.
     memory_points : float
         12 · m / (m + 64) for m GiB of memory.
     multiprocessor_points : float
@@ -72,7 +72,7 @@ class Score:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parts and the total, as values that JSON knows."""
+        """Return the parts and the total as values for JSON."""
         return {**asdict(self), "total": self.total}
 
     def _rows(self) -> list[tuple[str, str]]:

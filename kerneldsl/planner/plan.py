@@ -1,7 +1,7 @@
-"""A launch plan: what was decided for a launch, and why, as a value.
+"""A launch plan: the decisions for a launch, and their reasons, as a value.
 
-Everything in it is a number, a word or a tuple of those, so that a plan can be compared, written
-down and read again: ``eval(repr(plan))`` is the plan. Its repr leaves out what has its default.
+A plan consists of numbers, words and tuples, so that it can be compared, written and read again:
+``eval(repr(plan))`` is the plan. Its repr leaves out defaults.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ __all__ = ["LaunchPlan", "PlanAlternative"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlanAlternative:
-    """A plan that was not taken.
+    """A plan that was considered and not chosen.
 
     Parameters
     ----------
     block_dim : tuple of int
         Threads of a block.
     mapping : ElementMapping
-        How indices are mapped.
+        How indices are mapped to threads.
     predicted_ns : float or None
-        Its time by the model; ``None`` where it cannot run.
+        Its time predicted by the model, in nanoseconds; ``None`` if it cannot run.
     why : str
-        Why it lost.
+        Why it was not chosen.
     parameters : tuple of (str, object)
-        Values of the kernel's compile-time parameters, where it has a space of them.
+        Values of the kernel's compile-time parameters, if it has a space.
     """
 
     block_dim: Dim3
@@ -54,53 +54,55 @@ class PlanAlternative:
 class LaunchPlan(Shown):
     """Decisions of the planner for a launch, with their reasons.
 
-    Made by ``kernel.forall(*extent).plan(*args)`` and ``kernel[grid, block].plan(*args)``. A plan
-    can be given to a launch: ``kernel.forall(n, plan=plan)(*args)``.
+    Made by ``kernel.forall(*extent).plan(*args)`` and ``kernel[grid, block].plan(*args)``. Pass a
+    plan to a launch to use it: ``kernel.forall(n, plan=plan)(*args)``.
 
     Parameters
     ----------
     kernel, device, arch : str
-        Of which kernel, for which device and architecture.
+        The kernel, the device and its architecture.
     extent : tuple of int or None
-        Under ``forall`` the extent, in the user's order.
+        The extent of ``forall``, in the user's order.
     grid_dim, block_dim : tuple of int
         Blocks of the grid and threads of a block, x first.
     mapping : ElementMapping
-        How the extent's indices are mapped to threads: items a thread, vector, order.
+        How the indices of the extent are mapped to threads: items per thread, vector, order.
     shared_bytes : int
         Dynamic shared memory of a block, in bytes.
     carveout_bytes : int or None
-        Shared memory of a multiprocessor that holds its blocks. A launch asks the driver to prefer
-        it (``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``) where there are several; the
-        rest serves as cache. ``None`` where blocks use no shared memory.
+        Shared memory of a multiprocessor for its blocks, in bytes; the rest is L1 cache. If the
+        device has several configurations, a launch requests this one
+        (``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``). ``None`` if blocks use no shared
+        memory.
     registers, spill_bytes : int or None
-        Of a thread; ``None`` where they are not known.
+        Registers, and bytes of spilled registers, of a thread; ``None`` if unknown.
     active_blocks : int or None
-        Blocks that a multiprocessor holds at once.
+        Blocks that a multiprocessor runs at once.
     occupancy : float or None
-        Warps that it holds over those it has room for.
+        Active warps of a multiprocessor over the largest number of them.
     limiters : tuple of str
-        What allows no more blocks: ``"warps"``, ``"registers"``, ``"shared_memory"``, ``"blocks"``…
+        What limits the number of active blocks: ``"warps"``, ``"registers"``, ``"shared_memory"``,
+        ``"blocks"``…
     waves, tail_efficiency : float or None
-        Blocks of the grid over those that the device holds at once; part of the places for blocks
-        that are taken, over all waves.
+        Blocks of the grid over the blocks that the device runs at once, and the average use of the
+        device over these waves, from 0 to 1.
     bytes_in_flight, bytes_to_saturate : int or None
-        Bytes that are asked for at once, and those that keep memory busy all the time.
+        Bytes that are requested from memory at once, and bytes that saturate its bandwidth.
     bytes_moved : int or None
         Bytes of memory that the launch reads and writes.
     predicted_ns : float or None
-        Time on the device by the model; :meth:`formula` says how it is computed.
+        Time on the device predicted by the model, in nanoseconds; see :meth:`formula`.
     bound : str or None
-        What takes the most of it: ``"memory"``, ``"latency"``, ``"compute"``, ``"block starts"`` or
-        ``"launch"``.
+        The largest part of that time: ``"memory"``, ``"latency"``, ``"compute"``,
+        ``"block starts"`` or ``"launch"``.
     considered_count : int
-        How many plans were compared.
+        Number of plans that were compared.
     considered : tuple of PlanAlternative
-        The best of those that lost, and why.
+        The best plans that were not chosen.
     reasons, notes : tuple of str
-        Why this plan; what stands in the way of a faster kernel.
+        Reasons for this plan, and obstacles to a faster kernel.
     parameters : tuple of (str, object)
-        Values of the kernel's compile-time parameters, where it has a space of them.
+        Values of the kernel's compile-time parameters, if it has a space.
     cluster_dim : tuple of int or None
         Blocks of a cluster.
     is_cooperative : bool
@@ -108,8 +110,20 @@ class LaunchPlan(Shown):
     host : HostShare or None
         On the CPU, how the work is shared among threads.
     model : DeviceModel or HostModel or None
-        The numbers from which the time was predicted, for :meth:`formula`. Neither compared nor
-        written down: a plan that was read from its text has none.
+        Inputs of the prediction, for :meth:`formula`. It is neither compared nor written: a plan
+        that was read from text has none.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def double(x):
+    ...     i = kd.grid(1)
+    ...     if i < x.size:
+    ...         x[i] *= 2
+    >>> plan = double.forall(1 << 24).plan("float32[::1]", arch="sm_90")
+    >>> plan.bound, plan.grid_blocks * plan.block_threads * plan.items[0] >= 1 << 24
+    ('memory', True)
     """
 
     kernel: str
@@ -145,12 +159,12 @@ class LaunchPlan(Shown):
 
     @property
     def items(self) -> Dim3:
-        """Items a thread along x, y and z."""
+        """Items per thread along x, y and z."""
         return self.mapping.items
 
     @property
     def vector(self) -> int:
-        """Consecutive items that one access of memory should serve."""
+        """Consecutive items for one memory access."""
         return self.mapping.vector
 
     @property
@@ -160,13 +174,13 @@ class LaunchPlan(Shown):
 
     @property
     def block_threads(self) -> int:
-        """Threads of a block."""
+        """The number of threads of a block."""
         x, y, z = self.block_dim
         return x * y * z
 
     @property
     def grid_blocks(self) -> int:
-        """Blocks of the grid."""
+        """The number of blocks of the grid."""
         x, y, z = self.grid_dim
         return x * y * z
 
@@ -178,7 +192,7 @@ class LaunchPlan(Shown):
 
     @shorten_errors
     def formula(self) -> PlanFormula:
-        """Return how `predicted_ns` is computed: the cost model as SymPy expressions.
+        """Return the cost model of `predicted_ns` as SymPy expressions.
 
         Returns
         -------
@@ -222,7 +236,18 @@ class LaunchPlan(Shown):
         return model_formula(self.model)
 
     def explain(self) -> str:
-        """Say in words what was decided, why, and what lost against it."""
+        """Return the decisions, their reasons and the best alternatives as text.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> @kd.kernel
+        ... def double(x):
+        ...     x[kd.grid(1)] *= 2
+        >>> plan = double.forall(1 << 24).plan("float32[::1]", arch="sm_90")
+        >>> "memory" in plan.explain()
+        True
+        """
         from kerneldsl.planner.words import explain_plan
 
         return explain_plan(self)

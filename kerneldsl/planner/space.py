@@ -1,9 +1,9 @@
 """A space of compile-time parameters: the blocks and tiles that a kernel may be launched with.
 
-A kernel that works with its block is written for certain blocks. `Space` says which: values for the
-block and for the kernel's keyword-only parameters, a condition that members have to meet, and, as
-functions of a member, the shared memory of a block and the indices that a block serves. The planner
-takes the best member for a launch.
+A kernel that uses its block is written for certain blocks. `Space` lists them, with values of the
+kernel's keyword-only parameters. A condition restricts the members. Functions of a member return
+the shared memory of a block and the indices that a block computes. The planner takes the best
+member for a launch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Member(Shown):
     block_dim : tuple of int
         Threads of a block along x, y and z.
     values : tuple of (str, object)
-        Names and values of the parameters, the block's among them as it was declared.
+        Names and values of the parameters; the block is among them as it was declared.
     """
 
     block_dim: Dim3
@@ -73,23 +73,24 @@ class Space(Shown):
     block : sequence of int or of tuple of int
         The blocks, x first.
     where : callable, optional
-        Takes a member and says whether it is one: ``lambda c: c.block * c.tile <= 4096``.
+        Takes a member and returns whether to keep it: ``lambda c: c.block * c.tile <= 4096``.
     shared : callable, optional
-        Takes a member and gives the bytes of dynamic shared memory of a block.
+        Takes a member and returns the dynamic shared memory of a block, in bytes.
     covers : callable, optional
-        Takes a member and gives the indices of ``forall``'s extent that a block serves, along x, y
-        and z; by default one for each of its threads.
+        Takes a member and returns the indices of ``forall``'s extent that a block computes, along
+        x, y and z. By default one for each of its threads.
     first : callable, optional
-        Takes a member and says whether launches may take it before they are tuned:
-        ``lambda c: c.block == 16 * c.tile``. By default all, of which the planner takes the best.
+        Takes a member and returns whether launches may use it before they are tuned:
+        ``lambda c: c.block == 16 * c.tile``. By default all; the planner takes the best of them.
     **parameters
-        Values of the kernel's keyword-only parameters, a sequence each: numbers, bools or strings.
-        The kernel sees them as constants. A parameter named ``block`` is given the block.
+        A sequence of values for each keyword-only parameter of the kernel: numbers, bools or
+        strings. In the kernel they are constants. A parameter named ``block`` gets the block.
 
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If it is not that, has no member, or a parameter is called like an attribute of members.
+        If an argument has another form, the space is empty, or a parameter has the name of an
+        attribute of members.
 
     Examples
     --------
@@ -168,7 +169,7 @@ class Space(Shown):
 
     @cached_property
     def tiles(self) -> tuple[Dim3, ...]:
-        """The different numbers of indices that blocks of the members serve."""
+        """The distinct numbers of indices that blocks of the members compute."""
         return tuple(dict.fromkeys(map(self.tile, self.members)))
 
     def __len__(self) -> int:
@@ -182,12 +183,12 @@ class Space(Shown):
         return f"<space of {len(self)}: {inner}>"
 
     def shared_bytes(self, member: Member) -> int:
-        """Return the bytes of dynamic shared memory of a block.
+        """Return the dynamic shared memory of a block, in bytes.
 
         Raises
         ------
         ArgumentValueError
-            If ``shared=`` gives no int >= 0.
+            If ``shared=`` does not return an int >= 0.
         """
         found = 0 if self._shared is None else self._shared(member)
         if not isinstance(found, int) or isinstance(found, bool) or found < 0:
@@ -199,12 +200,12 @@ class Space(Shown):
         return found
 
     def tile(self, member: Member) -> Dim3:
-        """Return the indices that a block serves along x, y and z.
+        """Return the indices that a block computes along x, y and z.
 
         Raises
         ------
         ArgumentValueError
-            If ``covers=`` gives no ints >= 1.
+            If ``covers=`` does not return ints >= 1.
         """
         if self._covers is None:
             return member.block_dim
@@ -219,11 +220,11 @@ class Space(Shown):
         return dim3
 
     def is_first(self, member: Member) -> bool:
-        """Return whether launches may take a member before they are tuned."""
+        """Return whether launches may use a member before they are tuned."""
         return self._first is None or bool(self._first(member))
 
     def first(self) -> Space:
-        """Return the space of these members, all where none is one of them."""
+        """Return the space of the members for untuned launches; all members if there are none."""
         members = [member for member in self.members if self.is_first(member)]
         return self if len(members) in (0, len(self)) else self.subset(members)
 
@@ -239,7 +240,7 @@ class Space(Shown):
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the values that the functions give in the functions' place, for pickling."""
+        """Return the attributes for pickling, with the functions replaced by their values."""
         return {
             **self.__dict__,
             "_shared": {each: self.shared_bytes(each) for each in self.members}.__getitem__,
@@ -248,12 +249,18 @@ class Space(Shown):
         }
 
     def matching(self, **wanted: Any) -> tuple[Member, ...]:
-        """Return the members with these values; a block may be written with axes or without.
+        """Return the members with these values; the block may be an int or a tuple.
 
         Raises
         ------
         ArgumentValueError
-            If there is none; the message lists what there is.
+            If there are no such members; the message lists the parameters.
+
+        Examples
+        --------
+        >>> space = Space(block=[64, 128], tile=[1, 2])
+        >>> [str(member) for member in space.matching(block=64)]
+        ['block=64, tile=1', 'block=64, tile=2']
         """
         unknown = [name for name in wanted if name not in self.parameters]
         values, block_dim = dict(wanted), _as_dim3(wanted.get("block"))

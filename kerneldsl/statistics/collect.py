@@ -1,6 +1,7 @@
-"""Statistics of launches, fallbacks, times, bytes moved and memory, as one value.
+"""Statistics of launches, fallbacks, times, copied bytes and memory, as one value.
 
-Launches are counted by :mod:`~kerneldsl.statistics.launch_counters`; copies and fallbacks here.
+:mod:`~kerneldsl.statistics.launch_counters` counts launches; this module counts copies and
+fallbacks.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _add_up() -> None:
 
 
 def note_fallback(device: str, reason: str) -> None:
-    """Count a launch that was meant for a device and runs on the CPU."""
+    """Count a launch for a device that runs on the CPU."""
     with _lock:
         _fallbacks[device][reason] += 1
     for listener in tuple(fallback_listeners):
@@ -76,7 +77,15 @@ def note_fallback(device: str, reason: str) -> None:
 
 
 def reset_stats() -> None:
-    """Count from zero again; memory is what it is."""
+    """Reset the counts and times of :func:`stats` to zero; those of memory are not affected.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.reset_stats()
+    >>> kd.stats().launches
+    0
+    """
     with _lock:
         _fresh_copies.clear()
         _copied.clear()
@@ -86,7 +95,7 @@ def reset_stats() -> None:
 
 
 def stats() -> Statistics:
-    """Count what has run where since the start of the process, or since :func:`reset_stats`.
+    """Return counts and times of launches since the process started, or since :func:`reset_stats`.
 
     Returns
     -------
@@ -95,25 +104,37 @@ def stats() -> Statistics:
 
     Notes
     -----
-    Launches, fallbacks and bytes are counted exactly, also under threads. The time of a kernel is
-    measured at its first launches and at every 64th after them (on a GPU, of repeated launches, at
-    every 1024th), and a sample stands for the launches since the one before it; `measured` of a
-    kernel says what its time is of:
+    Counts of launches, fallbacks and bytes are exact, also with threads. Times are sampled: the
+    first launches of a kernel and then every 64th launch are timed (on a GPU, every 1024th of
+    repeated launches). A sample counts for all launches since the previous one. `measured` of a
+    kernel names the method:
 
     ``"device events"``
-        On a GPU: the time between two events around the launch. On an idle GPU it holds the few
-        microseconds of the launch itself, which show in short kernels.
+        On a GPU: the time between two events around the launch. On an idle GPU it includes a few
+        microseconds of the launch itself, which matter for short kernels.
     ``"kernel code"``
-        On a CPU: the kernel's code, from the moment when it begins until its last thread has ended;
-        of kernels that take 8 µs or longer every launch is timed. What the host needs for the
-        launch is not in it; :meth:`Launch.time` measures both together.
+        On a CPU: the time from the start of the kernel's code until its last thread has ended.
+        Every launch of kernels of 8 µs or longer is timed. The overhead of the host is not
+        included; :meth:`Launch.time` measures both together.
     ``"Python call"``
-        On a CPU, of launches that are not repeated enough for the native launcher: the call in
-        Python that runs the kernel, with some microseconds that are Python's.
+        On a CPU, for launches that are too few for the native launcher: the call in Python that
+        runs the kernel, with some microseconds of Python.
 
-    The first launch counts only as long as it is the only one, because it may hold costs that no
-    later one has. A launch counts when it was started; one that is recorded into a graph counts
-    once, however often the graph is replayed.
+    The first launch of a kernel counts only while it is the only one, since it may include costs
+    of the first use. A launch is counted when it is started. A launch that is recorded into a graph
+    is counted once, however often the graph is launched.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def double(x):
+    ...     x[kd.grid(1)] *= 2
+    >>> kd.reset_stats()
+    >>> double.forall(3)(np.ones(3))
+    >>> kd.stats().launches
+    1
     """
     from kerneldsl.statistics.values import KernelStatistics, Statistics
 

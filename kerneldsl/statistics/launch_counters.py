@@ -1,16 +1,16 @@
 """Launch statistics: the exact number of launches of each kernel, and sampled times.
 
-This is on the path of every launch: counting is one call of a C function that is atomic under the
-interpreter's lock, so no thread waits for another and no count is lost. Native code counts its own
-launches. Time is taken of the first launches, ever less often, and then of every 64th; a sample
-stands for the launches since the one before it. What is measured:
+Every launch is counted here, by one call of a C function. It is atomic under the interpreter's
+lock: no thread waits for another and no count is lost. Native code counts its own launches. The
+first launches are timed, ever less often, and then every 64th. A sample counts for all launches
+since the previous one. These times are measured:
 
-* on a device, the time between two events around the launch, which are read later; native launches
-  come by Python for that, every 1024th;
-* on a CPU, of native launches, the kernel's code alone: native code reads the clock before it and
-  behind it, of long kernels at every launch;
-* on a CPU, of launches through Python, the call that runs the kernel, some microseconds of Python
-  with it. These samples count only as long as there are none of native launches.
+* on a device, the time between two events around the launch, which are read later; every 1024th
+  native launch goes through Python for this;
+* on a CPU, for native launches, the kernel's code alone: native code reads the clock before and
+  after it, and times every launch of long kernels;
+* on a CPU, for launches through Python, the call that runs the kernel, with some microseconds of
+  Python. These samples count only while there are none of native launches.
 """
 
 from __future__ import annotations
@@ -135,9 +135,9 @@ class LaunchCounter:
             self.is_due = True
 
     def add(self, nanoseconds: int, weight: int) -> None:
-        """Take up the time of a launch, and for how many it stands.
+        """Add the time of a launch, with the number of launches that it counts for.
 
-        The first may hold costs that no later one has.
+        The first time is kept apart: it may include costs of the first use.
         """
         with self._lock:
             if self._warm_up_ns is None:
@@ -147,7 +147,7 @@ class LaunchCounter:
                 self.total_ns += weight * nanoseconds
 
     def average(self) -> tuple[float, Measured] | tuple[None, None]:
-        """Return the mean time of a launch in ns, and what it is of; ``None`` without samples."""
+        """Return the mean time of a launch in ns and how it was measured, or ``None`` twice."""
         self.collect()
         with self._lock:
             weight = self.words[CounterWord.WEIGHT]
@@ -159,7 +159,7 @@ class LaunchCounter:
             return (None, None) if self._warm_up_ns is None else (float(self._warm_up_ns), of)
 
     def collect(self) -> bool:
-        """Read the events of the last sample; say whether none is left waiting."""
+        """Read the events of the last sample; return whether no sample is pending."""
         with self._lock:
             pending = self.pending
             if pending is None:
@@ -173,7 +173,7 @@ class LaunchCounter:
             return True
 
     def refill(self) -> bool:
-        """Let native code launch again, if it may no more, and say whether that was so.
+        """Permit native launches again if they were used up, and return whether they were.
 
         The next launch through Python is timed.
         """
@@ -185,7 +185,7 @@ class LaunchCounter:
         return True
 
     def arm(self, count: int) -> None:
-        """Have the next launch timed, now that the count has come to what was due."""
+        """Time the next launch, and compute when the following one is due."""
         self.interval = min(count, EVERY)
         self.due = count + self.interval
         self.is_due = True
@@ -194,7 +194,7 @@ class LaunchCounter:
 def launch_and_time(
     counter: LaunchCounter, executable: Executable, config: LaunchConfig, parameters: bytes
 ) -> None:
-    """Launch as `Executable.launch` does, and take the time of it."""
+    """Launch as `Executable.launch` does, and time it."""
     counter.is_due = False
     weight = counter.interval
     device = counter.device

@@ -1,4 +1,4 @@
-"""The value that :func:`kerneldsl.stats` returns, and how it is shown."""
+"""The values that :func:`kerneldsl.stats` returns, and their display."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class KernelStatistics:
     kernel : str
         Module and qualified name; kernels of one name are counted together.
     device : str
-        Such as ``"cuda:0"``.
+        The device, such as ``"cuda:0"``.
     launches : int
-        How many were started there.
+        Number of launches that were started there.
     average_ns : float or None
-        Mean time of a launch over the timed ones, in nanoseconds; ``None`` where none was timed.
+        Mean time of the timed launches, in nanoseconds; ``None`` if none was timed.
     measured : str or None
-        What that time is of: ``"device events"``, ``"kernel code"`` or ``"Python call"``; see
+        What was timed: ``"device events"``, ``"kernel code"`` or ``"Python call"``; see
         :func:`kerneldsl.stats`.
     """
 
@@ -55,21 +55,21 @@ class DeviceStatistics:
     Parameters
     ----------
     device : str
-        Such as ``"cuda:0"``; ``"cuda"`` where that was asked for and no such device was usable.
+        The device, such as ``"cuda:0"``, or ``"cuda"`` if that was requested and not usable.
     is_gpu : bool
-        Whether it is neither the host nor a device that runs no kernels, as the null target's.
+        False for the host and for devices that run no kernels, such as the null target's.
     launches : int
-        Launches that were started there.
+        Number of launches that were started there.
     fallbacks : int
-        Launches that were meant for it and ran on the CPU.
+        Number of launches for this device that ran on the CPU.
     fallback_reasons : mapping
-        Their number by reason, such as ``"CUDA_ERROR_OUT_OF_MEMORY"`` or ``"CompileError"``.
+        Number of fallbacks by reason, such as ``"CUDA_ERROR_OUT_OF_MEMORY"`` or ``"CompileError"``.
     kernel_ns : float or None
-        Estimated time of the kernels, in nanoseconds; ``None`` where none was timed.
+        Estimated time of the kernels, in nanoseconds; ``None`` if none was timed.
     host_to_device_bytes, device_to_host_bytes, device_to_device_bytes, device_to_peer_bytes : int
         Bytes that were copied.
     memory_used_bytes, memory_total_bytes : int or None
-        Of the device, by every process; ``None`` where it cannot be read.
+        Memory of the device in use by all processes, and in total; ``None`` if it is unknown.
     """
 
     device: str
@@ -88,7 +88,7 @@ class DeviceStatistics:
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """Memory of the machine, in bytes: used by everybody, in all, and held by this process."""
+    """Memory of the machine, in bytes: in use, in total, and held by this process."""
 
     used_bytes: int
     total_bytes: int
@@ -97,12 +97,12 @@ class HostMemory:
 
 @dataclass(frozen=True, repr=False)
 class Statistics:
-    """Launches, fallbacks, times and bytes moved, by kernel and device.
+    """Launches, fallbacks, times and copied bytes, by kernel and device.
 
     Parameters
     ----------
     devices : tuple of DeviceStatistics
-        Each device that was used or meant.
+        Each device that was used or requested.
     kernels : tuple of KernelStatistics
         Each kernel on each device.
     host_memory : HostMemory
@@ -115,12 +115,12 @@ class Statistics:
 
     @property
     def launches(self) -> int:
-        """Launches on every device together."""
+        """The number of launches on all devices."""
         return sum(d.launches for d in self.devices)
 
     @property
     def fallbacks(self) -> int:
-        """Launches that ran on the CPU instead of a GPU."""
+        """The number of launches that ran on the CPU instead of a GPU."""
         return sum(d.fallbacks for d in self.devices)
 
     @property
@@ -133,13 +133,13 @@ class Statistics:
 
     @property
     def gpu_share_of_launches(self) -> float | None:
-        """Part of the launches that ran on GPUs, from 0 to 1; ``None`` where nothing ran."""
+        """Share of the launches that ran on GPUs, from 0 to 1; ``None`` without launches."""
         launches = self.launches
         return sum(d.launches for d in self.devices if d.is_gpu) / launches if launches else None
 
     @property
     def gpu_share_of_time(self) -> float | None:
-        """Part of the kernels' time that was spent on GPUs; ``None`` where none was timed."""
+        """Share of the kernels' time on GPUs, from 0 to 1; ``None`` if none was timed."""
         timed = [(d.is_gpu, d.kernel_ns) for d in self.devices if d.kernel_ns]
         total = sum(ns for _, ns in timed)
         return sum(ns for is_gpu, ns in timed if is_gpu) / total if total else None
@@ -152,12 +152,20 @@ class Statistics:
         return sum(ns for _, ns in timed) / launches if launches else None
 
     def is_gpu_effective(self) -> bool:
-        """Return whether at least 0.8 of the launches ran on GPUs; False where nothing ran."""
+        """Return whether at least 0.8 of the launches ran on GPUs; False without launches.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> kd.reset_stats()
+        >>> kd.stats().is_gpu_effective()
+        False
+        """
         share = self.gpu_share_of_launches
         return share is not None and share >= _EFFECTIVE_SHARE
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain dicts, lists and numbers, as JSON takes them."""
+        """Return all values as plain dicts, lists and numbers, for JSON."""
         return {
             "launches": self.launches,
             "fallbacks": self.fallbacks,
@@ -174,7 +182,15 @@ class Statistics:
         }
 
     def summary(self) -> str:
-        """Return the same for a reader: a few sentences and two tables."""
+        """Return the statistics as text: a few sentences and two tables.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> kd.reset_stats()
+        >>> kd.stats().summary().splitlines()[0]
+        '0 launches.'
+        """
         lines = [*self._sentences(), "", text_table(_DEVICE_HEADERS, self._device_rows())]
         if self.kernels:
             lines += ["", text_table(_KERNEL_HEADERS, self._kernel_rows())]

@@ -67,8 +67,8 @@ def test_what_the_device_says_is_there_without_the_target(info):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("uuid", "uuid of fake:1 cannot be had. It was never given one"),
-        ("power_watts", "power_watts of fake:1 cannot be had. The sensor is asleep"),
+        ("uuid", "uuid of fake:1 is unavailable. It was never given one"),
+        ("power_watts", "power_watts of fake:1 is unavailable. The sensor is asleep"),
         ("free_memory_bytes", "Could not ask. Ask later"),
         ("ecc", None),
         ("is_ecc_enabled", "The target 'fake' does not report it"),
