@@ -7,7 +7,8 @@ On a CPU, on the null target, which has no driver's cost of its own, or on a GPU
 Of each function three times are printed, in microseconds, medians of turns that are taken in one
 run: of a call whose launches are planned anew, of a call like one before, and of NumPy's function,
 or torch's where it is there. Below are floors: a plain launch of a kernel, and the arrays that each
-call makes. On a GPU calls follow each other without waiting, so that the device may be what binds.
+call makes; on a CPU also calls on ten elements of NumPy's, which are held to a limit. On a
+GPU calls follow each other without waiting, so that the device may be what binds.
 """
 
 # ruff: noqa: E402 -- the repository is put before other places first
@@ -30,10 +31,12 @@ _ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "benchmarks")]
 
 import kerneldsl as kd
-from stdlib_kernels import elementwise, linalg, reduce, rows, scan
+from stdlib_kernels import elementwise, histogram, linalg, movement, reduce, rows, scan, sort
 from stdlib_kernels.copying import copy_1d
 
 _ELEMENTS = 1 << 10
+#: Microseconds of a repeated call on ten elements of NumPy's, at most.
+_FEW_LIMIT_US = 6.0
 _TURNS = 21
 
 
@@ -65,6 +68,19 @@ def cases(x: Any, plane: Any, weight: Any) -> Iterator[tuple[str, Any, tuple[Any
     yield "where", elementwise.where, (x, x, x)
     yield "clip", elementwise.clip, (x, 0.25, 0.75)
     yield "map", functools.partial(elementwise.map, _doubled), (x,)
+
+
+def few_cases() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Return calls on ten elements, which are held to a limit on a CPU."""
+    random = np.random.default_rng(0)
+    x, at = random.random(10), random.integers(0, 10, 10)
+    yield "sum", lambda: reduce.sum(x)
+    yield "take", lambda: movement.take(x, at)
+    yield "flip", lambda: movement.flip(x)
+    yield "roll", lambda: movement.roll(x, 3)
+    yield "sort", lambda: sort.sort(x)
+    yield "argsort", lambda: sort.argsort(x)
+    yield "bincount", lambda: histogram.bincount(at)
 
 
 def _planned_anew(function: Any) -> Any:
@@ -143,10 +159,18 @@ def main() -> int:
         results["floors"] = _samples(floors, arguments.count)
         print("floors:", ", ".join(f"{who} {us:.2f} us" for who, us in results["floors"].items()))
         name = kd.device_info().name
+        slow: list[str] = []
+        if arguments.device == "cpu":
+            few = _samples(dict(few_cases()), 20 * arguments.count)
+            results["ten elements"] = few
+            slow = [f"{who} {us:.2f} us" for who, us in few.items() if us > _FEW_LIMIT_US]
+            print("ten elements:", ", ".join(f"{who} {us:.2f} us" for who, us in few.items()))
     if arguments.json is not None:
         stored = {"device": name, "elements": _ELEMENTS, "unit": "us", "calls": results}
         arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
-    return 0
+    if slow:
+        print(f"BROKEN at most {_FEW_LIMIT_US} us:", ", ".join(slow))
+    return 1 if slow else 0
 
 
 if __name__ == "__main__":

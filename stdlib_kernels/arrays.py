@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ import kerneldsl as kd
 from kerneldsl.repeating.calls import note_constant, note_made, note_scalar
 from kerneldsl.repeating.overlap import may_overlap
 from stdlib_kernels.checks import Array, Out, check_out
-from stdlib_kernels.copying import copy_array, copy_elements
+from stdlib_kernels.copying import copy_array
 from stdlib_kernels.parameters import axis_of
 
 __all__ = [
@@ -63,12 +63,10 @@ def contiguous_1d(array: Array) -> Array:
 
 def contiguous(array: Array) -> Array:
     """Return an array whose elements follow each other in C order: itself, or a copy."""
-    if isinstance(array, np.ndarray):
-        return np.ascontiguousarray(array)
     if is_contiguous(array):
-        return array
+        return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array
     copy = allocate(array, array.shape, array.dtype)
-    copy_elements(array, cast("kd.DeviceArray", copy))
+    copy_array(array, copy)
     return copy
 
 
@@ -190,6 +188,8 @@ def computed(array: Array, instead: Any) -> Any:
 
     On a device that runs no kernel, as in a dry run, it is what is given `instead`.
     """
+    if isinstance(array, np.ndarray):
+        return array.item(0)
     is_dry = isinstance(array, kd.DeviceArray) and array.device.is_simulated
     return instead if is_dry else to_host(array).reshape(-1)[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch_over, refuse_to_repeat
+from kerneldsl.repeating.calls import launch_over, run_on_host
 from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.parameters import check_conversion
 
@@ -59,7 +59,10 @@ def copy_array(source: Any, out: Any) -> None:
     if isinstance(source, kd.DeviceArray) and isinstance(out, kd.DeviceArray):
         copy_elements(source, out)
         return
-    refuse_to_repeat()
+    run_on_host(_assign, source, out)
+
+
+def _assign(source: Any, out: Any) -> None:
     out[...] = source.copy_to_host() if isinstance(source, kd.DeviceArray) else source
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.axes import AxisError
 from kerneldsl.errors.values import as_int, safe_repr
+from kerneldsl.repeating.calls import refuse_to_repeat
 
 __all__ = [
     "NARROW",
@@ -185,6 +186,8 @@ def choice_of(name: str, value: Any, choices: Collection[str]) -> str:
 def integer_of(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> int:
     """Return an integer of Python's or NumPy's, of an interval; a bool is none."""
     found = as_int(value)
+    if type(value) is np.ndarray:
+        refuse_to_repeat()  # calls are alike whatever is in their arrays
     if found is None:
         raise wrong_type(name, value, "It is an int", "Convert it, with int(…) for instance")
     if not low <= found <= high:

@@ -32,6 +32,7 @@ from kerneldsl.utilities.tracebacks import passes_on, shorten_raised
 
 __all__ = [
     "Repeated",
+    "end_by",
     "launch",
     "launch_over",
     "note_constant",
@@ -39,6 +40,7 @@ __all__ = [
     "note_scalar",
     "refuse_to_repeat",
     "repeat_calls",
+    "run_on_host",
 ]
 
 P = ParamSpec("P")
@@ -78,6 +80,30 @@ def _start(started: Any, args: tuple[Any, ...]) -> None:
     started(*args)
     if _current.recording is not None:
         _current.recording.launches.append((started, args))
+
+
+def run_on_host(function: Callable[..., None], /, *args: Any) -> None:
+    """Call a function of arrays and numbers, as each call like this one does in this place.
+
+    It does what kernels cannot, such as refusing an index that one has found.
+    """
+    _start(function, args)
+
+
+def end_by(make: Callable[..., R], /, *args: Any) -> R:
+    """Return ``make(*args)`` of arrays, numbers and None, as each call like this one does.
+
+    It is planned anew each time, so it may depend on elements, as the size of a part does.
+    """
+    recording = _current.recording
+    if recording is None:
+        return make(*args)
+    recording.ending = make, args
+    _current.recording = None
+    try:
+        return make(*args)
+    finally:
+        _current.recording = recording
 
 
 def note_made(array: Any, *, is_zero: bool) -> None:
@@ -146,7 +172,7 @@ class Repeated:
     out_place : int or None
         The positional argument that `out` is.
     otherwise : function
-        Takes a call that cannot be told by a key, or is inside of one that is recorded.
+        Takes a call that cannot be told by a key.
     """
 
     def __init__(
@@ -161,7 +187,7 @@ class Repeated:
     def call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Repeat a call, or make and record it."""
         if _recording_threads and _current.recording is not None:
-            return self._otherwise(*args, **named)
+            return self._function(*args, **named)
         arrays: list[Any] = []
         key: Any = _key_of((*args, *named.values()) if named else args, arrays)
         if named and key is not None:
@@ -280,6 +306,8 @@ class _Recording:
         self.constants: list[Any] = []
         #: What a scalar that is returned is the only element of.
         self.scalar: Any = None
+        #: What makes the result, and of which arrays and numbers.
+        self.ending: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
         self.is_repeatable = all(each.size for each in arrays)
 
     @property
@@ -295,11 +323,11 @@ class _Recording:
         if not self.is_repeatable or len(self.launches) > _MAX_LAUNCHES:
             return None
         is_scalar = isinstance(result, np.generic)
-        found = self.scalar if is_scalar else result
+        make, found = self.ending or (None, self.scalar if is_scalar else result)
         try:
             return number_values(
                 self._arrays, self.made, self.launches, found,
-                constants=self.constants, is_scalar=is_scalar,
+                constants=self.constants, is_scalar=is_scalar, make=make,
             )  # fmt: skip
         except NotKnown:
             return None

@@ -63,6 +63,8 @@ class _Plan(NamedTuple):
     #: Number of what is returned, or numbers.
     result: int | tuple[int, ...]
     is_scalar: bool
+    #: Makes what is returned of that, if it is not that itself.
+    make: Callable[..., Any] | None
 
     def write(self) -> Callable[..., Any]:
         """Return a function of the arrays that makes the launches and returns the result.
@@ -84,7 +86,10 @@ class _Plan(NamedTuple):
         values += map(name_of, self.constants)
         for start, numbers in self.launches:
             lines.append(f"{name_of(start)}({', '.join(values[at] for at in numbers)})")
-        if isinstance(self.result, tuple):
+        if self.make is not None and isinstance(self.result, tuple):
+            given = ", ".join(values[at] for at in self.result)
+            lines.append(f"return {name_of(self.make)}({given})")
+        elif isinstance(self.result, tuple):
             lines.append(f"return ({''.join(f'{values[at]}, ' for at in self.result)})")
         else:
             lines.append(f"return {values[self.result]}{'[()]' if self.is_scalar else ''}")
@@ -144,15 +149,19 @@ def number_values(
     *,
     constants: list[Any],
     is_scalar: bool,
+    make: Callable[..., Any] | None = None,
 ) -> Recorded:
     """Return a call as its launches.
 
     `given` are the call's arrays, each once and apart from the others in memory; `made` those that
     it made, and whether they began as zeros; `constants` those that no launch writes. `result` is
-    an array, a tuple of arrays, or what the scalar that was returned is the only element of.
+    an array, a tuple of arrays, what the scalar that was returned is the only element of, or with
+    `make` a tuple of the arrays and numbers that the result is made of.
     `NotKnown` is raised where an array lies in none of these, or another value is no number.
     """
-    return _Numbering(given, made, constants).recorded(launches, result, is_scalar=is_scalar)
+    return _Numbering(given, made, constants).recorded(
+        launches, result, is_scalar=is_scalar, make=make
+    )
 
 
 class _Numbering:
@@ -177,14 +186,20 @@ class _Numbering:
         }
 
     def recorded(
-        self, calls: list[tuple[Any, tuple[Any, ...]]], result: Any, *, is_scalar: bool
+        self,
+        calls: list[tuple[Any, tuple[Any, ...]]],
+        result: Any,
+        *,
+        is_scalar: bool,
+        make: Callable[..., Any] | None,
     ) -> Recorded:
         """Return a call with its values numbered."""
         every = [value for _, args in calls for value in args]
         self._launched |= {_placed(each): each for each in every if _is_array(each)}
         is_tuple = type(result) is tuple
         # The result comes first, so that its memory is made in its form.
-        results = [self._name_of_array(each) for each in (result if is_tuple else (result,))]
+        name = self._name_of_array if make is None else self._name_of
+        results = [name(each) for each in (result if is_tuple else (result,))]
         launches = [(start, [self._name_of(each) for each in args]) for start, args in calls]
         names = [
             *(("root", root) for root in (*range(self._given_count), *self._forms)),
@@ -202,6 +217,7 @@ class _Numbering:
                 tuple([(start, tuple([numbers[each] for each in a])) for start, a in launches]),
                 found if is_tuple else found[0],
                 is_scalar,
+                make,
             )
         )
 
@@ -248,10 +264,10 @@ class _Numbering:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a number, or a tuple of numbers."""
+    """Return whether a value is a number or None, or a tuple of such."""
     if isinstance(value, tuple):
         return all(map(_is_number, value))
-    return isinstance(value, bool | int | float | complex | np.generic)
+    return value is None or isinstance(value, bool | int | float | complex | np.generic)
 
 
 def _is_array(value: Any) -> bool:

@@ -20,7 +20,7 @@ from stdlib_kernels.arrays import allocate, computed, is_on_host
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
 
-__all__ = ["begins_run", "choose", "is_not_zero", "is_zero"]
+__all__ = ["begins_run", "choose", "front", "is_not_zero", "is_zero", "move"]
 
 #: Threads of a block on a GPU, and elements of a thread by the bytes of one: what a block holds of
 #: them leaves a multiprocessor's shared memory and registers to three others.
@@ -116,18 +116,25 @@ def choose(flags: Array, x: Array | None, is_chosen: Any, out: Out = None) -> Ar
 
     `flags` is what `is_chosen` looks at. `out` has room for all of them.
     """
-    if flags.size:
-        found, total = _move(flags, x, is_chosen, out)
-        return found[: int(computed(total, 0))]
-    dtype = np.dtype(np.int64) if x is None else x.dtype
-    return allocate(flags, (0,), dtype) if out is None else out
+    return front(*move(flags, x, is_chosen, out))
+
+
+def front(found: Array, total: Array) -> Array:
+    """Return the part of an array that was moved to its front, for which the host waits."""
+    return found[: int(computed(total, 0))]
 
 
 @repeated_function
-def _move(flags: Array, x: Array | None, is_chosen: Any, out: Out) -> tuple[Array, Array]:
-    """Move what is chosen to the front of an array, and return that with its number."""
+def move(flags: Array, x: Array | None, is_chosen: Any, out: Out = None) -> tuple[Array, Array]:
+    """Move what is chosen to the front of an array, and return that with its number.
+
+    See `choose`.
+    """
     n, dtype = flags.size, np.dtype(np.int64) if x is None else x.dtype
     found = allocate(flags, (n,), dtype) if out is None else out
+    total = allocate(flags, (1,), np.dtype(np.int64), zero=not n)
+    if not n:
+        return found, total
     gives = "places" if x is None else "elements"
     # A GPU has elements on their way early; a host would only copy them once more.
     holds = "places" if is_on_host(flags) else gives
@@ -136,7 +143,6 @@ def _move(flags: Array, x: Array | None, is_chosen: Any, out: Out) -> tuple[Arra
     if is_on_host(flags):
         block, items = HOST_BLOCK, HOST_ITEMS
     blocks = -(-n // (block * items))
-    total = allocate(flags, (1,), np.dtype(np.int64))
     state = allocate(flags, (3 * blocks,), np.dtype(np.uint64), zero=True)
     how = {"block": block, "items": items, "is_chosen": is_chosen, "holds": holds, "gives": gives}
     how |= {"number": np.int32 if n < MAX_NARROW else np.int64, "element": element.type}

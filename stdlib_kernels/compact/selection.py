@@ -9,12 +9,20 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.repeating.calls import end_by, launch_over
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, check_same_kind
-from stdlib_kernels.compact.chosen import begins_run, choose, is_not_zero, is_zero
+from stdlib_kernels.compact.chosen import (
+    begins_run,
+    choose,
+    front,
+    is_not_zero,
+    is_zero,
+    move,
+)
 from stdlib_kernels.elementwise.calls import map_call
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.movement.gathering import take_places
 from stdlib_kernels.parameters import axis_or_none
 from stdlib_kernels.sort.rows import as_rows, sort_rows
@@ -26,7 +34,7 @@ def _coordinate(place: Any, step: Any, extent: Any) -> Any:
     return place // step % extent
 
 
-@library_function
+@repeated_function
 def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = None) -> Any:
     """Take the elements, or slices along an axis, for which a condition holds.
 
@@ -58,14 +66,25 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
         )
     flags, source = on_device(condition), on_device(x)
     if place is None:
-        found = choose(flags, contiguous_1d(source), is_not_zero)
-    else:
-        found = take_places(source, choose(flags, None, is_not_zero), place)
-    check_out(out, like=x, shape=tuple(found.shape), dtype=x.dtype)
-    return finish(found, like=x, out=out)
+        return end_by(_elements, *move(flags, contiguous_1d(source), is_not_zero), x, out)
+    return end_by(_slices, *move(flags, None, is_not_zero), source, place, x, out)
 
 
-@library_function
+def _elements(found: Array, total: Array, like: Array, out: Out) -> Any:
+    """Return the elements of an array that were moved to the front of another one."""
+    part = front(found, total)
+    check_out(out, like=like, shape=tuple(part.shape), dtype=part.dtype)
+    return finish(part, like=like, out=out)
+
+
+def _slices(places: Array, total: Array, source: Array, axis: int, like: Array, out: Out) -> Any:
+    """Return slices, whose places are at the front of an array."""
+    found = take_places(source, front(places, total), axis)
+    check_out(out, like=like, shape=tuple(found.shape), dtype=found.dtype)
+    return finish(found, like=like, out=out)
+
+
+@repeated_function
 def flatnonzero(x: Array) -> Any:
     """Find the places of the elements that are not zero in the flattened array.
 
@@ -77,10 +96,10 @@ def flatnonzero(x: Array) -> Any:
     [1, 2]
     """
     check_array("x", x, halves=True)
-    return finish(choose(contiguous_1d(on_device(x)), None, is_not_zero), like=x)
+    return end_by(_elements, *move(contiguous_1d(on_device(x)), None, is_not_zero), x, None)
 
 
-@library_function
+@repeated_function
 def nonzero(x: Array) -> Any:
     """Find the places of the elements that are not zero, along each axis.
 
@@ -98,15 +117,22 @@ def nonzero(x: Array) -> Any:
         raise ArgumentValueError(
             "nonzero: x has no axes", value=x, remedy="Reshape it to (1,), or compare it with 0"
         )
-    places = choose(contiguous_1d(on_device(x)), None, is_not_zero)
-    found = []
-    for axis, extent in enumerate(x.shape):
-        values = [places, math.prod(x.shape[axis + 1 :]), extent]
-        found += map_call(_coordinate, values, [places.dtype], [None], places, exact=True)
-    return tuple(finish(each, like=x) for each in found)
+    return end_by(_coordinates, *move(contiguous_1d(on_device(x)), None, is_not_zero), x)
 
 
-@library_function
+def _coordinates(found: Array, total: Array, like: Array) -> tuple[Any, ...]:
+    """Return places along each axis of an array; in it flattened they are at the front of one."""
+    places = front(found, total)
+    if like.ndim == 1:
+        return (finish(places, like=like),)
+    result = []
+    for axis, extent in enumerate(like.shape):
+        values = [places, math.prod(like.shape[axis + 1 :]), extent]
+        result += map_call(_coordinate, values, [places.dtype], [None], places, exact=True)
+    return tuple(finish(each, like=like) for each in result)
+
+
+@repeated_function
 def partition(condition: Array, x: Array) -> Any:
     """Bring the elements for which a condition holds before the others.
 
@@ -130,10 +156,14 @@ def partition(condition: Array, x: Array) -> Any:
     check_array("condition", condition, halves=True)
     check_alike("condition", condition, "x", x)
     flags, source = (contiguous_1d(on_device(each)) for each in (condition, x))
-    found = allocate(source, (source.size,), x.dtype)
-    count = choose(flags, source, is_not_zero, found).size
+    return end_by(_parted, *move(flags, source, is_not_zero), flags, source, x)
+
+
+def _parted(found: Array, total: Array, flags: Array, source: Array, like: Array) -> Any:
+    """Return an array to whose front elements were moved with the others behind, and how many."""
+    count = front(found, total).size
     choose(flags, source, is_zero, found[count:])
-    return finish(found, like=x), count
+    return finish(found, like=like), count
 
 
 @kd.kernel(wraparound=False)
@@ -145,7 +175,7 @@ def measure_runs(x, starts, n, values, lengths):
     lengths[i] = end - starts[i]
 
 
-@library_function
+@repeated_function
 def run_length(x: Array) -> Any:
     """Find the runs of equal elements.
 
@@ -161,10 +191,11 @@ def run_length(x: Array) -> Any:
     ([7, 3, 7], [2, 1, 1])
     """
     check_array("x", x, halves=True)
-    return tuple(finish(e, like=x) for e in _runs(contiguous_1d(on_device(x))))
+    flat = contiguous_1d(on_device(x))
+    return end_by(_runs, *move(flat, None, begins_run), flat, x)
 
 
-@library_function
+@repeated_function
 def unique(x: Array, *, return_counts: bool = False) -> Any:
     """Find the elements that differ from each other, in rising order.
 
@@ -185,14 +216,15 @@ def unique(x: Array, *, return_counts: bool = False) -> Any:
     rows, restored = as_rows(on_device(x), None)
     ordered = restored(sort_rows(rows)[0])
     if not asked:
-        return finish(choose(ordered, ordered, begins_run), like=x)
-    return tuple(finish(each, like=x) for each in _runs(ordered))
+        return end_by(_elements, *move(ordered, ordered, begins_run), x, None)
+    return end_by(_runs, *move(ordered, None, begins_run), ordered, x)
 
 
-def _runs(x: Array) -> tuple[Array, Array]:
-    starts = choose(x, None, begins_run)
+def _runs(found: Array, total: Array, x: Array, like: Array) -> tuple[Any, Any]:
+    """Return the values and lengths of runs, whose starts are at the front of an array."""
+    starts = front(found, total)
     values = allocate(x, starts.shape, x.dtype)
     lengths = allocate(x, starts.shape, np.dtype(np.int64))
     if starts.size:
-        measure_runs.forall(starts.size)(x, starts, x.size, values, lengths)
-    return values, lengths
+        launch_over(measure_runs, (starts.size,), x, starts, x.size, values, lengths)
+    return finish(values, like=like), finish(lengths, like=like)

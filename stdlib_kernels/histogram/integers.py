@@ -6,10 +6,20 @@ from typing import Any
 
 import numpy as np
 
+import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import allocate, computed, contiguous_1d, finish, on_device, to_host
+from kerneldsl.repeating.calls import end_by, launch
+from stdlib_kernels.arrays import (
+    allocate,
+    computed,
+    contiguous_1d,
+    finish,
+    is_on_host,
+    on_device,
+    to_host,
+)
 from stdlib_kernels.checks import Array, check_alike, check_array
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.histogram.counting import count_bins, itself
 from stdlib_kernels.operations import larger
 from stdlib_kernels.parameters import integer_of
@@ -26,6 +36,8 @@ _SHORT = ("bool", "uint8")
 _NARROW = np.dtype(np.int32)
 #: Counters at most.
 MAX_BINS = 1 << 31
+#: Integers that one thread of a host counts at most.
+FEW = 1 << 10
 _NEGATIVE = np.iinfo(np.int64).max
 
 
@@ -34,7 +46,19 @@ def _or_negative(v: Any, w: Any, parameter: Any) -> Any:
     return v if v >= 0 else _NEGATIVE
 
 
-@library_function
+@kd.kernel(wraparound=False)
+def count_few(x, counts, largest):
+    """Count integers that counters are there for, and find the largest, by one thread."""
+    found = np.int64(-1)
+    for i in range(x.size):
+        v = np.int64(x[i])
+        found = max(found, v if v >= 0 else np.int64(_NEGATIVE))
+        if v >= 0 and v < counts.size:
+            counts[v] += 1
+    largest[0] = found
+
+
+@repeated_function
 def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     """Count how often each integer occurs, or add up the weights of those where it does.
 
@@ -56,12 +80,39 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     weighted = checked_weights(weights, x)
     least = integer_of("minlength", minlength, 0, MAX_BINS)
     source = contiguous_1d(on_device(x))
+    if x.size <= FEW and weighted is None and is_on_host(source):
+        counts = allocate(source, (max(least, 256),), np.dtype(np.int64), zero=True)
+        largest = allocate(source, (1,), np.dtype(np.int64))
+        launch(count_few, 1, 1, source, counts, largest)
+        return end_by(_counted_already, counts, largest, least, source, x)
     if x.dtype.name in _SHORT and x.size and weighted is None:
         # There are so few values that the largest one is found in the counts.
         counts = count_bins(source, source, max(least, 256), itself, _NARROW)
-        used = np.flatnonzero(to_host(counts[:256])).max(initial=-1) + 1
-        return finish(counts[: max(least, int(used))], like=x)
-    bins = max(least, _largest(source) + 1)
+        return end_by(_used, counts, least, x)
+    return end_by(_counted, _largest(source), least, source, weighted, x)
+
+
+def _counted_already(counts: Array, largest: Array, least: int, x: Array, like: Array) -> Any:
+    """Return counters that are enough for the largest integer, or count anew."""
+    last = int(computed(largest, -1))
+    if last >= counts.size:
+        return _counted(largest, least, x, None, like)
+    return finish(counts[: max(least, last + 1)], like=like)
+
+
+def _used(counts: Array, least: int, like: Array) -> Any:
+    """Return the counters up to the last one that is used."""
+    used = np.flatnonzero(to_host(counts[:256])).max(initial=-1) + 1
+    return finish(counts[: max(least, int(used))], like=like)
+
+
+def _counted(found: Array, least: int, x: Array, weights: Array | None, like: Array) -> Any:
+    """Count integers, the largest of which is the one element of an array."""
+    largest = int(computed(found, -1))
+    if largest == _NEGATIVE:
+        what, limit = "an element of x is negative", "Integers from 0 on are counted"
+        raise ArgumentValueError(what, value=x, limit=limit, remedy="Take reduce.min(x) off all")
+    bins = max(least, largest + 1)
     if bins > MAX_BINS:
         raise ArgumentValueError(
             f"an element of x is {bins - 1}",
@@ -70,8 +121,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
             remedy="Take the ranks of the elements, or a histogram between edges",
         )
     number = _NARROW if np.can_cast(x.dtype, _NARROW) else np.dtype(np.int64)
-    counts = count_bins(source, source, bins, itself, number, weights=weighted)
-    return finish(counts, like=x)
+    return finish(count_bins(x, x, bins, itself, number, weights=weights), like=like)
 
 
 def checked_weights(weights: Any, x: Array) -> Array | None:
@@ -83,15 +133,9 @@ def checked_weights(weights: Any, x: Array) -> Array | None:
     return contiguous_1d(on_device(weights))
 
 
-def _largest(x: Array) -> int:
-    """Return the largest element, -1 of none."""
-    if not x.size:
-        return -1
-    rule = Rule(larger, np.int64(0), np.int64, lift=_or_negative)
+def _largest(x: Array) -> Array:
+    """Return the largest element as an array of one, -1 of none."""
+    rule = Rule(larger, np.int64(-1), np.int64, lift=_or_negative)
     result = allocate(x, (1, 1, 1), np.dtype(np.int64))
     fold(rule, arrange(x, (0,))[0], result)
-    found = int(computed(result, -1))
-    if found == _NEGATIVE:
-        what, limit = "an element of x is negative", "Integers from 0 on are counted"
-        raise ArgumentValueError(what, value=x, limit=limit, remedy="Take reduce.min(x) off all")
-    return found
+    return result

@@ -10,10 +10,11 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.repeating.calls import launch_over, refuse_to_repeat
 from kerneldsl.repeating.overlap import may_overlap
 from stdlib_kernels.arrays import allocate, along_or_flat, around_axis, finish, on_device
 from stdlib_kernels.checks import Array, Ints, check_array
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import (
     axes_of,
     choice_of,
@@ -38,7 +39,7 @@ def over(kernel: Any, shape: tuple[int, ...], *args: Any, **constants: Any) -> N
     """
     is_last = shape[2] == 1
     extent = (shape[0], 1, shape[1]) if is_last else shape
-    kernel.forall(*extent)(*args, is_last=is_last, **constants)
+    launch_over(kernel, extent, *args, is_last=is_last, **constants)
 
 
 @kd.kernel(wraparound=False)
@@ -79,7 +80,7 @@ def _moved(x: Array, axis: int, extent: int, origin: Any, shift: int, fill: Any 
     return found
 
 
-@library_function
+@repeated_function
 def flip(x: Array, axis: Ints | None = None) -> Any:
     """Reverse the order of elements along axes, in new memory.
 
@@ -98,7 +99,7 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
     return finish(fresh(found, x), like=x)
 
 
-@library_function
+@repeated_function
 def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
     """Shift elements along axes; those that leave at one end enter at the other.
 
@@ -125,7 +126,7 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
     return finish(found.reshape(tuple(x.shape)), like=x)
 
 
-@library_function
+@repeated_function
 def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     """Repeat each element, or slice along an axis.
 
@@ -144,7 +145,7 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Any:
     return finish(_moved(source, at, source.shape[at] * count, _ORIGINS["repeat"], count), like=x)
 
 
-@library_function
+@repeated_function
 def tile(x: Array, reps: Ints) -> Any:
     """Repeat an array along its axes.
 
@@ -190,7 +191,7 @@ _MODES = {
 }
 
 
-@library_function
+@repeated_function
 def pad(x: Array, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
     """Surround an array with elements.
 
@@ -224,6 +225,8 @@ def pad(x: Array, pad_width: Any, mode: str = "constant", *, constant_values: An
 
 
 def _widths(given: Any, ndim: int) -> list[tuple[int, int]]:
+    if not isinstance(given, int | tuple):
+        refuse_to_repeat()
     try:
         wide = np.broadcast_to(np.asarray(given), (ndim, 2))
     except Exception as error:  # what NumPy, or a foreign object, raises

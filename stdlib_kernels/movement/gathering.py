@@ -8,6 +8,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.repeating.calls import launch_over, run_on_host
 from stdlib_kernels.arrays import (
     allocate,
     along_or_flat,
@@ -26,7 +27,7 @@ from stdlib_kernels.checks import (
     check_same_kind,
     check_writable,
 )
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.movement.along import fresh, over
 from stdlib_kernels.operations import unchanged
 from stdlib_kernels.parameters import axis_of, choice_of, names_of, wrong_type
@@ -64,13 +65,18 @@ def _check_range(places: Array, n: int, mode: str) -> None:
     """
     if not places.size:
         return
-    is_wrong = not n
     if mode == "raise" and n:
         flat = contiguous(places).reshape((-1,))
         found = allocate(flat, (1,), np.dtype(np.int32), zero=True)
-        find_wrong.forall(flat.size)(flat, n, found)
-        is_wrong = bool(found[0])
-    if is_wrong:
+        launch_over(find_wrong, (flat.size,), flat, n, found)
+        run_on_host(_refuse_wrong, found, places, n)
+    elif not n:
+        _refuse_wrong(np.ones(1, np.int32), places, n)
+
+
+def _refuse_wrong(found: Array, places: Array, n: int) -> None:
+    """Refuse indices of which a kernel has found one that is none of `n`."""
+    if found[0]:
         raise ArgumentValueError(
             "indices has an index that is out of range",
             value=places,
@@ -115,7 +121,7 @@ def put_each(values, places, out, *, place, combine, is_last):
         out[at] = v
 
 
-@library_function
+@repeated_function
 def take(
     x: Array, indices: Array, axis: int | None = None, *, mode: str = "raise", out: Out = None
 ) -> Any:
@@ -152,13 +158,13 @@ def take_places(source: Array, places: Array, axis: int, place: Any = unchanged)
         taken, given = around_axis(source, axis), around_axis(found, axis)
         if given.shape[::2] == (1, 1):
             flat = taken[0, :, 0], places, given[0, :, 0]
-            take_elements.forall(places.size)(*flat, place=place)
+            launch_over(take_elements, (places.size,), *flat, place=place)
         else:
             over(take_along, given.shape, taken, places, given, place=place, by_slices=True)
     return found
 
 
-@library_function
+@repeated_function
 def take_along_axis(
     x: Array, indices: Array, axis: int = -1, *, mode: str = "raise", out: Out = None
 ) -> Any:
@@ -190,7 +196,7 @@ def take_each(source: Array, places: Array, axis: int, place: Any = unchanged) -
     return found
 
 
-@library_function
+@repeated_function
 def put_along_axis(
     x: Array,
     indices: Array,

@@ -7,13 +7,13 @@ from typing import Any
 from stdlib_kernels.arrays import allocate, finish, on_device
 from stdlib_kernels.checks import Array, check_alike, check_array, check_but_for, check_same_kind
 from stdlib_kernels.copying import copy_array
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import axis_of, common_dtype, wrong_type
 
 __all__ = ["concatenate", "stack"]
 
 
-@library_function
+@repeated_function
 def concatenate(arrays: tuple[Array, ...], axis: int = 0) -> Any:
     """Join arrays along an axis.
 
@@ -44,7 +44,7 @@ def concatenate(arrays: tuple[Array, ...], axis: int = 0) -> Any:
     return finish(found, like=first)
 
 
-@library_function
+@repeated_function
 def stack(arrays: tuple[Array, ...], axis: int = 0) -> Any:
     """Join arrays of one shape along a new axis.
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.arrays import allocate
+from kerneldsl.repeating.calls import launch, refuse_to_repeat
+from stdlib_kernels.arrays import allocate, constant_beside
 from stdlib_kernels.checks import Array
 from stdlib_kernels.sort.words import Order
 
@@ -157,16 +158,22 @@ def sort_on_host(
     flat = keys.reshape(-1)
     dtype = np.dtype(np.int64) if values is None else values.dtype
     given = flat if values is None else values.reshape(-1)
+    bounds: Array
     pairs = [allocate(keys, (rows * n,), keys.dtype) for _ in range(2)]
     beside = pairs if gives == "keys" else [allocate(keys, (rows * n,), dtype) for _ in range(2)]
     is_cut = rows == 1 and n >= LONG_ROW
     how: dict[str, Any] = {"rank": order.rank, "gives": gives}
+    if n <= SHORT:
+        bounds = constant_beside(flat, np.arange(0, rows * n + 1, n))
+        arrays = (flat, *pairs, given, *beside, bounds)
+        launch(sort_segments, rows, 1, *arrays, 0, order.flip, is_cut=False, **how)
+        return pairs[0].reshape(rows, n), None if gives == "keys" else beside[0].reshape(rows, n)
+    refuse_to_repeat()  # the digits that are left to sort by follow from the elements
     chunk = max(MIN_CHUNK, -(-flat.size // MAX_PARTS))
     parts = -(-flat.size // chunk)
     found = np.empty((parts, 2), keys.dtype)
     find_extremes[parts, 1](flat, found, chunk, order.flip, rank=order.rank)
     bits = (int(found[:, 0].min()) ^ int(found[:, 1].max())).bit_length()
-    bounds: Array
     if is_cut:
         shift = max(0, bits - 8)
         counts, bounds = np.empty((parts, RADIX), np.int64), np.empty(RADIX + 1, np.int64)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array
 from stdlib_kernels.sort.words import Order
@@ -158,8 +159,8 @@ def sort_long_rows(
     digits = keys.dtype.itemsize
     counting = -(-n // CHUNK)
     counts = allocate(keys, (digits, rows, RADIX), np.dtype(np.int64), zero=True)
-    count_digits[rows * counting, COUNTING](
-        keys, counts, order.flip, counting,
+    launch(
+        count_digits, rows * counting, COUNTING, keys, counts, order.flip, counting,
         block=COUNTING, chunk=CHUNK, digits=digits, digit=order.digit,
     )  # fmt: skip
     beside = keys.dtype
@@ -183,7 +184,8 @@ def sort_long_rows(
         out, out_values = outs[k % 2], others[k % 2]
         if k == digits - 1 and gives == "places":
             out_values = allocate(keys, keys.shape, np.dtype(np.int64))
-        move_by_digit[rows * parts, BLOCK](
+        launch(
+            move_by_digit, rows * parts, BLOCK,
             source, out, given, out_values, counts[k], state[k], begun[k], order.flip, k, parts,
             block=BLOCK, items=items, digit=order.digit, key=keys.dtype.type, value=beside.type,
             gives="values" if k and gives == "places" else gives,

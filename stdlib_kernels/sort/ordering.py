@@ -13,7 +13,7 @@ import numpy as np
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import allocate, contiguous, finish, is_on_host, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, checked_axis
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import axis_or_none, integer_of
 from stdlib_kernels.sort.rows import MAX_WIDTH, as_rows, select_first, sort_rows, sort_short_rows
 from stdlib_kernels.sort.words import Order, as_words, order_of
@@ -27,7 +27,7 @@ MAX_FIRST = MAX_WIDTH // 8
 MANY_ROWS, LONG_ROW = 64, 1 << 16
 
 
-@library_function
+@repeated_function
 def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
     """Sort an array along an axis.
 
@@ -46,7 +46,7 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
     return _sorted(x, axis, descending, out, "keys")
 
 
-@library_function
+@repeated_function
 def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
     """Find the places of the elements that put an array in order along an axis.
 
@@ -64,7 +64,7 @@ def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: O
     return _sorted(x, axis, descending, out, "places")
 
 
-@library_function
+@repeated_function
 def sort_pairs(
     keys: Array, values: Array, axis: int | None = -1, *, descending: bool = False
 ) -> Any:
@@ -105,7 +105,7 @@ def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) 
     return finish(restored(ordered if gives == "keys" else places), like=x, out=out)
 
 
-@library_function
+@repeated_function
 def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     """Find the largest elements along an axis, and their places.
 

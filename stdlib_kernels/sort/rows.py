@@ -72,9 +72,8 @@ def sort_short_rows(
     count = MAX_WIDTH // width
     given = keys if values is None else values
     how = {"count": count, "width": width, "rank": order.rank, "last": order.last, "gives": gives}
-    sort_tile[-(-shape[0] // count), MAX_WIDTH // ITEMS](
-        keys, out, given, beside, order.flip, parts, is_cut=parts > 1, **how
-    )
+    grid, arrays = -(-shape[0] // count), (keys, out, given, beside)
+    launch(sort_tile, grid, MAX_WIDTH // ITEMS, *arrays, order.flip, parts, is_cut=parts > 1, **how)
     return out, None if gives == "keys" else beside
 
 

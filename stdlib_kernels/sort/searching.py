@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.calls import launch_over
 from stdlib_kernels.arrays import allocate, contiguous, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_array, check_out, check_same_kind
-from stdlib_kernels.functions import library_function
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import choice_of, common_dtype, computing_dtype
 
 __all__ = ["merge", "searchsorted"]
@@ -57,7 +58,7 @@ def merge_two(x, y, out, *, number):
         out[i - x.size + _rank(x, v, number, True)] = v
 
 
-@library_function
+@repeated_function
 def searchsorted(x: Array, v: Array, side: str = "left", *, out: Out = None) -> Any:
     """Find where values belong in a sorted array.
 
@@ -87,11 +88,11 @@ def searchsorted(x: Array, v: Array, side: str = "left", *, out: Out = None) -> 
     found = allocate(values, values.shape, np.dtype(np.int64))
     if values.size:
         how = {"number": number, "is_behind_equal": side == "right"}
-        find_ranks.forall(values.size)(on_device(x), values, found, **how)
+        launch_over(find_ranks, (values.size,), on_device(x), values, found, **how)
     return finish(found.reshape(tuple(v.shape)), like=v, out=out)
 
 
-@library_function
+@repeated_function
 def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     """Merge two sorted arrays.
 
@@ -115,5 +116,5 @@ def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     found = allocate(source, shape, dtype)
     if found.size:
         number = computing_dtype(dtype).type
-        merge_two.forall(found.size)(source, other, found, number=number)
+        launch_over(merge_two, (found.size,), source, other, found, number=number)
     return finish(found, like=x, out=out)

@@ -17,9 +17,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.errors import ClosedResourceError, OutOfMemoryError, ReadOnlyArrayError
+from kerneldsl.errors import (
+    ArgumentValueError,
+    ClosedResourceError,
+    OutOfMemoryError,
+    ReadOnlyArrayError,
+)
 from kerneldsl.repeating import calls as repeating
-from stdlib_kernels import arrays, elementwise, linalg, reduce, rows, scan, stencil
+from stdlib_kernels import (
+    arrays,
+    compact,
+    elementwise,
+    histogram,
+    linalg,
+    movement,
+    reduce,
+    rows,
+    scan,
+    sort,
+    stencil,
+)
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.copying import copy_1d
 from stdlib_kernels.functions import repeated_function
@@ -365,3 +382,80 @@ def test_constants_that_are_gone_are_made_again(target, monkeypatch) -> None:
     for each in uploaded:
         each.close()
     assert bits(stencil.gaussian_filter(x, 1.25)) == expected
+
+
+#: Of ten numbers, ten indices and ten flags, which differ in each call.
+FEW: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "take": lambda x, at, flags: movement.take(x, at),
+    "take with a mode": lambda x, at, flags: movement.take(x, at, mode="wrap"),
+    "take_along_axis": lambda x, at, flags: movement.take_along_axis(x, at),
+    "put_along_axis": lambda x, at, flags: movement.put_along_axis(x, at, x, combine="add"),
+    "flip": lambda x, at, flags: movement.flip(x),
+    "roll": lambda x, at, flags: movement.roll(x, 3),
+    "repeat": lambda x, at, flags: movement.repeat(x, 2),
+    "tile": lambda x, at, flags: movement.tile(x, (2, 2)),
+    "pad": lambda x, at, flags: movement.pad(x, (2, 1), "reflect"),
+    "concatenate": lambda x, at, flags: movement.concatenate((x, flags)),
+    "stack": lambda x, at, flags: movement.stack((x, flags), 1),
+    "sort": lambda x, at, flags: sort.sort(x),
+    "argsort": lambda x, at, flags: sort.argsort(x, descending=True),
+    "sort_pairs": lambda x, at, flags: sort.sort_pairs(x, at),
+    "top_k": lambda x, at, flags: sort.top_k(x, 3),
+    "searchsorted": lambda x, at, flags: sort.searchsorted(sort.sort(x), flags),
+    "merge": lambda x, at, flags: sort.merge(sort.sort(x), sort.sort(flags)),
+    "bincount": lambda x, at, flags: histogram.bincount(at),
+    "weighted bincount": lambda x, at, flags: histogram.bincount(at, x),
+    "compress": lambda x, at, flags: compact.compress(flags, x),
+    "compress along an axis": lambda x, at, flags: compact.compress(flags, x, 0),
+    "nonzero": lambda x, at, flags: compact.nonzero(flags.reshape(2, 5)),
+    "flatnonzero": lambda x, at, flags: compact.flatnonzero(flags),
+    "partition": lambda x, at, flags: compact.partition(flags, x),
+    "run_length": lambda x, at, flags: compact.run_length(flags),
+    "unique": lambda x, at, flags: compact.unique(flags, return_counts=True),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("step", [1, -2])
+def test_functions_whose_results_depend_on_elements(to_kind, rng, name, step):
+    """Repeated calls give what calls give that are made once, whatever the elements are."""
+    if step < 0 and name == "nonzero":
+        pytest.skip("device arrays of such steps have no view of two axes")
+    for turn in range(4):
+        x = random_array(rng, (10,), np.float32)
+        at, flags = rng.integers(0, 10 ** (turn + 1) if "count" in name else 10, (2, 10))
+        flags = flags % (turn + 2)
+        given = [laid(to_kind, each, (step,)) for each in (x, at, flags)]
+        copies = [each.copy() for each in given]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(repeating.Repeated, "call", lambda self, a, n: self._function(*a, **n))
+            expected = FEW[name](*copies)
+        found = FEW[name](*given)
+        found, expected = (e if type(e) is tuple else (e,) for e in (found, expected))
+        assert list(map(bits, found)) == list(map(bits, expected)), turn
+
+
+def test_indices_are_looked_at_in_each_call(to_kind):
+    x = to_kind(np.arange(10.0))
+    for _ in range(3):
+        movement.take(x, to_kind(np.arange(10)))
+        with pytest.raises(ArgumentValueError, match="out of range"):
+            movement.take(x, to_kind(np.arange(1, 11)))
+    for _ in range(3):
+        histogram.bincount(to_kind(np.array([1, 2])))
+        with pytest.raises(ArgumentValueError, match="negative"):
+            histogram.bincount(to_kind(np.array([1, -2])))
+
+
+def test_options_that_are_arrays(cpu):
+    """An option may be an array of rank 0, whose element counts and not its form."""
+    x = np.arange(6.0).reshape(2, 3)
+    for _ in range(2):
+        for axis in range(2):
+            np.testing.assert_array_equal(reduce.sum(x, np.array(axis)), x.sum(axis))
+            np.testing.assert_array_equal(
+                movement.roll(x, np.array(1 + axis)), np.roll(x, 1 + axis)
+            )
+        for width in (np.array([1, 2]), np.array([0, 3]), ((1, np.array(2)), (0, 1))):
+            padded = movement.pad(x, width)
+            np.testing.assert_array_equal(padded, np.pad(x, width))
