@@ -25,7 +25,8 @@ grid_group = _GridGroup(
     {
         "sync": Intrinsic(
             "grid_group.sync",
-            "Wait until every thread of the launch is here, and see what they wrote; "
+            "Wait for all threads of the launch; earlier writes of each are visible to all. "
+            "Written "
             "`kd.grid_group().sync()` in a kernel.",
             Typing.NOTHING,
             effect=Effect.BARRIER | Effect.FENCE,
