@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.contract import Device
+from kerneldsl.contract import Device, DeviceLike
 from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.indexing import BasicIndex
+from kerneldsl.memory.indexing import BasicIndex, holds_array
+from kerneldsl.memory.library import library_function
 from kerneldsl.memory.operators import ArrayOperators
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.protocols import ArrayProtocols
+from kerneldsl.memory.standard import ArrayStandard
 from kerneldsl.memory.strided import Order, contiguous_strides, read_host_array
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.memory.views import ArrayViews
@@ -46,7 +48,7 @@ _INTERNAL = frozenset(
 
 
 @shorten_errors_of("fill", *_INTERNAL)
-class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
+class DeviceArray(ArrayViews, ArrayProtocols, ArrayStandard, ArrayOperators, Shown):
     """An array in the memory of one device.
 
     Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and similar functions. Pass it to
@@ -74,7 +76,9 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
     Notes
     -----
     Indexing with ints, slices, ``...``, ``None`` or the name of a record's field gives views, never
-    elements. To read elements, use :meth:`copy_to_host` or :meth:`item`.
+    elements. To read elements, use :meth:`copy_to_host` or :meth:`item`. Indexing with device
+    arrays of booleans or integers gives copies. Operators are the library's, and give device
+    arrays.
 
     References
     ----------
@@ -104,12 +108,20 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
         )
 
     def __setitem__(self, index: BasicIndex | str, value: Any) -> None:
+        if holds_array(index):
+            self.check_writable()
+            library_function("assign")(self, index, value)
+            return
         view = self[index]
         if isinstance(value, DeviceArray):
             if value.shape == view.shape and value.dtype == view.dtype:
                 from kerneldsl.memory.copies import copy_between
 
                 copy_between(view, value)
+                return
+            if value.device is view.device:
+                view.check_writable()
+                library_function("assign")(view, ..., value)
                 return
             value = value.copy_to_host()
         is_of_records = view.dtype.names is not None and isinstance(value, list | tuple)
@@ -264,6 +276,31 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
                 remedy="Take a view of one element, or copy_to_host()",
             )
         return self.copy_to_host().item()
+
+    def to_device(self, device: DeviceLike, /, *, stream: Any = None) -> DeviceArray:
+        """Return this array on a device: itself where it is there, else a copy.
+
+        Parameters
+        ----------
+        device : str or Device
+            Where to.
+        stream : optional
+            Stream in whose order the copy is made; the current stream.
+
+        Returns
+        -------
+        DeviceArray
+            Of the same shape and dtype.
+        """
+        self.check_open()
+        found = device_of(device)
+        if found is self.device:
+            return self
+        from kerneldsl.memory.copies import copy_between
+
+        made = new_array(found, self.shape, self.dtype, "F" if self.layout == "F" else "C")
+        copy_between(made, self, stream)
+        return made
 
     def __copy__(self) -> DeviceArray:
         """Return a new array with the same elements on the same device, as NumPy does."""

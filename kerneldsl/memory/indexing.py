@@ -9,8 +9,9 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import a_type
+from kerneldsl.memory.geometry import ArrayGeometry
 
-__all__ = ["BasicIndex", "byte_offset", "checked_index", "phantom"]
+__all__ = ["BasicIndex", "byte_offset", "checked_index", "holds_array", "phantom"]
 
 _BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
 #: What a device array can be indexed with.
@@ -40,12 +41,22 @@ def checked_index(index: Any) -> tuple[Any, ...]:
             raise ArgumentTypeError(
                 f"a device array cannot be indexed with {a_type(item)}",
                 value=index,
-                limit="Views are taken with ints, slices, ... and None",
-                remedy="Write a kernel that gathers, or index a copy: array.copy_to_host()",
+                limit="Views are taken with ints, slices, ... and None, and copies with device "
+                "arrays of booleans or integers",
+                remedy="Copy the index to the device, with kd.to_device(index)",
             )
     if not any(item is Ellipsis for item in items):
         items = (*items, Ellipsis)  # so that NumPy gives a view of rank 0, not an element
     return items
+
+
+def holds_array(index: Any) -> bool:
+    """Return whether an index is a device array or has one in it, and so gives copies."""
+    if type(index) in _USUAL:
+        return False
+    if isinstance(index, tuple):
+        return any(isinstance(item, ArrayGeometry) for item in index)
+    return isinstance(index, ArrayGeometry)
 
 
 def phantom(

@@ -1,14 +1,13 @@
 """Operators and NumPy's methods for device arrays.
 
-An array of one element acts as a number, with a transfer. No other array is computed with here:
-methods that the library has are the library's, and all others raise an error with the remedy.
+An array of one element converts to a Python number, with a transfer. Operators, and methods that
+the library has, are the library's; all other methods raise an error with the remedy.
 No array is compared by identity, since NumPy compares elements.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -16,8 +15,8 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, AttributeUnavailableError
 from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.library import library_function
 from kerneldsl.memory.reductions import ArrayReductions
-from kerneldsl.placement.registry import load_own
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 __all__ = ["ArrayOperators"]
@@ -31,23 +30,30 @@ _OF_NUMPY = frozenset(
 _ON_HOST = "Copy the elements: array.copy_to_host()"
 
 
-def _forward(function: Callable[..., Any], symbol: str) -> Any:
+def _forward(name: str) -> Any:
     def apply(self: ArrayOperators, other: Any) -> Any:
-        return self._apply(function, symbol, other)
+        return library_function("operate")(name, self, other)
 
     return apply
 
 
-def _reflected(function: Callable[..., Any], symbol: str) -> Any:
+def _reflected(name: str) -> Any:
     def apply(self: ArrayOperators, other: Any) -> Any:
-        return self._apply(lambda mine, others: function(others, mine), symbol, other)
+        return library_function("operate")(name, other, self)
 
     return apply
 
 
-def _unary(function: Callable[..., Any], symbol: str) -> Any:
+def _in_place(name: str) -> Any:
+    def apply(self: ArrayOperators, other: Any) -> Any:
+        return library_function("operate_in_place")(name, self, other)
+
+    return apply
+
+
+def _unary(name: str) -> Any:
     def apply(self: ArrayOperators) -> Any:
-        return function(self._element()) if not self.shape else self._refuse(symbol)
+        return library_function("operate")(name, self)
 
     return apply
 
@@ -69,24 +75,12 @@ class ArrayOperators(ArrayReductions):
         """Return the element of an array of rank 0 as a NumPy scalar."""
         return self.copy_to_host()[()]
 
-    def _apply(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Any:
-        if isinstance(other, ArrayOperators) and not other.shape:
-            other = other._element()
-        if isinstance(other, np.ndarray) and other.ndim and self.device.shares_host_memory:
-            return NotImplemented  # NumPy takes this array where it is
-        if self.shape or isinstance(other, ArrayGeometry):
-            return self._refuse(symbol)
-        if not isinstance(other, (bool, int, float, complex, np.generic, np.ndarray)):
-            return NotImplemented
-        return function(self._element(), other)
-
     def _refuse(self, symbol: str) -> NoReturn:
         raise ArgumentTypeError(
             f"{symbol} is not there for a device array of shape {self.shape}",
             value=self,
-            limit="Elements are computed with, and compared, in kernels",
-            remedy="Write a kernel, take a function of stdlib_kernels, or compute on the host with "
-            "array.copy_to_host(); to compare by identity, use `is`",
+            limit="It gives one number, of an array of rank 0",
+            remedy=_ON_HOST,
         )
 
     # ------------------------------------------------------------------ numbers
@@ -170,32 +164,46 @@ class ArrayOperators(ArrayReductions):
 
     # ------------------------------------------------------------------ operators
 
-    __eq__ = _forward(operator.eq, "==")
-    __ne__ = _forward(operator.ne, "!=")
-    __lt__ = _forward(operator.lt, "<")
-    __le__ = _forward(operator.le, "<=")
-    __gt__ = _forward(operator.gt, ">")
-    __ge__ = _forward(operator.ge, ">=")
-    __add__, __radd__ = _forward(operator.add, "+"), _reflected(operator.add, "+")
-    __sub__, __rsub__ = _forward(operator.sub, "-"), _reflected(operator.sub, "-")
-    __mul__, __rmul__ = _forward(operator.mul, "*"), _reflected(operator.mul, "*")
-    __truediv__, __rtruediv__ = (
-        _forward(operator.truediv, "/"),
-        _reflected(operator.truediv, "/"),
-    )
-    __floordiv__, __rfloordiv__ = (
-        _forward(operator.floordiv, "//"),
-        _reflected(operator.floordiv, "//"),
-    )
-    __mod__, __rmod__ = _forward(operator.mod, "%"), _reflected(operator.mod, "%")
-    __divmod__, __rdivmod__ = _forward(divmod, "divmod()"), _reflected(divmod, "divmod()")
-    __pow__, __rpow__ = _forward(operator.pow, "**"), _reflected(operator.pow, "**")
-    __matmul__, __rmatmul__ = _forward(operator.matmul, "@"), _reflected(operator.matmul, "@")
-    __and__, __rand__ = _forward(operator.and_, "&"), _reflected(operator.and_, "&")
-    __or__, __ror__ = _forward(operator.or_, "|"), _reflected(operator.or_, "|")
-    __xor__, __rxor__ = _forward(operator.xor, "^"), _reflected(operator.xor, "^")
-    __neg__, __pos__ = _unary(operator.neg, "-"), _unary(operator.pos, "+")
-    __abs__, __invert__ = _unary(abs, "abs()"), _unary(operator.invert, "~")
+    __eq__ = _forward("equal")
+    __ne__ = _forward("not_equal")
+    __lt__ = _forward("less")
+    __le__ = _forward("less_equal")
+    __gt__ = _forward("greater")
+    __ge__ = _forward("greater_equal")
+    __add__, __radd__ = _forward("add"), _reflected("add")
+    __sub__, __rsub__ = _forward("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _forward("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _forward("divide"), _reflected("divide")
+    __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
+    __mod__, __rmod__ = _forward("remainder"), _reflected("remainder")
+    __pow__, __rpow__ = _forward("pow"), _reflected("pow")
+    __matmul__, __rmatmul__ = _forward("matmul"), _reflected("matmul")
+    __and__, __rand__ = _forward("bitwise_and"), _reflected("bitwise_and")
+    __or__, __ror__ = _forward("bitwise_or"), _reflected("bitwise_or")
+    __xor__, __rxor__ = _forward("bitwise_xor"), _reflected("bitwise_xor")
+    __lshift__, __rlshift__ = _forward("bitwise_left_shift"), _reflected("bitwise_left_shift")
+    __rshift__, __rrshift__ = _forward("bitwise_right_shift"), _reflected("bitwise_right_shift")
+    __iadd__ = _in_place("add")
+    __isub__ = _in_place("subtract")
+    __imul__ = _in_place("multiply")
+    __itruediv__ = _in_place("divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __imod__ = _in_place("remainder")
+    __ipow__ = _in_place("pow")
+    __imatmul__ = _in_place("matmul")
+    __iand__ = _in_place("bitwise_and")
+    __ior__ = _in_place("bitwise_or")
+    __ixor__ = _in_place("bitwise_xor")
+    __ilshift__ = _in_place("bitwise_left_shift")
+    __irshift__ = _in_place("bitwise_right_shift")
+    __neg__, __pos__ = _unary("negative"), _unary("positive")
+    __abs__, __invert__ = _unary("abs"), _unary("bitwise_invert")
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
 
     # ------------------------------------------------------------------ methods
 
@@ -220,7 +228,7 @@ class ArrayOperators(ArrayReductions):
         >>> kd.to_device(np.array([1.5, -2.5])).astype("int32").copy_to_host()
         array([ 1, -2], dtype=int32)
         """
-        return load_own("stdlib_kernels.copying:convert")(self, dtype)
+        return library_function("convert")(self, dtype)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_NUMPY:

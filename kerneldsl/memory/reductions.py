@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.placement.registry import load_own
+from kerneldsl.memory.library import library_reduction
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 __all__ = ["ArrayReductions"]
@@ -136,4 +136,4 @@ class ArrayReductions(ArrayGeometry):
                 limit=f"array.{name}() takes {', '.join(given)}",
                 remedy=f"Use NumPy's: array.copy_to_host().{name}({text})",
             )
-        return load_own(f"stdlib_kernels.reduce:{name}")(self, **given)
+        return library_reduction(name)(self, **given)

@@ -12,11 +12,17 @@ from typing import Any, Self
 import numpy as np
 
 from kerneldsl.contract.locations import alignment_number
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    AttributeUnavailableError,
+    KernelError,
+)
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, phantom
-from kerneldsl.memory.strided import checked_dtype
+from kerneldsl.memory.indexing import BasicIndex, byte_offset, checked_index, holds_array, phantom
+from kerneldsl.memory.library import library_function
+from kerneldsl.memory.strided import checked_dtype, checked_shape
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 __all__ = ["ArrayViews"]
@@ -33,9 +39,30 @@ class ArrayViews(ArrayGeometry):
         """View with the axes reversed."""
         return self._view(self._phantom().T)
 
+    @property
+    def mT(self) -> Self:
+        """View with the last two axes exchanged: each matrix of a stack transposed.
+
+        Raises
+        ------
+        AttributeUnavailableError
+            If there are fewer than two axes.
+        """
+        if len(self.shape) < 2:
+            raise AttributeUnavailableError(
+                f"an array of shape {self.shape} has no matrices to transpose",
+                value="mT",
+                limit="mT exchanges the last two axes",
+                remedy="Add axes, as in array[None, :]",
+            )
+        return self._view(self._phantom().swapaxes(-1, -2))
+
     def __getitem__(self, index: BasicIndex | str) -> Self:
         if isinstance(index, str):
             return self._field(index)
+        if holds_array(index):
+            found: Self = library_function("select")(self, index)
+            return found
         items = checked_index(index)
         try:
             return self._view(self._phantom()[items])
@@ -138,6 +165,26 @@ class ArrayViews(ArrayGeometry):
                 value=axes,
                 limit=f"NumPy says: {error}",
             ) from error
+
+    def broadcast_to(self, shape: tuple[int, ...]) -> Self:
+        """Return a read-only view of another shape, in which axes of extent 1 are repeated.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the array cannot be broadcast to the shape.
+        """
+        extents = checked_shape(shape)
+        try:
+            view = np.broadcast_to(self._phantom(), extents)
+        except (ValueError, OverflowError) as error:
+            raise ArgumentValueError(
+                f"an array of shape {self.shape} cannot be broadcast to {safe_repr(shape)}",
+                value=shape,
+                limit="Extents along an axis, counted from the last one, are equal or 1",
+                remedy="Insert axes, as in x[:, None]",
+            ) from error
+        return self._over(self.location + byte_offset(view), view.shape, view.strides, True)
 
     def view(self, dtype: Any = None) -> Self:
         """Return a view of the same bytes, optionally with another dtype.

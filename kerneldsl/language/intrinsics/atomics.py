@@ -66,15 +66,15 @@ atomic = IntrinsicGroup(
     {
         "load": _access(
             "load",
-            "Read an element in one access, at the time of the call. After `'acquire'`, "
-            "everything written before the `'release'` that it reads from is visible.",
+            "The element, read as a whole, at the time of the call; `'acquire'` has what follows "
+            "see what was written before the `'release'` that it sees.",
             (),
             Typing.ATOMIC_LOAD,
         ),
         "store": _access(
             "store",
-            "Write an element in one access. With `'release'`, earlier writes are visible to a "
-            "thread that acquires it.",
+            "Write an element as a whole; `'release'` lets who acquires it see what was written "
+            "before.",
             ("value",),
             Typing.ATOMIC_STORE,
         ),
@@ -86,12 +86,12 @@ atomic = IntrinsicGroup(
         "sub": _atomic("sub", "Subtract `value` from an element.", ATOMIC_ARITHMETIC),
         "max": _atomic(
             "max",
-            "Replace an element by the larger of itself and `value`, ignoring NaN.",
+            "Replace an element by the larger of itself and `value`; a NaN yields to a number.",
             ATOMIC_ARITHMETIC,
         ),
         "min": _atomic(
             "min",
-            "Replace an element by the smaller of itself and `value`, ignoring NaN.",
+            "Replace an element by the smaller of itself and `value`; a NaN yields to a number.",
             ATOMIC_ARITHMETIC,
         ),
         "exch": _atomic("exch", "Replace an element by `value`.", ATOMIC_ARITHMETIC),

@@ -23,14 +23,14 @@ __all__ = [
 
 syncthreads = Intrinsic(
     "syncthreads",
-    "Wait for all threads of the block; earlier writes of each are visible to all.",
+    "Wait until every thread of the block is here, and see what they wrote.",
     Typing.NOTHING,
     effect=Effect.BARRIER,
     scope=Scope.BLOCK,
 )
 syncthreads_count = Intrinsic(
     "syncthreads_count",
-    "A barrier that returns the number of threads with a predicate that is not zero.",
+    "A barrier that gives every thread the number of threads whose predicate is not zero.",
     Typing.VOTE,
     ("predicate",),
     uniform_in=Scope.BLOCK,
@@ -39,7 +39,7 @@ syncthreads_count = Intrinsic(
 )
 syncthreads_and = Intrinsic(
     "syncthreads_and",
-    "A barrier that returns 1 if every thread's predicate is not zero, else 0.",
+    "A barrier that gives every thread 1 if every thread's predicate is not zero, else 0.",
     Typing.VOTE,
     ("predicate",),
     uniform_in=Scope.BLOCK,
@@ -48,7 +48,7 @@ syncthreads_and = Intrinsic(
 )
 syncthreads_or = Intrinsic(
     "syncthreads_or",
-    "A barrier that returns 1 if any thread's predicate is not zero, else 0.",
+    "A barrier that gives every thread 1 if any thread's predicate is not zero, else 0.",
     Typing.VOTE,
     ("predicate",),
     uniform_in=Scope.BLOCK,
@@ -57,7 +57,7 @@ syncthreads_or = Intrinsic(
 )
 syncwarp = Intrinsic(
     "syncwarp",
-    "Wait for the lanes of `mask` (all by default); earlier writes of each are visible to all.",
+    "Wait until the lanes of `mask` (all by default) are here, and see what they wrote.",
     Typing.NOTHING,
     ("mask",),
     effect=Effect.BARRIER,

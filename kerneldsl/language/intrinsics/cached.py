@@ -14,8 +14,9 @@ __all__ = ["load", "store"]
 
 load = Intrinsic(
     "load",
-    "Read array[index] with a hint for the GPU's caches: `'all'` caches it at all levels, "
-    "`'global'` in L2 only; `'streaming'` data is likely read once, `'last_use'` data not again.",
+    "The element, array[index], read with a hint to the GPU's caches: `'all'` keep it, `'global'` "
+    "only the one of the device does, `'streaming'` it is likely read once, `'last_use'` it is not "
+    "read again.",
     Typing.ELEMENT,
     ("array", "index", "cache"),
     static=("cache",),
@@ -24,9 +25,9 @@ load = Intrinsic(
 )
 store = Intrinsic(
     "store",
-    "Assign `value` to array[index] with a hint for the GPU's caches: `'all'` caches it at all "
-    "levels, `'global'` in L2 only; `'streaming'` data is likely not read soon, `'through'` data "
-    "is written through to memory.",
+    "Assign `value` to array[index], with a hint to the GPU's caches: `'all'` keep it, `'global'` "
+    "only the one of the device does, `'streaming'` it is likely not read soon, `'through'` it is "
+    "written through to memory.",
     Typing.ELEMENT,
     ("array", "index", "value", "cache"),
     Scope.THREAD,

@@ -52,15 +52,15 @@ chain = IntrinsicGroup(
     {
         "next": _of_grid(
             "next",
-            "The number of this block's part: how many blocks of the launch have called it before. "
+            "The number of this block's part: how many blocks of the launch have asked before. "
             f"`state` has {CHAIN_WORDS} int64 or uint64 for each block, 0 before the first launch; "
-            f"with {CHAIN_SPREAD_WORDS}, it is faster on a GPU.",
+            f"with {CHAIN_SPREAD_WORDS}, blocks of a GPU wait less for each other.",
             Typing.CHAIN_NEXT,
             ("state",),
         ),
         "publish": _of_grid(
             "publish",
-            "Publish `value` to later blocks while this block works on, before it calls "
+            "Lets later blocks have `value` while this block does something else, before it calls "
             "`before` with the same `state`, `part`, `value` and `op`.",
             Typing.CHAIN_PUBLISH,
             ("state", "part", "value", "op"),
@@ -69,8 +69,8 @@ chain = IntrinsicGroup(
         ),
         "before": _of_grid(
             "before",
-            "`initial` and the values of all blocks with an earlier part, combined by `op(a, b)`,"
-            " by default added. Every block calls it once.",
+            "The sum of `value` over all blocks with an earlier part, behind `initial`; or what "
+            "`op(a, b)` makes of them. Every block calls it once.",
             Typing.CHAIN,
             ("state", "part", "value", "op", "initial"),
             ("bool", *ORDERED),

@@ -14,9 +14,9 @@ __all__ = ["nv", "ptx"]
 
 ptx = Intrinsic(
     "ptx",
-    "Inline PTX, with `$0`, `$1`, … for the results and then for the values that follow the text."
-    " `out` is the dtype of the result, or a tuple of dtypes. Unless `pure`, the instructions run"
-    " exactly as often as in the source, and no memory access is moved across them.",
+    "Instructions of PTX, with `$0`, `$1`, … for what they give and then for the values that "
+    "follow the text; `out` is the dtype of what they give, or a tuple of dtypes. Unless `pure`, "
+    "they are run as often as they stand there, and no access to memory is moved across them.",
     Typing.INLINE,
     ("text", "out", "pure"),
     Scope.THREAD,
@@ -58,15 +58,15 @@ _HIGHEST = "The position of the highest bit of `a` that is 1, 0xffffffff if ther
 _WORDS = (
     _word(
         "prmt",
-        "Four of the eight bytes of `a` and `b`, as in `byte_perm`; if the highest of the four "
-        "bits of `selector` is 1, eight copies of the sign bit of the byte.",
+        "Four of the eight bytes of `a` and `b`, as `byte_perm` picks them; where the highest of "
+        "four bits of `selector` is 1, eight copies of the sign of the byte.",
         "a b selector",
         "uint32 uint32 uint32",
         "uint32",
     ),
     _word(
         "lop3",
-        "For each bit, the bit of `lut` at the index 4 `a` + 2 `b` + `c` of the three bits.",
+        "For each bit, the bit of `lut` that three bits number: `a`'s worth 4, `b`'s 2, `c`'s 1.",
         "a b c",
         "uint32 uint32 uint32",
         "uint32",
@@ -85,7 +85,8 @@ _WORDS = (
     *(
         _word(
             f"bfe_s{width}",
-            f"{_FIELD.capitalize()} as a signed number; beyond `a`, its highest bit. {_BEYOND}",
+            f"{_FIELD.capitalize()} as a signed number, with the highest bit of `a` beyond it. "
+            f"{_BEYOND}",
             "a position length",
             f"int{width} uint32 uint32",
             f"int{width}",
@@ -95,8 +96,8 @@ _WORDS = (
     *(
         _word(
             f"bfi_b{width}",
-            "`b` with its bits from `position` on replaced by the lowest `length` bits of `a`. "
-            "{_BEYOND}",
+            "`b` with the lowest `length` bits of `a` in the place of its own from bit `position` "
+            f"on. {_BEYOND}",
             "a b position length",
             f"uint{width} uint{width} uint32 uint32",
             f"uint{width}",
@@ -110,7 +111,7 @@ _WORDS = (
     *(
         _word(
             f"bfind_s{width}",
-            f"{_HIGHEST}; for a negative number, the highest bit that is 0.",
+            f"{_HIGHEST}; of a negative number the highest that is 0.",
             "a",
             f"int{width}",
             "uint32",
@@ -134,13 +135,13 @@ _WORDS = (
     ),
     _register(
         "clock64",
-        "The cycle counter of the multiprocessor.",
+        "The multiprocessor's counter of cycles.",
         "uint64",
         "kernel launches between two kd.Event",
     ),
     _register(
         "globaltimer",
-        "The GPU's clock in nanoseconds, in steps of up to a microsecond.",
+        "Nanoseconds of the GPU's clock, which goes on in steps of up to a microsecond.",
         "uint64",
         "kernel launches between two kd.Event",
     ),

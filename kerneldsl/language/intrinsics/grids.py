@@ -25,8 +25,7 @@ grid_group = _GridGroup(
     {
         "sync": Intrinsic(
             "grid_group.sync",
-            "Wait for all threads of the launch; earlier writes of each are visible to all. "
-            "Written "
+            "Wait until every thread of the launch is here, and see what they wrote; "
             "`kd.grid_group().sync()` in a kernel.",
             Typing.NOTHING,
             effect=Effect.BARRIER | Effect.FENCE,

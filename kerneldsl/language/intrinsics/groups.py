@@ -77,7 +77,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
 
     declare("sum", f"The sum of `x` over {threads}.", Typing.SUM, ("x",), scope, _ADDED)
     for name, size in (("max", "largest"), ("min", "smallest")):
-        summary = f"The {size} `x` of {threads}, ignoring NaN."
+        summary = f"The {size} `x` of {threads}; a NaN yields to a number."
         declare(name, summary, Typing.EXTREME, ("x",), scope, ORDERED)
     for name, summary, typing in (
         ("any", f"Whether the predicate of any of {threads} is not zero.", Typing.TRUTH),
@@ -95,7 +95,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "inclusive_scan",
-        f"The `x` of {threads} up to this {who}, combined by `op(a, b)`, by default added.",
+        f"The sum of `x` over {threads} up to this {who}, or what `op(a, b)` makes of them.",
         Typing.SCAN,
         ("x", "op"),
         Scope.THREAD,
@@ -104,8 +104,8 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "exclusive_scan",
-        f"`initial` and the `x` of {threads} before this {who}, combined by `op(a, b)`, by "
-        "default added.",
+        f"The sum of `x` over {threads} before this {who}, behind `initial`; or what `op(a, b)` "
+        "makes of them.",
         Typing.SCAN,
         ("x", "op", "initial"),
         Scope.THREAD,
@@ -114,8 +114,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "broadcast",
-        f"The `x` of {who} `source`, which must take part. `source` is the same in all of "
-        f"{threads}.",
+        f"The `x` of {who} `source`, which takes part, and is the same to all of {threads}.",
         Typing.EXCHANGE,
         ("x", "source"),
         scope,
@@ -124,7 +123,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "exchange",
-        f"The `x` of {who} `source`, or this {who}'s own if that one takes no part.",
+        f"The `x` of {who} `source`; of one that takes no part, this {who}'s own.",
         Typing.EXCHANGE,
         ("x", "source"),
         Scope.THREAD,
@@ -132,8 +131,9 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "sort",
-        f"The `keys` of {threads} in ascending order, one for each, NaN last; with `values`, each"
-        " key and its value. Equal keys keep their order.",
+        f"The smallest of {threads}' `keys` for the first of them, the next for the second, and so "
+        "on, NaN last; with `values`, the key and the value that came with it. Equal keys keep "
+        "their order.",
         Typing.SORT,
         ("keys", "values"),
         Scope.THREAD,

@@ -35,7 +35,7 @@ __all__ = [
 def _shuffle(name: str, summary: str, lane: str) -> Intrinsic:
     return Intrinsic(
         name,
-        f"{summary} If that lane does not exist, the lane's own value. All lanes of "
+        f"{summary} A lane gets its own value back where there is no such lane. All lanes of "
         "`mask` must call it together, and `mask` must name the calling lane.",
         Typing.SHUFFLE,
         ("mask", "value", lane),
@@ -72,9 +72,7 @@ def _warp_vote(name: str, summary: str, typing: Typing) -> Intrinsic:
 
 
 ballot_sync = _warp_vote(
-    "ballot_sync",
-    "The lanes of `mask` with a predicate that is not zero, as a mask.",
-    Typing.BALLOT,
+    "ballot_sync", "The lanes of `mask` whose predicate is not zero, as a mask.", Typing.BALLOT
 )
 all_sync = _warp_vote(
     "all_sync", "Whether the predicate of every lane of `mask` is not zero.", Typing.WARP_VOTE
@@ -93,7 +91,7 @@ lanemask_lt = Intrinsic(
 )
 activemask = Intrinsic(
     "activemask",
-    "The lanes of the warp that are active now, as a mask; no lane waits for another.",
+    "The lanes of the warp that are here now, as a mask; no lane waits for another one.",
     Typing.LANE_MASK,
     uniform_in=Scope.THREAD,
     effect=Effect.BARRIER,
@@ -118,7 +116,7 @@ def _of_values(
 
 match_any_sync = _of_values(
     "match_any_sync",
-    "The lanes of `mask` with the same bits in `value` as this lane, as a mask.",
+    "The lanes of `mask` whose value has the bits of this lane's, as a mask.",
     Typing.MATCH_ANY,
     None,
 )
@@ -138,8 +136,12 @@ reduce_add_sync = _reduction(
     "The sum of the values; floats are added pair by pair, first lanes 16 apart, then 8, 4, 2 and "
     "1,",
 )
-reduce_min_sync = _reduction("min", "The least of the values, ignoring NaN, with -0 below 0,")
-reduce_max_sync = _reduction("max", "The greatest of the values, ignoring NaN, with 0 above -0,")
+reduce_min_sync = _reduction(
+    "min", "The least of the values, -0 below 0, where a NaN yields to a number,"
+)
+reduce_max_sync = _reduction(
+    "max", "The greatest of the values, 0 above -0, where a NaN yields to a number,"
+)
 reduce_and_sync = _reduction("and", "The bitwise and of the values", Typing.INTEGER_REDUCTION)
 reduce_or_sync = _reduction("or", "The bitwise or of the values", Typing.INTEGER_REDUCTION)
 reduce_xor_sync = _reduction("xor", "The bitwise xor of the values", Typing.INTEGER_REDUCTION)

@@ -12,8 +12,8 @@ shared = IntrinsicGroup(
     {
         "array": Intrinsic(
             "shared.array",
-            "An array that the threads of one block share, with undefined initial contents. Shape"
-            " 0 is the dynamic shared memory, with the size that the launch gives.",
+            "An array that the threads of one block share; its contents start undefined. Shape 0 "
+            "is the dynamic shared memory whose size the launch gives.",
             Typing.ARRAY,
             ("shape", "dtype"),
             Scope.BLOCK,
@@ -27,7 +27,7 @@ local = IntrinsicGroup(
     {
         "array": Intrinsic(
             "local.array",
-            "A private array of this thread, with undefined initial contents.",
+            "An array of this thread's own; its contents start undefined.",
             Typing.ARRAY,
             ("shape", "dtype"),
             Scope.THREAD,
@@ -41,8 +41,7 @@ const = IntrinsicGroup(
     {
         "array_like": Intrinsic(
             "const.array_like",
-            "A NumPy array from outside the kernel, as a constant. The name of the array alone is"
-            " equivalent.",
+            "A NumPy array from outside the kernel, as a constant; naming the array is the same.",
             Typing.CONSTANT,
             ("array",),
             Scope.GRID,

@@ -42,8 +42,8 @@ def _collective(
 def _reduction(name: str, summary: str) -> Intrinsic:
     return _collective(
         name,
-        f"{summary} Without `axis`, over all elements: a number, the same in every thread. With "
-        "`axis`, along that axis: a tile with extent 1 there.",
+        f"{summary} Without `axis` of all elements, a number that is the same in every thread; "
+        "with it along that axis, whose extent becomes 1.",
         "tile",
         "axis",
         static=("axis",),
@@ -56,8 +56,8 @@ tile = IntrinsicGroup(
     {
         "load": _collective(
             "load",
-            "The elements of `array` from the index `at`, as a tile of that shape; outside of the"
-            " array, `other`. They are converted to `dtype` if it is given.",
+            "The elements of `array` from the index `at` on, as a tile of that shape; where there "
+            "is no element, `other`. `dtype` is what they are converted to.",
             *("array", "at", "shape", "other", "dtype"),
             static=("shape", "dtype"),
             defaults={"other": 0, "dtype": None},
@@ -65,10 +65,10 @@ tile = IntrinsicGroup(
         ),
         "store": _collective(
             "store",
-            "Write a tile to `array` from the index `at`, converted to its dtype; elements "
-            "outside of the array are not written. If a function follows the tile, its result is "
-            "written: it gets each value, its index in the tile along each axis, and the "
-            "arguments that follow.",
+            "Write a tile to `array` from the index `at` on, converted to its dtype; elements for "
+            "which there is no place are left out. A function behind the tile is called for each "
+            "element that is written, with its value, its index in the tile along each axis and "
+            "the arguments that follow; what it returns is written.",
             *("array", "at", "tile"),
             effect=Effect.WRITE,
         ),
@@ -77,7 +77,7 @@ tile = IntrinsicGroup(
         ),
         "full": _collective(
             "full",
-            "A tile of equal elements, by default of the value's dtype.",
+            "A tile of equal elements, of the value's dtype if no other is given.",
             *("shape", "value", "dtype"),
             static=("shape", "dtype"),
             defaults={"dtype": None},
@@ -91,59 +91,64 @@ tile = IntrinsicGroup(
         ),
         "of": _collective(
             "of",
-            "A tile with the value of each thread of the block; threads are counted along x, then"
-            " y, then z.",
+            "A tile with one element for each thread of the block, which gives its value; threads "
+            "are counted along x, then y, then z.",
             "value",
         ),
         "own": _collective(
             "own",
-            "This thread's element of a tile with one for each thread of the block; also written "
-            "`t.own`.",
+            "This thread's element of a tile that has one for each thread of the block; written "
+            "`t.own` too.",
             "tile",
         ),
         "sum": _reduction(
             "sum",
             "The sum: of integers as int64 or uint64, of floats of 16 bits as float32.",
         ),
-        "max": _reduction("max", "The largest element, ignoring NaN, with 0 above -0."),
-        "min": _reduction("min", "The smallest element, ignoring NaN, with -0 below 0."),
+        "max": _reduction(
+            "max", "The largest element; a NaN yields to a number, and 0 is above -0."
+        ),
+        "min": _reduction(
+            "min", "The smallest element; a NaN yields to a number, and -0 is below 0."
+        ),
         "mean": _reduction("mean", "The mean: of integers as float64."),
         "any": _reduction("any", "Whether any element is not zero."),
         "all": _reduction("all", "Whether no element is zero."),
         "cumsum": _collective(
             "cumsum",
-            "For each element, the sum of the elements up to it, or before it if `exclusive`, "
-            "with dtypes as in `sum`. `axis` is required unless the tile has one axis.",
+            "For each element the sum of those up to it, or, if `exclusive`, of those before it, "
+            "of dtypes as in `sum`. With `axis` along that one; without it a tile of one axis.",
             *("tile", "axis", "exclusive"),
             static=("axis", "exclusive"),
             defaults={"axis": None, "exclusive": False},
         ),
         "sort": _collective(
             "sort",
-            "The elements in ascending order along the last axis: -0 before 0, NaN last.",
+            "The elements in rising order, along the last axis: -0 before 0, NaN last.",
             "tile",
         ),
         "argsort": _collective(
             "argsort",
-            "The positions of the sorted elements along the last axis, as int64. Equal elements "
-            "keep their order; all NaN are equal.",
+            "The places of the elements in that order, along the last axis, as int64; equal "
+            "elements, as all NaN are, keep their order.",
             "tile",
         ),
         "take": _collective(
             "take",
-            "The elements at the positions in `places`, a tile of integers, along the last axis. "
-            "Positions below 0 or beyond the end are clamped.",
+            "The elements at the places that `places`, a tile of integers, holds, along the last "
+            "axis; one that is below 0 or beyond the end is the nearest that there is.",
             "tile",
             "places",
         ),
         "transpose": _collective(
             "transpose",
-            "A tile of two axes, transposed; also written `t.T`.",
+            "A tile of two axes with the axes exchanged; written `t.T` too.",
             "tile",
         ),
         "map": _collective(
             "map",
-            "The results of a function of numbers for each element; written `t.map(f, …)`.",
+            "A function of numbers, called for each element with what follows; written "
+            "`t.map(f, …)`.",
             "value",
         ),
         "astype": _collective(

@@ -52,7 +52,7 @@ brev = Intrinsic(
 byte_perm = Intrinsic(
     "byte_perm",
     "Four of the eight bytes of `x` (0 to 3, the lowest first) and `y` (4 to 7): byte n of the "
-    "result is selected by the lowest three of the nth four bits of `selector`.",
+    "result is the one that the lowest three bits of the nth four bits of `selector` number.",
     Typing.WORDS,
     ("x", "y", "selector"),
 )
@@ -83,9 +83,9 @@ mulhi = Intrinsic(
 )
 dot4 = Intrinsic(
     "dot4",
-    "`c` plus the four products of the bytes of `a` and `b`; the sum wraps around. Bytes of an "
-    "int32 are signed, those of a uint32 are unsigned. Vectors of words are processed "
-    "elementwise.",
+    "`c` and the four products of the bytes of `a` with those of `b` in one sum, which wraps "
+    "around. Bytes of an int32 are signed, those of a uint32 are not. Of vectors of words, each "
+    "part by itself.",
     Typing.DOT,
     ("a", "b", "c"),
 )
@@ -116,8 +116,8 @@ bitcast = Intrinsic(
 )
 nanosleep = Intrinsic(
     "nanosleep",
-    "Suspend the thread for about `ns` nanoseconds, at most twice as long. The CPU, and GPUs "
-    "below compute capability 7.0, continue immediately.",
+    "Let the thread rest for about `ns` nanoseconds, at most twice as long; the CPU, and GPUs "
+    "below compute capability 7.0, go on at once.",
     Typing.NOTHING,
     ("ns",),
 )

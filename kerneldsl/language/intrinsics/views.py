@@ -17,9 +17,9 @@ packed = Intrinsic(
 )
 unpack = Intrinsic(
     "unpack",
-    "The numbers in a word, four to an int32 as kd.dot4 takes them, the first in the lowest byte:"
-    " a tuple of two (kd.int4) or four (kd.int2, kd.ternary). For kd.uint4 and kd.uint2 they are "
-    "uint32.",
+    "The numbers in a word, four to an int32 as the bytes that kd.dot4 takes, the first in the "
+    "lowest: a tuple of two (kd.int4) or four (kd.int2, kd.ternary); of kd.uint4 and kd.uint2 they "
+    "are uint32.",
     Typing.UNPACK,
     ("word", "numbers"),
     static=("numbers",),
@@ -27,7 +27,7 @@ unpack = Intrinsic(
 view = Intrinsic(
     "view",
     "A contiguous array's elements along its last axis as vectors of a dtype such as "
-    "kd.float32x4, in the same memory; elements left over at the end of a row are not included.",
+    "kd.float32x4, in the same memory; what remains at the end of a row is in none.",
     Typing.VIEW,
     ("array", "dtype"),
     static=("dtype",),

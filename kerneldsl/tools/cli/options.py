@@ -19,9 +19,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 KernelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="FILE[:KERNEL]",
-        help="A Python file or a module, as pkg.blas, and a kernel in it. If a file defines one "
-        "kernel, its name may be left out.",
+        metavar="FILE:KERNEL", help="A Python file or a module, as pkg.blas, and a kernel in it."
     ),
 ]
 MemberOption = Annotated[

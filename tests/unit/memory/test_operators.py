@@ -15,10 +15,6 @@ from tests.support.extent import full_beyond
 from tests.support.fake_target import FakeTarget, installed
 
 SOURCE = np.arange(12, dtype=np.float32).reshape(3, 4)
-OPERATORS = [
-    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
-    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.mod, operator.pow),
-]
 
 
 @pytest.fixture(params=["cpu", "fake"])
@@ -60,27 +56,22 @@ class TestScalars:
         assert f"{x}" == str(x) == repr(x)
         with pytest.raises(kd.ArgumentTypeError, match=r"with '.2f'.*copy_to_host"):
             f"{x:.2f}"
-        for function in (round, math.trunc, lambda x: divmod(x, 2), lambda x: divmod(2, x)):
-            with pytest.raises(TypeError, match=r"(round|trunc|divmod)\(\) .*copy_to_host"):
+        for function in (round, math.trunc):
+            with pytest.raises(TypeError, match=r"(round|trunc)\(\) .*copy_to_host"):
                 function(x)
 
     @pytest.mark.parametrize("name", ["bool", "int8", "uint64", "float16", "float32", "float64"])
-    def test_an_element_is_rounded_and_divided_as_numpys_is(self, name):
+    def test_an_element_is_rounded_as_numpys_is(self, name):
         source = np.array([1.26, 2.5, -7.75, 113]).astype(name)
         if source.dtype.kind == "u":
             source[2] = 2**64 - 1
         x = kd.to_device(source)
         for i, each in enumerate(source):
             assert math.trunc(x[i]) == int(each)
-            pairs = [
-                (divmod(x[i], 2), divmod(each, 2)),
-                (divmod(x[i], x[3]), divmod(each, source[3])),
-            ]
-            pairs.append((divmod(7, x[i]), divmod(7, each)))
             if name == "bool":
-                pairs += [(round(x[i]), int(each)), (round(x[i], 1), int(each))]
+                pairs = [(round(x[i]), int(each)), (round(x[i], 1), int(each))]
             else:
-                pairs += [(round(x[i]), round(each)), (round(x[i], 1), round(each, 1))]
+                pairs = [(round(x[i]), round(each)), (round(x[i], 1), round(each, 1))]
             for found, expected in pairs:
                 assert found == expected
                 assert type(found) is type(expected)
@@ -107,34 +98,9 @@ class TestScalars:
         for value in (0.0, -0.0, 1.0, np.nan):
             assert bool(kd.full((1, 1), value)) == bool(np.full((1, 1), value))
 
-    @pytest.mark.parametrize("function", OPERATORS)
-    def test_elements_compute_as_numpys_do(self, function):
-        x = kd.to_device(SOURCE)
-        for other in (2, 2.5, np.float64(3), np.int8(2)):
-            expected = function(SOURCE[1, 2], other)
-            found = function(x[1, 2], other)
-            assert found == expected
-            assert np.asarray(found).dtype == np.asarray(expected).dtype
-        assert function(7, x[1, 2]) == function(7, SOURCE[1, 2])
-        assert function(x[1, 2], x[0, 3]) == function(SOURCE[1, 2], SOURCE[0, 3])
-
-    @pytest.mark.parametrize("function", OPERATORS)
-    def test_whole_arrays_say_where(self, function):
-        x = kd.to_device(SOURCE)
-        for left, right in ((x, x), (x, 1), (1, x), (x[0, 0], x), (x, None), (x, x.T), (x, "a")):
-            with pytest.raises(TypeError, match=r"stdlib_kernels|implicitly"):
-                function(left, right)
-
     def test_no_array_is_a_key(self):
         with pytest.raises(TypeError, match="unhashable"):
             {kd.zeros(2): 1}
-
-    def test_elements_in_place(self):
-        x = kd.to_device(SOURCE)
-        x[0, 0] += 5
-        assert x[0, 0] == 5
-        with pytest.raises(kd.ArgumentTypeError):
-            x += 1
 
     def test_views_are_closed_with_their_array(self):
         x = kd.zeros(4)
@@ -163,12 +129,10 @@ def test_a_numpy_array_of_host_memory_is_a_view_and_of_other_memory_an_error():
     with kd.use("cpu"):
         x = kd.to_device(SOURCE)
         np.asarray(x)[0, 0] = 9
-        assert x[0, 0] == 9
-        np.testing.assert_array_equal(x + np.ones(4), np.asarray(x) + 1)
-        np.testing.assert_array_equal(np.ones(4) == x, np.asarray(x) == 1)
+        assert x[0, 0].item() == 9
     with installed(FakeTarget()), kd.use("fake"):
         x = kd.to_device(SOURCE)
-        for ask in (np.asarray, np.sqrt, lambda a: a + np.ones(4), lambda a: np.ones(4) == a):
+        for ask in (np.asarray, np.cbrt, lambda a: a + np.ones(4), lambda a: np.ones(4) == a):
             with pytest.raises(kd.ArgumentTypeError, match=r"copy_to_host\(\)"):
                 ask(x)
 

@@ -1,0 +1,67 @@
+"""What the namespace can do: devices, dtypes, capabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kerneldsl as kd
+from stdlib_kernels.array_api import dtypes
+
+__all__ = ["Info", "__array_namespace_info__"]
+
+_KINDS = {
+    "bool": ("bool",),
+    "signed integer": ("int8", "int16", "int32", "int64"),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
+    "real floating": ("float32", "float64"),
+    "complex floating": ("complex64", "complex128"),
+}
+_KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
+_KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
+_ALL = _KINDS["bool"] + _KINDS["numeric"]
+
+
+class Info:
+    """What ``__array_namespace_info__()`` returns: inspection of the namespace.
+
+    Examples
+    --------
+    >>> from stdlib_kernels import array_api as xp
+    >>> info = xp.__array_namespace_info__()
+    >>> sorted(info.dtypes(kind="real floating"))
+    ['float32', 'float64']
+    """
+
+    def capabilities(self) -> dict[str, Any]:
+        """Return what the standard leaves to a library: indices, shapes, and the most axes."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> kd.Device:
+        """Return the device on which arrays are made if none is named."""
+        return kd.empty(0).device
+
+    def devices(self) -> list[kd.Device]:
+        """Return the devices of this machine that can be used."""
+        default = self.default_device()
+        known = (kd.empty(0, device=str(each)).device for each in kd.devices())
+        return [default, *(each for each in known if each is not default)]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+        """Return the dtypes of arrays for which none is named; the same on every device."""
+        return {
+            "real floating": dtypes.float64,
+            "complex floating": dtypes.complex128,
+            "integral": dtypes.int64,
+            "indexing": dtypes.int64,
+        }
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+        """Return dtypes by name, those of a kind or of several; the same on every device."""
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        names = _ALL if kind is None else [name for each in kinds for name in _KINDS[each]]
+        return {name: getattr(dtypes, name) for name in names}
+
+
+def __array_namespace_info__() -> Info:
+    """Return an object that tells what the namespace can do."""
+    return Info()

@@ -1,0 +1,265 @@
+"""Arrays of another shape, in another order, or joined."""
+
+from __future__ import annotations
+
+import copy as copying
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels.array_api.creation import arange
+from stdlib_kernels.arrays import contiguous
+from stdlib_kernels.checks import Array, Ints, check_array
+from stdlib_kernels.elementwise.calls import broadcast_shape
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.movement import concatenate, flip, roll, stack, take, tile
+from stdlib_kernels.movement import repeat as repeat_each
+from stdlib_kernels.parameters import axis_of, each_axis_of, integer_of, wrong_value
+from stdlib_kernels.scan import cumsum
+from stdlib_kernels.sort import searchsorted
+
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_to",
+    "concat",
+    "expand_dims",
+    "flip",
+    "moveaxis",
+    "permute_dims",
+    "repeat",
+    "reshape",
+    "roll",
+    "squeeze",
+    "stack",
+    "tile",
+    "unstack",
+]
+
+
+@library_function
+def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Any:
+    """Repeat an array along axes where its extent is 1, as a view that is read-only.
+
+    {parameters: array}
+    shape : tuple of int
+        The extents.
+    {like x}
+    {raises and see: numpy.broadcast_to}
+    >>> broadcast_to(np.array([1, 2]), (2, 2)).tolist()
+    [[1, 2], [1, 2]]
+    """
+    check_array("x", x, halves=True)
+    return np.broadcast_to(x, shape) if isinstance(x, np.ndarray) else x.broadcast_to(shape)
+
+
+@library_function
+def broadcast_arrays(*arrays: Array) -> list[Any]:
+    """Broadcast arrays against each other, as views that are read-only.
+
+    {parameters}
+    *arrays : array
+        Of one kind.
+    {returns: list of array}
+        Of one shape.
+    {raises and see: numpy.broadcast_arrays}
+    >>> [each.shape for each in broadcast_arrays(np.zeros((2, 1)), np.zeros(3))]
+    [(2, 3), (2, 3)]
+    """
+    for n, each in enumerate(arrays):
+        check_array(f"arrays[{n}]", each, halves=True)
+    shape = broadcast_shape(arrays)
+    return [broadcast_to(each, shape) for each in arrays]
+
+
+@library_function
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+    """Join arrays along an axis.
+
+    {parameters}
+    arrays : tuple of array
+        Of one kind, and of shapes that are the same but for the axis.
+    axis : int, optional
+        Along which; ``None`` joins the arrays as flattened in C order.
+    {returns: array}
+        Of their kind, and of NumPy's dtype for all of them.
+    {raises and see: numpy.concat}
+    >>> concat((np.array([1, 2]), np.array([3]))).tolist()
+    [1, 2, 3]
+    """
+    if axis is None:
+        return concatenate(tuple(reshape(each, (-1,)) for each in arrays))
+    return concatenate(tuple(arrays), axis)
+
+
+@library_function
+def expand_dims(x: Array, /, axis: Ints = 0) -> Any:
+    """Insert axes of extent 1, as a view.
+
+    {parameters: array}
+    axis : int or tuple of int
+        Which axes of the result are new.
+    {like x}
+    {raises and see: numpy.expand_dims}
+    >>> expand_dims(np.zeros((2, 3)), axis=1).shape
+    (2, 1, 3)
+    """
+    check_array("x", x, halves=True)
+    ndim = x.ndim + (len(axis) if isinstance(axis, tuple) else 1)
+    new = each_axis_of(axis, ndim)
+    if len(set(new)) < len(new):
+        raise wrong_value("axis", axis, "It names an axis twice", "Name each axis once")
+    return x[tuple(None if n in new else slice(None) for n in range(ndim))]
+
+
+@library_function
+def squeeze(x: Array, /, axis: Ints) -> Any:
+    """Leave out axes of extent 1, as a view.
+
+    {parameters: array}
+    axis : int or tuple of int
+        Which axes.
+    {like x}
+    {raises and see: numpy.squeeze}
+    >>> squeeze(np.zeros((2, 1, 3)), 1).shape
+    (2, 3)
+    """
+    check_array("x", x, halves=True)
+    gone = each_axis_of(axis, x.ndim)
+    if any(x.shape[n] != 1 for n in gone):
+        raise ArgumentValueError(
+            f"axis {axis} of an array of shape {x.shape} cannot be left out",
+            value=axis,
+            limit="Axes that are left out have an extent of 1",
+        )
+    return x[(*(0 if n in gone else slice(None) for n in range(x.ndim)), ...)]
+
+
+@library_function
+def moveaxis(x: Array, source: Ints, destination: Ints, /) -> Any:
+    """Move axes to other places, as a view.
+
+    {parameters: array}
+    source, destination : int or tuple of int
+        Axes, and for each its place in the result.
+    {like x}
+    {raises and see: numpy.moveaxis}
+    >>> moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    check_array("x", x, halves=True)
+    left, right = each_axis_of(source, x.ndim), each_axis_of(destination, x.ndim)
+    if not len(left) == len(right) == len(set(left)) == len(set(right)):
+        raise wrong_value("destination", destination, "It names a place for each axis of source")
+    order = [n for n in range(x.ndim) if n not in left]
+    for place, axis in sorted(zip(right, left, strict=True)):
+        order.insert(place, axis)
+    return x.transpose(tuple(order))
+
+
+@library_function
+def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Any:
+    """Bring the axes into another order, as a view.
+
+    {parameters: array}
+    axes : tuple of int
+        For each axis of the result the one of `x` that it is.
+    {like x}
+    {raises and see: numpy.permute_dims}
+    >>> permute_dims(np.zeros((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    check_array("x", x, halves=True)
+    order = each_axis_of(axes, x.ndim)
+    if sorted(order) != list(range(x.ndim)):
+        raise wrong_value("axes", axes, f"Each of the {x.ndim} axes is named once")
+    return x.transpose(order)
+
+
+@library_function
+def repeat(x: Array, repeats: Any, /, *, axis: int | None = None) -> Any:
+    """Repeat each element, or each slice along an axis.
+
+    {parameters: array}
+    repeats : int or integer array
+        How often; of an array, for each of them. Of an array the host waits for the device.
+    {along or flattened}
+    {like x}
+    {raises and see: numpy.repeat}
+    >>> repeat(np.array([1, 2]), np.array([2, 1])).tolist()
+    [1, 1, 2]
+    """
+    if not isinstance(repeats, np.ndarray | kd.DeviceArray):
+        return repeat_each(x, repeats, axis)
+    check_array("repeats", repeats, kinds="iu")
+    if repeats.size == 1:
+        return repeat_each(x, int(repeats.reshape((-1,))[0]), axis)
+    source = reshape(x, (-1,)) if axis is None else x
+    at = 0 if axis is None else axis_of(axis, x.ndim)
+    if repeats.shape != (source.shape[at],):
+        limit = f"It has one number for each of the {source.shape[at]} slices"
+        raise wrong_value("repeats", repeats, limit)
+    if not repeats.size:
+        return source
+    ends = cumsum(repeats, dtype=np.int64)
+    places: Any = arange(int(ends[-1]), device=getattr(x, "device", None))
+    if isinstance(x, np.ndarray):
+        places = np.arange(int(ends[-1]))
+    return take(source, searchsorted(ends, places, "right"), at)
+
+
+@library_function
+def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Any:
+    """Give an array another shape; the elements keep their order in C order.
+
+    {parameters: array}
+    shape : tuple of int
+        The extents, of which one may be -1.
+    copy : bool, optional
+        Whether the result has memory of its own; by default only where it must. ``False`` raises
+        an error where it must.
+    {like x}
+    {raises and see: numpy.reshape}
+    >>> reshape(np.arange(6), (2, -1)).shape
+    (2, 3)
+    """
+    check_array("x", x, halves=True)
+    extents = shape if isinstance(shape, tuple | list) else (shape,)
+    wanted: tuple[int, ...] = tuple(integer_of("shape", n, -1) for n in extents)
+    source = contiguous(x)
+    if source is not x and copy is False and x.size:
+        raise ArgumentValueError(
+            f"an array of strides {x.strides} cannot be reshaped without a copy",
+            value=copy,
+            limit="copy=False was given",
+            remedy="Leave copy away",
+        )
+    if copy and source is x:
+        source = copying.copy(x)
+    if -1 in wanted and not x.size and 0 not in wanted:
+        wanted = tuple(max(n, 0) for n in wanted)
+    if isinstance(source, np.ndarray):
+        try:
+            return source.reshape(wanted)
+        except ValueError as error:
+            raise wrong_value("shape", shape, f"NumPy says: {error}") from error
+    return source.reshape(wanted)
+
+
+@library_function
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Take the slices along an axis apart, as views.
+
+    {parameters: array}
+    axis : int
+        Along which.
+    {returns: tuple of array}
+        Of `x`'s kind and dtype, without the axis.
+    {raises and see: numpy.unstack}
+    >>> [each.tolist() for each in unstack(np.array([[1, 2], [3, 4]]), axis=1)]
+    [[1, 3], [2, 4]]
+    """
+    check_array("x", x, halves=True)
+    before: Any = (slice(None),) * axis_of(axis, x.ndim)
+    return tuple(x[(*before, n, ...)] for n in range(x.shape[len(before)]))

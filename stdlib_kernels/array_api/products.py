@@ -1,0 +1,121 @@
+"""Products of matrices and vectors, and sums of products over axes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels.array_api.binary import multiply
+from stdlib_kernels.array_api.manipulation import reshape
+from stdlib_kernels.array_api.unary import conj
+from stdlib_kernels.checks import Array, check_array, check_same_kind
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.linalg import matmul
+from stdlib_kernels.parameters import axis_of, common_dtype, each_axis_of, integer_of
+from stdlib_kernels.reduce import sum
+
+__all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
+
+
+@library_function
+def matrix_transpose(x: Array, /) -> Any:
+    """Exchange the last two axes, as a view.
+
+    {parameters: array}
+    {like x}
+    {raises and see: numpy.matrix_transpose}
+    >>> matrix_transpose(np.zeros((2, 3, 4))).shape
+    (2, 4, 3)
+    """
+    check_array("x", x, halves=True)
+    if x.ndim < 2:
+        raise ArgumentValueError(
+            f"an array of shape {x.shape} has no matrices", value=x.shape, remedy="Add axes"
+        )
+    return np.swapaxes(x, -1, -2) if isinstance(x, np.ndarray) else x.mT
+
+
+@library_function
+def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
+    """Multiply vectors along an axis: the sum of products of the elements, the first conjugated.
+
+    {parameters}
+    x1, x2 : array
+        Of one kind; they are broadcast against each other, but for the axis, which has the same
+        extent in both.
+    axis : int
+        Along which, counted from the last one: from -1 down, or from 0 of both.
+    {returns: array}
+        Of NumPy's dtype for the two, without the axis.
+    {raises and see: numpy.vecdot}
+    >>> int(vecdot(np.array([1, 2, 3]), np.array([4, 5, 6])))
+    32
+    """
+    for name, each in (("x1", x1), ("x2", x2)):
+        check_array(name, each, halves=True)
+        check_same_kind(name, each, "x1", x1)
+    left, right = (axis_of(axis, each.ndim) - each.ndim for each in (x1, x2))
+    if x1.shape[left] != x2.shape[right]:
+        raise _unequal(x1, x2)
+    x1, x2 = (_last(each, at) for each, at in ((x1, left), (x2, right)))
+    dtype = common_dtype(x1, x2)
+    products = multiply(conj(x1) if x1.dtype.kind == "c" else x1, x2)
+    return sum(products, -1, dtype=dtype)
+
+
+def _last(x: Array, axis: int) -> Array:
+    order = [n for n in range(x.ndim) if n != x.ndim + axis]
+    return x if axis == -1 else x.transpose((*order, x.ndim + axis))
+
+
+@library_function
+def tensordot(x1: Array, x2: Array, /, *, axes: Any = 2) -> Any:
+    """Multiply two arrays, and add up the products over axes of both.
+
+    {parameters}
+    x1, x2 : array
+        Of one kind.
+    axes : int or pair of sequences of int
+        How many of the last axes of `x1` and of the first ones of `x2`; or the axes of `x1`, and
+        for each the one of `x2`.
+    {returns: array}
+        The other axes of `x1`, then those of `x2`; of NumPy's dtype for the two.
+    {raises and see: numpy.tensordot}
+    >>> tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
+    (2, 4)
+    """
+    for name, each in (("x1", x1), ("x2", x2)):
+        check_array(name, each, halves=True)
+        check_same_kind(name, each, "x1", x1)
+    if isinstance(axes, tuple | list):
+        left, right = (
+            each_axis_of(tuple(each) if isinstance(each, tuple | list) else each, x.ndim)
+            for each, x in zip(axes, (x1, x2), strict=True)
+        )
+    else:
+        count = integer_of("axes", axes, 0, min(x1.ndim, x2.ndim))
+        left, right = tuple(range(x1.ndim - count, x1.ndim)), tuple(range(count))
+    if [x1.shape[n] for n in left] != [x2.shape[n] for n in right]:
+        raise _unequal(x1, x2)
+    rows = [n for n in range(x1.ndim) if n not in left]
+    columns = [n for n in range(x2.ndim) if n not in right]
+    shape = *(x1.shape[n] for n in rows), *(x2.shape[n] for n in columns)
+    depth = math.prod(x1.shape[n] for n in left)
+    first = x1.transpose((*rows, *left)) if x1.ndim else x1
+    second = x2.transpose((*right, *columns)) if x2.ndim else x2
+    height, width = math.prod(x1.shape[n] for n in rows), math.prod(x2.shape[n] for n in columns)
+    product = matmul(reshape(first, (height, depth)), reshape(second, (depth, width)))
+    return reshape(product, shape)
+
+
+def _unequal(x1: Array, x2: Array) -> ArgumentValueError:
+    return ArgumentValueError(
+        f"arrays of shapes {tuple(x1.shape)} and {tuple(x2.shape)} are multiplied along axes of "
+        "different extents",
+        value=(tuple(x1.shape), tuple(x2.shape)),
+        limit="Axes over which products are added have the same extent in both",
+        remedy="Name other axes",
+    )

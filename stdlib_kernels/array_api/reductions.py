@@ -1,0 +1,160 @@
+"""Numbers and truths of whole arrays or along axes, sums up to each element, and differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels import reduce, scan
+from stdlib_kernels.array_api.binary import not_equal, subtract
+from stdlib_kernels.array_api.manipulation import concat, reshape
+from stdlib_kernels.arrays import allocate, contiguous
+from stdlib_kernels.checks import Array, check_array
+from stdlib_kernels.functions import library_function
+from stdlib_kernels.parameters import accumulator_dtype, axis_of, dtype_of, integer_of
+from stdlib_kernels.reduce import all, any, argmax, argmin, count_nonzero, max, mean, min, std, var
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
+
+sum, prod = reduce.sum, reduce.prod
+
+
+@library_function
+def cumulative_sum(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
+) -> Any:
+    """Add up all elements up to each one.
+
+    {parameters: array}
+    axis : int, optional
+        Along which; needed but for arrays of one axis.
+    {accumulating dtype}
+    include_initial : bool
+        Whether the result begins with 0.
+    {returns: array}
+        Of `x`'s kind, and its shape but for an initial element.
+    {raises and see: numpy.cumulative_sum}
+    >>> cumulative_sum(np.array([1, 2, 3]), include_initial=True).tolist()
+    [0, 1, 3, 6]
+    """
+    return _cumulated(scan.cumsum, x, axis, dtype, include_initial)
+
+
+@library_function
+def cumulative_prod(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
+) -> Any:
+    """Multiply all elements up to each one.
+
+    {parameters: real array}
+    axis : int, optional
+        Along which; needed but for arrays of one axis.
+    {accumulating dtype}
+    include_initial : bool
+        Whether the result begins with 1.
+    {returns: array}
+        Of `x`'s kind, and its shape but for an initial element.
+    {raises and see: numpy.cumulative_prod}
+    >>> cumulative_prod(np.array([1, 2, 3])).tolist()
+    [1, 2, 6]
+    """
+    return _cumulated(scan.cumprod, x, axis, dtype, include_initial)
+
+
+def _cumulated(function: Any, x: Array, axis: int | None, dtype: Any, include_initial: bool) -> Any:
+    check_array("x", x, halves=True)
+    if axis is None and x.ndim != 1:
+        raise ArgumentValueError(
+            f"an array of {x.ndim} axes has no axis to go along by default",
+            value=axis,
+            limit="axis may be left away for arrays of one axis",
+            remedy="Say axis, or reshape the array to (-1,)",
+        )
+    at = 0 if axis is None else axis_of(axis, x.ndim)
+    result = dtype_of(dtype, accumulator_dtype(x.dtype))
+    if result.kind == "c" and function is scan.cumsum:
+        found = _sum_of_parts(x, at, result)
+    else:
+        found = function(x, at, dtype=result)
+    if not include_initial:
+        return found
+    shape = (*x.shape[:at], 1, *x.shape[at + 1 :])
+    initial = allocate(found, shape, result, zero=function is scan.cumsum)
+    if function is scan.cumprod:
+        initial[...] = 1
+    return concat((initial, found), axis=at)
+
+
+def _sum_of_parts(x: Array, at: int, result: np.dtype[Any]) -> Any:
+    """Return sums of complex numbers: those of their real parts, and of their imaginary parts."""
+    source = contiguous(x.astype(result))
+    part = np.empty(0, result).real.dtype
+    parts = reshape(source, (*source.shape, 1)).view(part)
+    return reshape(scan.cumsum(parts, at).view(result), tuple(source.shape))
+
+
+@library_function
+def diff(
+    x: Array,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Array | None = None,
+    append: Array | None = None,
+) -> Any:
+    """Subtract from each element the one before it along an axis.
+
+    {parameters: array}
+    axis : int
+        Along which.
+    n : int
+        How often differences are taken, those of differences from the second time on.
+    prepend, append : array, optional
+        What is joined before and behind first; of `x`'s kind.
+    {returns: array}
+        Of `x`'s kind and dtype, and `n` elements shorter along the axis; of booleans, whether two
+        elements differ.
+    {raises and see: numpy.diff}
+    >>> diff(np.array([1, 4, 9])).tolist()
+    [3, 5]
+    """
+    check_array("x", x, halves=True)
+    at, times = axis_of(axis, x.ndim), integer_of("n", n, 0)
+    if not times:
+        return x
+    given = tuple(each for each in (prepend, x, append) if each is not None)
+    found: Any = concat(given, axis=at) if len(given) > 1 else x
+    before = (slice(None),) * at
+    for _ in range(times):
+        subtracted = not_equal if found.dtype.kind == "b" else subtract
+        found = subtracted(found[(*before, slice(1, None))], found[(*before, slice(None, -1))])
+    return found
