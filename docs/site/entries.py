@@ -16,6 +16,7 @@ from typing import Any, get_origin
 import numpy as np
 
 from kerneldsl.contract.error_history import ErrorLog
+from kerneldsl.language.intrinsics.examples import example_of
 from kerneldsl.language.intrinsics.intrinsic import Dim3, Intrinsic, IntrinsicGroup, Typing
 from kerneldsl.language.packed_numbers import PackedNumbers
 
@@ -25,7 +26,7 @@ __all__ = ["entry", "first_sentence", "is_dtype", "names_in"]
 _FOREIGN_BASES = "Exception, BaseException, Warning, tuple, dict, int, str, object"
 #: What an intrinsic's result is uniform in, by the name of the scope.
 _UNIFORM = {
-    "THREAD": "Each thread may get another result.",
+    "THREAD": "The result may differ between threads.",
     "WARP": "The lanes of a warp get the same result.",
     "BLOCK": "The threads of a block get the same result.",
     "GRID": "All threads get the same result.",
@@ -134,6 +135,9 @@ def _intrinsic(name: str, row: Intrinsic) -> str:
         paragraphs.append(f":On the CPU: refused; write ``{row.instead}``")
     if row.typing is not Typing.NOTHING and row.uniform_in is not None:
         paragraphs.append(f":Uniformity: {_UNIFORM[row.uniform_in.name]}")
+    example = example_of(row.name)
+    if example is not None:
+        paragraphs.append(example)
     if is_called:
         return _directive("py:function", f"{name}({parameters})", paragraphs)
     return _directive("py:data", name, paragraphs)

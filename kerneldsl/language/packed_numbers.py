@@ -1,7 +1,7 @@
-"""Numbers of fewer than 8 bits, several of which lie side by side in the words of an array.
+"""Numbers of fewer than 8 bits, packed into the words of an array.
 
-The first number of a word is in its lowest bits, so that the words of an array may be taken for
-bytes or for 32 bits alike. They are no element types: an array's elements are its words.
+The first number of a word is in its lowest bits, so that the memory may be read as bytes or as
+words of 32 bits. They are not element types: the elements of the array are the words.
 
 References
 ----------
@@ -35,16 +35,16 @@ WORD_DTYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64")
 
 @dataclass(frozen=True, slots=True)
 class PackedNumbers:
-    """A kind of numbers of a few bits, and the values that they stand for.
+    """A format of packed numbers with 2 or 4 bits.
 
     Parameters
     ----------
     name : str
-        As ``kd.int4`` has it.
+        The name in ``kd``, such as ``"int4"``.
     bits : int
         Bits of a number: 2 or 4.
     smallest, largest : int
-        The values that there are.
+        The range of values.
     is_twos_complement : bool
         Whether the bits are the value's lowest ones; else they are the value minus `smallest`.
     """
@@ -61,7 +61,7 @@ class PackedNumbers:
         return "int8" if self.smallest < 0 else "uint8"
 
     def pack(self, values: npt.ArrayLike, dtype: Any = "uint32") -> npt.NDArray[Any]:
-        """Put values side by side into words, along the last axis.
+        """Pack values into words, along the last axis.
 
         Parameters
         ----------
@@ -77,9 +77,9 @@ class PackedNumbers:
         Raises
         ------
         ArgumentValueError
-            If a value is none that there is, or `n` no multiple.
+            If a value is out of range, or `n` is not such a multiple.
         ArgumentTypeError
-            If the values are no integers, or there are no such words.
+            If the values are not integers, or `dtype` is not a dtype of words.
 
         Examples
         --------
@@ -121,7 +121,7 @@ class PackedNumbers:
         return np.ascontiguousarray(packed).view(words)
 
     def unpack(self, words: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the values in words, along the last axis: what `pack` was given.
+        """Unpack the values in words along the last axis; the inverse of `pack`.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class PackedNumbers:
         Raises
         ------
         ArgumentTypeError
-            If no numbers are packed in words of that dtype.
+            If the dtype is not a dtype of words.
 
         Examples
         --------

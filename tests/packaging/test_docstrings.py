@@ -37,7 +37,7 @@ def _is_property(node: ast.FunctionDef) -> bool:
     return any(ast.unparse(one).endswith("property") for one in node.decorator_list)
 
 
-def _may_be_a_verb(word: str) -> bool:
+def may_be_a_verb(word: str) -> bool:
     """Return whether a word can be an imperative: no plural, no code, no name."""
     is_plural = word.endswith("s") and not word.endswith("ss")
     return bool(re.fullmatch("[A-Z][a-z]+", word)) and not is_plural and word not in _NOT_VERBS
@@ -52,7 +52,7 @@ def test_a_functions_docstring_begins_with_a_verb() -> None:
     assert not [
         where
         for where, node, word in _docstrings()
-        if isinstance(node, ast.FunctionDef) and not _is_property(node) and not _may_be_a_verb(word)
+        if isinstance(node, ast.FunctionDef) and not _is_property(node) and not may_be_a_verb(word)
     ]
 
 
@@ -61,4 +61,4 @@ def test_a_functions_docstring_begins_with_a_verb() -> None:
     [("Return", True), ("Pass", True), ("Names", False), ("Every", False), ("``i32", False)],
 )
 def test_what_counts_as_a_verb(word: str, is_verb: bool) -> None:
-    assert _may_be_a_verb(word) == is_verb
+    assert may_be_a_verb(word) == is_verb

@@ -23,14 +23,14 @@ ATOMIC_ARITHMETIC = _atomic_dtypes(Atomics.ARITHMETIC)
 ATOMIC_BITWISE = _atomic_dtypes(Atomics.BITWISE)
 #: dtypes of the wrapping increment and decrement.
 ATOMIC_WRAPPING = _atomic_dtypes(Atomics.WRAPPING)
-#: Vectors to whose numbers one operation adds.
+#: Vectors that `atomic.add` supports, number by number.
 ATOMIC_VECTORS = ("float32x2", "float32x4")
 
 
 def _atomic(name: str, summary: str, dtypes: tuple[str, ...]) -> Intrinsic:
     return Intrinsic(
         f"atomic.{name}",
-        f"{summary} Returns the element's old value.",
+        f"{summary} Return the old value of the element.",
         Typing.ATOMIC,
         ("array", "index", "value"),
         Scope.THREAD,
@@ -39,8 +39,7 @@ def _atomic(name: str, summary: str, dtypes: tuple[str, ...]) -> Intrinsic:
     )
 
 
-#: The threads that see accesses in their order: of the block, of the device, of all devices and the
-#: host.
+#: The threads for which accesses are ordered: of the block, of the device, of all devices and host.
 _SCOPES = ("block", "device", "system")
 
 
@@ -66,39 +65,39 @@ atomic = IntrinsicGroup(
     {
         "load": _access(
             "load",
-            "The element, read as a whole, at the time of the call; `'acquire'` has what follows "
-            "see what was written before the `'release'` that it sees.",
+            "Return an element, read in one access. After an `'acquire'` that reads the value of a "
+            "`'release'`, the writes before the release are visible.",
             (),
             Typing.ATOMIC_LOAD,
         ),
         "store": _access(
             "store",
-            "Write an element as a whole; `'release'` lets who acquires it see what was written "
-            "before.",
+            "Write an element in one access. A `'release'` makes earlier writes visible to threads "
+            "that acquire its value.",
             ("value",),
             Typing.ATOMIC_STORE,
         ),
         "add": _atomic(
             "add",
-            "Add `value` to an element; of a vector to each number by itself.",
+            "Add `value` to an element; vectors are added number by number, each atomically.",
             (*ATOMIC_ARITHMETIC, *ATOMIC_VECTORS),
         ),
         "sub": _atomic("sub", "Subtract `value` from an element.", ATOMIC_ARITHMETIC),
         "max": _atomic(
             "max",
-            "Replace an element by the larger of itself and `value`; a NaN yields to a number.",
+            "Replace an element by the larger of itself and `value`; a NaN loses to a number.",
             ATOMIC_ARITHMETIC,
         ),
         "min": _atomic(
             "min",
-            "Replace an element by the smaller of itself and `value`; a NaN yields to a number.",
+            "Replace an element by the smaller of itself and `value`; a NaN loses to a number.",
             ATOMIC_ARITHMETIC,
         ),
         "exch": _atomic("exch", "Replace an element by `value`.", ATOMIC_ARITHMETIC),
         "cas": Intrinsic(
             "atomic.cas",
             "Replace an element by `value` if it equals `expected` (floats are compared as bits). "
-            "Returns the element's old value.",
+            "Return the old value of the element.",
             Typing.ATOMIC_CAS,
             ("array", "index", "expected", "value"),
             Scope.THREAD,

@@ -23,14 +23,14 @@ __all__ = [
 
 syncthreads = Intrinsic(
     "syncthreads",
-    "Wait until every thread of the block is here, and see what they wrote.",
+    "Wait until every thread of the block arrives; their earlier writes are visible then.",
     Typing.NOTHING,
     effect=Effect.BARRIER,
     scope=Scope.BLOCK,
 )
 syncthreads_count = Intrinsic(
     "syncthreads_count",
-    "A barrier that gives every thread the number of threads whose predicate is not zero.",
+    "Synchronize the block, and return the number of threads with a nonzero predicate.",
     Typing.VOTE,
     ("predicate",),
     uniform_in=Scope.BLOCK,
@@ -39,7 +39,7 @@ syncthreads_count = Intrinsic(
 )
 syncthreads_and = Intrinsic(
     "syncthreads_and",
-    "A barrier that gives every thread 1 if every thread's predicate is not zero, else 0.",
+    "Synchronize the block, and return 1 if the predicate of every thread is nonzero, else 0.",
     Typing.VOTE,
     ("predicate",),
     uniform_in=Scope.BLOCK,
@@ -48,7 +48,7 @@ syncthreads_and = Intrinsic(
 )
 syncthreads_or = Intrinsic(
     "syncthreads_or",
-    "A barrier that gives every thread 1 if any thread's predicate is not zero, else 0.",
+    "Synchronize the block, and return 1 if the predicate of any thread is nonzero, else 0.",
     Typing.VOTE,
     ("predicate",),
     uniform_in=Scope.BLOCK,
@@ -57,7 +57,8 @@ syncthreads_or = Intrinsic(
 )
 syncwarp = Intrinsic(
     "syncwarp",
-    "Wait until the lanes of `mask` (all by default) are here, and see what they wrote.",
+    "Wait until the lanes of `mask` (by default all) arrive; their earlier writes are visible "
+    "then.",
     Typing.NOTHING,
     ("mask",),
     effect=Effect.BARRIER,
@@ -66,19 +67,19 @@ syncwarp = Intrinsic(
 )
 threadfence = Intrinsic(
     "threadfence",
-    "Order this thread's memory accesses as every thread of the device sees them.",
+    "Order this thread's memory accesses for every thread of the device.",
     Typing.NOTHING,
     effect=Effect.FENCE,
 )
 threadfence_block = Intrinsic(
     "threadfence_block",
-    "Order this thread's memory accesses as the threads of its block see them.",
+    "Order this thread's memory accesses for the threads of its block.",
     Typing.NOTHING,
     effect=Effect.FENCE,
 )
 threadfence_system = Intrinsic(
     "threadfence_system",
-    "Order this thread's memory accesses as every thread of every device and the host sees them.",
+    "Order this thread's memory accesses for every thread of every device, and for the host.",
     Typing.NOTHING,
     effect=Effect.FENCE,
 )

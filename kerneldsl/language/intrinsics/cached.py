@@ -1,4 +1,4 @@
-"""Declare loads and stores of an element that say how caches should treat it.
+"""Declare loads and stores of an element with hints to caches.
 
 References
 ----------
@@ -14,9 +14,9 @@ __all__ = ["load", "store"]
 
 load = Intrinsic(
     "load",
-    "The element, array[index], read with a hint to the GPU's caches: `'all'` keep it, `'global'` "
-    "only the one of the device does, `'streaming'` it is likely read once, `'last_use'` it is not "
-    "read again.",
+    "Return array[index], with a hint to the GPU's caches: `'all'` caches it, `'global'` caches "
+    "it in the L2 cache alone, `'streaming'` expects one read, `'last_use'` expects no further "
+    "read.",
     Typing.ELEMENT,
     ("array", "index", "cache"),
     static=("cache",),
@@ -25,9 +25,9 @@ load = Intrinsic(
 )
 store = Intrinsic(
     "store",
-    "Assign `value` to array[index], with a hint to the GPU's caches: `'all'` keep it, `'global'` "
-    "only the one of the device does, `'streaming'` it is likely not read soon, `'through'` it is "
-    "written through to memory.",
+    "Assign `value` to array[index], with a hint to the GPU's caches: `'all'` caches it, "
+    "`'global'` caches it in the L2 cache alone, `'streaming'` expects no read soon, `'through'` "
+    "writes through to memory.",
     Typing.ELEMENT,
     ("array", "index", "value", "cache"),
     Scope.THREAD,

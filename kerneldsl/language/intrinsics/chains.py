@@ -1,7 +1,7 @@
-"""Declare how the blocks of a grid work in order: each on a part that follows an earlier block's.
+"""Declare operations of blocks that process the parts of an array in order.
 
-A block takes the number of its part when it starts, so that blocks with earlier parts have started
-too, and waiting for them cannot last for ever, in whichever order blocks are scheduled.
+A block takes the number of its part when it starts. Blocks with earlier parts have then started as
+well, so that waiting for them always ends, in any order of scheduling.
 
 References
 ----------
@@ -18,8 +18,8 @@ __all__ = ["chain"]  # what is listed here is of the language
 
 #: Elements of a state that each block of a launch needs.
 CHAIN_WORDS = 3
-#: Elements for each block from which on what one block publishes shares no sector of a cache, of
-#: CHAIN_SECTOR elements, with what others do.
+#: Elements for each block with which no two blocks publish into one sector of a cache, and the
+#: elements of a sector.
 CHAIN_SPREAD_WORDS, CHAIN_SECTOR = 6, 4
 
 
@@ -31,7 +31,7 @@ def _of_grid(
     dtypes: tuple[str, ...] = (),
     defaults: dict[str, None] | None = None,
 ) -> Intrinsic:
-    """Return what each block of a launch does once, all of its threads together."""
+    """Return an operation that each block of a launch does once, with all its threads."""
     return Intrinsic(
         f"chain.{name}",
         summary,
@@ -52,16 +52,16 @@ chain = IntrinsicGroup(
     {
         "next": _of_grid(
             "next",
-            "The number of this block's part: how many blocks of the launch have asked before. "
-            f"`state` has {CHAIN_WORDS} int64 or uint64 for each block, 0 before the first launch; "
-            f"with {CHAIN_SPREAD_WORDS}, blocks of a GPU wait less for each other.",
+            "Return the number of this block's part: 0 for the first block of the launch that "
+            f"calls it, then 1, 2, … `state` has {CHAIN_WORDS} int64 or uint64 for each block, 0 "
+            f"before the first launch; with {CHAIN_SPREAD_WORDS}, blocks of a GPU wait less.",
             Typing.CHAIN_NEXT,
             ("state",),
         ),
         "publish": _of_grid(
             "publish",
-            "Lets later blocks have `value` while this block does something else, before it calls "
-            "`before` with the same `state`, `part`, `value` and `op`.",
+            "Publish `value` to later blocks early. Call `before` later with the same `state`, "
+            "`part`, `value` and `op`.",
             Typing.CHAIN_PUBLISH,
             ("state", "part", "value", "op"),
             ("bool", *ORDERED),
@@ -69,8 +69,8 @@ chain = IntrinsicGroup(
         ),
         "before": _of_grid(
             "before",
-            "The sum of `value` over all blocks with an earlier part, behind `initial`; or what "
-            "`op(a, b)` makes of them. Every block calls it once.",
+            "Return the sum of `initial` and `value` over all blocks with an earlier part, or "
+            "their combination by `op(a, b)`. Every block must call it once.",
             Typing.CHAIN,
             ("state", "part", "value", "op", "initial"),
             ("bool", *ORDERED),

@@ -1,4 +1,4 @@
-"""Declare what PTX has and the language has no word of its own for.
+"""Declare inline PTX and instructions of PTX without other intrinsics.
 
 References
 ----------
@@ -14,15 +14,15 @@ __all__ = ["nv", "ptx"]
 
 ptx = Intrinsic(
     "ptx",
-    "Instructions of PTX, with `$0`, `$1`, … for what they give and then for the values that "
-    "follow the text; `out` is the dtype of what they give, or a tuple of dtypes. Unless `pure`, "
-    "they are run as often as they stand there, and no access to memory is moved across them.",
+    "Insert PTX instructions. `$0`, `$1`, … in the text are the results, and then the values that "
+    "follow the text. `out` is the dtype of the result, or a tuple of dtypes. Unless `pure`, the "
+    "instructions are neither removed nor repeated, and no memory access is moved across them.",
     Typing.INLINE,
     ("text", "out", "pure"),
     Scope.THREAD,
     static=("text", "out", "pure"),
     defaults={"out": None, "pure": False},
-    instead="the operation with Python's operators and the words of kd",
+    instead="the operation with Python's operators and the intrinsics of kd",
 )
 
 
@@ -52,21 +52,21 @@ def _register(name: str, summary: str, result: str, instead: str) -> Intrinsic:
     )
 
 
-_FIELD = "the `length` bits of `a` from bit `position` on"
+_FIELD = "Extract the `length` bits of `a` from bit `position` on"
 _BEYOND = "`position` and `length` are 0 to 255."
-_HIGHEST = "The position of the highest bit of `a` that is 1, 0xffffffff if there is none"
+_HIGHEST = "Return the position of the highest 1 bit of `a`, or 0xffffffff without one"
 _WORDS = (
     _word(
         "prmt",
-        "Four of the eight bytes of `a` and `b`, as `byte_perm` picks them; where the highest of "
-        "four bits of `selector` is 1, eight copies of the sign of the byte.",
+        "Select four of the eight bytes of `a` and `b` as `byte_perm` does. If the highest bit of "
+        "a digit of `selector` is 1, the byte is eight copies of its sign.",
         "a b selector",
         "uint32 uint32 uint32",
         "uint32",
     ),
     _word(
         "lop3",
-        "For each bit, the bit of `lut` that three bits number: `a`'s worth 4, `b`'s 2, `c`'s 1.",
+        "Look up each bit in `lut`, at the index with the bits of `a` (4), `b` (2) and `c` (1).",
         "a b c",
         "uint32 uint32 uint32",
         "uint32",
@@ -75,7 +75,7 @@ _WORDS = (
     *(
         _word(
             f"bfe_u{width}",
-            f"{_FIELD.capitalize()}, 0 above. {_BEYOND}",
+            f"{_FIELD}, with 0 above. {_BEYOND}",
             "a position length",
             f"uint{width} uint32 uint32",
             f"uint{width}",
@@ -85,8 +85,7 @@ _WORDS = (
     *(
         _word(
             f"bfe_s{width}",
-            f"{_FIELD.capitalize()} as a signed number, with the highest bit of `a` beyond it. "
-            f"{_BEYOND}",
+            f"{_FIELD} as a signed number, with the highest bit of `a` beyond it. {_BEYOND}",
             "a position length",
             f"int{width} uint32 uint32",
             f"int{width}",
@@ -96,8 +95,8 @@ _WORDS = (
     *(
         _word(
             f"bfi_b{width}",
-            "`b` with the lowest `length` bits of `a` in the place of its own from bit `position` "
-            f"on. {_BEYOND}",
+            "Replace the `length` bits of `b` from bit `position` on by the lowest bits of `a`. "
+            f"{_BEYOND}",
             "a b position length",
             f"uint{width} uint{width} uint32 uint32",
             f"uint{width}",
@@ -111,7 +110,7 @@ _WORDS = (
     *(
         _word(
             f"bfind_s{width}",
-            f"{_HIGHEST}; of a negative number the highest that is 0.",
+            f"{_HIGHEST}; for a negative number, of the highest 0 bit.",
             "a",
             f"int{width}",
             "uint32",
@@ -121,33 +120,33 @@ _WORDS = (
     *(
         _word(
             f"{name}_approx_f32",
-            f"{meaning} by the GPU's approximation; the CPU's is exact.",
+            f"Compute {meaning} with the GPU's approximation; the CPU computes it exactly.",
             "x",
             "float32",
             "float32",
         )
         for name, meaning in {
             "ex2": "2 to the power of `x`,",
-            "lg2": "The binary logarithm of `x`",
+            "lg2": "the binary logarithm of `x`",
             "rcp": "1 / `x`",
-            "tanh": "The hyperbolic tangent of `x`, from compute capability 7.5 on,",
+            "tanh": "the hyperbolic tangent of `x`, from compute capability 7.5 on,",
         }.items()
     ),
     _register(
         "clock64",
-        "The multiprocessor's counter of cycles.",
+        "Return the cycle counter of the multiprocessor.",
         "uint64",
         "kernel launches between two kd.Event",
     ),
     _register(
         "globaltimer",
-        "Nanoseconds of the GPU's clock, which goes on in steps of up to a microsecond.",
+        "Return the GPU's clock in nanoseconds; it advances in steps of up to a microsecond.",
         "uint64",
         "kernel launches between two kd.Event",
     ),
     _register(
         "smid",
-        "The number of the multiprocessor that runs the thread's block.",
+        "Return the number of the multiprocessor that runs this block.",
         "uint32",
         "kd.blockIdx.x",
     ),

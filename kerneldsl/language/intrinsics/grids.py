@@ -1,4 +1,4 @@
-"""Declare what all threads of a launch do together.
+"""Declare operations of all threads of a launch.
 
 References
 ----------
@@ -13,10 +13,10 @@ __all__ = ["grid_group"]  # what is listed here is of the language
 
 
 class _GridGroup(IntrinsicGroup):
-    """All threads of a launch: a kernel writes ``kd.grid_group().sync()``, as numba.cuda has it."""
+    """All threads of a launch. Write ``kd.grid_group().sync()``, as in numba.cuda."""
 
     def __call__(self) -> _GridGroup:
-        """Return the group, which has a meaning in a kernel alone."""
+        """Return the group; it works only in a kernel."""
         return self
 
 
@@ -25,8 +25,8 @@ grid_group = _GridGroup(
     {
         "sync": Intrinsic(
             "grid_group.sync",
-            "Wait until every thread of the launch is here, and see what they wrote; "
-            "`kd.grid_group().sync()` in a kernel.",
+            "Wait until every thread of the launch arrives; their earlier writes are visible "
+            "then. Write `kd.grid_group().sync()` in a kernel.",
             Typing.NOTHING,
             effect=Effect.BARRIER | Effect.FENCE,
             scope=Scope.GRID,

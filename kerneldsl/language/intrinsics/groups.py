@@ -1,9 +1,9 @@
-"""Declare what the threads of a warp or a block compute together, from a value of each.
+"""Declare collective operations of the threads of a warp or a block.
 
 Every operation has two forms: ``kd.warp.sum(x)`` among the lanes of a warp and ``kd.block.sum(x)``
-among the threads of a block. Values are combined in one order on every target, so that results
-have the same bits: those of a warp in a binary tree over its lanes in which neighbours meet first,
-and the results of a block's warps one after the other. Who takes no part is left out of that order.
+among the threads of a block. Values are combined in the same order on every target, so that results
+have the same bits. The lanes of a warp are combined in a binary tree, neighbours first. The results
+of a block's warps are combined one after the other. Threads that take no part are left out.
 
 References
 ----------
@@ -19,8 +19,7 @@ from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Intrinsic
 
 __all__ = ["block", "warp"]  # what is listed here is of the language
 
-#: Bytes of shared memory in which the warps of a block meet: 16 for each of 32, and which of them
-#: have come.
+#: Bytes of shared memory for the results of warps: 16 for each of 32, and which have arrived.
 GROUP_SLOTS_BYTES = 32 * 16 + 16
 #: Bytes in which each of 1024 threads gives 32 bits to another one.
 GROUP_WORDS_BYTES = 1024 * 4
@@ -42,7 +41,7 @@ _MAX_THREADS = {Scope.WARP: 32, Scope.BLOCK: 1024}
 
 
 def _members(scope: Scope) -> dict[str, Intrinsic]:
-    """Return the operations of a group; what one thread gets alone is uniform in no scope."""
+    """Return the operations of a group."""
     group = scope.name.lower()
     threads = {Scope.WARP: "the warp's lanes", Scope.BLOCK: "the block's threads"}[scope]
     who = {Scope.WARP: "lane", Scope.BLOCK: "thread"}[scope]
@@ -75,19 +74,19 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
             below=dict(below or {}),
         )
 
-    declare("sum", f"The sum of `x` over {threads}.", Typing.SUM, ("x",), scope, _ADDED)
+    declare("sum", f"Return the sum of `x` over {threads}.", Typing.SUM, ("x",), scope, _ADDED)
     for name, size in (("max", "largest"), ("min", "smallest")):
-        summary = f"The {size} `x` of {threads}; a NaN yields to a number."
+        summary = f"Return the {size} `x` of {threads}; a NaN loses to a number."
         declare(name, summary, Typing.EXTREME, ("x",), scope, ORDERED)
     for name, summary, typing in (
-        ("any", f"Whether the predicate of any of {threads} is not zero.", Typing.TRUTH),
-        ("all", f"Whether the predicate of every one of {threads} is not zero.", Typing.TRUTH),
-        ("count", f"How many of {threads} have a predicate that is not zero.", Typing.VOTE),
+        ("any", f"Return whether the predicate of any of {threads} is nonzero.", Typing.TRUTH),
+        ("all", f"Return whether the predicates of all of {threads} are nonzero.", Typing.TRUTH),
+        ("count", f"Return how many of {threads} have a nonzero predicate.", Typing.VOTE),
     ):
         declare(name, summary, typing, ("predicate",), scope)
     declare(
         "reduce",
-        f"All `x` of {threads}, combined by `op(a, b)`, which is associative.",
+        f"Combine the `x` of {threads} by `op(a, b)`, which must be associative.",
         Typing.REDUCE,
         ("x", "op"),
         scope,
@@ -95,7 +94,8 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "inclusive_scan",
-        f"The sum of `x` over {threads} up to this {who}, or what `op(a, b)` makes of them.",
+        f"Return the sum of `x` over {threads} up to and including this {who}, or their "
+        "combination by `op(a, b)`.",
         Typing.SCAN,
         ("x", "op"),
         Scope.THREAD,
@@ -104,8 +104,8 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "exclusive_scan",
-        f"The sum of `x` over {threads} before this {who}, behind `initial`; or what `op(a, b)` "
-        "makes of them.",
+        f"Return the sum of `initial` and `x` over {threads} before this {who}, or their "
+        "combination by `op(a, b)`.",
         Typing.SCAN,
         ("x", "op", "initial"),
         Scope.THREAD,
@@ -114,7 +114,8 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "broadcast",
-        f"The `x` of {who} `source`, which takes part, and is the same to all of {threads}.",
+        f"Return the `x` of {who} `source`, which must take part; `source` is the same in all of "
+        f"{threads}.",
         Typing.EXCHANGE,
         ("x", "source"),
         scope,
@@ -123,7 +124,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "exchange",
-        f"The `x` of {who} `source`; of one that takes no part, this {who}'s own.",
+        f"Return the `x` of {who} `source`, or this {who}'s `x` if `source` takes no part.",
         Typing.EXCHANGE,
         ("x", "source"),
         Scope.THREAD,
@@ -131,9 +132,9 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "sort",
-        f"The smallest of {threads}' `keys` for the first of them, the next for the second, and so "
-        "on, NaN last; with `values`, the key and the value that came with it. Equal keys keep "
-        "their order.",
+        f"Sort the `keys` of {threads}: the first {who} gets the smallest key, the second the "
+        "next, NaN last. With `values`, return the key and its value. Equal keys keep their "
+        "order.",
         Typing.SORT,
         ("keys", "values"),
         Scope.THREAD,

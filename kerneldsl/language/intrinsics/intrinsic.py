@@ -1,14 +1,11 @@
 """The vocabulary of a kernel, as data: each intrinsic once.
 
-An :class:`Intrinsic` says what an operation is called, what it means, how its result varies
-between threads, what it does to memory and to control, and how it is typed. It says nothing of how
-a target performs it: each target holds a table of lowerings keyed by :attr:`Intrinsic.name`, and a
-test holds that no name is missing there.
+An :class:`Intrinsic` has the name and the meaning of an operation, its uniformity, its effects on
+memory and control, and its typing. It does not contain an implementation: each target has a table
+of lowerings by :attr:`Intrinsic.name`, and a test checks that it is complete.
 
-The names are ``numba.cuda``'s. Calling an intrinsic from plain Python is an error, but of a few
-that compute with numbers alone.
-
-The terms are the CUDA Programming Guide's.
+The names are ``numba.cuda``'s, the terms those of the CUDA Programming Guide. Calling an intrinsic
+from plain Python is an error, except for a few that compute with numbers alone.
 
 References
 ----------
@@ -189,20 +186,20 @@ class Intrinsic:
     name : str
         Dotted name below ``kerneldsl``, such as ``"atomic.add"`` or ``"threadIdx.x"``.
     summary : str
-        Its meaning, in one sentence.
+        Its meaning: one sentence that begins with a verb, or a noun for a value that is read.
     typing : Typing
         Rule by which a target types it.
     parameters : tuple of str
         Names of the parameters, in order.
     uniform_in : Scope or None
-        The largest scope in which every thread gets the same result, whatever its arguments are;
-        ``None`` for a result that is as uniform as the arguments.
+        The largest scope in which every thread gets the same result for any arguments; ``None``
+        for a result that is as uniform as the arguments.
     effect : Effect
-        What it does beside computing.
+        Its side effects.
     scope : Scope
         Of a barrier: the threads that wait for each other.
     dtypes : tuple of str
-        Dtypes it takes, of an array's elements or of a value; empty where it does not say.
+        Dtypes of the array's elements or of the value; empty if they are not restricted.
     static : tuple of str
         Parameters that must be constants when the kernel is compiled.
     defaults : dict
@@ -210,18 +207,18 @@ class Intrinsic:
     functions : tuple of str
         Parameters that are device functions, which must be known when the kernel is compiled.
     shared_bytes : int
-        Shared memory through which the threads of a block meet in it, in bytes; all such
-        operations of a kernel share it.
+        Shared memory that the threads of a block exchange values in, in bytes. All such
+        operations of a kernel use the same memory.
     argument_dtypes, result_dtypes : tuple of str
         Of :attr:`Typing.DECLARED`: the dtype of each parameter and of each result.
     instead : str
-        What to write for a target that has no such operation.
+        What to write for a target without such an operation.
     choices : dict
-        The words that a constant parameter takes.
+        The values that a constant parameter takes.
     below : dict
-        Bounds of parameters that are indices of threads: a constant is at least 0, and below.
+        Exclusive upper bounds of constant parameters that are indices of threads.
     on_host : callable, optional
-        The same outside of kernels, for an operation that hosts have, too.
+        The same operation on the host, if there is one.
     """
 
     name: str
@@ -253,15 +250,15 @@ class Intrinsic:
         return self.is_barrier and self.scope >= scope
 
     def orders_memory(self, scope: Scope) -> bool:
-        """Return whether threads of a scope see behind it what was written before it.
+        """Return whether threads of a scope see earlier writes after it.
 
-        A chain orders nothing between blocks but the values it is given.
+        Between blocks, a chain orders only the values it is given.
         """
         return self.synchronizes(scope) and (scope < Scope.GRID or Effect.FENCE in self.effect)
 
     @property
     def is_of_block(self) -> bool:
-        """True if the threads of a block do it as one, so that all are given the same."""
+        """True if the threads of a block do it together, with the same arguments."""
         if self.typing is Typing.TILE:
             return self.is_barrier and self.name != "tile.of"
         return self.is_of_chain
@@ -273,17 +270,17 @@ class Intrinsic:
 
     @property
     def is_view(self) -> bool:
-        """True if its result is its first argument, or another way to look at that memory."""
+        """True if its result is its first argument, or a view of that memory."""
         return self.typing in (Typing.VALUE, Typing.ELEMENT, Typing.PACKED, Typing.VIEW)
 
     @property
     def is_index(self) -> bool:
-        """True if it is a coordinate or a size, which differs outside its scope for certain."""
+        """True if it is a coordinate or a size, which always differs outside of its scope."""
         return self.typing in (Typing.INDEX, Typing.INDEX_TUPLE)
 
     @property
     def is_of_lane(self) -> bool:
-        """True if it tells where the thread is in its warp, and so has none without blocks."""
+        """True if it is the place of the thread in its warp, which needs blocks."""
         return self.name == "laneid" or self.typing is Typing.LANE_MASK
 
     @property
@@ -293,13 +290,20 @@ class Intrinsic:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
+        from kerneldsl.language.intrinsics.examples import example_of
+
         signature = f"{self.name}({', '.join(self.parameters)})"
-        text = f"{signature if self.parameters else self.name}\n\n{self.summary}"
-        return text + (f"\n\nElement dtypes: {', '.join(self.dtypes)}." if self.dtypes else "")
+        parts = [signature if self.parameters else self.name, self.summary]
+        if self.dtypes:
+            parts.append(f"Element dtypes: {', '.join(self.dtypes)}.")
+        example = example_of(self.name)
+        if example is not None:
+            parts.append(f"Examples\n--------\n{example}")
+        return "\n\n".join(parts)
 
     @shorten_errors
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what it does on the host, or refuse: most mean something inside a kernel only."""
+        """Do the operation on the host, or raise: most intrinsics need a kernel."""
         if self.on_host is not None:
             return self.on_host(*args, **kwargs)
         self._refuse()
@@ -309,7 +313,7 @@ class Intrinsic:
         raise OutsideKernelError(
             f"kerneldsl.{self.name} was used outside a kernel",
             value=self.name,
-            limit="It has a meaning only in functions decorated with @kd.kernel or @kd.func",
+            limit="It works only in functions decorated with @kd.kernel or @kd.func",
             remedy=f"{'Read it in' if is_read else 'Call it from'} a kernel, and launch that with "
             "kernel.forall(n)(…) or kernel[grid, block](…)",
         )
@@ -319,7 +323,7 @@ class Intrinsic:
 
     @shorten_errors
     def _compute(self, *_operands: Any) -> NoReturn:
-        """Refuse to be computed with: it has no value outside a kernel."""
+        """Refuse arithmetic: an intrinsic has no value outside a kernel."""
         self._refuse()
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _compute
@@ -336,7 +340,7 @@ class IntrinsicGroup:
     def __init__(self, name: str, members: dict[str, Intrinsic]) -> None:
         self._name = name
         self._members = members
-        self.__doc__ = f"kerneldsl.{name}: " + ", ".join(members)
+        self.__doc__ = f"Intrinsics of ``kd.{name}``: {', '.join(members)}."
 
     def __getattr__(self, name: str) -> Intrinsic:
         try:

@@ -1,4 +1,4 @@
-"""Declare what the lanes of a warp do together: shuffles, votes, matches and reductions.
+"""Declare operations of the lanes of a warp: shuffles, votes, matches and reductions.
 
 References
 ----------
@@ -35,8 +35,8 @@ __all__ = [
 def _shuffle(name: str, summary: str, lane: str) -> Intrinsic:
     return Intrinsic(
         name,
-        f"{summary} A lane gets its own value back where there is no such lane. All lanes of "
-        "`mask` must call it together, and `mask` must name the calling lane.",
+        f"{summary} Without such a lane, return this lane's `value`. All lanes of `mask` must "
+        "call it together, and `mask` must include the calling lane.",
         Typing.SHUFFLE,
         ("mask", "value", lane),
         effect=Effect.BARRIER,
@@ -45,16 +45,16 @@ def _shuffle(name: str, summary: str, lane: str) -> Intrinsic:
 
 
 shfl_sync = _shuffle(
-    "shfl_sync", "The value of lane `src_lane` of the warp, taken modulo 32.", "src_lane"
+    "shfl_sync", "Return `value` of lane `src_lane` (modulo 32) of the warp.", "src_lane"
 )
 shfl_up_sync = _shuffle(
-    "shfl_up_sync", "The value of the lane that is `delta` (modulo 32) below this one.", "delta"
+    "shfl_up_sync", "Return `value` of the lane `delta` (modulo 32) below this one.", "delta"
 )
 shfl_down_sync = _shuffle(
-    "shfl_down_sync", "The value of the lane that is `delta` (modulo 32) above this one.", "delta"
+    "shfl_down_sync", "Return `value` of the lane `delta` (modulo 32) above this one.", "delta"
 )
 shfl_xor_sync = _shuffle(
-    "shfl_xor_sync", "The value of lane `laneid ^ lane_mask`, taken modulo 32.", "lane_mask"
+    "shfl_xor_sync", "Return `value` of lane `laneid ^ lane_mask` (modulo 32).", "lane_mask"
 )
 
 
@@ -72,26 +72,35 @@ def _warp_vote(name: str, summary: str, typing: Typing) -> Intrinsic:
 
 
 ballot_sync = _warp_vote(
-    "ballot_sync", "The lanes of `mask` whose predicate is not zero, as a mask.", Typing.BALLOT
+    "ballot_sync",
+    "Return the lanes of `mask` with a nonzero predicate, as a mask.",
+    Typing.BALLOT,
 )
 all_sync = _warp_vote(
-    "all_sync", "Whether the predicate of every lane of `mask` is not zero.", Typing.WARP_VOTE
+    "all_sync",
+    "Return whether the predicate of every lane of `mask` is nonzero.",
+    Typing.WARP_VOTE,
 )
 any_sync = _warp_vote(
-    "any_sync", "Whether the predicate of any lane of `mask` is not zero.", Typing.WARP_VOTE
+    "any_sync",
+    "Return whether the predicate of any lane of `mask` is nonzero.",
+    Typing.WARP_VOTE,
 )
 eq_sync = _warp_vote(
     "eq_sync",
-    "Whether the predicates of all lanes of `mask` are not zero, or all are zero.",
+    "Return whether the predicates of all lanes of `mask` are nonzero, or all are zero.",
     Typing.WARP_VOTE,
 )
 
 lanemask_lt = Intrinsic(
-    "lanemask_lt", "The lanes below this one, as a mask.", Typing.LANE_MASK, uniform_in=Scope.THREAD
+    "lanemask_lt",
+    "Return the lanes below this one, as a mask.",
+    Typing.LANE_MASK,
+    uniform_in=Scope.THREAD,
 )
 activemask = Intrinsic(
     "activemask",
-    "The lanes of the warp that are here now, as a mask; no lane waits for another one.",
+    "Return the active lanes of the warp, as a mask; no lane waits for another one.",
     Typing.LANE_MASK,
     uniform_in=Scope.THREAD,
     effect=Effect.BARRIER,
@@ -116,32 +125,33 @@ def _of_values(
 
 match_any_sync = _of_values(
     "match_any_sync",
-    "The lanes of `mask` whose value has the bits of this lane's, as a mask.",
+    "Return the lanes of `mask` with the same bits of `value` as this lane, as a mask.",
     Typing.MATCH_ANY,
     None,
 )
 match_all_sync = _of_values(
     "match_all_sync",
-    "`mask` and True if the values of all its lanes have the same bits, else 0 and False.",
+    "Return `mask` and True if the values of all its lanes have the same bits, else 0 and False.",
     Typing.MATCH_ALL,
 )
 
 
 def _reduction(operation: str, what: str, typing: Typing = Typing.REDUCTION) -> Intrinsic:
-    return _of_values(f"reduce_{operation}_sync", f"{what} of all lanes of `mask`.", typing)
+    return _of_values(
+        f"reduce_{operation}_sync", f"Return the {what} of all lanes of `mask`.", typing
+    )
 
 
 reduce_add_sync = _reduction(
     "add",
-    "The sum of the values; floats are added pair by pair, first lanes 16 apart, then 8, 4, 2 and "
-    "1,",
+    "sum of the values (floats pair by pair, first lanes 16 apart, then 8, 4, 2 and 1)",
 )
 reduce_min_sync = _reduction(
-    "min", "The least of the values, -0 below 0, where a NaN yields to a number,"
+    "min", "smallest of the values (-0 is below 0, and a NaN loses to a number)"
 )
 reduce_max_sync = _reduction(
-    "max", "The greatest of the values, 0 above -0, where a NaN yields to a number,"
+    "max", "largest of the values (0 is above -0, and a NaN loses to a number)"
 )
-reduce_and_sync = _reduction("and", "The bitwise and of the values", Typing.INTEGER_REDUCTION)
-reduce_or_sync = _reduction("or", "The bitwise or of the values", Typing.INTEGER_REDUCTION)
-reduce_xor_sync = _reduction("xor", "The bitwise xor of the values", Typing.INTEGER_REDUCTION)
+reduce_and_sync = _reduction("and", "bitwise and of the values", Typing.INTEGER_REDUCTION)
+reduce_or_sync = _reduction("or", "bitwise or of the values", Typing.INTEGER_REDUCTION)
+reduce_xor_sync = _reduction("xor", "bitwise xor of the values", Typing.INTEGER_REDUCTION)

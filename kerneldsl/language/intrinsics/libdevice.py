@@ -1,8 +1,8 @@
 """Declare the functions of NVIDIA's libdevice by their own names, ``kd.libdevice.rhypotf``.
 
-The names are numba.cuda's: NVIDIA's without ``__nv_``, and what a function writes through pointers
-is returned behind its result, as ``frexp`` does. Left out are ``nan``, ``norm`` and ``rnorm``,
-which read through a pointer.
+The names are numba.cuda's: NVIDIA's without ``__nv_``. Values that a function writes through
+pointers are returned after its result, as in ``frexp``. ``nan``, ``norm`` and ``rnorm``, which read
+through a pointer, are left out.
 
 References
 ----------
@@ -21,7 +21,7 @@ _DIRECTIONS = ("rn", "rz", "rd", "ru")
 #: Parameters by how many there are.
 _PARAMETERS = ("x", "y", "z", "w")
 
-#: Names of both precisions, of which the single one ends in ``f``, by the number of arguments.
+#: Names in both precisions (single precision adds ``f``), by the number of arguments.
 _OF_BOTH = {
     1: (
         "acos acosh asin asinh atan atanh cbrt ceil cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 "
@@ -77,7 +77,7 @@ _OTHERS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((_SINGLE,), (_HALF,), "half2float"),
 )
 
-#: Names that go on with each direction of rounding: types, and an operator where there is one.
+#: Names with a suffix for each direction of rounding: types, and the number of operands.
 _ROUNDED = {
     **{f"f{name}": ((_SINGLE,), 2) for name in ("add", "sub", "mul", "div")},
     **{f"d{name}": ((_DOUBLE,), 2) for name in ("add", "sub", "mul", "div")},
@@ -86,7 +86,7 @@ _ROUNDED = {
     "fmaf": ((_SINGLE,), 3),
     "fma": ((_DOUBLE,), 3),
 }
-#: What to write where there is no direction of rounding but the usual one.
+#: What to write on targets that only round to nearest.
 _INSTEAD = {
     "add": "x + y",
     "sub": "x - y",
@@ -106,7 +106,7 @@ def _row(
     shown = results[0] if len(results) == 1 else f"({', '.join(results)})"
     return Intrinsic(
         f"libdevice.{name}",
-        f"NVIDIA's `__nv_{name}`: ({', '.join(arguments)}) -> {shown}.",
+        f"Call NVIDIA's `__nv_{name}`: ({', '.join(arguments)}) -> {shown}.",
         Typing.DECLARED,
         _PARAMETERS[: len(arguments)],
         argument_dtypes=arguments,
@@ -149,7 +149,7 @@ FUNCTIONS: dict[str, Intrinsic] = {row.name: row for row in sorted(_rows(), key=
 
 
 class _Libdevice(IntrinsicGroup):
-    """``kd.libdevice``; hundreds of members are not listed by a message about one."""
+    """``kd.libdevice``; its error messages do not list the hundreds of members."""
 
     def __getattr__(self, name: str) -> Intrinsic:
         found = FUNCTIONS.get(f"libdevice.{name}")

@@ -12,8 +12,8 @@ shared = IntrinsicGroup(
     {
         "array": Intrinsic(
             "shared.array",
-            "An array that the threads of one block share; its contents start undefined. Shape 0 "
-            "is the dynamic shared memory whose size the launch gives.",
+            "Allocate an array that the threads of a block share; its elements are undefined. "
+            "Shape 0 is the dynamic shared memory; the launch gives its size.",
             Typing.ARRAY,
             ("shape", "dtype"),
             Scope.BLOCK,
@@ -27,7 +27,7 @@ local = IntrinsicGroup(
     {
         "array": Intrinsic(
             "local.array",
-            "An array of this thread's own; its contents start undefined.",
+            "Allocate an array of this thread; its elements are undefined.",
             Typing.ARRAY,
             ("shape", "dtype"),
             Scope.THREAD,
@@ -41,7 +41,7 @@ const = IntrinsicGroup(
     {
         "array_like": Intrinsic(
             "const.array_like",
-            "A NumPy array from outside the kernel, as a constant; naming the array is the same.",
+            "Use a NumPy array from outside the kernel as a constant, like the plain name of it.",
             Typing.CONSTANT,
             ("array",),
             Scope.GRID,

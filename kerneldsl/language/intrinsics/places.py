@@ -1,4 +1,4 @@
-"""Declare where a thread is: its indices in block, grid and warp, and their sizes."""
+"""Declare the indices of a thread in its block, grid and warp, and their sizes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ gridDim = _dim3("gridDim", "Number of blocks of the grid", Scope.GRID)
 
 grid = Intrinsic(
     "grid",
-    "Index of this thread in the whole grid: blockIdx * blockDim + threadIdx, x first; under "
-    "forall the index within the extent, in the extent's order.",
+    "Return the index of this thread in the grid, `blockIdx * blockDim + threadIdx`, x first. "
+    "Under forall, return the index in the extent, in the order of its axes.",
     Typing.INDEX_TUPLE,
     ("ndim",),
     Scope.THREAD,
@@ -31,7 +31,8 @@ grid = Intrinsic(
 )
 gridsize = Intrinsic(
     "gridsize",
-    "Number of threads of the whole grid: gridDim * blockDim, x first; under forall the extent.",
+    "Return the number of threads of the grid, `gridDim * blockDim`, x first. Under forall, "
+    "return the extent.",
     Typing.INDEX_TUPLE,
     ("ndim",),
     Scope.GRID,

@@ -1,8 +1,8 @@
-"""Declare what is done with tiles: arrays of constant shape that are values of the whole block.
+"""Declare operations on tiles: arrays of constant shape that are values of the whole block.
 
-A tile operation may stand where a barrier may stand: every thread of the block calls it, none has
-left the kernel before. What the operations are given is the same in every thread, but for the
-argument of ``tile.of``. Read with one thread from top to bottom, the program means the same.
+A tile operation is permitted where a barrier is: every thread of the block calls it, and none has
+left the kernel before. Arguments are the same in every thread, except that of ``tile.of``. The
+program has the same meaning as for a single thread.
 
 Methods of a tile are these operations with the tile in front: ``t.sum(axis=1)`` is
 ``kd.tile.sum(t, axis=1)``. Operators, functions of numbers and ``t.map`` go element by element.
@@ -42,8 +42,8 @@ def _collective(
 def _reduction(name: str, summary: str) -> Intrinsic:
     return _collective(
         name,
-        f"{summary} Without `axis` of all elements, a number that is the same in every thread; "
-        "with it along that axis, whose extent becomes 1.",
+        f"{summary} With `axis`, reduce along it to an extent of 1. By default reduce all elements "
+        "to one number.",
         "tile",
         "axis",
         static=("axis",),
@@ -56,8 +56,8 @@ tile = IntrinsicGroup(
     {
         "load": _collective(
             "load",
-            "The elements of `array` from the index `at` on, as a tile of that shape; where there "
-            "is no element, `other`. `dtype` is what they are converted to.",
+            "Load a tile of this shape from `array`, beginning at the index `at`, converted to "
+            "`dtype`. Elements beyond the bounds of the array are `other`.",
             *("array", "at", "shape", "other", "dtype"),
             static=("shape", "dtype"),
             defaults={"other": 0, "dtype": None},
@@ -65,94 +65,94 @@ tile = IntrinsicGroup(
         ),
         "store": _collective(
             "store",
-            "Write a tile to `array` from the index `at` on, converted to its dtype; elements for "
-            "which there is no place are left out. A function behind the tile is called for each "
-            "element that is written, with its value, its index in the tile along each axis and "
-            "the arguments that follow; what it returns is written.",
+            "Store a tile to `array`, beginning at the index `at`, converted to its dtype. "
+            "Elements beyond the bounds of the array are skipped. A function may follow the tile, "
+            "with further arguments: it is called with each element, its index in the tile along "
+            "each axis and the arguments, and its result is stored.",
             *("array", "at", "tile"),
             effect=Effect.WRITE,
         ),
         "zeros": _collective(
-            "zeros", "A tile of zeros.", "shape", "dtype", static=("shape", "dtype")
+            "zeros", "Make a tile of zeros.", "shape", "dtype", static=("shape", "dtype")
         ),
         "full": _collective(
             "full",
-            "A tile of equal elements, of the value's dtype if no other is given.",
+            "Make a tile of equal elements, by default of the dtype of `value`.",
             *("shape", "value", "dtype"),
             static=("shape", "dtype"),
             defaults={"dtype": None},
         ),
         "arange": _collective(
             "arange",
-            "A tile of the numbers 0, 1, 2, … of a dtype.",
+            "Make a tile of the numbers 0, 1, 2, … of a dtype.",
             *("shape", "dtype"),
             static=("shape", "dtype"),
             defaults={"dtype": "int64"},
         ),
         "of": _collective(
             "of",
-            "A tile with one element for each thread of the block, which gives its value; threads "
-            "are counted along x, then y, then z.",
+            "Make a tile of the `value` of each thread of the block; threads are counted along x, "
+            "then y, then z.",
             "value",
         ),
         "own": _collective(
             "own",
-            "This thread's element of a tile that has one for each thread of the block; written "
-            "`t.own` too.",
+            "Return this thread's element of a tile with one element for each thread of the "
+            "block; also `t.own`.",
             "tile",
         ),
         "sum": _reduction(
             "sum",
-            "The sum: of integers as int64 or uint64, of floats of 16 bits as float32.",
+            "Return the sum, of integers as int64 or uint64, of floats of 16 bits as float32.",
         ),
         "max": _reduction(
-            "max", "The largest element; a NaN yields to a number, and 0 is above -0."
+            "max", "Return the largest element; a NaN loses to a number, and 0 is above -0."
         ),
         "min": _reduction(
-            "min", "The smallest element; a NaN yields to a number, and -0 is below 0."
+            "min", "Return the smallest element; a NaN loses to a number, and -0 is below 0."
         ),
-        "mean": _reduction("mean", "The mean: of integers as float64."),
-        "any": _reduction("any", "Whether any element is not zero."),
-        "all": _reduction("all", "Whether no element is zero."),
+        "mean": _reduction("mean", "Return the mean, of integers as float64."),
+        "any": _reduction("any", "Return whether any element is nonzero."),
+        "all": _reduction("all", "Return whether all elements are nonzero."),
         "cumsum": _collective(
             "cumsum",
-            "For each element the sum of those up to it, or, if `exclusive`, of those before it, "
-            "of dtypes as in `sum`. With `axis` along that one; without it a tile of one axis.",
+            "Return the sums of the elements up to each element, or, if `exclusive`, before it, "
+            "with the dtypes of `sum`. The sums are along `axis`, which a tile of two axes needs.",
             *("tile", "axis", "exclusive"),
             static=("axis", "exclusive"),
             defaults={"axis": None, "exclusive": False},
         ),
         "sort": _collective(
             "sort",
-            "The elements in rising order, along the last axis: -0 before 0, NaN last.",
+            "Sort the elements along the last axis in ascending order: -0 before 0, NaN last.",
             "tile",
         ),
         "argsort": _collective(
             "argsort",
-            "The places of the elements in that order, along the last axis, as int64; equal "
-            "elements, as all NaN are, keep their order.",
+            "Return the indices that sort the tile along the last axis, as int64. Equal elements "
+            "keep their order, and so do NaN.",
             "tile",
         ),
         "take": _collective(
             "take",
-            "The elements at the places that `places`, a tile of integers, holds, along the last "
-            "axis; one that is below 0 or beyond the end is the nearest that there is.",
+            "Return the elements at the indices `places`, a tile of integers, along the last axis. "
+            "Indices out of bounds are clamped.",
             "tile",
             "places",
         ),
         "transpose": _collective(
             "transpose",
-            "A tile of two axes with the axes exchanged; written `t.T` too.",
+            "Exchange the axes of a tile of two axes; also `t.T`.",
             "tile",
         ),
         "map": _collective(
             "map",
-            "A function of numbers, called for each element with what follows; written "
+            "Call a function of numbers for each element, with the further arguments; write "
             "`t.map(f, …)`.",
             "value",
         ),
         "astype": _collective(
-            "astype", "The elements converted to a dtype.", "tile", "dtype", static=("dtype",)
+            "astype", "Convert the elements to a dtype.", "tile", "dtype", static=("dtype",)
         ),
     },
 )
@@ -162,7 +162,7 @@ def _word(name: str, summary: str, *parameters: str, static: tuple[str, ...] = (
     return Intrinsic(f"tile.{name}", summary, Typing.TILE, parameters, static=static)
 
 
-#: What the normal form consists of beside these; a program has no words for it.
+#: Further operations of the normal form, which programs cannot write.
 element_words = IntrinsicGroup(
     "tile",
     {

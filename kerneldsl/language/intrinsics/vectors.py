@@ -35,8 +35,8 @@ def _vector(name: str) -> Intrinsic:
     dtype, _, count = name.partition("x")
     return Intrinsic(
         name,
-        f"A vector of {'two' if count == '2' else 'four'} {dtype} numbers, and the dtype of arrays "
-        "of such vectors.",
+        f"Make a vector of {'two' if count == '2' else 'four'} {dtype} numbers; also the dtype of "
+        "arrays of such vectors.",
         Typing.VECTOR,
         tuple("xyzw"[: int(count)]),
     )
