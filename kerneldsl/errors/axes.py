@@ -1,6 +1,6 @@
 """The error for an axis that an array does not have; it is also NumPy's error.
 
-It is in a module of its own because the other errors are imported before NumPy.
+It is in a separate module because the other errors are imported before NumPy.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ BASELINE = Path(__file__).parent / "baseline.txt"
 _CHECKED = (
     "*.md",
     "docs/**/*.md",
-    "benchmarks/results/*.md",
     "notebooks/*.ipynb",
     *(f"{folder}/**/*.py" for folder in ("kerneldsl", "targets", "stdlib_kernels")),
     *(f"{folder}/**/*.py" for folder in ("kerneldsl_demo", "examples")),
