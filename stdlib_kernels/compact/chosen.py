@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, computed, is_on_host
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function
 
-__all__ = ["begins_run", "choose", "front", "is_not_zero", "is_zero", "move"]
+__all__ = ["begins_run", "choose", "front", "is_not_zero", "is_zero", "lengths_of", "move"]
 
 #: Threads of a block on a GPU, and elements of a thread by the bytes of one: what a block holds of
 #: them leaves a multiprocessor's shared memory and registers to three others.
@@ -149,3 +149,18 @@ def move(flags: Array, x: Array | None, is_chosen: Any, out: Out = None) -> tupl
     arrays = (flags, flags if x is None else x, found, total, state)
     launch(move_chosen, blocks, block, *arrays, **how)
     return found, total
+
+
+@kd.kernel(wraparound=False)
+def measure_runs(starts, n, lengths):
+    """Find the lengths of runs by their starts: ``starts[m], lengths[m]``."""
+    i = kd.grid(1)
+    lengths[i] = (starts[i + 1] if i + 1 < starts.size else n) - starts[i]
+
+
+def lengths_of(starts: Array, count: int) -> Array:
+    """Return the lengths of runs that begin at some places of as many elements."""
+    lengths = allocate(starts, starts.shape, np.dtype(np.int64))
+    if starts.size:
+        launch_over(measure_runs, (starts.size,), starts, count, lengths)
+    return lengths

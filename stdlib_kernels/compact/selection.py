@@ -1,17 +1,13 @@
-"""Elements, and places of elements, by a condition; those that differ from others, and runs."""
+"""Elements, and places of elements, by a condition, and runs of equal ones."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
-
-import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import end_by, launch_over
-from kerneldsl.utilities.flags import read_flag
-from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device
+from kerneldsl.repeating.calls import end_by
+from stdlib_kernels.arrays import contiguous_1d, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, check_same_kind
 from stdlib_kernels.compact.chosen import (
     begins_run,
@@ -19,15 +15,15 @@ from stdlib_kernels.compact.chosen import (
     front,
     is_not_zero,
     is_zero,
+    lengths_of,
     move,
 )
 from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.movement.gathering import take_places
+from stdlib_kernels.gathering import take_places
 from stdlib_kernels.parameters import axis_or_none
-from stdlib_kernels.sort.rows import as_rows, sort_rows
 
-__all__ = ["compress", "flatnonzero", "nonzero", "partition", "run_length", "unique"]
+__all__ = ["compress", "flatnonzero", "nonzero", "partition", "run_length"]
 
 
 def _coordinate(place: Any, step: Any, extent: Any) -> Any:
@@ -166,15 +162,6 @@ def _parted(found: Array, total: Array, flags: Array, source: Array, like: Array
     return finish(found, like=like), count
 
 
-@kd.kernel(wraparound=False)
-def measure_runs(x, starts, n, values, lengths):
-    """Describe runs by their starts: ``x[n], starts[m], values[m], lengths[m]``."""
-    i = kd.grid(1)
-    end = starts[i + 1] if i + 1 < starts.size else n
-    values[i] = x[starts[i]]
-    lengths[i] = end - starts[i]
-
-
 @repeated_function
 def run_length(x: Array) -> Any:
     """Find the runs of equal elements.
@@ -195,36 +182,8 @@ def run_length(x: Array) -> Any:
     return end_by(_runs, *move(flat, None, begins_run), flat, x)
 
 
-@repeated_function
-def unique(x: Array, *, return_counts: bool = False) -> Any:
-    """Find the elements that differ from each other, in rising order.
-
-    They are sorted for that.
-
-    {parameters: real array}
-    return_counts : bool
-        Whether the result has how many there are of each, too.
-    {returns: values : array of shape (m,)}
-        Of `x`'s kind and dtype. NaN are equal to each other and come last; 0 and -0 are equal.
-    counts : int64 array of shape (m,), where `return_counts` is True
-    {raises and see: numpy.unique}
-    >>> unique(np.array([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    check_array("x", x, kinds="biuf", halves=True)
-    asked = read_flag("return_counts", return_counts)
-    rows, restored = as_rows(on_device(x), None)
-    ordered = restored(sort_rows(rows)[0])
-    if not asked:
-        return end_by(_elements, *move(ordered, ordered, begins_run), x, None)
-    return end_by(_runs, *move(ordered, None, begins_run), ordered, x)
-
-
 def _runs(found: Array, total: Array, x: Array, like: Array) -> tuple[Any, Any]:
     """Return the values and lengths of runs, whose starts are at the front of an array."""
     starts = front(found, total)
-    values = allocate(x, starts.shape, x.dtype)
-    lengths = allocate(x, starts.shape, np.dtype(np.int64))
-    if starts.size:
-        launch_over(measure_runs, (starts.size,), x, starts, x.size, values, lengths)
-    return finish(values, like=like), finish(lengths, like=like)
+    lengths = lengths_of(starts, x.size)
+    return finish(take_places(x, starts, 0), like=like), finish(lengths, like=like)

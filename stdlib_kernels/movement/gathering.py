@@ -28,11 +28,11 @@ from stdlib_kernels.checks import (
     check_writable,
 )
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.movement.along import fresh, over
-from stdlib_kernels.operations import unchanged
+from stdlib_kernels.gathering import over, take_each, take_places
+from stdlib_kernels.movement.along import fresh
 from stdlib_kernels.parameters import axis_of, choice_of, names_of, wrong_type
 
-__all__ = ["put_along_axis", "take", "take_along_axis", "take_each", "take_places"]
+__all__ = ["put_along_axis", "take", "take_along_axis"]
 
 
 @kd.kernel(wraparound=False)
@@ -86,25 +86,6 @@ def _refuse_wrong(found: Array, places: Array, n: int) -> None:
 
 
 @kd.kernel(wraparound=False)
-def take_elements(x, places, out, *, place):
-    """Take elements: ``x[n], places[m], out[m]``."""
-    j = kd.grid(1)
-    out[j] = x[place(places[j], x.size)]
-
-
-@kd.kernel(wraparound=False)
-def take_along(x, places, out, *, place, by_slices, is_last):
-    """Take slices or elements: ``x[a, n, b], places[m]`` or ``[a, m, b], out[a, m, b]``."""
-    i, j, k = kd.grid(3)
-    if is_last:
-        j, k = k, j
-    if by_slices:
-        out[i, j, k] = x[i, place(places[j], x.shape[1]), k]
-    else:
-        out[i, j, k] = x[i, place(places[i, j, k], x.shape[1]), k]
-
-
-@kd.kernel(wraparound=False)
 def put_each(values, places, out, *, place, combine, is_last):
     """Put elements: ``values[a, m, b], places[a, m, b], out[a, n, b]``."""
     i, j, k = kd.grid(3)
@@ -150,20 +131,6 @@ def take(
     return finish(take_places(source, places, at, place).reshape(shape), like=x, out=out)
 
 
-def take_places(source: Array, places: Array, axis: int, place: Any = unchanged) -> Array:
-    """Return what lies at some places along an axis; kernels reach both arrays."""
-    shape = (*source.shape[:axis], places.size, *source.shape[axis + 1 :])
-    found = allocate(source, shape, source.dtype)
-    if found.size:
-        taken, given = around_axis(source, axis), around_axis(found, axis)
-        if given.shape[::2] == (1, 1):
-            flat = taken[0, :, 0], places, given[0, :, 0]
-            launch_over(take_elements, (places.size,), *flat, place=place)
-        else:
-            over(take_along, given.shape, taken, places, given, place=place, by_slices=True)
-    return found
-
-
 @repeated_function
 def take_along_axis(
     x: Array, indices: Array, axis: int = -1, *, mode: str = "raise", out: Out = None
@@ -185,15 +152,6 @@ def take_along_axis(
     places = on_device(indices)
     _check_range(places, x.shape[at], mode)
     return finish(take_each(on_device(x), places, at, place), like=x, out=out)
-
-
-def take_each(source: Array, places: Array, axis: int, place: Any = unchanged) -> Array:
-    """Return what lies at a place of its own for each; kernels reach both arrays."""
-    found = allocate(source, tuple(places.shape), source.dtype)
-    if found.size:
-        taken, given, where = (around_axis(each, axis) for each in (source, found, places))
-        over(take_along, given.shape, taken, where, given, place=place, by_slices=False)
-    return found
 
 
 @repeated_function

@@ -12,7 +12,7 @@ from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels import reduce, scan
 from stdlib_kernels.arrays import allocate, computed, finish, on_device, to_host
 from stdlib_kernels.checks import Array, check_array, check_same_kind, check_shape
-from stdlib_kernels.movement.gathering import take_places
+from stdlib_kernels.gathering import take_places
 from stdlib_kernels.parameters import axis_of, integer_of
 from stdlib_kernels.random.draws import WEIGHTED, Counter, drawn, integer_draw
 from stdlib_kernels.sort import argsort

@@ -20,7 +20,7 @@ import kerneldsl as kd
 from kerneldsl.repeating.calls import launch
 from stdlib_kernels.arrays import allocate, contiguous, is_on_host
 from stdlib_kernels.checks import Array
-from stdlib_kernels.movement.gathering import take_each
+from stdlib_kernels.gathering import take_each
 from stdlib_kernels.sort.host import sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
 from stdlib_kernels.sort.words import Order, as_words, order_of

@@ -176,3 +176,41 @@ def test_places_of_any_dtype_warn_of_nothing(call, rng, dtype):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(call(flatnonzero, x), np.flatnonzero(x))
+
+
+@pytest.mark.parametrize("dtype", full_beyond(["bool", "int8", "float32", "float64"], ["float32"]))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=layouts(), flags=st.tuples(*[st.booleans()] * 3), turned=st.booleans())
+def test_unique_with_all_that_is_asked_for(to_kind, rng, dtype, drawn, flags, turned):
+    shape, steps, axis = drawn
+    x = strided(few_values(rng, shape, dtype), steps)
+    if dtype.startswith("float"):
+        x[np.signbit(x) & (x == 0)] = 0
+    named = dict(zip(("return_index", "return_inverse", "return_counts"), flags, strict=True))
+    for along in (None, axis):
+        got, exact = unique(to_kind(x), axis=along, **named), np.unique(x, axis=along, **named)
+        assert isinstance(got, tuple) is isinstance(exact, tuple)
+        pairs = zip(*((e if isinstance(e, tuple) else (e,)) for e in (got, exact)), strict=True)
+        for ours, numpys in pairs:
+            found = ours.copy_to_host() if isinstance(ours, kd.DeviceArray) else ours
+            assert found.dtype == numpys.dtype
+            assert found.shape == numpys.shape
+            np.testing.assert_array_equal(found, numpys, f"{shape} {along} {named}")
+
+
+def test_unique_of_nan_and_zeros(several, call):
+    x = np.array([np.nan, 0.0, -0.0, np.nan, 1.0, np.nan])
+    values, index, inverse, counts = several(
+        unique, x, return_index=True, return_inverse=True, return_counts=True
+    )
+    assert values.tolist()[:2] == [0.0, 1.0]
+    assert np.isnan(values[2])
+    assert (index.tolist(), counts.tolist()) == ([1, 4, 0], [2, 1, 3])
+    assert inverse.tolist() == [2, 0, 0, 2, 1, 2]
+    assert call(unique, x, equal_nan=False).size == 5
+    rows = np.array([[1, np.nan], [0.0, -0.0], [1, np.nan], [-0.0, 0.0]])
+    assert call(unique, rows, axis=0).shape == np.unique(rows, axis=0).shape == (3, 2)
+    with pytest.raises(ArgumentValueError, match="axis 2"):
+        unique(rows, axis=2)
+    with pytest.raises(ArgumentTypeError, match="return_index"):
+        unique(rows, return_index=1)

@@ -106,6 +106,84 @@ def test_pad(call, rng, mode, n, before, behind):
         assert_same_bits(call(pad, x, width, mode, **named), exact, f"{n} {width}")
 
 
+STATISTICS = ["maximum", "minimum", "mean", "median"]
+
+
+@pytest.mark.parametrize("mode", ["linear_ramp", *full_beyond(STATISTICS, ["mean", "median"])])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_pad_by_numbers_of_the_elements(call, rng, mode, data):
+    dtype = data.draw(st.sampled_from(["int8", "int64", "uint8", "float32", "float64"]))
+    shape = data.draw(st.sampled_from([(1,), (6,), (5, 4), (4, 1), (2, 3, 4)]))
+    sides = st.tuples(st.integers(0, 9), st.integers(0, 9))
+    width = data.draw(st.integers(0, 4) | sides | st.tuples(*[sides] * len(shape)))
+    x = random_array(rng, shape, dtype)
+    x = (np.round(x) if x.dtype.kind == "f" else x % np.array(50, dtype)).astype(dtype)
+    if x.dtype.kind == "f" and mode != "linear_ramp" and data.draw(st.booleans()):
+        x.flat[0] = np.nan
+    named = {}
+    if mode == "linear_ramp":
+        named["end_values"] = data.draw(st.sampled_from([0, 3, (1, 7)]))
+    elif data.draw(st.booleans()):
+        named["stat_length"] = data.draw(st.sampled_from([1, 2, (1, 3), 100]))
+    for view in (x, strided(x, (-2,) * x.ndim)):
+        got, exact = call(pad, view, width, mode, **named), np.pad(view, width, mode, **named)
+        assert got.dtype == exact.dtype
+        if x.dtype.kind == "f":
+            np.testing.assert_allclose(got, exact, 1e-6, 1e-6, err_msg=f"{shape} {width} {named}")
+        else:
+            np.testing.assert_array_equal(got, exact, f"{shape} {width} {named}")
+
+
+def test_constants_of_each_side(call, rng):
+    x = random_array(rng, (3, 4), "float32")
+    for fills in ((1, 2), ((1, 2), (3, 4.5)), ((7,), (8,))):
+        exact = np.pad(x, ((2, 1), (0, 3)), constant_values=fills)
+        got = call(pad, x, ((2, 1), (0, 3)), constant_values=fills)
+        assert_same_bits(got, exact, f"{fills}")
+    z = x.astype(np.complex64) * 1j
+    got = call(pad, z, 2, "linear_ramp", end_values=1 + 2j)
+    np.testing.assert_allclose(got, np.pad(z, 2, "linear_ramp", end_values=1 + 2j), 1e-6)
+    for width, named in (
+        (2, {"mode": "mean", "stat_length": 0}),
+        (2, {"mode": "mean", "stat_length": (1.5, 2)}),
+        (2, {"constant_values": (1, 2, 3)}),
+        (-1, {}),
+        (2, {"mode": "odd"}),
+    ):
+        with pytest.raises((ArgumentValueError, ArgumentTypeError)):
+            call(pad, x, width, **named)
+    with pytest.raises(ArgumentTypeError, match="complex64"):
+        call(pad, z, 2, "median")
+
+
+@pytest.mark.parametrize("dtype", full_beyond(["int8", "int64", "uint32"], ["int64"]))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=layouts(), most=st.integers(0, 4))
+def test_repeat_by_counts(call, rng, dtype, drawn, most):
+    shape, steps, axis, _ = drawn
+    x = strided(random_array(rng, shape, "float32"), steps)
+    for along, n in ((axis, shape[axis]), (None, x.size)):
+        counts = rng.integers(0, most + 1, n).astype(dtype)
+        exact = np.repeat(x, counts, along)
+        assert_same_bits(call(repeat, x, counts, along), exact, f"{shape} {along}")
+        assert_same_bits(call(repeat, x, tuple(counts.tolist()), along), exact, "a tuple")
+        one = np.array([most], dtype)
+        assert_same_bits(call(repeat, x, one, along), np.repeat(x, one, along), "one for all")
+
+
+def test_refused_counts(call):
+    x = np.arange(4.0)
+    with pytest.raises(ArgumentValueError, match="negative"):
+        call(repeat, x, np.array([1, -1, 2, 0]))
+    with pytest.raises(ArgumentValueError, match="one for each of the 4"):
+        call(repeat, x, np.array([1, 1, 2]))
+    with pytest.raises(ArgumentTypeError, match="float64"):
+        call(repeat, x, np.ones(4))
+    with pytest.raises(ArgumentValueError, match="repeats is -1"):
+        call(repeat, x, (1, -1, 2, 0))
+
+
 @pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn=layouts(), mode=st.sampled_from(["raise", "wrap", "clip"]), m=st.integers(0, 9))

@@ -1,0 +1,65 @@
+"""Elements that are gathered from their places, of arrays that kernels reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kerneldsl as kd
+from kerneldsl.repeating.calls import launch_over
+from stdlib_kernels.arrays import allocate, around_axis
+from stdlib_kernels.checks import Array
+from stdlib_kernels.operations import unchanged
+
+__all__ = ["over", "take_each", "take_places"]
+
+
+def over(kernel: Any, shape: tuple[int, ...], *args: Any, **constants: Any) -> None:
+    """Launch a kernel over three axes along which threads follow each other, the last one first.
+
+    Where that has an extent of 1, the middle one is the last, as `is_last` tells the kernel.
+    """
+    is_last = shape[2] == 1
+    extent = (shape[0], 1, shape[1]) if is_last else shape
+    launch_over(kernel, extent, *args, is_last=is_last, **constants)
+
+
+@kd.kernel(wraparound=False)
+def take_elements(x, places, out, *, place):
+    """Take elements: ``x[n], places[m], out[m]``."""
+    j = kd.grid(1)
+    out[j] = x[place(places[j], x.size)]
+
+
+@kd.kernel(wraparound=False)
+def take_along(x, places, out, *, place, by_slices, is_last):
+    """Take slices or elements: ``x[a, n, b], places[m]`` or ``[a, m, b], out[a, m, b]``."""
+    i, j, k = kd.grid(3)
+    if is_last:
+        j, k = k, j
+    if by_slices:
+        out[i, j, k] = x[i, place(places[j], x.shape[1]), k]
+    else:
+        out[i, j, k] = x[i, place(places[i, j, k], x.shape[1]), k]
+
+
+def take_places(source: Array, places: Array, axis: int, place: Any = unchanged) -> Array:
+    """Return what lies at some places along an axis; kernels reach both arrays."""
+    shape = (*source.shape[:axis], places.size, *source.shape[axis + 1 :])
+    found = allocate(source, shape, source.dtype)
+    if found.size:
+        taken, given = around_axis(source, axis), around_axis(found, axis)
+        if given.shape[::2] == (1, 1):
+            flat = taken[0, :, 0], places, given[0, :, 0]
+            launch_over(take_elements, (places.size,), *flat, place=place)
+        else:
+            over(take_along, given.shape, taken, places, given, place=place, by_slices=True)
+    return found
+
+
+def take_each(source: Array, places: Array, axis: int, place: Any = unchanged) -> Array:
+    """Return what lies at a place of its own for each; kernels reach both arrays."""
+    found = allocate(source, tuple(places.shape), source.dtype)
+    if found.size:
+        taken, given, where = (around_axis(each, axis) for each in (source, found, places))
+        over(take_along, given.shape, taken, where, given, place=place, by_slices=False)
+    return found

@@ -1,0 +1,242 @@
+"""Arrays that are surrounded by elements, along one axis after the other, as NumPy does."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.repeating.calls import launch_over, refuse_to_repeat
+from stdlib_kernels.arrays import allocate, around_axis, contiguous, finish, on_device
+from stdlib_kernels.checks import Array, check_array
+from stdlib_kernels.copying import itself
+from stdlib_kernels.elementwise.calls import map_call
+from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.gathering import over
+from stdlib_kernels.movement.along import fresh, moved
+from stdlib_kernels.parameters import choice_of, computing_dtype, scalar_of, wrong_value
+from stdlib_kernels.reduce import extremes, summation
+from stdlib_kernels.sort.rows import as_rows, sort_rows
+from stdlib_kernels.stencil.borders import border_of, place
+
+__all__ = ["pad"]
+
+
+def _beyond(mode: str) -> Any:
+    """Return where what surrounds an array comes from, as a filter's border of a mode does."""
+    number = border_of(mode, 0).mode
+    return lambda j, n, shift: place(number, j - shift, n)
+
+
+#: Modes by NumPy's names, which SciPy has for others.
+_BORDERS = {
+    "constant": _beyond("constant"),
+    "edge": _beyond("nearest"),
+    "reflect": _beyond("mirror"),
+    "symmetric": _beyond("reflect"),
+    "wrap": _beyond("wrap"),
+}
+
+
+def _floor(v: Any) -> Any:
+    return math.floor(v)
+
+
+def _nearest(v: Any) -> Any:
+    return np.rint(v)
+
+
+@kd.kernel(wraparound=False)
+def ramp_along(x, out, before, start, end, *, number, rounded, store, is_last):
+    """Copy the middle one of three axes between rows of numbers from `start`, and to `end`."""
+    i, j, k = kd.grid(3)
+    if is_last:
+        j, k = k, j
+    n, behind = x.shape[1], out.shape[1] - before - x.shape[1]
+    if j < before:
+        step = (number(x[i, 0, k]) - start) / number(before)
+        out[i, j, k] = store(rounded(number(j) * step + start))
+    elif j < before + n:
+        out[i, j, k] = x[i, j - before, k]
+    else:
+        step = (number(x[i, n - 1, k]) - end) / number(behind)
+        out[i, j, k] = store(rounded(number(out.shape[1] - 1 - j) * step + end))
+
+
+@kd.kernel(wraparound=False)
+def surround_along(x, low, high, out, before, *, is_last):
+    """Copy the middle one of three axes between values: ``low[a, 1, c], high[a, 1, c]``."""
+    i, j, k = kd.grid(3)
+    if is_last:
+        j, k = k, j
+    if j < before:
+        out[i, j, k] = low[i, 0, k]
+    elif j < before + x.shape[1]:
+        out[i, j, k] = x[i, j - before, k]
+    else:
+        out[i, j, k] = high[i, 0, k]
+
+
+@kd.kernel(wraparound=False)
+def middle_of_rows(ordered, out, *, number):
+    """Find the median of sorted rows: ``ordered[m, n], out[m]``; of one with a NaN it is NaN."""
+    i = kd.grid(1)
+    n = ordered.shape[1]
+    last = number(ordered[i, n - 1])
+    low, high = number(ordered[i, (n - 1) // 2]), number(ordered[i, n // 2])
+    middle = (low + high) / number(2) if n % 2 == 0 else low
+    out[i] = last if last != last else middle  # noqa: PLR0124 - NaN alone differs
+
+
+def _median(x: Array, axis: int) -> Array:
+    rows, _ = as_rows(x, axis)
+    ordered = sort_rows(rows)[0]
+    number = np.dtype(np.float64) if x.dtype.kind in "biu" else x.dtype
+    found = allocate(rows, (rows.shape[0],), number)
+    if found.size:
+        exact = computing_dtype(number).type
+        launch_over(middle_of_rows, (found.size,), ordered, found, number=exact)
+    return found.reshape((*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+
+
+#: What surrounds an array by its elements along an axis.
+_STATISTICS: dict[str, Any] = {
+    "maximum": lambda x, axis: extremes.max(x, axis, keepdims=True),
+    "minimum": lambda x, axis: extremes.min(x, axis, keepdims=True),
+    "mean": lambda x, axis: summation.mean(x, axis, keepdims=True),
+    "median": _median,
+}
+_MODES = (*_BORDERS, "linear_ramp", *_STATISTICS)
+
+
+@repeated_function
+def pad(
+    x: Array,
+    pad_width: Any,
+    mode: str = "constant",
+    *,
+    constant_values: Any = 0,
+    end_values: Any = 0,
+    stat_length: Any = None,
+) -> Any:
+    """Surround an array with elements.
+
+    {parameters: array}
+    pad_width : int, or tuples of ints
+        How many before and behind the elements along each axis: ``((before, behind), …)``, one such
+        pair for all axes, or one number for all.
+    mode : str
+        What they are: ``"constant"``; ``"edge"``, the nearest element; ``"reflect"``, those beyond
+        the nearest one in reverse; ``"symmetric"``, the nearest one too; ``"wrap"``, those from the
+        other end; ``"linear_ramp"``, numbers at even distances from the edge to `end_values`;
+        ``"maximum"``, ``"minimum"``, ``"mean"`` or ``"median"`` of elements along the axis, of real
+        arrays.
+    constant_values, end_values : number, or tuples of numbers
+        The constants, and the outermost numbers of ramps: as `pad_width`.
+    stat_length : int, or tuples of ints, optional
+        How many elements from each edge a statistic is of, as `pad_width`; by default all.
+    {like x}
+        Means and medians of integers are rounded to the nearest one.
+    {raises and see: numpy.pad}
+    >>> pad(np.array([1, 2, 3]), (2, 1), "reflect").tolist()
+    [3, 2, 1, 2, 3, 2]
+    >>> pad(np.array([4, 8]), (2, 1), "linear_ramp", end_values=(0, 2)).tolist()
+    [0, 2, 4, 8, 2]
+    """
+    check_array("x", x, halves=True)
+    choice_of("mode", mode, _MODES)
+    widths = _pairs("pad_width", pad_width, x.ndim, 0)
+    if mode in _STATISTICS:
+        check_array("x", x, kinds="biuf", halves=True)
+    lengths: list[Any] = [(None, None)] * x.ndim
+    if stat_length is not None:
+        lengths = _pairs("stat_length", stat_length, x.ndim, 1)
+    fills = _fills("constant_values", constant_values, x)
+    ends = _fills("end_values", end_values, x)
+    found = on_device(x)
+    for axis, (before, behind) in enumerate(widths):
+        extent = before + x.shape[axis] + behind
+        if before + behind and mode != "constant" and not x.shape[axis]:
+            limit = f"Along axis {axis} are no elements, which only a constant surrounds"
+            raise wrong_value("mode", mode, limit, "Say mode='constant'")
+        if not before + behind:
+            continue
+        if mode == "linear_ramp":
+            found = _ramped(found, axis, extent, before, ends[axis])
+        elif mode in _STATISTICS:
+            sides = _sides(found, axis, _STATISTICS[mode], lengths[axis])
+            found = _surrounded(found, axis, extent, before, *sides)
+        else:
+            found = moved(found, axis, extent, _BORDERS[mode], before, *fills[axis])
+    return finish(fresh(found, x), like=x)
+
+
+def _ramped(x: Array, axis: int, extent: int, before: int, ends: tuple[Any, Any]) -> Array:
+    found = allocate(x, (*x.shape[:axis], extent, *x.shape[axis + 1 :]), x.dtype)
+    if found.size:
+        number = np.complex128 if x.dtype.kind == "c" else np.float64
+        is_whole = x.dtype.kind in "iu"
+        how = {"rounded": _floor if is_whole else itself, "store": x.dtype.type}
+        given, numbers = around_axis(found, axis), map(number, ends)
+        arrays = (around_axis(x, axis), given, before, *numbers)
+        over(ramp_along, given.shape, *arrays, number=number, **how)
+    return found
+
+
+def _sides(x: Array, axis: int, statistic: Any, lengths: tuple[Any, Any]) -> tuple[Array, Array]:
+    """Return a statistic of the first elements along an axis, and of the last ones."""
+    n = x.shape[axis]
+    before, behind = (n if each is None else min(each, n) for each in lengths)
+    first: tuple[Any, ...] = (*(slice(None),) * axis, slice(0, before))
+    last: tuple[Any, ...] = (*(slice(None),) * axis, slice(n - behind, n))
+    low = _stored(statistic(contiguous(x[first]), axis), x.dtype)
+    if before == behind == n:
+        return low, low
+    return low, _stored(statistic(contiguous(x[last]), axis), x.dtype)
+
+
+def _stored(found: Array, dtype: np.dtype[Any]) -> Array:
+    """Return a statistic in the dtype of the elements, of integers rounded."""
+    if found.dtype == dtype:
+        return found
+    rounded = _nearest if dtype.kind in "iu" else itself
+    result: Array = map_call(rounded, [found], [dtype], [None], found)[0]
+    return result
+
+
+def _surrounded(x: Array, axis: int, extent: int, before: int, low: Array, high: Array) -> Array:
+    found = allocate(x, (*x.shape[:axis], extent, *x.shape[axis + 1 :]), x.dtype)
+    if found.size:
+        given, *arrays = (around_axis(each, axis) for each in (found, x, low, high))
+        over(surround_along, given.shape, *arrays, given, before)
+    return found
+
+
+def _fills(name: str, given: Any, x: Array) -> list[tuple[Any, Any]]:
+    """Return a number of the array's dtype for both sides of each axis."""
+    return [
+        (scalar_of(name, low, x.dtype), scalar_of(name, high, x.dtype))
+        for low, high in _each_side(name, given, x.ndim)
+    ]
+
+
+def _pairs(name: str, given: Any, ndim: int, least: int) -> list[tuple[int, int]]:
+    """Return an integer for both sides of each axis, none below the least one."""
+    pairs = _each_side(name, given, ndim)
+    wide = np.asarray(pairs) if pairs else np.zeros((0, 2), int)
+    if wide.dtype.kind not in "iu" or (wide.size and int(wide.min()) < least):
+        raise wrong_value(name, given, f"It has integers, {least} or more")
+    return [(int(low), int(high)) for low, high in wide]
+
+
+def _each_side(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
+    """Return what is given for all axes, or both sides of each, for both sides of each."""
+    if not isinstance(given, int | float | complex | tuple | np.generic):
+        refuse_to_repeat()  # calls are alike whatever is in their arrays
+    try:
+        wide = np.broadcast_to(np.asarray(given), (ndim, 2)).tolist()
+    except Exception as error:  # what NumPy, or a foreign object, raises
+        raise wrong_value(name, given, f"It is a number, a pair, or {ndim} pairs") from error
+    return [(low, high) for low, high in wide]
