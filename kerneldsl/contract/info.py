@@ -85,7 +85,9 @@ class DeviceInfo(Shown):
     multiprocessor_count = Field[int]("processors", "multiprocessors", applies="gpu")
     warp_size = Field[int]("processors", "threads in a warp")
     clock_rate_khz = Field[int]("processors", "highest clock rate", "kHz")
-    async_engine_count = Field[int]("processors", "engines that copy beside kernels", applies="gpu")
+    async_engine_count = Field[int](
+        "processors", "engines that copy while kernels run", applies="gpu"
+    )
     physical_core_count = Field[int]("processors", "cores", applies="cpu")
     logical_core_count = Field[int]("processors", "hardware threads", applies="cpu")
     usable_core_count = Field[int](
@@ -132,13 +134,13 @@ class DeviceInfo(Shown):
         "limits", "shared memory of a block", "bytes", applies="gpu"
     )
     max_shared_memory_per_block_optin_bytes = Field[int](
-        "limits", "shared memory of a block that asks for it", "bytes"
+        "limits", "shared memory of a block that opts in", "bytes"
     )
     max_shared_memory_per_multiprocessor_bytes = Field[int](
         "limits", "shared memory of a multiprocessor", "bytes", applies="gpu"
     )
     reserved_shared_memory_per_block_bytes = Field[int](
-        "limits", "shared memory that the driver takes of each block", "bytes", applies="gpu"
+        "limits", "shared memory that the driver reserves in each block", "bytes", applies="gpu"
     )
 
     # What it can do.
@@ -161,9 +163,11 @@ class DeviceInfo(Shown):
 
     # What changes from moment to moment.
     free_memory_bytes = Field[int]("live", "free memory", "bytes", is_live=True)
-    utilization_percent = Field[float]("live", "time in which it was busy", "%", is_live=True)
+    utilization_percent = Field[float](
+        "live", "share of time in which it was busy", "%", is_live=True
+    )
     memory_utilization_percent = Field[float](
-        "live", "time in which its memory was busy", "%", applies="gpu", is_live=True
+        "live", "share of time in which its memory was busy", "%", applies="gpu", is_live=True
     )
     temperature_celsius = Field[float]("live", "temperature", "°C", is_live=True)
     power_watts = Field[float]("live", "power drawn", "W", is_live=True)

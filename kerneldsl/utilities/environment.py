@@ -70,7 +70,7 @@ class Variable(NamedTuple):
     is_path: bool = False
 
 
-#: Every variable a user may set. `check_environment`, `status` and `doctor` read this.
+#: Every variable a user may set. `check_environment`, `summary` and `doctor` read this.
 VARIABLES = {
     "KERNELDSL_TARGET": Variable(
         "where kernels run", reader="kerneldsl.placement.devices:check_target_spec"

@@ -15,6 +15,7 @@ from typing import Any
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels.kernel import Kernel
 from kerneldsl.kernels.spaces import OpenSpacedKernel, SpacedKernel
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["choose_member", "find_kernel", "read_dims", "read_member", "signature_arguments"]
 
@@ -22,18 +23,25 @@ __all__ = ["choose_member", "find_kernel", "read_dims", "read_member", "signatur
 def find_kernel(place: str) -> Kernel[..., Any]:
     """Return the kernel that ``FILE:KERNEL`` or ``MODULE:KERNEL`` names.
 
+    ``FILE`` alone names the only kernel in it.
+
     Raises `ArgumentValueError` if there is none.
     """
     source, colon, name = place.rpartition(":")
-    if not colon or not source or not name:
+    if place.endswith(".py") or Path(place).is_file():
+        source, name = place, ""
+    elif not colon or not source or not name:
         raise ArgumentValueError(
             f"{place!r} names no kernel",
             value=place,
-            limit="It must be FILE:KERNEL or MODULE:KERNEL, as in axpy.py:axpy or pkg.blas:axpy",
+            limit="It must be FILE:KERNEL or MODULE:KERNEL, as in axpy.py:axpy or pkg.blas:axpy, "
+            "or a FILE with one kernel in it",
         )
     path = Path(source)
     is_module = not path.exists() and re.fullmatch(r"\w+(\.\w+)*", source) and path.suffix != ".py"
     module = _load_module(source) if is_module else _load_file(path)
+    if not name:
+        return _only_kernel(source, module)
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -44,6 +52,25 @@ def find_kernel(place: str) -> Kernel[..., Any]:
         f"{source} has no kernel {name!r}",
         value=name,
         limit=f"It has {', '.join(kernels)}" if kernels else "It has no kernel at all",
+    )
+
+
+def _only_kernel(source: str, module: ModuleType) -> Kernel[..., Any]:
+    """Return the kernel that a file defines; those that it imports do not count."""
+    own = {
+        id(each): (name, each)
+        for name, each in sorted(vars(module).items(), reverse=True)
+        if isinstance(each, Kernel) and each.__module__ == module.__name__
+    }
+    if len(own) == 1:
+        ((_, kernel),) = own.values()
+        return kernel
+    names = sorted(name for name, _ in own.values())
+    raise ArgumentValueError(
+        f"{source} defines {format_count(len(names), 'kernel')}",
+        value=source,
+        limit=f"They are {', '.join(names)}" if names else "Kernels that it imports do not count",
+        remedy=f"Name one: {source}:{names[0] if names else 'KERNEL'}",
     )
 
 

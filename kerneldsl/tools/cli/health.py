@@ -1,14 +1,19 @@
-"""``kerneldsl status``, ``summary`` and ``doctor``: how this machine is now, and what is wrong."""
+"""``kerneldsl summary``, ``doctor`` and ``status``: how this machine is now, and what is wrong."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kerneldsl.tools.cli.machine import memory_text
+from kerneldsl.tools.cli.machine import (
+    live_cells,
+    memory_text,
+    or_refusal,
+    print_backends,
+    print_devices,
+)
 from kerneldsl.tools.cli.options import JsonOption
 from kerneldsl.tools.cli.output import new_console, print_json, print_table, progress, styled
 
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor", "status", "summary"]
 
-T = TypeVar("T")
+KernelsOption = Annotated[bool, typer.Option(help="Compile and run a small kernel on each device.")]
 
 #: Exit code of ``doctor`` where something does not work.
 EXIT_PROBLEM = 1
@@ -32,7 +37,7 @@ def status(as_json: JsonOption = False) -> None:
     from kerneldsl.placement.devices import current_target, devices
 
     found = devices()
-    default, refusal = _or_refusal(current_target)
+    default, refusal = or_refusal(current_target)
     live = [_live(info) for info in found]
     environment, errors = _environment(), _errors()
     if as_json:
@@ -52,13 +57,7 @@ def status(as_json: JsonOption = False) -> None:
         [_status_row(each) for each in live],
         fixed=("device",),
     )
-    processes = [
-        (each["device"], process["pid"], process["name"], _amount(process["memory_bytes"]))
-        for each in live
-        for process in each["processes"] or ()
-    ]
-    if processes:
-        print_table(("device", "process", "program", "memory"), processes, fixed=("device",))
+    _print_processes(live)
     console = new_console()
     if refusal is None:
         console.print(f"Kernels run on {default} unless something else is said.", markup=False)
@@ -99,19 +98,18 @@ def _process(pid: int, used: int | None) -> dict[str, Any]:
 
 
 def _status_row(live: dict[str, Any]) -> tuple[object, ...]:
-    def with_unit(name: str, form: str) -> str | None:
-        value = live.get(name)
-        return None if value is None else form.format(value)
+    memory = memory_text(live["free_memory_bytes"], live["total_memory_bytes"])
+    return (live["device"], live["name"], memory, *live_cells(live))
 
-    return (
-        live["device"],
-        live["name"],
-        memory_text(live["free_memory_bytes"], live["total_memory_bytes"]),
-        with_unit("utilization_percent", "{:.0f} %"),
-        with_unit("temperature_celsius", "{:.0f} °C"),
-        with_unit("power_watts", "{:.0f} W"),
-        with_unit("current_clock_mhz", "{:.0f} MHz"),
-    )
+
+def _print_processes(live: list[dict[str, Any]]) -> None:
+    processes = [
+        (each["device"], process["pid"], process["name"], _amount(process["memory_bytes"]))
+        for each in live
+        for process in each["processes"] or ()
+    ]
+    if processes:
+        print_table(("device", "process", "program", "memory"), processes, fixed=("device",))
 
 
 def _host() -> dict[str, Any]:
@@ -160,20 +158,22 @@ def _amount(nbytes: int | None) -> str | None:
 # ---------------------------------------------------------------------------------------- summary
 
 
-def summary(as_json: JsonOption = False) -> None:
-    """Show the machine on one screen: backends, devices, the default, versions, the verdict."""
-    from kerneldsl.contract.info_display import known
-    from kerneldsl.placement.devices import current_target, devices
+def summary(kernels: KernelsOption = True, as_json: JsonOption = False) -> None:
+    """Show the machine: devices now, the default, backends, versions, settings, the verdict."""
+    from kerneldsl.placement.devices import current_target, devices, why_current
     from kerneldsl.tools.detection import backends
-    from kerneldsl.tools.versions import package_versions
+    from kerneldsl.tools.versions import collect_versions, package_versions
 
     with progress("Looking at the machine", is_quiet=as_json) as say:
         versions = package_versions()
         # A variable with a wrong value is for the checks to tell, with all the rest.
-        found, default = _or_refusal(backends)[0] or (), _or_refusal(current_target)[0]
+        found = or_refusal(backends)[0] or ()
+        default, refusal = or_refusal(current_target)
+        why = or_refusal(why_current)[0]
         infos = devices()
-        say("Checking")
-        report = _check(run_kernels=False)
+        live = [_live(info) for info in infos]
+        report = _check(run_kernels=kernels, say=lambda part: say(f"Checking {part}"))
+        system, errors = collect_versions(), _errors()
     if as_json:
         print_json(
             {
@@ -184,44 +184,34 @@ def summary(as_json: JsonOption = False) -> None:
                 "cache_folder": _cache_folder(),
                 "environment": _environment(),
                 "report": report.to_dict(),
+                "default_refused": refusal,
+                "default_reason": why,
+                "live": live,
+                "host": _host(),
+                "system": system,
+                "errors": errors,
             }
         )
         return
-    print_table(
-        ("device", "name", "kind", "arch", "memory free / total"),
-        [
-            (
-                f"{info} *" if str(info) == default else str(info),
-                info.name,
-                info.kind,
-                info.arch,
-                memory_text(known(info, "free_memory_bytes"), known(info, "total_memory_bytes")),
-            )
-            for info in infos
-        ],
-        fixed=("device",),
-    )
+    print_devices(infos, default, live)
+    _print_processes(live)
+    missing = [backend.name for backend in found if not backend.is_detected]
+    print()
+    print_backends([backend for backend in found if backend.is_detected])
+    print()
+    counts = ", ".join(f"{n} {category}" for category, n in errors["counts"].items())
     rows = [
-        ("default", default and f"{default} (* above); `kerneldsl default` says why"),
-        ("detected", ", ".join(b.name for b in found if b.is_detected)),
-        ("usable", ", ".join(b.name for b in found if b.is_usable)),
+        ("default", default and f"{default} (* above). {why}."),
+        ("not found", ", ".join(missing) or "nothing"),
         ("versions", ", ".join(f"{n} {v}" for n, v in versions.items() if v)),
+        ("system", f"{system['platform']}, {system['executable']}, LLVM {system['LLVM']}"),
         ("cache folder", _cache_folder()),
         ("settings", ", ".join(f"{n}={v}" for n, v in _environment().items()) or "none"),
+        ("errors", counts or "none"),
         ("verdict", report.verdict),
     ]
     print_table(("this machine", ""), rows, fixed=("this machine",))
     _print_checks(report, only_faults=True)
-
-
-def _or_refusal(find: Callable[[], T]) -> tuple[T | None, str | None]:
-    """Return the result, or the message of the error, as for a wrong variable."""
-    from kerneldsl.errors import KernelError
-
-    try:
-        return find(), None
-    except KernelError as error:
-        return None, str(error)
 
 
 def _cache_folder() -> str | None:
@@ -236,12 +226,7 @@ def _cache_folder() -> str | None:
 # ----------------------------------------------------------------------------------------- doctor
 
 
-def doctor(
-    kernels: Annotated[
-        bool, typer.Option(help="Compile and run a small kernel on each device.")
-    ] = True,
-    as_json: JsonOption = False,
-) -> None:
+def doctor(kernels: KernelsOption = True, as_json: JsonOption = False) -> None:
     """Check whether this machine is fit for kernels, and say what to do about each problem.
 
     Ends with exit code 1 where something does not work, else with 0.

@@ -1,11 +1,12 @@
-"""``kerneldsl backends``, ``devices`` and ``default``: what this machine has, and what is chosen.
+"""``kerneldsl devices``, ``backends`` and ``default``: what this machine has, and what is chosen.
 
-None of them imports Numba.
+None of them imports Numba. ``kerneldsl summary`` prints the same tables.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -14,8 +15,28 @@ from kerneldsl.tools.cli.output import new_console, print_json, print_table, pro
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DeviceInfo
+    from kerneldsl.tools.detection import Backend
 
-__all__ = ["backends", "default", "devices", "memory_text"]
+__all__ = [
+    "backends",
+    "default",
+    "devices",
+    "live_cells",
+    "memory_text",
+    "or_refusal",
+    "print_backends",
+    "print_devices",
+]
+
+T = TypeVar("T")
+
+#: Live values of a device: header, name and form.
+_LIVE = (
+    ("busy", "utilization_percent", "{:.0f} %"),
+    ("temperature", "temperature_celsius", "{:.0f} °C"),
+    ("power", "power_watts", "{:.0f} W"),
+    ("clock", "current_clock_mhz", "{:.0f} MHz"),
+)
 
 
 def backends(as_json: JsonOption = False) -> None:
@@ -26,6 +47,11 @@ def backends(as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"backends": [backend.to_dict() for backend in found]})
         return
+    print_backends(found)
+
+
+def print_backends(found: Sequence[Backend]) -> None:
+    """Print back ends as a table, and say where they are faked."""
     print_table(
         ("backend", "detected", "version", "usable", "why"),
         [
@@ -55,8 +81,7 @@ def devices(
     as_json: JsonOption = False,
 ) -> None:
     """List the devices that kernels can run on, or show everything of one."""
-    from kerneldsl.contract.info_display import DEVICE_HEADERS
-    from kerneldsl.placement.devices import device_info
+    from kerneldsl.placement.devices import current_target, device_info
     from kerneldsl.placement.devices import devices as find_devices
     from kerneldsl.placement.registry import get_target
 
@@ -77,18 +102,64 @@ def devices(
         reason = get_target(target).unavailable_reason() or "it has no device"
         new_console().print(f"No devices of {target}: {reason}", markup=False, soft_wrap=True)
         return
-    print_table(
-        (*DEVICE_HEADERS, "memory free / total"),
-        [_device_row(info) for info in found],
-        fixed=("device",),
-    )
+    print_devices(found, or_refusal(current_target)[0])
 
 
-def _device_row(info: DeviceInfo) -> tuple[object, ...]:
-    from kerneldsl.contract.info_display import device_row, known
+def or_refusal(find: Callable[[], T]) -> tuple[T | None, str | None]:
+    """Return the result, or the message of the error, as for a wrong variable."""
+    from kerneldsl.errors import KernelError
 
-    memory = memory_text(known(info, "free_memory_bytes"), known(info, "total_memory_bytes"))
-    return (*device_row(info), memory)
+    try:
+        return find(), None
+    except KernelError as error:
+        return None, str(error)
+
+
+def print_devices(
+    infos: Sequence[DeviceInfo],
+    default: str | None,
+    live: Sequence[Mapping[str, Any]] | None = None,
+) -> None:
+    """Print devices as a table, the default one marked.
+
+    Parameters
+    ----------
+    infos : sequence of DeviceInfo
+        The devices.
+    default : str or None
+        The device that kernels run on by default.
+    live : sequence of mapping, optional
+        Of each device what changes from moment to moment. Columns of which nothing is known are
+        left out.
+    """
+    from kerneldsl.contract.info_display import DEVICE_HEADERS, device_row, known
+
+    shown = [
+        (h, n, form) for h, n, form in _LIVE if any(each.get(n) is not None for each in live or ())
+    ]
+    rows: list[tuple[object, ...]] = []
+    for number, info in enumerate(infos):
+        now = live[number] if live else {}
+        free = now.get("free_memory_bytes", known(info, "free_memory_bytes"))
+        device, *others = device_row(info)
+        rows.append(
+            (
+                f"{device} *" if device == default else device,
+                *others,
+                memory_text(free, known(info, "total_memory_bytes")),
+                *live_cells(now, shown),
+            )
+        )
+    headers = (*DEVICE_HEADERS, "memory free / total", *(header for header, _, _ in shown))
+    print_table(headers, rows, fixed=("device",))
+
+
+def live_cells(
+    live: Mapping[str, Any], columns: Sequence[tuple[str, str, str]] = _LIVE
+) -> list[str | None]:
+    """Return the cells of a device's live values."""
+    values = ((live.get(name), form) for _, name, form in columns)
+    return [None if value is None else form.format(value) for value, form in values]
 
 
 def memory_text(free: int | None, total: int | None) -> str | None:

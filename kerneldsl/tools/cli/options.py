@@ -19,7 +19,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 KernelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="FILE:KERNEL", help="A Python file or a module, as pkg.blas, and a kernel in it."
+        metavar="FILE[:KERNEL]",
+        help="A Python file or a module, as pkg.blas, and a kernel in it. If a file defines one "
+        "kernel, its name may be left out.",
     ),
 ]
 MemberOption = Annotated[

@@ -62,7 +62,7 @@ class Report:
             if found
         ]
         counted = format_count(len(self.checks), "check")
-        return f"{counted}: {' and '.join(parts)}" if parts else f"{counted}: everything is well"
+        return f"{counted}: {' and '.join(parts)}" if parts else f"all checks passed ({counted})"
 
     def named(self, name: str) -> Check:
         """Return the check of a name.
@@ -186,5 +186,5 @@ def _failed(part: str, error: BaseException) -> Check:
         f"{part}.check",
         "problem",
         f"could not be looked at: {type(error).__name__}: {said_by(error)}",
-        remedy or "Please report this, with the output of kerneldsl versions",
+        remedy or "Please report this, with the output of kerneldsl summary",
     )

@@ -62,7 +62,7 @@ def _check_memory(device: Device) -> Iterator[Check]:
     free, total = known
     found = f"{format_bytes(free)} of {format_bytes(total)} free"
     if free < _LITTLE_FREE * total:
-        remedy = "End the programs that hold the rest; `kerneldsl status` lists them"
+        remedy = "End the programs that hold the rest; `kerneldsl summary` lists them"
         yield Check(check, "warning", found, remedy)
     else:
         yield Check(check, "ok", found)

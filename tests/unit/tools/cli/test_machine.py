@@ -101,10 +101,54 @@ def test_summary_json():
         "cache_folder",
         "environment",
         "report",
+        "default_refused",
+        "default_reason",
+        "live",
+        "host",
+        "system",
+        "errors",
     ]
     assert told["versions"]["kerneldsl"] == kd.__version__
     assert told["default"] == kd.current_target()
     assert {"is_ok", "verdict", "problem_count", "warning_count", "checks"} == set(told["report"])
+    # It has what the commands of earlier releases have, and agrees with those of this one.
+    status, default = as_json("status"), as_json("default")
+    assert [set(each) for each in told["live"]] == [set(each) for each in status["devices"]]
+    assert told["default_reason"] == default["reason"]
+    assert told["default_refused"] is None
+    assert set(told["host"]) == set(status["host"])
+    assert told["system"] == as_json("versions")
+    assert told["backends"] == as_json("backends")["backends"]
+    assert told["devices"] == as_json("devices")["devices"]
+    checked = as_json("doctor")
+    assert told["report"]["verdict"] == checked["verdict"]
+    names = [[check["name"] for check in report["checks"]] for report in (told["report"], checked)]
+    assert names[0] == names[1]
+
+
+def test_names_of_earlier_releases_work_and_are_not_listed():
+    listed = re.findall(r"^│ (\w+) ", invoke("--help").stdout, re.MULTILINE)
+    assert listed[:3] == ["summary", "doctor", "devices"]
+    assert not {"backends", "default", "status", "versions"} & set(listed)
+
+
+def test_devices_and_the_summary_have_the_same_row():
+    rows = []
+    for command in ("devices", "summary"):
+        headers, _, row, *_ = invoke(command).stdout.splitlines()
+        assert headers.startswith("device   name")
+        rows.append(dict(zip(re.split(r"\s{2,}", headers), re.split(r"\s{2,}", row), strict=True)))
+    listed, summed = rows
+    assert set(listed) <= set(summed)
+    for name in ("device", "name", "kind", "arch", "processors", "bandwidth"):
+        assert listed[name] == summed[name]
+    assert listed["device"] == "cpu *"
+
+
+def test_when_all_checks_pass_it_is_said(monkeypatch):
+    monkeypatch.setattr(health, "_check", report_of(kd.Check("python", "ok", "as it should be")))
+    for command in ("summary", "doctor"):
+        assert "all checks passed (1 check)" in invoke(command).stdout
 
 
 def test_doctor_json():
@@ -399,9 +443,10 @@ DOCS = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
 def test_every_command_is_documented():
     documented = re.findall(r"^\| `kerneldsl (\w+)", DOCS, re.MULTILINE)
     made = app.make_app()
-    registered = {c.name for c in (*made.registered_commands, *made.registered_groups)}
-    assert set(documented) == registered
-    assert len(documented) == len(registered)
+    registered = [*made.registered_commands, *made.registered_groups]
+    assert sorted(documented) == sorted(str(c.name) for c in registered if not c.hidden)
+    for former in (c.name for c in registered if c.hidden):
+        assert f"`{former}`" in DOCS
 
 
 def test_every_check_is_documented():

@@ -68,7 +68,7 @@ def test_the_report():
     assert (report.problems, report.warnings, report.is_ok) == ((bad,), (odd,), False)
     assert report.verdict == "3 checks: 1 problem and 1 warning"
     assert kd.Report((ok, odd, odd)).verdict == "3 checks: 2 warnings"
-    assert kd.Report((ok,)).verdict == "1 check: everything is well"
+    assert kd.Report((ok,)).verdict == "all checks passed (1 check)"
     assert kd.Report((ok, odd)).is_ok
     assert report.named("c.d") is bad
     with pytest.raises(KeyError):
