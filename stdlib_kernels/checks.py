@@ -53,10 +53,11 @@ def check_array(
         raise ArgumentTypeError(
             f"{name} is {a_type(value)}",
             value=value,
-            limit="Library functions take plain NumPy arrays and device arrays",
+            limit="Library functions take NumPy arrays, device arrays, numbers, lists of numbers, "
+            "and arrays of other libraries that share their memory",
             remedy=f"Say what masked elements are, with {name}.filled(…)"
             if hasattr(type(value), "filled")
-            else "Make one with np.asarray(…), or of another library's with kd.as_array(…)",
+            else f"Pass np.asarray({name}), if that is an array of numbers",
         )
     dtype = value.dtype
     wanted = dtypes or names_of(kinds, halves=halves)

@@ -28,7 +28,7 @@ def as_geometry(obj: Any) -> ArrayGeometry:
     Raises `ArgumentTypeError` if it shares its memory in no way, or has a dtype that kernels do not
     take.
     """
-    if has_protocol(obj, "__cuda_array_interface__"):
+    if _has_interface(obj):
         array, producer = from_cuda_array_interface(obj)
         current = stream_of(array.device, None)
         if producer is not None and not is_recorded(current):
@@ -43,6 +43,17 @@ def has_protocol(value: Any, name: str) -> bool:
         return hasattr(type(value), name) or hasattr(value, name)
     except Exception:  # noqa: BLE001 -- a foreign object may raise anything
         return False
+
+
+def _has_interface(value: Any) -> bool:
+    """Return whether an object describes its memory; types may do so for CUDA memory alone."""
+    name = "__cuda_array_interface__"
+    try:
+        if hasattr(value, name):
+            return True
+    except Exception:  # noqa: BLE001 -- the interface is read again, and the error told there
+        return True
+    return hasattr(type(value), name) and not has_protocol(value, "__dlpack__")
 
 
 def from_cuda_array_interface(

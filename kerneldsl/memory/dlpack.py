@@ -270,7 +270,9 @@ def protocol_error(obj: Any, name: str, error: Exception) -> ArgumentTypeError:
         f"{name} of {a_type(obj)} fails: {type(error).__name__}: {error}",
         value=obj,
         limit="kerneldsl takes over the memory of other libraries' arrays by it",
-        remedy="Copy the array into a NumPy array, or report it to the library that made it",
+        remedy="Pass the tensor without its gradient, tensor.detach()"
+        if "gradient" in str(error)
+        else "Copy the array into a NumPy array, or report it to the library that made it",
     )
 
 

@@ -194,7 +194,7 @@ class Repeated:
             key = key, (*named,)
         if key is not None and len(arrays) > 1:
             key, arrays = self._told_apart(key, arrays, args, named)
-        if key is None:
+        if key is None or not arrays:
             return self._otherwise(*args, **named)
         found = self._calls.get(key, _unknown)
         if found is None:

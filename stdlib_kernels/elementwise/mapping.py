@@ -129,7 +129,7 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
 @repeated_function
 def map(
     f: Callable[..., Any],
-    *arrays: Any,
+    *arrays: Array | Number,
     dtype: Any = None,
     out: Array | tuple[Array | None, ...] | None = None,
 ) -> Any:

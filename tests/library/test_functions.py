@@ -142,7 +142,7 @@ def test_examples_of_a_docstring_begin_by_themselves():
 
 def test_the_library_keeps_to_its_limit_of_lines():
     files = Path(stdlib_kernels.__path__[0]).rglob("*.py")
-    assert sum(len(each.read_text(encoding="utf-8").splitlines()) for each in files) < 9400
+    assert sum(len(each.read_text(encoding="utf-8").splitlines()) for each in files) < 10_000
 
 
 @pytest.mark.parametrize("to", [np.asarray, kd.to_device], ids=["numpy", "device"])
