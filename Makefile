@@ -64,7 +64,7 @@ check: ## what a change must pass, in minutes
 
 .PHONY: check-full
 check-full: ## all that runs without a GPU: before a release, or after a large change
-	@$(MAKE) --no-print-directory KERNELDSL_CHECK=full static measure tests bindings another-python site-walk
+	@$(MAKE) --no-print-directory KERNELDSL_CHECK=full static measure tests bindings another-python array-api site-walk
 
 .PHONY: static
 static: format lint types layers ## what runs nothing of ours: format, lint, types, layers
@@ -119,6 +119,12 @@ bindings-12 bindings-13: bindings-%: .venv-cuda%/.stamp
 another-python: .venv-cuda12/.stamp ## a quick run of what compiles, with another version of Python
 	@KERNELDSL_CHECK=quick .venv-cuda12/bin/python -m pytest -q -p no:cacheprovider \
 	  -n $(WORKERS) -m "not measures and not slow" $(ANOTHER_PYTHON_TESTS)
+
+# Beside this checkout, so that nothing of the suite is committed.
+ARRAY_API_TESTS ?= ../array-api-tests
+.PHONY: array-api
+array-api: $(VENV)/.stamp ## the array API test suite on the library's namespace (ARRAY_API_TESTS=checkout)
+	@.ci/array-api $(BIN)/python $(ARRAY_API_TESTS) -n $(WORKERS)
 
 .PHONY: numba-next
 numba-next: $(VENV)/.stamp ## the next Numba, or a candidate of it, where the package index has one

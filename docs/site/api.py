@@ -127,6 +127,7 @@ def _names_of_objects() -> dict[int, str]:
         id(value): name
         for page in pages()
         for name, value in {**page.objects, **page.kernels}.items()
+        if value is not None  # newaxis of the array API
     }
 
 

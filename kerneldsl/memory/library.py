@@ -1,4 +1,4 @@
-"""What device arrays find in the library when it is first needed, by a table of names.
+"""A table of the functions that device arrays use from the library, by name.
 
 The core imports no library. A row names a function as ``module:function``, as the tables of
 built-in targets and commands do; it is imported at the first use.

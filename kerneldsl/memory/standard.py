@@ -1,4 +1,4 @@
-"""What the Python array API standard and NumPy's protocols of dispatch ask of device arrays.
+"""Dispatch from device arrays to the library: the array API standard and NumPy's protocols.
 
 References
 ----------

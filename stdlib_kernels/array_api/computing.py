@@ -22,7 +22,7 @@ _Functions: TypeAlias = "Callable[..., Any] | Mapping[str, Callable[..., Any]]"
 
 
 class Rule(NamedTuple):
-    """What an elementwise function computes, and in which dtypes."""
+    """The rule of an elementwise function: the function of numbers, and its dtypes."""
 
     #: NumPy's function, whose dtypes it has.
     ufunc: np.ufunc

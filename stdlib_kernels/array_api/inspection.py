@@ -1,4 +1,4 @@
-"""What the namespace can do: devices, dtypes, capabilities."""
+"""Inspection of the namespace: devices, dtypes, capabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALL = _KINDS["bool"] + _KINDS["numeric"]
 
 
 class Info:
-    """What ``__array_namespace_info__()`` returns: inspection of the namespace.
+    """The devices, dtypes and capabilities of the namespace.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class Info:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Return what the standard leaves to a library: indices, shapes, and the most axes."""
+        """Return which optional indices and shapes there are, and the most axes of an array."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> kd.Device:
