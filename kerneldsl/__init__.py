@@ -1,4 +1,4 @@
-"""kerneldsl: a kernel is a decorated Python function, for GPUs and CPUs alike.
+"""kerneldsl: decorated Python functions as kernels for GPUs and CPUs.
 
 >>> import kerneldsl as kd
 >>> @kd.kernel
@@ -7,11 +7,10 @@
 ...     if i < out.size:
 ...         out[i] = a * x[i] + y[i]
 
-``axpy.forall(out.size)(a, x, y, out)`` runs it over NumPy or device arrays on whatever the machine
-has; ``axpy[grid, block](…)`` launches it explicitly.
+``axpy.forall(out.size)(a, x, y, out)`` runs it over NumPy or device arrays on the current device.
+``axpy[grid, block](…)`` launches it with an explicit grid and block.
 
-Every public name is imported when it is first used, so importing the package costs almost
-nothing.
+Every public name is imported at its first use, so that importing the package costs almost nothing.
 """
 
 from __future__ import annotations
@@ -293,8 +292,8 @@ if TYPE_CHECKING:
     )
     from kerneldsl.tools.versions import show_versions as show_versions
 
-    # Inside a kernel these are numbers, which is what a type checker has to know of them; the
-    # objects are in kerneldsl.language.intrinsics.places.
+    # Inside a kernel these are numbers, which is their type for a type checker; the objects are in
+    # kerneldsl.language.intrinsics.places.
     class _Index(Protocol):
         x: int
         y: int
@@ -450,5 +449,5 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def __dir__() -> list[str]:
-    # What this file itself imports, such as typing's names, is nobody's to use.
+    # Imports of this file, such as typing's names, are not public.
     return sorted({*_HOME, *(name for name in globals() if name.startswith("__"))})

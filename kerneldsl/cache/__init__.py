@@ -1,10 +1,16 @@
-"""Disk cache of compiled kernels, kept between processes: ``kd.cache``.
+"""Disk cache of compiled kernels for all processes: ``kd.cache``.
 
-One file an entry, which says what it is of and whether it is whole; see
-:mod:`~kerneldsl.cache.entry` for the format and ``docs/cache.md`` for what is promised. Here is
-what a person or a script does with the cache as a whole; below it, from the outside inwards,
-:mod:`~kerneldsl.cache.disk` (the two folders of a process), :mod:`~kerneldsl.cache.store` (one
-folder), :mod:`~kerneldsl.cache.files` (one file).
+Each entry is one file with a description and a checksum. :mod:`~kerneldsl.cache.entry` documents
+the format, ``docs/cache.md`` the guarantees. This module has the operations on the whole cache. The
+layers below it are :mod:`~kerneldsl.cache.disk` (the two folders of a process),
+:mod:`~kerneldsl.cache.store` (one folder) and :mod:`~kerneldsl.cache.files` (one file).
+
+Examples
+--------
+>>> import kerneldsl as kd
+>>> kd.cache.reset_stats()
+>>> kd.cache.stats().hits
+0
 """
 
 from __future__ import annotations
@@ -39,33 +45,33 @@ __all__ = [
 
 
 def path() -> Path:
-    """Return the folder of the cache; it need not be there yet.
+    """Return the folder of the cache; it may not exist yet.
 
     Raises
     ------
     CacheError
-        If neither ``KERNELDSL_CACHE_DIR`` nor the system says where.
+        If neither ``KERNELDSL_CACHE_DIR`` nor the system names a folder.
     """
     return user_folder(read_settings()).path
 
 
 def is_on() -> bool:
-    """Return whether the cache is in use: ``KERNELDSL_CACHE`` allows it, the folder is safe."""
+    """Return whether the cache is in use: ``KERNELDSL_CACHE`` permits it and the folder is safe."""
     return disk_cache().is_on
 
 
 def stats() -> CacheStatistics:
-    """Return what the cache did in this process: hits, misses by reason, bytes, time saved."""
+    """Return the statistics of this process: hits, misses by reason, bytes, saved time."""
     return counters.read()
 
 
 def reset_stats() -> None:
-    """Count from zero."""
+    """Reset the statistics to zero."""
     counters.reset()
 
 
 def entries() -> tuple[EntryInfo, ...]:
-    """Return every entry that can be used, the user's first, the one used last first.
+    """Return every usable entry: the user's first, and the most recently used first.
 
     Raises
     ------
@@ -78,9 +84,9 @@ def entries() -> tuple[EntryInfo, ...]:
 
 
 def clear() -> int:
-    """Remove every entry of the user's folder, and what was put aside; return how many entries.
+    """Remove every entry of the user's folder and quarantined files; return the number of entries.
 
-    Kernels that this process has compiled or loaded stay.
+    Kernels that this process has compiled or loaded stay in memory.
 
     Raises
     ------
@@ -98,19 +104,19 @@ def clear() -> int:
 
 
 def prune(max_bytes: int | str | None = None) -> int:
-    """Remove what was not used for longest, until the rest fits; return how many entries.
+    """Remove the least recently used entries until the rest fits; return the number of entries.
 
     Parameters
     ----------
     max_bytes : int or str, optional
-        What may stay, such as ``"200M"``; by default ``KERNELDSL_CACHE_SIZE``.
+        Largest size of the cache, such as ``"200M"``; by default ``KERNELDSL_CACHE_SIZE``.
 
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If `max_bytes` is no number of bytes, or a negative one.
+        If `max_bytes` is not a number of bytes, or negative.
     CacheError
-        If a text names no size, or the folder is not safe.
+        If a text is not a size, or the folder is not safe.
     """
     size = as_int(max_bytes)
     if size is None:
@@ -135,7 +141,7 @@ def prune(max_bytes: int | str | None = None) -> int:
 
 
 def verify() -> Verification:
-    """Read every entry of the user's folder, and put damaged ones aside.
+    """Read every entry of the user's folder, and quarantine damaged ones.
 
     Raises
     ------
@@ -148,17 +154,18 @@ def verify() -> Verification:
 
 
 def export(file: str | os.PathLike[str]) -> int:
-    """Write every entry into one file, for another machine; return how many.
+    """Write every entry into one file for another machine; return the number of entries.
 
     Parameters
     ----------
     file : path
-        A tar archive, written anew. With ``KERNELDSL_CACHE_KEY_FILE`` what is in it is signed.
+        A tar archive; an existing one is overwritten. With ``KERNELDSL_CACHE_KEY_FILE`` its entries
+        are signed.
 
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If `file` is no path, or is a folder or file that is no archive.
+        If `file` is not a path, or names a folder or a file that is not an archive.
     CacheError
         If the folder is not safe, or the file cannot be written.
     """
@@ -168,18 +175,18 @@ def export(file: str | os.PathLike[str]) -> int:
 
 
 def import_(file: str | os.PathLike[str]) -> Imported:
-    """Take the entries of a file that :func:`export` made, as far as ``KERNELDSL_CACHE_SIZE`` goes.
+    """Import the entries of a file of :func:`export`, up to ``KERNELDSL_CACHE_SIZE``.
 
-    What is imported is run later: take files from people whose programs you would run. With
-    ``KERNELDSL_CACHE_KEY_FILE`` only entries signed with that key are taken.
+    Imported code is run later: import a file only if you would run a program from the same source.
+    With ``KERNELDSL_CACHE_KEY_FILE`` only entries signed with that key are imported.
 
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If `file` is no path.
+        If `file` is not a path.
     CacheError
-        If it is no such file, the folder is not safe, the file cannot be read, or an entry cannot
-        be written.
+        If it is not an archive of entries, the folder is not safe, the file cannot be read, or an
+        entry cannot be written.
     """
     from kerneldsl.cache.transfer import import_entries
 
@@ -189,7 +196,7 @@ def import_(file: str | os.PathLike[str]) -> Imported:
 
 
 def __dir__() -> list[str]:
-    # What this file itself imports is nobody's to use.
+    # Imports of this file are not public.
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 

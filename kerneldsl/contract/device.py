@@ -1,7 +1,7 @@
-"""A device: what it is, and what it can do.
+"""A device: its attributes and its operations.
 
-With :class:`~kerneldsl.contract.contract.Target` and its compiler this is the contract of a target:
-each method's docstring says what an implementation **must**, **should** or **may** do.
+Together with :class:`~kerneldsl.contract.contract.Target` and its compiler this is the contract of
+a target. Each method's docstring has what an implementation **must**, **should** or **may** do.
 """
 
 from __future__ import annotations
@@ -37,29 +37,35 @@ _SEED_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Device(Observable, Shown):
-    """One device of a target, on which kernels run.
+    """A device of a target, on which kernels run.
 
-    An object of this very class says what a device is, and is compared by value. Targets make one
-    object of a class of their own for each device that they have; these are compared by identity.
+    An object of this class itself describes a device, and is compared by value. Targets make one
+    object of a subclass for each of their devices; these are compared by identity.
 
     Parameters
     ----------
     target : str
         Name of the target.
     index : int
-        Its number there.
+        Index of the device in the target.
     name : str
-        What it is called.
+        Name of the device.
     arch : str
-        Architecture that :meth:`Compiler.compile` takes, such as ``"sm_90"`` or ``"native"``.
+        Architecture for :meth:`Compiler.compile`, such as ``"sm_90"`` or ``"native"``.
     limits : DeviceLimits
-        What a launch is checked against.
+        Limits of launches.
     extra : mapping
-        What else the target knows at once, by names of its own. Where it has them,
-        ``compute_capability`` (a pair) and ``total_memory_bytes`` count in the choice of the best
-        device.
+        Further attributes of the target's choice. ``compute_capability`` (a pair) and
+        ``total_memory_bytes`` are used in the choice of the best device.
     kind : str
         ``"discrete"``, ``"integrated"``, ``"virtual"``, ``"cpu"`` or ``"other"``.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> device = kd.zeros(3).device
+    >>> isinstance(device, kd.Device), device.limits.max_threads_per_block
+    (True, 1024)
     """
 
     target: str
@@ -70,19 +76,19 @@ class Device(Observable, Shown):
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     kind: DeviceKind = "other"
 
-    #: Whether it is the host's own processors: what fallback turns to, and never away from.
+    #: Whether it is the host's own processors, to which launches fall back.
     is_host: ClassVar[bool] = False
-    #: Whether a plan divides a launch among threads of the host (`HostShare`), whatever its blocks.
+    #: Whether a plan divides a launch among threads of the host (`HostShare`).
     is_shared_out: ClassVar[bool] = False
-    #: Whether kernels read and write NumPy arrays where they are, and the host reads its memory.
+    #: Whether kernels access NumPy arrays directly, and the host accesses the device's memory.
     shares_host_memory: ClassVar[bool] = False
-    #: Whether launches and copies have finished when they return, so that no stream orders them.
+    #: Whether launches and copies have finished when they return.
     is_synchronous: ClassVar[bool] = False
-    #: Whether the device is not there, so that plans can be made for it, and nothing else.
+    #: Whether the device is only described: plans can be made for it, and nothing else.
     is_described: ClassVar[bool] = False
     #: Whether it checks and records launches, and runs no kernel.
     is_simulated: ClassVar[bool] = False
-    #: What DLPack calls its memory; ``None`` where other libraries have no name for it.
+    #: DLPack's type of its memory; ``None`` if other libraries cannot access it.
     memory_type: ClassVar[MemoryType | None] = None
 
     def __init_subclass__(cls) -> None:
@@ -92,12 +98,12 @@ class Device(Observable, Shown):
 
     @classmethod
     def from_description(cls, description: Device) -> Self:
-        """Make the device that a description describes."""
+        """Make the device of a description."""
         return cls(**vars(description.description))
 
     @property
     def description(self) -> Device:
-        """Return what the device is, as a value."""
+        """The description of the device, as a value."""
         return Device(
             self.target, self.index, self.name, self.arch, self.limits, self.extra, self.kind
         )
@@ -110,40 +116,40 @@ class Device(Observable, Shown):
 
     @property
     def software(self) -> str:
-        """Return the version of what runs its code and is not in the key of the code.
+        """The version of the software that runs its code and is not part of the cache key.
 
-        **Must** be overridden where a driver compiles for the device.
+        **Must** be overridden if a driver compiles for the device.
         """
         return ""
 
     @property
     def compiler(self) -> Compiler:
-        """Return what makes code for the device."""
+        """The compiler of code for the device."""
         raise NotImplementedError
 
     def unusable_reason(self) -> str | None:
-        """Say why the device can run nothing, though others of its target can, or ``None``.
+        """Return why the device cannot be used, though others of its target can, or ``None``.
 
         **Must not** raise. Such a device is never chosen, and naming it is an error.
         """
         return None
 
     def describe(self) -> DeviceInfo:
-        """Return everything that can be known of the device now.
+        """Return the attributes of the device.
 
-        **Should** be overridden. What cannot be had **must** be left out with the reason, so that
-        reading it raises; nothing may read 0 in its place.
+        **Should** be overridden. Unavailable attributes **must** be left out with the reason, so
+        that reading them raises. None of them may read as 0.
         """
         from kerneldsl.contract.info import DeviceInfo
 
         return DeviceInfo(self)
 
     def suppress(self, error: DriverError) -> None:
-        """Take note of an error that nobody can be told of, as in a finalizer.
+        """Record an error that cannot be raised, for example in a finalizer.
 
-        **May** be overridden. Where the error takes the device out of use, the next call there
-        **must** then raise a `DeviceLostError` that says `is_news`, so that no launch goes round
-        the loss before anybody has seen it.
+        **May** be overridden. If the error makes the device unusable, the next call there **must**
+        raise a `DeviceLostError` with `is_news`. Then no launch falls back before the loss was
+        reported.
         """
         error_log.record(error, was_swallowed=True)
         logger.debug("%s", error)
@@ -152,41 +158,41 @@ class Device(Observable, Shown):
 
     @observed("load")
     def load(self, artifact: Artifact) -> Executable:
-        """Put compiled code on the device."""
+        """Load compiled code on the device."""
         raise NotImplementedError
 
     def thread_pool(self) -> tuple[int, float] | None:
-        """Return the threads that share a launch on the host, and nanoseconds that sharing costs.
+        """Return the threads that share a launch on the host, and the cost of sharing in ns.
 
-        **May** return ``None``, which the default does: then the core does not say how launches are
-        shared. **Should** measure the cost once, and remember it.
+        **May** return ``None``, as the default does: the core then does not decide how launches are
+        shared. **Should** measure the cost once, and cache it.
         """
         return None
 
     @observed("wait")
     def synchronize(self) -> None:
-        """Wait until everything started on the device has finished."""
+        """Wait until all work on the device has finished."""
         raise NotImplementedError
 
     def start_timer(self, stream: Any) -> LaunchTimer | None:
-        """Begin to time the launch that is put into the stream next, by the device's own clock.
+        """Begin to time the next launch in the stream, by the clock of the device.
 
-        **May** return ``None``, which the default does: then launches there are not timed. **Must**
-        return ``None`` while the stream is recorded, and **must not** wait or raise.
+        **May** return ``None``, as the default does: launches are not timed then. **Must** return
+        ``None`` while the stream is recorded, and **must not** wait or raise.
         """
         return None
 
     def trace(self) -> Tracer | None:
-        """Begin to have a tool write down when work on the device runs, as CUPTI does.
+        """Begin to record the times of work on the device by a tool such as CUPTI.
 
-        **May** return ``None``, which the default does: then there is none.
+        **May** return ``None``, as the default does: there is no tool then.
         """
         return None
 
     # ------------------------------------------------------------------ memory
 
     def create_pool(self) -> PoolBackend:
-        """Make the source of memory for one pool; every device array's memory comes from one."""
+        """Make the source of memory of one pool; every device array gets its memory from one."""
         raise NotImplementedError
 
     def memory_info(self) -> tuple[int, int] | None:
@@ -197,9 +203,9 @@ class Device(Observable, Shown):
         return None
 
     def foreign_caches(self) -> Iterable[tuple[str, str]]:
-        """Say what other libraries keep of the device's memory, each with how to free it.
+        """Return device memory that other libraries cache, each with a way to free it.
 
-        **May** be overridden; it is asked for when memory has run out. **Must not** raise.
+        **May** be overridden; it is called when the device is out of memory. **Must not** raise.
         """
         return ()
 
@@ -213,11 +219,11 @@ class Device(Observable, Shown):
         *,
         blocking: bool = True,
     ) -> None:
-        """Copy memory at a host address to the device, in the stream's order.
+        """Copy memory at a host address to the device, in the order of the stream.
 
-        **Must**, unless `blocking` is false, return only when the source may be changed. Otherwise
-        the core keeps the source alive until the copy is done; page-locked memory does so by
-        itself, see `SharedBuffer.close`.
+        **Must** return only when the source may be changed, unless `blocking` is false. Otherwise
+        the core keeps the source alive until the copy is done. Page-locked memory keeps itself
+        alive; see `SharedBuffer.close`.
         """
         raise NotImplementedError
 
@@ -231,7 +237,7 @@ class Device(Observable, Shown):
         *,
         blocking: bool = True,
     ) -> None:
-        """Copy memory of the device to a host address, in the stream's order.
+        """Copy memory of the device to a host address, in the order of the stream.
 
         **Must** be complete on return unless `blocking` is false.
         """
@@ -241,15 +247,15 @@ class Device(Observable, Shown):
     def copy_on_device(
         self, destination: Location, source: Location, nbytes: int, stream: Any = None
     ) -> None:
-        """Copy within the device, in the stream's order."""
+        """Copy within the device, in the order of the stream."""
         raise NotImplementedError
 
     @observed("fill")
     def fill(self, destination: Location, pattern: bytes, count: int, stream: Any = None) -> None:
         """Set memory to `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes.
 
-        **Must** be in the stream's order, and **should** be overridden: the default copies a little
-        from the host, and then copies what is there already until all is full.
+        **Must** be in the order of the stream, and **should** be overridden. The default copies a
+        few repetitions from the host, and doubles them on the device.
         """
         seed = pattern * min(count, _SEED_BYTES // len(pattern))
         held = (ctypes.c_char * len(seed)).from_buffer_copy(seed)
@@ -269,32 +275,32 @@ class Device(Observable, Shown):
         Parameters
         ----------
         is_mapped : bool
-            Whether kernels can reach it too; then `SharedBuffer.pointer` **must** be the address
-            for them, and else 0.
+            Whether kernels can access it. `SharedBuffer.pointer` **must** then be the address for
+            kernels, and otherwise 0.
         is_write_combined : bool
-            Whether the processor's caches are to be bypassed; a target without such memory **may**
-            ignore it.
+            Whether to bypass the processor's caches. A target without such memory **may** ignore
+            it.
 
-        **Must** raise `OutOfMemoryError` where there is no room.
+        **Must** raise `OutOfMemoryError` if there is no memory left.
         """
         raise NotImplementedError
 
     @observed("managed memory")
     def allocate_managed(self, nbytes: int) -> SharedBuffer:
-        """Allocate memory that host and device both reach, and that moves to where it is used.
+        """Allocate memory that host and device both access, and that migrates between them.
 
-        As `allocate_pinned`. **Must** raise `DeviceMemoryError` where the device has none.
+        As `allocate_pinned`. **Must** raise `DeviceMemoryError` if the device has none.
         """
         raise NotImplementedError
 
     def can_access_peer(self, peer: Device) -> bool:
-        """Return whether kernels here can reach memory of `peer`, another device of this target."""
+        """Return whether kernels can access memory of `peer`, another device of this target."""
         return False
 
     def enable_peer_access(self, peer: Device) -> None:
-        """Let kernels here reach the pooled memory of `peer` from now on.
+        """Let kernels access the pooled memory of `peer` from now on.
 
-        Only called where `can_access_peer` says yes; a second time is harmless.
+        It is called only if `can_access_peer` returns True. A second call is harmless.
         """
         raise NotImplementedError
 
@@ -307,17 +313,17 @@ class Device(Observable, Shown):
         Parameters
         ----------
         source : Location
-            Where the bytes are.
+            Location of the bytes.
         peer, destination
-            Where they go.
+            The other device, and the location there.
         nbytes : int
-            How many.
+            Number of bytes.
         stream : object
-            A stream of either device in whose order it is done. ``None`` is the default streams of
-            both: the copy **must** wait for what is in both, and what is put into either from now
-            on **must** wait for the copy.
+            A stream of either device that orders the copy. ``None`` is the default streams of both:
+            the copy **must** wait for the work in both, and later work in both **must** wait for
+            the copy.
 
-        The default goes over host memory.
+        The default copies through host memory.
         """
         held = (ctypes.c_char * nbytes)()
         peer.synchronize()
@@ -327,9 +333,9 @@ class Device(Observable, Shown):
     # ----------------------------------------------------------------- streams
 
     def wait_stream(self, stream: Any, earlier: Any) -> None:
-        """Let what is put into ``stream`` from now on wait for what is in ``earlier`` now.
+        """Make later work in ``stream`` wait for the work in ``earlier`` now.
 
-        An implementation **should** order the two without holding up the host; the default waits
+        An implementation **should** order the two without waiting on the host. The default waits
         for the whole device.
         """
         self.synchronize()
@@ -337,8 +343,8 @@ class Device(Observable, Shown):
     def create_stream(self, *, priority: int, is_blocking: bool) -> DeviceStream:
         """Make a stream; a blocking one and the default stream wait for each other.
 
-        A lower number is a higher priority; what lies outside the device's range **should** be
-        clamped to it. The default is right where launches finish before they return.
+        A lower number is a higher priority; numbers beyond the range of the device **should** be
+        clamped. The default is correct for synchronous launches.
         """
         from kerneldsl.contract.host_streams import HostStream
 
@@ -347,8 +353,9 @@ class Device(Observable, Shown):
     def wrap_stream(self, stream: Any) -> DeviceStream:
         """Return a stream of the device for ``None`` (its default) or another library's stream.
 
-        Closing it **must not** end the other library's stream. **Must** raise `DeviceMismatchError`
-        for a stream of another device, and `ArgumentTypeError` for what is no stream.
+        Closing it **must not** close the other library's stream. **Must** raise
+        `DeviceMismatchError` for a stream of another device, and `ArgumentTypeError` for an object
+        that is not a stream.
         """
         from kerneldsl.contract.host_streams import HostStream
 
@@ -356,9 +363,9 @@ class Device(Observable, Shown):
         return HostStream(self, handle, foreign=stream)
 
     def wrap_event(self, event: Any) -> DeviceEvent:
-        """Return an event for another library's, to be waited for alone.
+        """Return an event to wait for, from an event of another library.
 
-        **Must** raise `ArgumentTypeError` for what is no event.
+        **Must** raise `ArgumentTypeError` for an object that is not an event.
         """
         raise ArgumentTypeError(
             f"{type(event).__name__} is not an event of {self}",
@@ -368,9 +375,9 @@ class Device(Observable, Shown):
         )
 
     def create_event(self, *, is_timed: bool, is_blocking: bool = False) -> DeviceEvent:
-        """Make an event. The default is right where launches finish before they return.
+        """Make an event. The default is correct for synchronous launches.
 
-        Where `is_blocking`, a thread that waits for it **should** sleep instead of spinning.
+        If `is_blocking`, a thread that waits for it **should** sleep instead of spinning.
         """
         from kerneldsl.contract.host_streams import HostEvent
 

@@ -1,19 +1,23 @@
-"""Random numbers in kernels: counters that are hashed, and streams that have a state.
+"""Random numbers in kernels: counter-based generators and generators with a state.
 
-Everything here that takes a seed and an index, or states and an index, is a device function
-(:func:`kerneldsl.func`) written in the language of kernels, so that every target computes it from
-one source; plain Python may call it too.
-
-Two families:
+The functions here that take a seed and an index, or states and an index, are device functions
+(:func:`kerneldsl.func`). Every target computes them from one source, and plain Python may call them
+as well. There are two families:
 
 - *Counters* (:mod:`~kerneldsl.random.philox`): a number is a function of a seed and an index alone,
-  ``kd.random.uniform_float32(seed, i)``. There is no state, any number can be had at any place
-  again, and threads need not agree on anything but not to share an index.
+  ``kd.random.uniform_float32(seed, i)``. There is no state, any number can be computed again, and
+  threads only need to use different indices.
 - *Streams* (:mod:`~kerneldsl.random.xoroshiro`): numba.cuda's xoroshiro128+ generators, one for
-  each state of an array, which every draw advances.
+  each state of an array. Every draw advances the state.
 
 Integers and uniform numbers of both have the same bits on every target, and so have
-``normal_float32`` and ``exponential_float32``; the others state a bound.
+``normal_float32`` and ``exponential_float32``. The others document an error bound.
+
+Examples
+--------
+>>> import kerneldsl as kd
+>>> 0 <= int(kd.random.integers_int32(2024, 7, 0, 100)) < 100
+True
 """
 
 from __future__ import annotations
@@ -102,6 +106,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    # What this file itself imports is nobody's to use.
+    # Imports of this file are not public.
     own = (name for name in globals() if name.startswith("__"))
     return sorted({*__all__, "xoroshiro128p_type", *own})

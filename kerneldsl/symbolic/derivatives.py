@@ -26,41 +26,41 @@ __all__ = ["derivative"]
 
 @shorten_errors
 def derivative(function: Any, wrt: str | Symbol | Sequence[str | Symbol]) -> Any:
-    """Differentiate a kernel of element form, or a function of numbers, by one of its parameters.
+    """Differentiate an element-wise kernel, or a function of numbers, by one of its parameters.
 
-    What is stored in each element becomes its derivative: of ``out[i] = a * x[i] ** 2`` by "x" that
-    is ``out[i] = 2 * a * x[i]``, by "a" ``out[i] = x[i] ** 2``. Functions that are called are
-    differentiated through. Derivatives are by SymPy, with common subexpressions computed once.
+    Each stored value is replaced by its derivative. For ``out[i] = a * x[i] ** 2`` this is ``2 * a
+    * x[i]`` by "x", and ``x[i] ** 2`` by "a". Called functions are differentiated as well. SymPy
+    computes the derivatives, and common subexpressions are computed once.
 
     Parameters
     ----------
     function : Kernel, DeviceFunction or function
-        A kernel of `kerneldsl.from_expression`; a kernel whose elements are computed by themselves,
-        with arithmetic, functions of math, branches and loops over fixed ranges; or a function that
-        kernels can call and that returns a number or a tuple of these.
+        A kernel of `kerneldsl.from_expression`; a kernel that computes each element independently,
+        with arithmetic, functions of math, branches and loops over fixed ranges; or a function for
+        kernels that returns a number or a tuple of numbers.
     wrt : str or Symbol, or sequence of these
-        The parameter: a number, or an array that is read at one element. Of several, one derivative
-        after the other: ``("x", "x")`` is the second.
+        The parameter: a number, or an array that is read at one element. With several, derivatives
+        are taken one after the other: ``("x", "x")`` gives the second derivative.
 
     Returns
     -------
     Kernel or DeviceFunction
-        With the same parameters, and a text of its own, `source`. Numbers in a kernel take the
-        arrays' dtype.
+        It has the same parameters, and its text is `source`. Numbers in a kernel have the dtype of
+        the arrays.
 
     Raises
     ------
     UnsupportedConstructError
-        Where the function does what has no derivative, with the line.
+        If an operation of the function has no derivative; the message has its line.
     ArgumentTypeError, ArgumentValueError
-        Where `function` or `wrt` is none of these.
+        If `function` or `wrt` is not one of these.
     ToolMissingError
-        Where SymPy is not installed.
+        If SymPy is not installed.
 
     Notes
     -----
-    Arrays are taken to be apart from each other. At a jump of `abs`, `max` or a branch the
-    derivative is that of one side, or the mean of both.
+    Arrays are assumed not to overlap. At a jump of `abs`, `max` or a branch, the derivative is that
+    of one side, or the mean of both.
 
     Examples
     --------

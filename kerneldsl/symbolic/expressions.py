@@ -22,12 +22,12 @@ __all__ = ["ExpressionKernel", "check_sympy", "from_expression"]
 
 
 def check_sympy() -> None:
-    """Refuse to go on where SymPy is not installed.
+    """Refuse to continue without SymPy.
 
     Raises
     ------
     ToolMissingError
-        Where it is not.
+        If SymPy is not installed.
     """
     import_sympy("Kernels of expressions and derivatives are made with SymPy")
 
@@ -46,49 +46,48 @@ def from_expression(
 ) -> ExpressionKernel:
     """Make a kernel that computes SymPy expressions for each element of arrays.
 
-    Common subexpressions are computed once, and what depends on numbers alone before the elements;
-    sums over fixed ranges are written out. Symbols are real numbers.
+    Common subexpressions are computed once. Subexpressions of numbers alone are computed before the
+    elements, and sums over fixed ranges are unrolled. Symbols are real numbers.
 
     Parameters
     ----------
     expressions : Expr, Eq, sequence of these, or mapping from str to Expr
-        What is computed. Arrays are read as ``u[i, j + 1]``, with ``u = sympy.IndexedBase("u")``,
-        and other symbols are numbers; or, where nothing is indexed, every symbol is an array, or a
-        number, of each call. Functions ``u(x + h, y)``, as ``.as_finite_difference()`` gives them,
-        are arrays too. An equation's left side names the array of a result, and the order of the
-        axes: ``sympy.Eq(v[i, j], …)``; without one results are called ``out``, or ``out0``,
-        ``out1``, …
+        The results. Read arrays as ``u[i, j + 1]``, with ``u = sympy.IndexedBase("u")``; other
+        symbols are numbers. Without any index, every symbol is an array or a number of each call.
+        Functions ``u(x + h, y)``, as ``.as_finite_difference()`` returns them, are arrays as well.
+        The left side of an equation names the array of a result and the order of the axes:
+        ``sympy.Eq(v[i, j], …)``. Without one, results are ``out``, or ``out0``, ``out1``, …
     name : str, optional
-        Of the kernel.
+        Name of the kernel.
     parameters : sequence of str or Symbol, optional
-        Order of what is read; by default arrays by their names, then numbers by theirs.
+        Order of the inputs; by default arrays by name, then numbers by name.
     ndim : int, optional
-        Where nothing is indexed, the rank of the arrays in launches. Calls take any.
+        Rank of the arrays in launches, for expressions without an index. Calls take any rank.
     boundary : str or sequence of str, optional
-        What is read beyond the ends, for all axes or for each, by SciPy's names: "reflect"
+        Values beyond the ends, for all axes or for each, by SciPy's names: "reflect"
         (d c b a | a b c d | d c b a), "mirror" (d c b | a b c d | c b a), "nearest"
         (a a a a | a b c d | d d d d), "wrap" (a b c d | a b c d | a b c d) or "constant" (`cval`).
     cval : float, optional
         The value beyond the ends for "constant".
     steps : mapping, optional
-        The distance between neighbours along a coordinate of functions; by default 1, or the symbol
-        whose multiples are added to the coordinate.
+        Distance of neighbours along a coordinate of functions. By default 1, or the symbol that is
+        added to the coordinate.
     **options
-        As of :func:`kerneldsl.kernel`: `fastmath`, `block` and others.
+        Options of :func:`kerneldsl.kernel`: `fastmath`, `block` and others.
 
     Returns
     -------
     ExpressionKernel
-        A kernel, ``made.forall(*shape)(*inputs, *outputs)``, that can be called as a function, too:
-        ``made(*inputs)`` returns the results. ``made.source`` is its text.
+        A kernel, ``made.forall(*shape)(*inputs, *outputs)``, and a function: ``made(*inputs)``
+        returns the results. ``made.source`` is its text.
 
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        Where an expression cannot be computed: an unknown function, a symbol that is no parameter,
-        a shift without a boundary mode, an index that is no index of the left side and a shift.
+        If an expression cannot be computed: an unknown function, a symbol that is not a parameter,
+        a shift without a boundary mode, or an index other than one of the left side plus a shift.
     ToolMissingError
-        Where SymPy is not installed.
+        If SymPy is not installed.
 
     References
     ----------
@@ -125,13 +124,23 @@ def from_expression(
 class ExpressionKernel(ElementKernel):
     """A kernel of SymPy expressions. Made by :func:`kerneldsl.from_expression`.
 
-    Beside the launches of every kernel, calling it computes the results for arrays, of NumPy or on
-    a device.
+    It is launched like every kernel. Calling it as a function returns the results for NumPy or
+    device arrays.
 
     Attributes
     ----------
     system : System
-        What it computes.
+        The expressions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sympy
+    >>> import kerneldsl as kd
+    >>> x = sympy.Symbol("x")
+    >>> square = kd.from_expression(x**2)
+    >>> square(np.array([1.0, 3.0]))
+    array([1., 9.])
     """
 
     def __init__(self, system: System, name: str, options: Mapping[str, Any]) -> None:
@@ -169,26 +178,26 @@ class ExpressionKernel(ElementKernel):
         self._ranks = system.ranks
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
-        """Compute the results for arrays that are broadcast against each other.
+        """Compute the results for arrays, which are broadcast against each other.
 
         Parameters
         ----------
         *args, **named : array or number
-            What is read, by position or name. Arrays are NumPy's, device arrays, or of another
-            library; real numbers of any dtype.
+            The inputs, by position or name: NumPy arrays, device arrays, arrays of other libraries,
+            and numbers, of any real dtype.
         out : array or tuple of array, optional
-            Where the results go, each of the extents of the arrays.
+            Arrays for the results, with the broadcast shape.
 
         Returns
         -------
         array, or tuple of array
-            A result, or several, of NumPy's dtype for the arrays; float64 for what is computed from
-            integers and is no integer.
+            The results, with NumPy's dtype for the arrays; float64 for non-integer results of
+            integers.
 
         Raises
         ------
         ArgumentTypeError, ArgumentValueError
-            Where arguments do not fit the expression, or arrays each other.
+            If arguments do not fit the expression, or arrays each other.
         """
         from kerneldsl.symbolic.calls import called
 
