@@ -12,15 +12,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
 import kerneldsl
 import stdlib_kernels
 from docs.site.entries import as_rst, entry, first_sentence, names_in
+from docs.site.examples import families
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 
-__all__ = ["Page", "documented_name", "pages", "public_names"]
+__all__ = ["MOST_USED", "Page", "documented_name", "most_used", "pages", "public_names"]
 
 #: What a page is called, and the modules whose names of ``kerneldsl`` it holds.
 _KINDS = {
@@ -54,6 +56,20 @@ _KINDS = {
     "Profiling": "kerneldsl.profiling",
     "The machine": "kerneldsl.tools kerneldsl",
 }
+#: Names that a reader looks for first; on a page they stand before the others.
+_FIRST = (
+    *("kernel", "func", "Kernel", "Launch", "BoundLaunch", "tune", "DeviceFunction"),
+    *("grid", "gridsize", "threadIdx", "blockIdx", "blockDim", "gridDim"),
+    *("shared", "local", "const", "syncthreads", "atomic", "warp", "block", "tile"),
+    *("to_device", "empty", "zeros", "DeviceArray", "Stream", "Event", "use", "devices"),
+    *("float32", "float64", "int32", "int64", "KernelError"),
+)
+#: Of these the index of the reference has a table.
+MOST_USED = (
+    *("kernel", "Kernel.forall", "Kernel.__getitem__", "func", "grid", "threadIdx", "blockIdx"),
+    *("shared", "syncthreads", "atomic", "block", "warp", "tile", "to_device", "empty"),
+    *("Launch.plan", "Launch.time", "Kernel.explain", "use", "Stream", "synchronize", "profile"),
+)
 #: Packages whose public names are the concern of the project alone.
 _INTERNAL = {"kerneldsl.analysis", "kerneldsl.cards"}
 _TARGETS = ("cpu", "cuda", "null")
@@ -172,7 +188,26 @@ def _pages_of_kinds() -> Iterator[Page]:
             found[_kind_of(home, kinds)][f"kerneldsl.{name}"] = value
     for title, objects in found.items():
         slug = title.lower().replace(",", "").replace(" ", "-")
-        yield Page(slug, title, "", dict(sorted(objects.items())))
+        family = families().get(slug)
+        intro = "" if family is None else family.text()
+        yield Page(slug, title, intro, dict(sorted(objects.items(), key=_order)))
+
+
+def _order(item: tuple[str, Any]) -> tuple[int, str]:
+    """Return where a name stands on its page: before others if it is looked for first."""
+    name = item[0].rpartition(".")[2]
+    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
+
+
+def most_used() -> str:
+    """Return the table of the names that are used most, as reStructuredText."""
+    rows = []
+    for name in MOST_USED:
+        value = attrgetter(name)(kerneldsl)
+        shown = "Kernel[grid, block]" if name.endswith("__getitem__") else name
+        sentence = as_rst(first_sentence(f"kerneldsl.{name}", value))
+        rows.append(f"   * - :py:obj:`{shown} <kerneldsl.{name}>`\n     - {sentence}")
+    return "\n".join([".. list-table::\n   :class: names\n   :widths: auto\n", *rows, ""])
 
 
 def _kind_of(module: str, kinds: dict[str, str]) -> str:

@@ -18,6 +18,7 @@ version = release = kerneldsl.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
     "myst_nb",
     "docs.site.mathml",
     "docs.site.references",

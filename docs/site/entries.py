@@ -24,6 +24,8 @@ __all__ = ["entry", "first_sentence", "is_dtype", "names_in"]
 
 #: What a class inherits from these is Python's or NumPy's to document.
 _FOREIGN_BASES = "Exception, BaseException, Warning, tuple, dict, int, str, object"
+#: Methods that programs call by brackets.
+_SPECIAL = "__getitem__, __call__"
 #: What an intrinsic's result is uniform in, by the name of the scope.
 _UNIFORM = {
     "THREAD": "The result may differ between threads.",
@@ -83,7 +85,9 @@ def entry(name: str, value: Any) -> str:
         case _ if is_dtype(value) or _is_data(value):
             return _data(name, first_sentence(name, value))
         case type():
-            options = f":members:\n:inherited-members: {_FOREIGN_BASES}"
+            options = (
+                f":members:\n:inherited-members: {_FOREIGN_BASES}\n:special-members: {_SPECIAL}"
+            )
             if issubclass(value, BaseException):
                 options = ":show-inheritance:\n:members:"
             return f".. autoclass:: {name}\n{indent(options, '   ')}\n"

@@ -3,13 +3,55 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from textwrap import indent
 
-__all__ = ["example_page", "gallery_page", "gallery_programs"]
+__all__ = ["Family", "example_page", "families", "gallery_page", "gallery_programs"]
 
+_FAMILIES = Path(__file__).parent / "families"
 _EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: Of the gallery: what the programs share, and what runs them all.
 _HELPERS = {"draw", "picture"}
+
+
+@dataclass(frozen=True)
+class Family:
+    """The example at the beginning of a page of the reference."""
+
+    file: Path
+    about: str
+    code: str
+    printed: str
+
+    def text(self) -> str:
+        """Return it as reStructuredText."""
+        code, printed = (indent(part, "   ") for part in (self.code, self.printed))
+        return (
+            f"{self.about}\n\n.. code-block:: python\n\n{code}\n\n"
+            f".. code-block:: none\n\n{printed}\n\n"
+        )
+
+
+@cache
+def families() -> dict[str, Family]:
+    """Return the examples of families by the names of their pages."""
+    found = {}
+    for file in sorted(_FAMILIES.glob("[a-z]*.py")):
+        source = file.read_text(encoding="utf-8")
+        about, code = _split(source)
+        program, _, printed = code.partition("\n#:")
+        lines = [line.removeprefix("#:").removeprefix(" ") for line in f"#:{printed}".splitlines()]
+        found[file.stem.replace("_", "-")] = Family(file, about, program.strip(), "\n".join(lines))
+    return found
+
+
+def _split(source: str) -> tuple[str, str]:
+    """Return a program's docstring, and what follows it."""
+    tree = ast.parse(source)
+    end = tree.body[0].end_lineno
+    return ast.get_docstring(tree) or "", "\n".join(source.splitlines()[end:])
 
 
 def example_page() -> str:

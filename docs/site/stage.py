@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
-from docs.site.api import pages
+from docs.site.api import most_used, pages
 from docs.site.examples import example_page, gallery_page
 
 __all__ = ["PAGES_OF_FOLDERS", "ROOT", "stage", "staged_pages"]
@@ -38,6 +38,8 @@ values show of themselves.
 """
 _LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
 _PICTURE = re.compile(r'<img src="([^":]+)"')
+#: A program in another language, and right behind it the same one in ours.
+_PAIR = re.compile(r"^```(?:py|cuda)\n.*?^```\n\n```python\n.*?^```\n", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"^(`{3,}).*?^\1`*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
@@ -63,6 +65,7 @@ def stage(folder: Path) -> None:
         if page.suffix == ".ipynb":
             text = _notebook_with_links(text, page, folder)
         else:
+            text = _PAIR.sub(r"::::{container} beside\n\g<0>::::\n", text)
             text = _with_links_to_pages(text, page, folder)
         _write(folder / page, text)
     _add_toctree(folder / "docs" / "adr" / "README.md", "[0-9]*")
@@ -74,6 +77,7 @@ def stage(folder: Path) -> None:
     _write(folder / "gallery.md", gallery_page())
     shutil.copytree(ROOT / "docs" / "gallery", folder / "docs" / "gallery")
     _write(folder / "api" / "index.rst", _index_of_reference())
+    _write(folder / "api" / "library.rst", _index_of_library())
     for page in pages():
         _write(folder / "api" / f"{page.name}.rst", page.text())
 
@@ -136,23 +140,35 @@ def _staged() -> set[Path]:
     return set(staged_pages())
 
 
-def _index_of_reference() -> str:
-    def toctree(caption: str, names: Iterator[str]) -> list[str]:
-        head = f".. toctree::\n   :maxdepth: 1\n   :caption: {caption}\n"
-        return [head, *(f"   {name}" for name in names), ""]
+def _toctree(names: Iterable[str], caption: str = "") -> str:
+    head = [".. toctree::", "   :maxdepth: 1", *([f"   :caption: {caption}"] if caption else [])]
+    return "\n".join([*head, "", *(f"   {name}" for name in names), ""])
 
-    made = pages()
-    library = [page.name for page in made if page.name.startswith("stdlib_kernels")]
-    packages = [page.name for page in made if page.name.startswith(("kerneldsl.", "targets"))]
-    kinds = [page.name for page in made if page.name not in {*library, *packages}]
-    lines = [
-        "Reference",
-        "=========",
-        "",
-        "Every public name, from its docstring: ``import kerneldsl as kd``.",
-        "",
-    ]
-    lines += toctree("kerneldsl", iter(kinds))
-    lines += toctree("Packages of kerneldsl", iter(packages))
-    lines += toctree("stdlib_kernels", iter(library))
-    return "\n".join(lines)
+
+def _index_of_reference() -> str:
+    names = [page.name for page in pages() if not page.name.startswith("stdlib_kernels")]
+    packages = [name for name in names if name.startswith(("kerneldsl.", "targets"))]
+    kinds = [name for name in names if name not in packages]
+    title = "Reference of kerneldsl"
+    return "\n".join(
+        [
+            f"{title}\n{'=' * len(title)}\n",
+            "Every public name, from its docstring: ``import kerneldsl as kd``.\n",
+            "These are used most:\n",
+            most_used(),
+            _toctree(kinds, "By subject"),
+            _toctree(packages, "Packages"),
+        ]
+    )
+
+
+def _index_of_library() -> str:
+    names = [page.name for page in pages() if page.name.startswith("stdlib_kernels")]
+    title = "Reference of the library"
+    return "\n".join(
+        [
+            f"{title}\n{'=' * len(title)}\n",
+            "Every function of ``stdlib_kernels``, by family; :doc:`/docs/library` is the guide.\n",
+            _toctree(names),
+        ]
+    )
