@@ -1,4 +1,4 @@
-"""Write the tables of measured figures anew, from ``benchmarks/results``: ``make docs``.
+"""Write the tables of measured figures from ``benchmarks/results``: ``make docs``.
 
 Three rows in the README, every comparison in ``docs/how-fast.md``, and commits and missed bounds in
 ``benchmarks/results/README.md``.
@@ -28,7 +28,7 @@ END = "<!-- end of figures -->"
 _CASES = "| | kerneldsl | speed of a copy | best peer | speed |"
 #: Peers of kernels on a CPU, as the results name them and as the pages do.
 _PEERS = {"prange": "`prange`", "numpy": "NumPy", "C": "C", "C fastmath": "C, fast math"}
-#: A peer is ahead where its time is less than this part of ours.
+#: A peer is ahead where its time is less than this part of kerneldsl's.
 _AHEAD = 0.95
 
 

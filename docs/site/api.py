@@ -56,7 +56,7 @@ _KINDS = {
     "Profiling": "kerneldsl.profiling",
     "The machine": "kerneldsl.tools kerneldsl",
 }
-#: Names that a reader looks for first; on a page they stand before the others.
+#: Names that a reader looks for first; on a page they are first.
 _FIRST = (
     *("kernel", "func", "Kernel", "Launch", "BoundLaunch", "tune", "DeviceFunction"),
     *("grid", "gridsize", "threadIdx", "blockIdx", "blockDim", "gridDim"),
@@ -194,7 +194,7 @@ def _pages_of_kinds() -> Iterator[Page]:
 
 
 def _order(item: tuple[str, Any]) -> tuple[int, str]:
-    """Return where a name stands on its page: before others if it is looked for first."""
+    """Return the place of a name on its page: names that are looked for first, then all others."""
     name = item[0].rpartition(".")[2]
     return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
 

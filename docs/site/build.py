@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def build(folder: Path) -> int:
     """
     source, html = folder / "source", folder / "html"
     stage(source)
+    shutil.rmtree(html, ignore_errors=True)  # pages of an earlier build
     options = ["-q", "-W", "--keep-going", "-E", "-b", "html", "-c", str(_CONFIGURATION)]
     options += ["-d", str(folder / "doctrees")]
     status = build_main([*options, str(source), str(html)])

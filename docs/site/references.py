@@ -24,6 +24,7 @@ __all__ = ["setup"]
 
 #: Our packages: what of them is not public has no entry, and what is outside has no page here.
 _OURS = ("kerneldsl", "targets", "stdlib_kernels")
+_BACKLINK = re.compile(r'<a class="viewcode-back".*?</a>')
 _IN_PROSE = re.compile(r"(?:kd|kerneldsl|stdlib_kernels)\.([A-Za-z_][\w.]*)(?:\(.*\))?")
 
 
@@ -63,6 +64,14 @@ def _leave_words(app: Sphinx, doctree: nodes.document) -> None:
             node.replace_self(nodes.inline("", node["reftarget"]))
 
 
+def _leave_backlinks(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Remove links from a source to its entry: viewcode guesses their anchors."""
+    if page.startswith("_modules/"):
+        context["body"] = _BACKLINK.sub("", context.get("body", ""))
+
+
 class LinkNamesInProse(SphinxPostTransform):
     """Let code in prose that is a public name lead to its entry."""
 
@@ -88,5 +97,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register what leads references."""
     app.connect("doctree-read", _leave_words)
     app.connect("missing-reference", _resolve)
+    app.connect("html-page-context", _leave_backlinks)
     app.add_post_transform(LinkNamesInProse)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -38,7 +38,7 @@ values show of themselves.
 """
 _LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
 _PICTURE = re.compile(r'<img src="([^":]+)"')
-#: A program in another language, and right behind it the same one in ours.
+#: A program in another language, followed by the same one in kerneldsl's.
 _PAIR = re.compile(r"^```(?:py|cuda)\n.*?^```\n\n```python\n.*?^```\n", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"^(`{3,}).*?^\1`*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 

@@ -19,7 +19,7 @@ class Block:
 
     code: str
     printed: str | None
-    """What stands in the block of text right behind it."""
+    """The block of text that follows it."""
 
 
 def blocks_of(page: Path) -> list[Block]:

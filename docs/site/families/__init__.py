@@ -1,1 +1,1 @@
-"""An example for each family of intrinsics; behind ``#:`` stands what it prints."""
+"""An example for each family of intrinsics. Its output follows ``#:``."""
