@@ -7,6 +7,7 @@ is not described again.
 
 from __future__ import annotations
 
+import inspect
 import pkgutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -230,7 +231,15 @@ def _packages(root: ModuleType) -> list[ModuleType]:
 
 def _objects(module: ModuleType) -> dict[str, Any]:
     names: Iterable[str] = module.__all__
-    return {f"{module.__name__}.{name}": getattr(module, name) for name in sorted(names)}
+    values = {f"{module.__name__}.{name}": getattr(module, name) for name in sorted(names)}
+    return {name: value for name, value in values.items() if not _is_borrowed(value, module)}
+
+
+def _is_borrowed(value: Any, module: ModuleType) -> bool:
+    """Return whether a family of the library only repeats a function of another family."""
+    home = getattr(value, "__module__", None) or ""
+    is_library = home.startswith(stdlib_kernels.__name__ + ".")
+    return inspect.isfunction(value) and is_library and not home.startswith(module.__name__ + ".")
 
 
 def _kernels_of(family: ModuleType) -> dict[str, Any]:

@@ -51,7 +51,9 @@ def first_sentence(name: str, value: object) -> str:
     match value:
         case Intrinsic():
             text = value.summary
-        case Dim3() | IntrinsicGroup():
+        case Dim3():
+            text = f"{value.x.summary.removesuffix(' along x.')}: `x`, `y`, `z`."
+        case IntrinsicGroup():
             text = ", ".join(f"`{member}`" for member in _shortened(dir(value)))
         case PackedNumbers():
             text = f"Numbers of {value.bits} bits, from {value.smallest} to {value.largest}."

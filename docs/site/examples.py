@@ -27,7 +27,8 @@ class Family:
 
     def text(self) -> str:
         """Return it as reStructuredText."""
-        code, printed = (indent(part, "   ") for part in (self.code, self.printed))
+        spaced = self.code.replace("\n\n\n", "\n\n")
+        code, printed = (indent(part, "   ") for part in (spaced, self.printed))
         return (
             f"{self.about}\n\n.. code-block:: python\n\n{code}\n\n"
             f".. code-block:: none\n\n{printed}\n\n"

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from docs.site.api import documented_name, pages, public_names
-from docs.site.examples import example_page
+import kerneldsl as kd
+from docs.site.api import documented_name, most_used, pages, public_names
+from docs.site.examples import example_page, families
 from docs.site.links import broken_links
-from docs.site.stage import PAGES_OF_FOLDERS, ROOT, _notebook_with_links, staged_pages
+from docs.site.stage import PAGES_OF_FOLDERS, ROOT, _notebook_with_links, stage, staged_pages
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
 CONTENTS = "".join(
     (ROOT / "docs" / "site" / f"{name}.txt").read_text(encoding="utf-8")
@@ -68,6 +70,40 @@ def test_the_page_of_examples_has_them_all():
     page = example_page()
     for file in (ROOT / "examples").glob("*.py"):
         assert f"\n## {file.stem}\n" in page
+
+
+@pytest.mark.parametrize("family", families().values(), ids=lambda family: family.file.stem)
+def test_the_example_of_a_family_prints_what_its_page_shows(family, capsys):
+    with kd.use("cpu"):
+        exec(compile(family.file.read_text(), str(family.file), "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out.strip() == family.printed.strip()
+
+
+def test_every_family_of_intrinsics_has_an_example():
+    pages_of_intrinsics = {
+        page.name
+        for page in pages()
+        if any(isinstance(value, Intrinsic | IntrinsicGroup) for value in page.objects.values())
+    }
+    assert pages_of_intrinsics <= set(families())
+    assert set(families()) <= {page.name for page in pages()}
+
+
+def test_names_that_are_used_most_come_first():
+    first = pages()[0]
+    assert list(first.objects)[:3] == ["kerneldsl.kernel", "kerneldsl.func", "kerneldsl.Kernel"]
+    assert "Kernel.forall <kerneldsl.Kernel.forall>" in most_used()
+
+
+def test_programs_in_two_languages_are_put_side_by_side(tmp_path):
+    stage(tmp_path / "source")
+    for origin in ("numba-cuda", "cuda-c", "triton"):
+        page = (tmp_path / "source" / "docs" / f"coming-from-{origin}.md").read_text("utf-8")
+        assert page.count("::::{container} beside\n```") >= 1
+    front = (tmp_path / "source" / "index.md").read_text("utf-8")
+    assert "make check" not in front
+    assert (tmp_path / "source" / "docs" / "pictures" / "julia.webp").exists()
+    assert not (tmp_path / "source" / "README.md").exists()
 
 
 def test_notebooks_bring_what_their_prose_links_to(tmp_path):

@@ -64,14 +64,60 @@ def text_of(browser: Browser) -> str:
 
 def test_the_front_page_leads_everywhere(browser, address):
     browser.open(f"{address}/index.html")
-    assert "a GPU kernel as a Python function" in text_of(browser)
+    assert "Write a kernel once, as a Python function" in text_of(browser)
     assert "def axpy(a, x, y, out):" in text_of(browser)
+    assert "pip install ." in text_of(browser)
+    assert "make check" not in text_of(browser)  # for those who have a checkout
+    assert browser.evaluate("document.querySelector('article img').naturalWidth") > 300
     cards = browser.evaluate(
         "Promise.all([...document.querySelectorAll('.cards a')].map(a => fetch(a.href)"
         ".then(answer => [a.href, answer.status])))"
     )
     assert len(cards) >= 5
     assert all(status == 200 for _, status in cards), cards
+
+
+def test_the_sidebar_has_topics_and_each_page_once(browser, address):
+    browser.open(f"{address}/index.html")
+    topics = browser.evaluate(
+        "[...document.querySelectorAll('.sidebar-tree .caption-text')].map(one => one.innerText)"
+    )
+    assert [topic.lower() for topic in topics] == [
+        *("start", "write kernels", "run and tune", "library", "reference", "development")
+    ]
+    links = browser.evaluate(
+        "[...document.querySelectorAll('.sidebar-tree a.reference')].map(one => one.href)"
+    )
+    assert len(links) == len(set(links)) > 60
+    shown = browser.evaluate(
+        "[...document.querySelectorAll('.sidebar-tree a.reference')]"
+        ".filter(one => one.offsetParent).map(one => one.innerText)"
+    )
+    assert "For developers" in shown
+    assert "Architecture" not in shown
+    assert not [name for name in shown if name.endswith((".md", ".html"))]
+
+
+@pytest.mark.parametrize("origin", ["numba-cuda", "cuda-c", "triton"])
+def test_two_languages_are_side_by_side(browser, address, origin):
+    browser.prefer("light", 1400)
+    browser.open(f"{address}/docs/coming-from-{origin}.html")
+    places = browser.evaluate(
+        "[...document.querySelectorAll('.beside')[0].children]"
+        ".map(one => [one.getBoundingClientRect().left, one.getBoundingClientRect().top])"
+    )
+    (left, top), (right, other_top) = places
+    assert left < right
+    assert top == other_top
+
+
+@pytest.mark.parametrize(
+    "page", ["index", "docs/getting-started", "docs/coming-from-cuda-c", "docs/how-fast"]
+)
+def test_a_narrow_page_does_not_scroll_sideways(browser, address, page):
+    browser.prefer("dark", 400)
+    browser.open(f"{address}/{page}.html")
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 def test_a_notebook_shows_its_cells(browser, address):
@@ -98,11 +144,35 @@ def test_a_kernel_is_in_the_reference(browser, address):
     browser.open(f"{address}/api/warps.html#kerneldsl.ballot_sync")
     entry = browser.evaluate("document.getElementById('kerneldsl.ballot_sync').innerText")
     assert "ballot_sync(mask, predicate)" in entry
+    assert "kd.shfl_down_sync" in text_of(browser).partition("activemask")[0]
+
+
+def test_the_reference_begins_with_what_is_used_most(browser, address):
+    browser.open(f"{address}/api/index.html")
+    names = "[...document.querySelectorAll('table.names td:first-child')].map(one => one.innerText)"
+    assert browser.evaluate(names)[:4] == ["kernel", "Kernel.forall", "Kernel[grid, block]", "func"]
+    browser.open(f"{address}/api/kernels-and-launches.html")
+    assert browser.evaluate(names)[:3] == ["kernel", "func", "Kernel"]
+
+
+def test_an_entry_leads_to_its_source(browser, address):
+    browser.open(f"{address}/api/kernels-and-launches.html#kerneldsl.kernel")
+    source = browser.evaluate(
+        "document.getElementById('kerneldsl.kernel').querySelector('a:has(.viewcode-link)').href"
+    )
+    browser.open(source)
+    anchor = source.partition("#")[2]
+    assert "def kernel" in browser.evaluate(f"document.getElementById('{anchor}').innerText")
 
 
 @pytest.mark.parametrize(
     ("words", "page"),
-    [("ballot_sync", "api/warps.html"), ("occupancy", "docs/occupancy.html")],
+    [
+        ("ballot_sync", "api/warps.html"),
+        ("occupancy", "docs/occupancy.html"),
+        ("axpy", "index.html"),
+        ("numba.cuda", "docs/coming-from-numba-cuda.html"),
+    ],
 )
 def test_search_finds(browser, address, words, page):
     browser.open(f"{address}/search.html?q={words}")
@@ -111,6 +181,11 @@ def test_search_finds(browser, address, words, page):
         ".filter(link => link.includes(" + repr(page) + ")).length"
     )
     assert found
+    results = browser.evaluate(
+        "[...document.querySelectorAll('#search-results li > a')]"
+        ".map(a => a.href.split('?')[0] + a.href.split('#').slice(1))"
+    )
+    assert len(results) == len(set(results)), results
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
