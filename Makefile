@@ -38,7 +38,7 @@ $(VENV)/.stamp: pyproject.toml .ci/make-venv
 	@.ci/make-venv .venv-demo demo
 
 .venv-docs/.stamp: pyproject.toml .ci/make-venv
-	@.ci/make-venv .venv-docs docs,demo,test
+	@.ci/make-venv .venv-docs docs,demo,lab,test
 
 .venv-cuda13/.stamp: pyproject.toml .ci/make-venv
 	@.ci/make-venv .venv-cuda13 cuda13,test
@@ -204,7 +204,7 @@ site: .venv-docs/.stamp ## build the documentation site into build/site/html, an
 	@.venv-docs/bin/python -m docs.site
 
 .PHONY: site-walk
-site-walk: .venv-docs/.stamp ## build the site and walk through it in a headless Chromium
+site-walk: .venv-docs/.stamp ## walk through the site, and through cards in JupyterLab, in a headless Chromium
 	@.venv-docs/bin/python -m pytest -q -p no:cacheprovider tests/site
 
 .PHONY: gallery

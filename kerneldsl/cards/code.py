@@ -71,25 +71,18 @@ def listing(
         source = joins.get(number)
         kind = "row" if source is None else f"row join{source % JOIN_COUNT}"
         title = None if source is None else f"line {source}"
-        rows.append(
-            element(
-                "span",
-                element("span", f"{number:{width}}  ", class_="at"),
-                line or plain,
-                "\n",
-                class_=kind,
-                title=title,
-            )
-        )
+        number_cell = element("span", f"{number:{width}}  ", class_="at")
+        rows.append(element("span", number_cell, line or plain, class_=kind, title=title))
         rows += [
-            element("span", " " * width, "  ^ ", each, "\n", class_="remark")
+            element("span", " " * width, "  ^ ", each, class_="remark")
             for each in remarks.get(number, ())
         ]
+    text = element("pre", *(join(row, "\n") for row in rows))
     if shown == lines:
-        return element("pre", *rows)
+        return text
     left_out = len(lines) - len(shown)
     what = f"{left_out} more lines are not shown" if left_out else "Long lines are cut"
-    return join(element("pre", *rows), element("p", f"{what}. {whole}".rstrip()))
+    return join(text, element("p", f"{what}. {whole}".rstrip()))
 
 
 def _shown(lines: Sequence[str]) -> list[str]:

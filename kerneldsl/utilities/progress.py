@@ -10,6 +10,7 @@ IPython documentation, "IPython.display", `display` with ``display_id``; ECMA-48
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -51,9 +52,9 @@ class NotebookBar:
         self._put({"text/plain": text, "text/html": str(card(None, element("p", bar, " ", text)))})
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Take the bar away: an output without any form takes no room, an empty text has a line."""
         if self._handle is not None:
-            self._put({"text/plain": ""})
+            self._put({})
 
     def _put(self, bundle: dict[str, str]) -> None:
         if self._handle is None:
@@ -66,11 +67,22 @@ class _TerminalLine:
     """The last line of a terminal."""
 
     def show(self, text: str) -> None:
-        sys.stderr.write(f"\r{text}\x1b[K")
+        # One line: of a text that the terminal broke only the last line would be taken away.
+        columns = _columns()
+        shown = text if len(text) < columns else f"{text[: columns - 2]}…"
+        sys.stderr.write(f"\r{shown}\x1b[K")
         sys.stderr.flush()
 
     def close(self) -> None:
         self.show("")
+
+
+def _columns() -> int:
+    """Return the width of the terminal; 80 where it does not say."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError, AttributeError):
+        return 80
 
 
 class Screen:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,6 +80,57 @@ def test_a_terminal_has_a_line_while_it_takes(terminal: Terminal) -> None:
     screen.leave()
 
 
+def test_a_long_text_stays_on_one_line(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, text in ((None, 78 * "x" + "…"), (30, 28 * "x" + "…"), (0, 78 * "x" + "…")):
+        if columns is not None:
+            monkeypatch.setattr(terminal, "fileno", lambda: 2)
+            size = os.terminal_size((columns, 24))
+            monkeypatch.setattr(os, "get_terminal_size", lambda descriptor, size=size: size)
+        terminal.seek(0)
+        terminal.truncate()
+        with said_after_a_moment(lambda: 500 * "x"):
+            wait_for(terminal.getvalue)
+        assert terminal.getvalue() == f"\r{text}\x1b[K\r\x1b[K"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system has no pseudoterminals")
+def test_a_compilation_leaves_nothing_on_a_real_terminal(tmp_path: Path) -> None:
+    import pty
+    import termios
+
+    program = tmp_path / "program.py"
+    program.write_text(
+        """
+import kerneldsl as kd
+from kerneldsl.utilities import progress
+progress.MOMENT_S = 0.0
+
+@kd.kernel
+def slowly(x):
+    x[kd.grid(1)] = 1.0
+
+slowly.ptx("float32[::1]", arch="sm_90")
+"""
+    )
+    ours, its = pty.openpty()
+    termios.tcsetwinsize(its, (24, 40))
+    environment = {**os.environ, "KERNELDSL_CACHE": "off"}
+    command = [sys.executable, str(program)]
+    with subprocess.Popen(command, stderr=its, stdout=its, env=environment) as process:
+        os.close(its)
+        said = b""
+        with suppress(OSError):  # the last one has closed it
+            while part := os.read(ours, 4096):
+                said += part
+    os.close(ours)
+    assert process.returncode == 0
+    shown, taken_away = said.decode().split("\x1b[K")[-3:-1]
+    assert shown.startswith("\rcompiling slowly(")
+    assert len(shown.strip()) < 40
+    assert taken_away == "\r"
+    assert "\n" not in said.decode()
+
+
 def test_what_is_done_at_once_is_not_said(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +182,7 @@ def test_a_notebook_has_a_bar_in_the_cell(notebook: Display) -> None:
     first, last = notebook.shown
     assert first["text/plain"] == "<b>working"
     assert "<progress></progress> &lt;b&gt;working" in first["text/html"]
-    assert last == {"text/plain": ""}
+    assert last == {}
 
 
 def test_tuning_has_a_bar_in_the_cell(notebook: Display) -> None:
@@ -140,7 +196,7 @@ def test_tuning_has_a_bar_in_the_cell(notebook: Display) -> None:
     first, second, last = notebook.shown
     assert '<progress value="1" max="10">' in first["text/html"]
     assert second["text/plain"] == "tuning: 2 of 10 plans, best 1.5 µs"
-    assert last == {"text/plain": ""}
+    assert last == {}
     ProgressBar(10, None, False).step(1, 1.0)
     assert len(notebook.shown) == 3
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.browser import Browser, find_chromium
+from tests.support.browser import Browser
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,14 +48,10 @@ def address(html) -> Iterator[str]:
     server.shutdown()
 
 
-@pytest.fixture
-def browser(tmp_path) -> Iterator[Browser]:
-    executable = find_chromium()
-    if executable is None:
-        pytest.skip("no Chromium or Chrome is on the search path: apt install chromium")
-    with Browser(executable, tmp_path / "profile") as one:
-        yield one
-        assert not one.errors
+@pytest.fixture(autouse=True)
+def no_errors(browser: Browser) -> Iterator[None]:
+    yield
+    assert not browser.errors
 
 
 def text_of(browser: Browser) -> str:
