@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 
 from kerneldsl.errors import ArgumentTypeError, ToolMissingError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.utilities.figures import suit_any_page
 
-__all__ = ["COLORS", "FAINT", "MARK", "Axes", "axes_or_new", "import_pyplot"]
+__all__ = ["COLORS", "FAINT", "MARK", "Axes", "axes_or_new", "import_pyplot", "new_axes"]
 
 #: Axes of Matplotlib.
 Axes: TypeAlias = Any
@@ -41,17 +42,27 @@ def import_pyplot() -> Any:
     return pyplot
 
 
+def new_axes(size: tuple[float, float], count: int = 1) -> list[Axes]:
+    """Return axes side by side, in a new figure whose size is given in inches."""
+    made = import_pyplot().subplots(
+        1, count, figsize=size, sharey=True, layout="constrained", squeeze=False
+    )
+    suit_any_page(made[0])
+    return list(made[1][0])
+
+
 def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """Return the given axes, or those of a new figure whose size is given in inches.
+
+    A new figure suits light and dark pages; given axes keep their colors.
 
     Raises
     ------
     ArgumentTypeError
         If they are no axes of Matplotlib.
     """
-    pyplot = import_pyplot()
     if ax is None:
-        return pyplot.subplots(figsize=size, layout="constrained")[1]
+        return new_axes(size)[0]
     if not hasattr(ax, "set_xscale"):
         raise ArgumentTypeError(
             f"ax is {safe_repr(ax)}",

@@ -211,10 +211,8 @@ class OccupancyExplorer:
         ToolMissingError
             If Matplotlib is not installed.
         """
-        pyplot = import_pyplot()
-        figure, axes = pyplot.subplots(1, 3, figsize=(9.0, 2.8), sharey=True, layout="constrained")
-        pyplot.close(figure)  # it is shown here, not at the end of the cell
-        draw_occupancy(self._found, axes=list(axes))
+        figure = draw_occupancy(self._found)[0].figure
+        import_pyplot().close(figure)  # it is shown here, not at the end of the cell
         return figure
 
     def widget(self) -> Any:

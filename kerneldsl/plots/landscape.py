@@ -10,6 +10,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.plots.drawing import MARK, Axes, axes_or_new
+from kerneldsl.utilities.figures import suit_any_page
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["landscape", "times_by"]
@@ -62,6 +63,7 @@ def landscape(
     x, y = x or names[0], y or next(each for each in names if each != (x or names[0]))
     times = times_by(found, x, y)
     columns, rows = (sorted({key[k] for key in times}, key=_order) for k in (0, 1))
+    is_new = ax is None
     ax = axes_or_new(ax, (1.6 + 0.62 * len(columns), 1.2 + 0.45 * len(rows)))
     grid = [[times.get((c, r), math.nan) / 1e3 for c in columns] for r in rows]
     best = min(times, key=lambda key: times[key])
@@ -96,6 +98,8 @@ def landscape(
     bar = ax.figure.colorbar(shown, ax=ax, label="µs", ticks=[lowest, highest])
     bar.ax.set_yticklabels([_microseconds(each * 1e3) for each in (lowest, highest)])
     bar.ax.minorticks_off()
+    if is_new:
+        suit_any_page(ax.figure)
     return ax
 
 

@@ -10,13 +10,15 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.planner.occupancy import Occupancy
 from kerneldsl.planner.occupancy import occupancy as held_by
-from kerneldsl.plots.drawing import COLORS, FAINT, MARK, Axes, import_pyplot
+from kerneldsl.plots.drawing import COLORS, FAINT, MARK, Axes, new_axes
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["curves", "occupancy"]
 
 #: Registers a thread from one point of a curve to the next, and bytes of shared memory.
 _REGISTER_STEP, _SHARED_STEP = 4, 1024
+#: Inches of the three plots.
+_SIZE = (9.0, 2.8)
 
 
 @shorten_errors
@@ -70,9 +72,8 @@ def occupancy(found: Occupancy, *, axes: Sequence[Axes] | None = None) -> tuple[
 
 
 def _three(axes: Any) -> Sequence[Axes]:
-    pyplot = import_pyplot()
     if axes is None:
-        return list(pyplot.subplots(1, 3, figsize=(9.0, 2.8), sharey=True, layout="constrained")[1])
+        return new_axes(_SIZE, 3)
     try:
         given = list(axes)
     except TypeError:

@@ -9,6 +9,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.explain.explanation import Explanation
 from kerneldsl.plots.drawing import COLORS, FAINT, Axes, axes_or_new
+from kerneldsl.utilities.figures import INK
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["Point", "points_of", "roofline"]
@@ -124,7 +125,7 @@ def roofline(
         ylabel="operations in a second",
         title=f"Roofline of {roofs.device}",
     )
-    ax.legend(loc="lower right", fontsize="small")
+    ax.legend(loc="lower right", fontsize="small", labelcolor=INK, framealpha=0)
     return ax
 
 

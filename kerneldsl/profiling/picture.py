@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 from kerneldsl.errors import ToolMissingError
 from kerneldsl.profiling.activities import KINDS, Activity
+from kerneldsl.utilities.figures import INK, suit_any_page
 
 __all__ = ["check_matplotlib", "write_picture"]
 
@@ -45,7 +46,14 @@ def write_picture(path: str | os.PathLike[str], activities: Sequence[Activity]) 
     used = [kind for kind in KINDS if any(each.kind == kind for each in activities)]
     if used:
         handles = [Patch(color=colours[kind], label=kind) for kind in used]
-        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        axes.legend(
+            handles=handles,
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.0),
+            labelcolor=INK,
+            framealpha=0,
+        )
+    suit_any_page(figure)
     figure.savefig(path, bbox_inches="tight")
 
 

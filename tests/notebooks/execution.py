@@ -34,8 +34,11 @@ _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-#: The file that a cell is compiled as, which is another one in each process.
-_CELL_FILE = re.compile(r'(?:[^\s"\'<>()]*/)?ipykernel_\d+/\d+\.py|<ipython-input-[^>]+>')
+#: The file that a cell is compiled as, which is another one in each process; debug information has
+#: its folder and its name apart.
+_CELL_FILE = re.compile(
+    r'(?:[^\s"\'<>()&;]*/)?ipykernel_\d+(?:/\d+\.py)?|<ipython-input-[^>]+>|\b\d{8,10}\.py\b'
+)
 
 
 def execute(path: Path, target: str = "cpu", *, answers: bool = False) -> Any:

@@ -14,6 +14,7 @@ from kerneldsl.planner import occupancy as held_by
 from kerneldsl.plots.landscape import times_by
 from kerneldsl.plots.occupancy import curves
 from kerneldsl.plots.roofline import points_of
+from kerneldsl.utilities.figures import INK
 
 matplotlib = pytest.importorskip("matplotlib", reason="the plots extra is not installed")
 pytest.importorskip("sympy", reason="the sym extra is not installed")
@@ -217,3 +218,31 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(kd.ToolMissingError, match=r"kerneldsl\[plots\]"):
         plots.occupancy(held_by(HOPPER, KernelResources(registers=32), 128))
+
+
+def _luminance(color: str) -> float:
+    parts = matplotlib.colors.to_rgb(color)
+    r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return float(0.2126 * r + 0.7152 * g + 0.0722 * b)
+
+
+def test_new_figures_suit_light_and_dark_pages_and_given_axes_stay() -> None:
+    for page in ("#ffffff", "#111111"):
+        low, high = sorted((_luminance(INK), _luminance(page)))
+        assert (high + 0.05) / (low + 0.05) > 4
+    limits = DeviceOccupancyLimits.for_compute_capability((9, 0))
+    held = held_by(limits, KernelResources(registers=80), 160)
+    found = axpy.explain("float32, float32[::1], float32[::1]", block=256, arch="sm_90")
+    for axes in (plots.occupancy(held), (plots.roofline(found),)):
+        figure = axes[0].figure
+        assert figure.patch.get_alpha() == 0
+        for ax in axes:
+            assert ax.patch.get_alpha() == 0
+            for text in (ax.title, ax.xaxis.label, *ax.get_xticklabels()):
+                assert text.get_color() == INK
+        pyplot.close(figure)
+    figure, ax = pyplot.subplots()
+    plots.roofline(found, ax=ax)
+    assert figure.patch.get_alpha() is None
+    assert ax.title.get_color() == "black"
+    pyplot.close(figure)
