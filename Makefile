@@ -193,9 +193,10 @@ sanitize: ## compute-sanitizer over the barrier cases and every intrinsic, and o
 	@.ci/gpu sanitize
 
 .PHONY: docs
-docs: $(VENV)/.stamp ## write the generated tables of docs/ and of the README anew
+docs: $(VENV)/.stamp ## write the generated tables of docs/ and of the README anew, and the library's stubs
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/message_index.py
+	@$(BIN)/python docs/library_stubs.py
 	@$(BIN)/python docs/performance_table.py
 	@$(BIN)/python docs/accuracy_table.py
 

@@ -178,12 +178,12 @@ def finish(result: Array, *, like: Array, out: Array | None = None) -> Any:
     return out
 
 
-def to_host(array: Array) -> np.ndarray[Any, Any]:
+def to_host(array: Array | np.generic) -> np.ndarray[Any, Any]:
     """Return an array's elements on the host."""
     return array.copy_to_host() if isinstance(array, kd.DeviceArray) else np.asarray(array)
 
 
-def computed(array: Array, instead: Any) -> Any:
+def computed(array: Array | np.generic, instead: Any) -> Any:
     """Return the one element of an array, for which the host waits.
 
     On a device that runs no kernel, as in a dry run, it is what is given `instead`.

@@ -16,8 +16,11 @@ import pytest
 
 import kerneldsl as kd
 import stdlib_kernels as sk
+from docs.library_stubs import stubs
 
-FAMILIES = sorted(module.name for module in pkgutil.iter_modules(sk.__path__) if module.ispkg)
+#: Of the packages, those that are no families: the namespace of device arrays.
+OTHERS = {"array_api"}
+FAMILIES = sorted({m.name for m in pkgutil.iter_modules(sk.__path__) if m.ispkg} - OTHERS)
 #: Families that have a function of their own name, and so can be called.
 CALLED = {"histogram", "reduce", "scan", "sort"}
 #: Names of two families, of which the flat one is the first's.
@@ -105,3 +108,11 @@ def test_importing_the_library_imports_nothing_else():
     command = [sys.executable, "-c", program]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     assert shown.strip() == "['stdlib_kernels']"
+
+
+def test_stubs_are_those_of_the_functions():
+    """After a signature or a result was changed: ``make docs``."""
+    written = stubs()
+    assert len(written) == len(sk._FAMILIES) + 1
+    for path, text in written.items():
+        assert path.read_text(encoding="utf-8") == text, path

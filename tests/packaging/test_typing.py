@@ -91,3 +91,57 @@ def test_a_type_checker_knows_launches(check):
     }
     assert len(expected) == 10
     assert check(slips) == expected
+
+
+LIBRARY = """
+import numpy as np
+from numpy.typing import NDArray
+
+import kerneldsl as kd
+import stdlib_kernels as sk
+from stdlib_kernels import reduce, sort
+from stdlib_kernels.reduce import sum
+
+x: NDArray[np.float32] = np.zeros(4, np.float32)
+d = kd.to_device(x)
+host: np.ndarray = sk.sort(x)
+reveal_type(sk.softmax(x))  # numpy.ndarray[Any, Any]
+reveal_type(sk.softmax(d))  # kerneldsl.memory.arrays.DeviceArray
+reveal_type(sk.cumsum([1, 2]))  # numpy.ndarray[Any, Any]
+reveal_type(sort(d))  # kerneldsl.memory.arrays.DeviceArray
+reveal_type(sk.sort.argsort(d))  # kerneldsl.memory.arrays.DeviceArray
+reveal_type(reduce.max(d, 0))  # kerneldsl.memory.arrays.DeviceArray
+reveal_type(sum(d))  # kerneldsl.memory.arrays.DeviceArray
+reveal_type(sum(x, 0))  # numpy.ndarray[Any, Any]
+reveal_type(float(sum(x)))  # float
+reveal_type(sk.argmax([1, 2]))  # numpy.signedinteger[numpy._typing._nbit_base._64Bit]
+reveal_type(sk.unique(d))  # kerneldsl.memory.arrays.DeviceArray
+reveal_type(sk.top_k(x, 2))  # tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]
+reveal_type(sk.partition(d, d))  # tuple[kerneldsl.memory.arrays.DeviceArray, int]
+reveal_type(sk.imaging.sobel(d))  # kerneldsl.memory.arrays.DeviceArray
+reveal_type(sk.searchsorted(x, 2.5))  # numpy.ndarray[Any, Any]
+sk.smu(x)  # error: attr-defined
+sk.softmax(x, axes=1)  # error: call-overload
+sk.softmax(object())  # error: call-overload
+sum(d, axis="x")  # error: call-overload
+"""
+
+
+def test_a_type_checker_knows_the_library(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    monkeypatch.setenv("MYPYPATH", str(ROOT))
+    path = tmp_path / "program.py"
+    path.write_text(LIBRARY)
+    options = ["--config-file", "", "--no-error-summary", "--follow-imports=silent"]
+    shown, failed, _ = api.run([*options, "--cache-dir", str(tmp_path / "cache"), str(path)])
+    assert not failed, failed
+    found = dict.fromkeys(range(1, LIBRARY.count("\n") + 1), "")
+    for line, text in re.findall(r"program\.py:(\d+): (?:note|error): (.*)$", shown, re.MULTILINE):
+        revealed = re.match(r'Revealed type is "(.*)"', text)
+        slip = re.search(r"\[([\w-]+)\]$", text)
+        if revealed or slip:
+            found[int(line)] = revealed[1] if revealed else f"error: {slip[1]}"
+    expected = {
+        number: line.partition("  # ")[2] for number, line in enumerate(LIBRARY.splitlines(), 1)
+    }
+    assert found == expected

@@ -1,0 +1,31 @@
+"""Written by docs/library_stubs.py."""
+
+from typing import overload
+
+import numpy.typing as npt
+
+from kerneldsl import DeviceArray
+from stdlib_kernels._kinds import ArrayLike, Foreign, Host
+
+@overload
+def matmul(a: Host, b: ArrayLike, out: Host | None = None) -> Host: ...
+@overload
+def matmul(
+    a: DeviceArray,
+    b: DeviceArray | npt.ArrayLike,
+    out: DeviceArray | None = None,
+) -> DeviceArray: ...
+@overload
+def matmul(a: Foreign, b: Foreign | npt.ArrayLike, out: Foreign | None = None) -> Foreign: ...
+@overload
+def matmul(a: npt.ArrayLike, b: ArrayLike, out: Host | None = None) -> Host: ...
+@overload
+def transpose(a: Host, *, out: Host | None = None) -> Host: ...
+@overload
+def transpose(a: DeviceArray, *, out: DeviceArray | None = None) -> DeviceArray: ...
+@overload
+def transpose(a: Foreign, *, out: Foreign | None = None) -> Foreign: ...
+@overload
+def transpose(a: npt.ArrayLike, *, out: Host | None = None) -> Host: ...
+
+__all__: list[str]
