@@ -25,6 +25,7 @@ from kerneldsl.lowering.shifts import shift_definitions
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.float_conversions import write_conversion
+from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
 from targets.cuda.compile.ptx_text import count_anew
@@ -203,7 +204,7 @@ def write_ptx(
         machine.emit_assembly(module)
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
-    text = work_around_ptxas(count_anew(machine.emit_assembly(module)))
+    text = work_around_ptxas(count_turns_down(count_anew(machine.emit_assembly(module))))
     return text, count_anew(str(module))
 
 

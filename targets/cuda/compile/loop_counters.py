@@ -1,0 +1,184 @@
+"""Count the turns of loops down, so that ptxas unrolls them.
+
+LLVM ends a loop where its counter equals a bound. ptxas (seen with 13.0) unrolls a loop of PTX by
+four more, and loads what four turns need at once, where the number of turns is compared as
+``setp.gt.s64``, but not where 64-bit integers are compared for equality: the loop that nvcc
+compiles has sixteen loads in flight, the same loop by LLVM four.
+
+References
+----------
+PTX ISA, sections "Control Flow Instructions" and "Comparison and Selection Instructions: setp".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+__all__ = ["count_turns_down"]
+
+_LABEL = re.compile(r"^(\$\w+):")
+_BRANCH = re.compile(r"^\s*(?:@(!?)(%\w+) )?bra(?:\.uni)?\s+(\$\w+);")
+_STEP = re.compile(r"^\s*add\.s64\s+(%rd\d+), \1, (-?\d+);")
+_COMPARISON = re.compile(r"^\s*setp\.(eq|ne)\.b64\s+(%p\d+), (%rd\d+), (%rd\d+|-?\d+);")
+_RESULT = re.compile(r"^\s*(?:@!?%\w+ )?[a-z][\w.:]*\s+(?:\{([^}]*)\}|(%\w+))\s*,")
+
+
+def count_turns_down(ptx: str) -> str:
+    """Return a module whose innermost loops end when a distance is no longer positive.
+
+    Such a loop has no label, no barrier and no pragma inside, adds a number to a register in each
+    turn, and ends where that equals a register or a number that the loop does not change.
+
+    Examples
+    --------
+    >>> loop = '''.entry e()
+    ... {
+    ... $L1:
+    ... add.s64 %rd1, %rd1, 4;
+    ... setp.ne.b64 %p1, %rd1, %rd2;
+    ... @%p1 bra $L1;
+    ... ret;
+    ... }'''
+    >>> print(count_turns_down(loop).replace(chr(9), ""))
+    .entry e()
+    {
+    .reg .b64 %kd_left0;
+    $KD_enter0:
+    sub.s64 %kd_left0, %rd2, %rd1;
+    $L1:
+    add.s64 %kd_left0, %kd_left0, -4;
+    setp.gt.s64 %p1, %kd_left0, 0;
+    @%p1 bra $L1;
+    ret;
+    }
+    """
+    if "setp" not in ptx:
+        return ptx
+    lines = ptx.split("\n")
+    written: list[str] = []
+    while lines:
+        # Registers are numbered anew in each function, which ends with a brace in the first column.
+        length = lines.index("}") + 1 if "}" in lines else len(lines)
+        written += _of_function(lines[:length])
+        del lines[:length]
+    return "\n".join(written)
+
+
+class _Loop(NamedTuple):
+    """An innermost loop: lines from its label to its last branch, and how its counter changes."""
+
+    first: int
+    last: int
+    label: str
+    #: Where it goes afterwards, unless to the line after it.
+    exit: str | None
+    predicate: str
+    #: Line of the comparison.
+    comparison: int
+    counter: str
+    bound: str
+    step: int
+
+
+def _of_function(lines: list[str]) -> list[str]:
+    loops = list(_loops(lines))
+    for number, loop in reversed(list(enumerate(loops))):  # the places of those before it hold
+        lines = _rewritten(lines, loop, number)
+    opening = next((n for n, line in enumerate(lines) if line.strip() == "{"), 0) + 1
+    declared = [f"\t.reg .b64 %kd_left{number};" for number in range(len(loops))]
+    return [*lines[:opening], *declared, *lines[opening:]]
+
+
+def _loops(lines: list[str]) -> Iterator[_Loop]:
+    label, start = None, 0
+    for place, line in enumerate(lines):
+        if found := _LABEL.match(line):
+            label, start = found[1], place
+        branch = _BRANCH.match(line)
+        if branch is not None and label is not None and branch[3] == label:
+            loop = _counted(lines, start, place)
+            if loop is not None:
+                yield loop
+            label = None
+
+
+def _counted(lines: list[str], first: int, last: int) -> _Loop | None:
+    """Return the loop between a label and a branch to it, where it is one to write otherwise."""
+    (negated, predicate, label), way_out = _branch(lines[last]), None
+    if not predicate:
+        negated, predicate, way_out = _branch(lines[last - 1])
+        negated = "" if negated else "!"
+    body = range(first + 1, last + 1)
+    if not predicate or any("bar." in lines[n] or ".pragma" in lines[n] for n in body):
+        return None
+    found = {n: c for n in body if (c := _COMPARISON.match(lines[n])) and c[2] == predicate}
+    steps = {s[1]: (n, int(s[2])) for n in body if (s := _STEP.match(lines[n]))}
+    if len(found) != 1 or _uses(predicate, lines) != 2:
+        return None
+    ((place, comparison),) = found.items()
+    if any(_branch(line)[2] == label for line in lines[last + 1 :]):
+        return None  # a second way around, or in
+    operator, _, one, other = comparison.groups()
+    counter, bound = (one, other) if one in steps else (other, one)
+    at, step = steps.get(counter, (last, 0))
+    written = [name for n in body for name in _results(lines[n])]
+    is_counter = step != 0 and at < place and written.count(counter) == 1 and bound not in written
+    if not is_counter or operator != ("eq" if negated else "ne"):
+        return None
+    return _Loop(first, last, label, way_out, predicate, place, counter, bound, step)
+
+
+def _branch(line: str) -> tuple[str, str, str]:
+    found = _BRANCH.match(line)
+    return (found[1] or "", found[2] or "", found[3]) if found else ("", "", "")
+
+
+def _results(line: str) -> list[str]:
+    found = _RESULT.match(line)
+    if found is None or re.match(r"\s*(?:@!?%\w+ )?(?:st|red)\b", line):
+        return []
+    return re.findall(r"%\w+", found[1] or found[2])
+
+
+def _uses(register: str, lines: list[str]) -> int:
+    return len(re.findall(rf"{register}\b", "\n".join(lines)))
+
+
+def _rewritten(lines: list[str], loop: _Loop, number: int) -> list[str]:
+    left, enter = f"%kd_left{number}", f"$KD_enter{number}"
+    before, after = lines[: loop.first], lines[loop.last + 1 :]
+    body = lines[loop.first + 1 : loop.last - (loop.exit is not None)]
+    place = loop.comparison - loop.first - 1
+    body[place : place + 1] = [
+        f"\tadd.s64 {left}, {left}, {-abs(loop.step)};",
+        f"\tsetp.gt.s64 {loop.predicate}, {left}, 0;",
+    ]
+    if _uses(loop.counter, [*body, *after]) == 2:  # its step alone reads it
+        body = [line for line in body if _results(line) != [loop.counter]]
+    entry = re.compile(rf"{re.escape(loop.label)};")
+    before, after = (
+        [entry.sub(f"{enter};", line) if _BRANCH.match(line) else line for line in part]
+        for part in (before, after)
+    )
+    return [
+        *before,
+        f"{enter}:",
+        *(f"\t{line}" for line in _distance(loop, left)),
+        f"{loop.label}:",
+        *body,
+        f"\t@{loop.predicate} bra {loop.label};",
+        *([] if loop.exit is None else [f"\tbra.uni {loop.exit};"]),
+        *after,
+    ]
+
+
+def _distance(loop: _Loop, result: str) -> list[str]:
+    """Return what computes how far the counter is from its bound, in the direction of its steps."""
+    if loop.bound.startswith("%"):
+        ends = (loop.bound, loop.counter) if loop.step > 0 else (loop.counter, loop.bound)
+        return [f"sub.s64 {result}, {ends[0]}, {ends[1]};"]
+    if loop.step > 0:
+        return [f"neg.s64 {result}, {loop.counter};", f"add.s64 {result}, {result}, {loop.bound};"]
+    return [f"add.s64 {result}, {loop.counter}, {-int(loop.bound)};"]
