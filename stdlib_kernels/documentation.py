@@ -42,6 +42,11 @@ descending : bool
     Where the result goes, of the result's shape and dtype and of `x`'s kind.""",
     "out and array": """{out}
 {returns: array}""",
+    "mask": """where : bool array, optional
+    Which elements count: of `x`'s kind, and broadcast against `x`; all by default.""",
+    "initial and mask": """initial : number, optional
+    What the result is combined with, at last.
+{mask}""",
     "keepdims": """keepdims : bool
     Whether the result keeps the axes that are reduced, with an extent of 1.""",
     "accumulating dtype": """dtype : dtype, optional

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from stdlib_kernels.checks import Array, Out, check_array
+from stdlib_kernels.elementwise.calls import Number
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.operations import add, identity_of, larger, smaller
-from stdlib_kernels.parameters import computing_dtype
+from stdlib_kernels.parameters import computing_dtype, wrong_value
 from stdlib_kernels.reduce.folding import (
     Axis,
     Rule,
@@ -19,50 +20,79 @@ from stdlib_kernels.reduce.folding import (
     fold_call,
 )
 from stdlib_kernels.reduce.lanes import are_lanes_faster, launch_extremes
+from stdlib_kernels.reduce.masking import is_masked, masked
 
 __all__ = ["all", "any", "count_nonzero", "max", "min"]
 
 
 @repeated_function
-def max(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
+def max(
+    x: Array,
+    axis: Axis = None,
+    *,
+    out: Out = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Array | Number = True,
+) -> Any:
     """Find the largest element of an array, of all or along axes.
 
     {reduction of: real array}
+    {initial and mask}
     {reduced}
         A NaN is larger than every number; which of 0 and -0 is found is not said.
     {raises if empty and see: numpy.max}
     >>> max(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
     [4, 9]
     """
-    return _extreme("max", x, axis, out, keepdims)
+    return _extreme("max", x, axis, out, keepdims, initial, where)
 
 
 @repeated_function
-def min(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
+def min(
+    x: Array,
+    axis: Axis = None,
+    *,
+    out: Out = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Array | Number = True,
+) -> Any:
     """Find the smallest element of an array, of all or along axes.
 
     {reduction of: real array}
+    {initial and mask}
     {reduced}
         A NaN is smaller than every number; which of 0 and -0 is found is not said.
     {raises if empty and see: numpy.min}
     >>> int(min(np.array([3, 1, 4])))
     1
     """
-    return _extreme("min", x, axis, out, keepdims)
+    return _extreme("min", x, axis, out, keepdims, initial, where)
 
 
-def _extreme(name: str, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:
+def _extreme(
+    name: str, x: Array, axis: Axis, out: Out, keepdims: bool, initial: Any, where: Any
+) -> Any:
     check_array("x", x, kinds="biuf", halves=True)
-    check_not_empty(name, x, axis)
+    if initial is None:
+        check_not_empty(name, x, axis)
+        if is_masked(where):
+            limit = "Where no element counts, it is what the result is"
+            raise wrong_value("initial", initial, limit, "Give one beside where")
     number = computing_dtype(x.dtype)
     op = larger if name == "max" else smaller
+    identity = identity_of(op, number)
+    if initial is not None:
+        rule = Rule(op, identity, number.type).beginning_with(initial)
+        return fold_call(rule, masked(x, where, identity), axis, x.dtype, out, keepdims)
     call = begin(x, axis, x.dtype, out, keepdims)
     if not call.result.size:
         return call.deliver()
     if are_lanes_faster(call.arrangement, call.result):
         launch_extremes(call.arrangement, call.result, number, op)
     else:
-        fold(Rule(op, identity_of(op, number), number.type), call.arrangement, call.result)
+        fold(Rule(op, identity, number.type), call.arrangement, call.result)
     return call.deliver()
 
 
@@ -71,31 +101,49 @@ def _is_not_zero(v: Any, w: Any, parameter: Any) -> Any:
 
 
 @repeated_function
-def any(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
+def any(
+    x: Array,
+    axis: Axis = None,
+    *,
+    out: Out = None,
+    keepdims: bool = False,
+    where: Array | Number = True,
+) -> Any:
     """Tell whether any element is not zero, of all or along axes.
 
     {reduction of: array}
+    {mask}
     {reduced}
         A bool, which of no elements is False.
     {raises and see: numpy.any}
     >>> any(np.array([[0, 0], [0, 2]]), axis=1).tolist()
     [False, True]
     """
-    return _truth(larger, np.bool_, x, axis, out, keepdims)
+    check_array("x", x, halves=True)
+    return _truth(larger, np.bool_, masked(x, where, 0), axis, out, keepdims)
 
 
 @repeated_function
-def all(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
+def all(
+    x: Array,
+    axis: Axis = None,
+    *,
+    out: Out = None,
+    keepdims: bool = False,
+    where: Array | Number = True,
+) -> Any:
     """Tell whether no element is zero, of all or along axes.
 
     {reduction of: array}
+    {mask}
     {reduced}
         A bool, which of no elements is True.
     {raises and see: numpy.all}
     >>> all(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [False, True]
     """
-    return _truth(smaller, np.bool_, x, axis, out, keepdims)
+    check_array("x", x, halves=True)
+    return _truth(smaller, np.bool_, masked(x, where, 1), axis, out, keepdims)
 
 
 @repeated_function

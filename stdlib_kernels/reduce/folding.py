@@ -118,7 +118,14 @@ class Rule:
     #: Makes the result of the last value and the parameter.
     finish: Callable[[Any, Any], Any] = unchanged
     #: A number that both are given.
-    parameter: float = 0.0
+    parameter: Any = 0.0
+
+    def beginning_with(self, initial: Any) -> Rule:
+        """Return the rule whose result is combined with a number, unless that is ``None``."""
+        if initial is None:
+            return self
+        number = np.dtype(self.number)
+        return replace(self, finish=self.op, parameter=scalar_of("initial", initial, number))
 
 
 def rule_of(op: Any, identity: Any, dtype: np.dtype[Any]) -> Rule:

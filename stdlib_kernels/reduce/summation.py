@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels import parameters
 from stdlib_kernels.arrays import allocate, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
+from stdlib_kernels.elementwise.calls import Number, map_call
 from stdlib_kernels.functions import repeated_function, warn
 from stdlib_kernels.operations import (
     abs_squared,
@@ -26,7 +28,15 @@ from stdlib_kernels.operations import (
     unchanged,
 )
 from stdlib_kernels.reduce.arrangement import arrange
-from stdlib_kernels.reduce.folding import Axis, Rule, check_not_empty, fold, fold_call, rule_of
+from stdlib_kernels.reduce.folding import (
+    Axis,
+    Rule,
+    check_not_empty,
+    fold,
+    fold_call,
+    rule_of,
+)
+from stdlib_kernels.reduce.masking import is_masked, masked
 
 __all__ = ["dot", "mean", "norm", "prod", "reduce", "sum"]
 
@@ -37,12 +47,20 @@ def _quotient(total: Any, count: Any) -> Any:
 
 @repeated_function
 def sum(
-    x: Array, axis: Axis = None, *, dtype: Any = None, out: Out = None, keepdims: bool = False
+    x: Array,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    out: Out = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Array | Number = True,
 ) -> Any:
     """Add the elements of an array, all or along axes.
 
     {reduction of: array}
     {accumulating dtype}
+    {initial and mask}
     {reduced}
         Integers wrap around as in NumPy. float16 and bfloat16 add up as float32, and the sum is
         rounded once. The sum of no elements is 0.
@@ -52,38 +70,55 @@ def sum(
     >>> sum(np.arange(6).reshape(2, 3), axis=1).tolist()
     [3, 12]
     """
-    return _accumulated(add, x, axis, dtype, out, keepdims)
+    return _accumulated(add, x, axis, dtype, out, keepdims, initial, where)
 
 
 @repeated_function
 def prod(
-    x: Array, axis: Axis = None, *, dtype: Any = None, out: Out = None, keepdims: bool = False
+    x: Array,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    out: Out = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Array | Number = True,
 ) -> Any:
     """Multiply the elements of an array, all or along axes.
 
     {reduction of: array}
     dtype : dtype, optional
         In which elements are multiplied, and of the result; by default that of `sum`.
+    {initial and mask}
     {reduced}
         The product of no elements is 1.
     {raises and see: numpy.prod}
     >>> int(prod(np.arange(1, 6)))
     120
     """
-    return _accumulated(multiply, x, axis, dtype, out, keepdims)
+    return _accumulated(multiply, x, axis, dtype, out, keepdims, initial, where)
 
 
-def _accumulated(op: Any, x: Array, axis: Axis, dtype: Any, out: Out, keepdims: bool) -> Any:
+def _accumulated(
+    op: Any, x: Array, axis: Axis, dtype: Any, out: Out, keepdims: bool, initial: Any, where: Any
+) -> Any:
     check_array("x", x, halves=True)
     result = parameters.dtype_of(dtype, parameters.accumulator_dtype(x.dtype))
     number = parameters.computing_dtype(result)
-    rule = Rule(op, identity_of(op, number), number.type)
-    return fold_call(rule, x, axis, result, out, keepdims)
+    rule = Rule(op, identity_of(op, number), number.type).beginning_with(initial)
+    counted = masked(x, where, int(op is multiply))
+    return fold_call(rule, counted, axis, result, out, keepdims)
 
 
 @repeated_function
 def mean(
-    x: Array, axis: Axis = None, *, dtype: Any = None, out: Out = None, keepdims: bool = False
+    x: Array,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    out: Out = None,
+    keepdims: bool = False,
+    where: Array | Number = True,
 ) -> Any:
     """Average the elements of an array, all or along axes.
 
@@ -91,10 +126,11 @@ def mean(
     dtype : dtype, optional
         In which elements are added, and of the result; by default float64 for booleans and
         integers, and the array's own for others.
+    {mask}
     {reduced}
         float16 and bfloat16 add up as float32. The mean of no elements is NaN.
     {raises}
-    {warns: Where there are no elements.}
+    {warns: Where there are no elements, unless `where` leaves them out.}
     {see: numpy.mean}
     >>> mean(np.array([[1, 2], [3, 5]]), axis=0).tolist()
     [2.0, 3.5]
@@ -107,7 +143,35 @@ def mean(
         warn("Mean of empty slice")
     # NaN, since complex numbers divided by 0 are not NaN in a kernel.
     rule = Rule(add, number(0), number, finish=_quotient, parameter=float(count or np.nan))
+    if is_masked(where):
+        return _mean_of_some(rule, x, axis, result, out, keepdims, where)
     return fold_call(rule, x, axis, result, out, keepdims)
+
+
+def _quotient_of_some(total: Any, count: Any) -> Any:
+    return total / (count if count != 0 else np.nan)
+
+
+def _one_or_none(v: Any, flag: Any) -> Any:
+    return 1.0 if flag else 0.0
+
+
+def _mean_of_some(
+    rule: Rule, x: Array, axis: Axis, dtype: np.dtype[Any], out: Out, keepdims: bool, where: Any
+) -> Any:
+    """Return the mean of the elements that count, by their sum and their number."""
+    axes, is_kept = parameters.axes_of(axis, x.ndim), read_flag("keepdims", keepdims)
+    extents = enumerate(x.shape)
+    shape = tuple(1 if k in axes else n for k, n in extents if is_kept or k not in axes)
+    check_out(out, like=x, shape=shape, dtype=dtype)
+    wide = x if x.ndim else x.reshape((1,))
+    flags = map_call(_one_or_none, [wide, where], [np.dtype(np.float64)], [None], wide)[0]
+    sums = []
+    for each, number in ((masked(wide, where, 0), np.dtype(rule.number)), (flags, flags.dtype)):
+        add_up = Rule(add, number.type(0), number.type)
+        sums.append(fold_call(add_up, each, axis, number, None, keepdims=True))
+    found = map_call(_quotient_of_some, sums, [dtype], [None], sums[0])[0]
+    return finish(found.reshape(shape), like=x, out=out)
 
 
 @repeated_function
