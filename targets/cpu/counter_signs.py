@@ -41,10 +41,23 @@ __all__ = ["tell_signs_of_counters"]
 def tell_signs_of_counters(
     body: list[ast.stmt], unit: FunctionUnit, names: FreshNames, arrays: Set[str]
 ) -> list[ast.stmt]:
-    """Return a copy in which such loops stand twice; `arrays` are parameters that stay as given."""
+    """Return statements with such loops twice; `arrays` are parameters that stay as given."""
+    loops = (node for statement in body for node in ast.walk(statement))
+    if not any(_bounds(node, unit) for node in loops):
+        return body
     module = ast.Module(copy_tree(body), [])
     _Versions(unit, names, arrays).visit(module)
     return module.body
+
+
+def _bounds(node: ast.AST, unit: FunctionUnit) -> ast.Call | None:
+    """Return the range of a loop over one with two bounds."""
+    match node:
+        case ast.For(target=ast.Name(), iter=ast.Call(args=[_, _]) as bounds, orelse=[]) if (
+            is_range(bounds, unit)
+        ):
+            return bounds
+    return None
 
 
 class _Versions(ast.NodeTransformer):
@@ -57,13 +70,13 @@ class _Versions(ast.NodeTransformer):
         if any(isinstance(n, ast.For | ast.While) for s in node.body for n in ast.walk(s)):
             self.generic_visit(node)
             return node
-        match node:
-            case ast.For(
-                target=ast.Name(id=counter), iter=ast.Call(args=[_, _]) as bounds, orelse=[]
-            ) if is_range(bounds, self.unit) and counter not in assigned_names(node.body):
-                pass
-            case _:
-                return node
+        bounds = _bounds(node, self.unit)
+        if bounds is None:
+            return node
+        assert isinstance(node.target, ast.Name)
+        counter = node.target.id
+        if counter in assigned_names(node.body):
+            return node
         marking = _Marking(counter, self.arrays)
         marked = [marking.visit(statement) for statement in copy_tree(node.body)]
         if not marking.count:

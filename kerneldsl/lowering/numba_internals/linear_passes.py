@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core import analysis, byteflow, ir, postproc, ssa, transforms
+from numba.core import analysis, byteflow, interpreter, ir, postproc, ssa, transforms, typeinfer
 from numba.core.errors import CompilerError
 from numba.core.types.functions import BaseFunction
+
+from kerneldsl.lowering.numba_internals.settled_types import propagate
 
 __all__ = ["linear_passes"]
 
@@ -86,6 +88,57 @@ def compute_live_map(
 
 
 _compute_live_map, _run = analysis.compute_live_map, postproc.PostProcessor.run
+
+
+def begins_block(flow: Any, state: Any) -> bool:
+    """Return whether a block begins here: ``Flow._is_implicit_new_block``, with a set."""
+    labels = flow.__dict__.get("_kerneldsl_labels")
+    if labels is None:
+        labels = flow._kerneldsl_labels = frozenset(flow._bytecode.labels)
+    instruction = state.get_inst()
+    return instruction.offset in labels or instruction.opname in byteflow.NEW_BLOCKERS
+
+
+#: How instructions begin that make what Numba's peephole passes look for: calls with ``*``, lists
+#: and dictionaries that grow, ``with``.
+_FOR_PEEPHOLES = (
+    *("LIST_", "DICT_", "MAP_", "SET_", "BUILD_LIST", "BUILD_MAP", "BUILD_CONST_KEY_MAP"),
+    *("CALL_FUNCTION_EX", "CALL_INTRINSIC", "SETUP_", "BEFORE_WITH", "POP_BLOCK"),
+    *("LOAD_SPECIAL", "WITH_"),
+)
+
+
+def post_process(reader: Any, peepholes: list[Any], function: Any) -> Any:
+    """Run Numba's peephole passes, each of which reads the whole function, where one has work."""
+    names = {instruction.opname for instruction in reader.bytecode.table.values()}
+    if not any(name.startswith(_FOR_PEEPHOLES) for name in names):
+        return function
+    return _post_process(reader, peepholes, function)
+
+
+def list_variables(self: Any, value: Any) -> list[Any]:
+    """Return the variables in a part of a statement: ``Inst._rec_list_vars``."""
+    kind = type(value)
+    if kind is ir.Var:
+        return [value]
+    if kind in _WITHOUT_VARIABLES:
+        return []
+    if isinstance(value, ir.Var):
+        return [value]
+    if isinstance(value, ir.Inst):
+        found: list[Any] = value.list_vars()
+        return found
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        _WITHOUT_VARIABLES.add(kind)
+        return []
+    return [var for part in value for var in list_variables(self, part)]
+
+
+#: Types whose values hold no variables, as far as was seen.
+_WITHOUT_VARIABLES: set[type] = set()
+_post_process = interpreter.Interpreter.post_process
 
 
 def prune_phis(flow: Any, runner: Any) -> None:
@@ -166,9 +219,13 @@ def linear_passes() -> Iterator[None]:
     replaced: tuple[tuple[Any, str, Any], ...] = (
         (ssa, "_run_ssa", run_ssa),
         (analysis, "compute_live_map", compute_live_map),
+        (byteflow.Flow, "_is_implicit_new_block", begins_block),
         (byteflow.Flow, "_prune_phis", prune_phis),
+        (interpreter.Interpreter, "post_process", post_process),
+        (ir.Inst, "_rec_list_vars", list_variables),
         (postproc.PostProcessor, "run", finish_pass),
         (BaseFunction, "get_call_type", remembering()),
+        (typeinfer.ConstraintNetwork, "propagate", propagate),
     )
     before = [getattr(owner, name) for owner, name, _ in replaced]
     for owner, name, function in replaced:

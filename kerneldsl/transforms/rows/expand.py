@@ -83,12 +83,15 @@ def _may_have_rows(unit: FunctionUnit, values: _Values) -> bool:
     ranks = [value.ndim for value in values if isinstance(value, Elements)]
     if max(ranks, default=0) > 1 or any(isinstance(value, tuple) for value in values):
         return True
+    reachable = list(unit.reachable())
+    uses = (use for each in reachable for use in each.uses.values())
+    if any(len(use.static.get("shape", ())) > 1 for use in uses):
+        return True
     return any(
         isinstance(node, ast.Slice)
         or (isinstance(node, ast.Attribute) and node.attr in REDUCTIONS)
         or (isinstance(node, ast.Call) and library_name(node.func, each.namespace) == "numpy.dot")
-        or any(len(use.static.get("shape", ())) > 1 for use in each.uses.values())
-        for each in unit.reachable()
+        for each in reachable
         for node in ast.walk(each.tree)
     )
 

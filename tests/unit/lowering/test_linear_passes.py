@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import types
-from numba.core import analysis, byteflow, postproc, ssa
+from numba.core import analysis, byteflow, interpreter, ir, postproc, ssa, typeinfer
 from numba.core.types.functions import BaseFunction
 
 from kerneldsl.lowering.numba_internals.compiling import (
@@ -26,9 +26,13 @@ from tests.support.extent import examples
 _REPLACED = [
     (ssa, "_run_ssa"),
     (analysis, "compute_live_map"),
+    (byteflow.Flow, "_is_implicit_new_block"),
     (byteflow.Flow, "_prune_phis"),
+    (interpreter.Interpreter, "post_process"),
+    (ir.Inst, "_rec_list_vars"),
     (postproc.PostProcessor, "run"),
     (BaseFunction, "get_call_type"),
+    (typeinfer.ConstraintNetwork, "propagate"),
 ]
 
 Body = list[str]
