@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -36,6 +37,7 @@ from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.utilities.cached_property import cached_property
+from targets.cpu.counted_loops import is_range
 from targets.cpu.exchanges import combine_name, post_name
 from targets.cpu.ids import BlockSpace, Space, replace_ids
 from targets.cpu.intrinsics.table import (
@@ -157,6 +159,9 @@ class Binder:
                 FAULT_CALL: faults.faulter,
             },
         )
+        # What a loop goes over once is counted without a step.
+        for name, is_counted in _ranges_of_loops(tree, unit).items():
+            namespace[name] = ranges.counting_range if is_counted else range
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
@@ -291,6 +296,17 @@ class Binder:
         result = (jit(function), passed)
         self.compiled[id(unit)] = result
         return result
+
+
+def _ranges_of_loops(tree: ast.FunctionDef, unit: FunctionUnit) -> dict[str, bool]:
+    """Return the names of Python's range, and of each whether it stands in heads of loops alone."""
+    loops = [n for n in ast.walk(tree) if isinstance(n, ast.For) and is_range(n.iter, unit)]
+    heads = [n.iter.func for n in loops if isinstance(n.iter, ast.Call)]
+    found = Counter(head.id for head in heads if isinstance(head, ast.Name))
+    if not found:
+        return {}
+    named = Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
+    return {name: named[name] == count for name, count in found.items()}
 
 
 def _is_callee(node: ast.expr, unit: FunctionUnit) -> bool:

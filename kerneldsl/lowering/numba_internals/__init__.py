@@ -11,6 +11,8 @@ file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/threads.py``.
 
 =====================  ============================================================================
 `compiling`            passes, flags, the compiler's lock
+`linear_passes`        Numba's passes in time proportional to a function, with `settled_types`
+`slot_lowering`        Numba's lowering to LLVM without what reference counts need
 `places`               inferred types by the line of the source
 `host_code`            the CPU's contexts, code libraries for this processor
 `device_target`        a GPU as a target of Numba's, with `device_functions`, `device_code`,

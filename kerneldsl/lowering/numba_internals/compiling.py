@@ -26,7 +26,6 @@ from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pa
 from numba.core.target_extension import target_override
 from numba.core.typed_passes import (
     InlineOverloads,
-    NativeLowering,
     NoPythonBackend,
     NopythonTypeInference,
     PreLowerStripPhis,
@@ -43,6 +42,7 @@ from numba.core.untyped_passes import (
 
 from kerneldsl.lowering.numba_internals.linear_passes import linear_passes
 from kerneldsl.lowering.numba_internals.moved import overriding
+from kerneldsl.lowering.numba_internals.slot_lowering import LowerToLLVM
 from kerneldsl.utilities.locks import no_fork
 
 __all__ = [
@@ -73,7 +73,7 @@ def _add_typed(manager: Any) -> None:
     manager.add_pass(NopythonTypeInference, "infer types")
     manager.add_pass(PreLowerStripPhis, "remove phi nodes")
     manager.add_pass(InlineOverloads, "inline overloaded functions")
-    manager.add_pass(NativeLowering, "lower to LLVM")
+    manager.add_pass(LowerToLLVM, "lower to LLVM")
     manager.add_pass(NoPythonBackend, "collect the result")
     manager.finalize()
 

@@ -3,7 +3,8 @@
 Numba divides floats by ``floor(x / y)``, which rounds twice, and gives infinity for infinity // 3,
 where NumPy, and Numba's own operator, have NaN. Its remainder loses the sign of a zero. Its maximum
 compares and selects several times, where a GPU has one instruction. A complex division by zero, and
-a power by the least integer, end the thread. Its cube root is a power, ``fmod`` of integers takes
+a power by the least integer, end the thread. It divides integers by constants, too, with tests for
+0 and -1, in seven basic blocks. Its cube root is a power, ``fmod`` of integers takes
 them as unsigned, ``math.floor`` of an integer goes through a float, and ``round`` of a float32 to
 some digits rounds twice.
 """
@@ -22,6 +23,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.typing import signature
+from numba.cpython.numbers import int_floordiv_impl, int_rem_impl
 from numba.np import ufunc_db
 
 from kerneldsl.lowering import complex_functions
@@ -172,6 +174,42 @@ def _remainder_of_integers(context: Any, builder: Any, sig: Any, args: Any) -> A
     return builder.srem(a, builder.select(is_harmful, one, b))
 
 
+def _divided_down(
+    make: Callable[..., Any], general: _Lowering, context: Any, builder: Any, sig: Any, args: Any
+) -> Any:
+    """Divide by a constant as `make` does, and by all else as Numba does in general."""
+    kind = sig.return_type
+    a, b = (
+        context.cast(builder, arg, given, kind) for arg, given in zip(args, sig.args, strict=True)
+    )
+    if not isinstance(b, ir.Constant) or not isinstance(b.constant, int):
+        return general(context, builder, sig, args)
+    divisor = b.constant % 2**kind.bitwidth
+    if kind.signed and divisor > kind.maxval:
+        divisor -= 2**kind.bitwidth
+    if divisor in (0, -1):
+        return general(context, builder, sig, args)
+    return make(builder, a, b, divisor, kind.signed)
+
+
+def _remainder_down(builder: Any, a: Any, b: Any, divisor: int, signed: bool) -> Any:
+    """Return the remainder with the sign of the divisor."""
+    if not signed:
+        return builder.urem(a, b)
+    rest = builder.srem(a, b)
+    is_other = builder.icmp_signed("<" if divisor > 0 else ">", rest, rest.type(0))
+    return builder.select(is_other, builder.add(rest, b), rest)
+
+
+def _quotient_down(builder: Any, a: Any, b: Any, divisor: int, signed: bool) -> Any:
+    """Return the quotient, rounded towards minus infinity."""
+    if not signed:
+        return builder.udiv(a, b)
+    quotient, rest = builder.sdiv(a, b), builder.srem(a, b)
+    is_other = builder.icmp_signed("<" if divisor > 0 else ">", rest, rest.type(0))
+    return builder.select(is_other, builder.sub(quotient, quotient.type(1)), quotient)
+
+
 def _least_common_multiple(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     function = least_common_multiple(sig.return_type)
     return context.compile_internal(builder, function, sig, args)
@@ -231,6 +269,24 @@ _OPERATORS: dict[Any, tuple[tuple[tuple[type, ...], _Lowering], ...]] = {
     ),
     **dict.fromkeys((operator.pow, operator.ipow, pow), _POWERS),
     **dict.fromkeys((math.floor, math.ceil, math.trunc), _WHOLE),
+    **dict.fromkeys(
+        (operator.mod, operator.imod),
+        (
+            (
+                (types.Integer, types.Integer),
+                partial(_divided_down, _remainder_down, int_rem_impl),
+            ),
+        ),
+    ),
+    **dict.fromkeys(
+        (operator.floordiv, operator.ifloordiv),
+        (
+            (
+                (types.Integer, types.Integer),
+                partial(_divided_down, _quotient_down, int_floordiv_impl),
+            ),
+        ),
+    ),
     **{
         getattr(cmath, name): (((types.Complex,), lower),)
         for (name, _), lower in _COMPLEX_FUNCTIONS.items()

@@ -6,6 +6,7 @@ import ast
 import cProfile
 import linecache
 import pstats
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +14,14 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from targets.cpu import library
 
 F = 0xFFFFFFFF
 #: What a copy of the statements may cost in a long kernel, by its cost in a short one.
 _MOST = 1.2
+
+#: What eight copies may cost, by what four do.
+_MOST_TWICE = 2.4
 
 #: The statements that are repeated, after ``t`` and ``v``.
 SHAPES = {
@@ -128,3 +133,47 @@ def test_long_kernels_give_what_threads_would(shape: str, rng: np.random.Generat
         kernel_of(shape, 1)[1, 80](expected, out, 2)
         expected = out
     np.testing.assert_array_equal(found, expected)
+
+
+def modules_of(
+    shape: str, counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, float]]:
+    """Return LLVM's modules of kernels before any pass, and the processor time of each kernel."""
+    texts: list[str] = []
+    optimize = library._optimize
+
+    def keep(module: Any, machine: Any) -> Any:
+        texts.append(str(module))
+        return optimize(module, machine)
+
+    monkeypatch.setattr(library, "_optimize", keep)
+    found = []
+    for count in counts:
+        kernel = kernel_of(shape, count)
+        before = time.process_time()
+        kernel[1, 80](np.arange(80), np.zeros(80, np.int64), 2)
+        found.append((texts[-1], time.process_time() - before))
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_code_for_llvm_grows_with_the_length(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slots that are filled where the function begins cost LLVM a search of all blocks each."""
+    modules = [text for text, _ in modules_of(shape, (2, 4, 8), monkeypatch)]
+    for pattern in ("\n  ", " = alloca "):
+        two, four, eight = (text.count(pattern) for text in modules)
+        assert two < four < eight
+        assert eight <= _MOST_TWICE * four, (pattern, two, four, eight)
+    for text in modules:
+        slots = text.count(" = alloca ")
+        filled = text.partition("\nB0:")[0].count("\n  store ")
+        assert filled <= slots / 2
+
+
+@pytest.mark.measures
+def test_time_grows_with_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = "loops with exchanges"
+    modules_of(shape, (1,), monkeypatch)  # what is made once for a process
+    times = [[seconds for _, seconds in modules_of(shape, (4, 8), monkeypatch)] for _ in range(3)]
+    four, eight = np.min(times, axis=0)
+    assert eight <= _MOST_TWICE * four, times
