@@ -67,7 +67,7 @@ def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
             "an operation of kd.chain may not be reached by every thread of the launch: "
             f"{problem.what}",
             where=problem.where,
-            limit="Blocks wait for those before them, for ever if one of these does not reach it",
+            limit="Blocks wait for earlier blocks, permanently if one of these does not reach it",
             remedy="Let all of them reach it, a block that has nothing to add with a value that "
             "changes nothing; a condition may stand around it that arguments alone decide",
             chain=problem.chain,

@@ -39,8 +39,8 @@ def check_grid_barriers(unit: FunctionUnit, tuples: Collection[str]) -> tuple[Ba
             f"{problem.what}",
             where=problem.where,
             limit="The whole grid waits for each of its threads, those that have returned included",
-            remedy="Let all of them reach it: put a condition around what stands before and behind "
-            "it; one around the barrier may depend on arguments, and on memory that no thread "
+            remedy="Let all of them reach it: guard the code before and after it instead. A "
+            "condition around the barrier may depend on arguments, and on memory that no thread "
             "writes between two barriers of the grid",
             chain=problem.chain,
         )

@@ -158,7 +158,7 @@ class CallHoister(ABC):
                     "a barrier, an exchange between threads, or a device function with one or "
                     "with a shared array, is in an expression that is evaluated conditionally",
                     where=self.unit.locate(child),
-                    remedy="Assign its result to a variable in a statement of its own",
+                    remedy="Assign its result to a variable in a separate statement",
                 )
 
     def save(self, value: ast.expr, before: list[ast.stmt]) -> ast.Name:

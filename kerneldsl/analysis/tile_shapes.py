@@ -128,7 +128,7 @@ class TileShapes:
                         binding.node,
                         f"{unit.spellings.get(name, name)} holds tiles of shapes {known} and "
                         f"{shape}",
-                        "Give each of them a variable of its own",
+                        "Give each of them its own variable",
                         limit="A variable holds tiles of one shape",
                     )
 

@@ -39,7 +39,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
     "Starred": ("*", "Name each value"),
     "JoinedStr": ("an f-string", "Give print the values, separated by commas"),
     "Match": ("match", "Write if/elif/else"),
-    "NamedExpr": (":=", "Assign in a statement of its own"),
+    "NamedExpr": (":=", "Assign in a separate statement"),
     "TypeAlias": ("a type alias", "Define it outside the kernel"),
     "TemplateStr": ("a template string", "Give print the values, separated by commas"),
 }

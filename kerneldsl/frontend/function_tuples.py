@@ -159,7 +159,7 @@ class _Selecting(ast.NodeTransformer):
         if resolved is None or not isinstance(resolved.value, tuple | np.ndarray):
             self._reporter.fail(
                 node,
-                f"functions are zipped with {ast.unparse(node)}, whose length is not known",
+                f"functions are zipped with {ast.unparse(node)} of unknown length",
                 "Loop over range(len(…)) of the functions, and index both",
                 limit=_KNOWN,
             )

@@ -33,7 +33,7 @@ def access_of(
         reporter.fail(
             node,
             f"kd.{intrinsic.name} is used as a value",
-            f"Write kd.{intrinsic.name}(…) in a statement of its own",
+            f"Write kd.{intrinsic.name}(…) in a separate statement",
             limit="It gives none, as an assignment",
         )
     element = ast.Subscript(array, index, ast.Store() if value else ast.Load())

@@ -96,7 +96,7 @@ class _Taking(ast.NodeTransformer):
         if node.decorator_list:
             self._reporter.fail(
                 node.decorator_list[0],
-                f"{node.name} stands in a function and has a decorator",
+                f"{node.name} is defined in a function and has a decorator",
                 f"Leave it out, or write {node.name} outside the function",
             )
         return self._take(node.name, node, node)
@@ -127,7 +127,7 @@ class _Taking(ast.NodeTransformer):
         self._reporter.fail(
             node,
             f"{name} is a function, and is given another value",
-            "Give each a name of its own; for a function that depends on a condition, write the "
+            "Give each its own name; for a function that depends on a condition, write the "
             "condition into the function",
             limit="It must be known when the kernel is compiled which function is called",
         )

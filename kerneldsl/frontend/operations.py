@@ -57,7 +57,7 @@ def checked_operation(
             node,
             f"{what}, which reads {hidden[0]}, a variable of the function around it",
             "Compute from the two values, and from names outside of the kernel",
-            limit="Whose value that is, is not defined: the values of several threads meet in it",
+            limit="It combines values of several threads, which may have different values of it",
         )
     for unit in callee.reachable():
         for use in unit.uses.values():

@@ -91,7 +91,7 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
     if not is_fine:
         remedy = f"Pass {path} as an argument, or capture the numbers that are needed of it"
         if isinstance(value, list):
-            remedy = f"Capture tuple({path}) or np.array({path}) instead, under a name of its own"
+            remedy = f"Capture tuple({path}) or np.array({path}) instead, under its own name"
         elif isinstance(value, enum.Enum):
             remedy = f"Write {path}.value, or make the class an IntEnum or IntFlag"
         elif holds_functions(value):

@@ -126,7 +126,7 @@ class Rewriter(OutsideValues):
             self._reporter.fail(
                 node,
                 "A lambda is used as a value",
-                "Give it a name in a statement of its own, f = lambda …: …, and call f(…)",
+                "Give it a name in a separate statement, f = lambda …: …, and call f(…)",
                 limit=_NO_FUNCTION_VALUES,
             )
         return node

@@ -165,9 +165,9 @@ def _find_lambda_in(
     found = find_lambda(candidates, code, text.splitlines())
     if found is None:
         raise UnsupportedConstructError(
-            f"Line {code.co_firstlineno} has {len(candidates)} lambdas that look alike",
+            f"Line {code.co_firstlineno} has {len(candidates)} lambdas that look the same",
             where=SourceLocation(code.co_filename, code.co_firstlineno),
-            remedy="Write each on a line of its own, or with def",
+            remedy="Write each on a separate line, or with def",
         )
     return function_of_lambda(found)
 

@@ -395,7 +395,7 @@ def _refuse_more(bound: BoundLaunch, more: Sequence[Any], named: Mapping[str, An
         f"{bound!r} was called with ({', '.join(given)})",
         value=given,
         limit="It has its arguments, and is called without any",
-        remedy="Write bound(); for other arguments, launch(…) itself, or launch.bind(…) anew",
+        remedy="Write bound(); for other arguments, launch(…) itself, or launch.bind(…) again",
     )
 
 

@@ -181,8 +181,8 @@ def _text_of(function: FunctionType) -> str:
         ast.parse(text)
     except SyntaxError as error:  # a def that shares its line with other statements
         raise SourceUnavailableError(
-            f"{function.__qualname__} cannot be pickled: its source is not on lines of its own",
-            remedy="Move it to a module, or put def on a line of its own",
+            f"{function.__qualname__} cannot be pickled: its source is not on separate lines",
+            remedy="Move it to a module, or put def on a separate line",
         ) from error
     return text
 

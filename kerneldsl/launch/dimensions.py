@@ -185,18 +185,18 @@ def check_rank(unit: FunctionUnit, rank: int, extent: tuple[int, ...] | None = N
         return
     call, reached, name = asked[wrong[0]]
     if len(asked) > 1:
-        remedy = f"Launch {unit.qualname}[grid, block](…), where a kernel may ask for several"
+        remedy = f"Launch {unit.qualname}[grid, block](…), where a kernel may call several"
     elif wrong[0] == 1 and extent is not None and rank == 2:
         remedy = (
             f"For {extent[0]} indices in blocks of {extent[1]} threads write "
             f"{unit.qualname}.forall({extent[0]}, block={extent[1]}); for an index of each axis "
-            f"ask for kd.grid({rank})"
+            f"call kd.grid({rank})"
         )
     else:
         axes = ", ".join(f"n{axis}" for axis in range(wrong[0])) if wrong[0] > 1 else "n"
-        remedy = f"Write {unit.qualname}.forall({axes}), or ask for kd.grid({rank})"
+        remedy = f"Write {unit.qualname}.forall({axes}), or call kd.grid({rank})"
     raise LaunchConfigError(
-        f"{unit.qualname} asks for {call} and was launched over "
+        f"{unit.qualname} calls {call} and was launched over "
         + (f"an extent of rank {rank}" if extent is None else f"the extent {extent}"),
         where=reached.locate_use(name),
         value=extent or rank,

@@ -143,7 +143,7 @@ def plan_tiles(typed: TypedUnit, threads: int) -> TilePlan:
                 f"{unit.spellings.get(name, name)} holds {' and '.join(map(str, found))}",
                 where=unit.locate(_first_store(unit.tree, name)),
                 limit="A variable that holds a tile holds tiles of one dtype",
-                remedy="Give each of them a variable of its own, or convert: t.astype(kd.float32)",
+                remedy="Give each of them its own variable, or convert: t.astype(kd.float32)",
             )
         (tile,) = tiles
         shape = (threads,) if tile.shape == OF_BLOCK else tile.shape

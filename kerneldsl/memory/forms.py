@@ -55,8 +55,8 @@ class FormMethods:
             model = self._model
             if model.layout == "A":
                 raise ArgumentValueError(
-                    f"an array of shape {model.shape} and strides {model.strides} has no memory of "
-                    "its own",
+                    f"an array of shape {model.shape} and strides {model.strides} cannot be "
+                    "allocated",
                     value=model.strides,
                     limit="Arrays are made in C or Fortran order",
                     remedy="Take over(…) of an array like the base",
@@ -141,7 +141,7 @@ class ArrayForm(NativeForms):
         for each in (array, base):
             if not isinstance(each, DeviceArray):
                 raise ArgumentTypeError(
-                    f"a form was asked for of {a_type(each)}",
+                    f"a form was requested for {a_type(each)}",
                     value=each,
                     limit="Device arrays have forms",
                     remedy="Make one with kd.to_device(…) or kd.as_array(…)",

@@ -112,7 +112,7 @@ class ArrayOperators(ArrayReductions):
                 f"the truth value of an array of {self.size} elements is ambiguous",
                 value=self,
                 limit="An array of one element is true if the element is not 0",
-                remedy="Ask for `array is not None` or array.size, or use array.copy_to_host() "
+                remedy="Check `array is not None` or array.size, or use array.copy_to_host() "
                 "with .any() or .all()",
             )
         return bool(self._number(bool))

@@ -258,7 +258,7 @@ class ArrayViews(ArrayGeometry):
     def __iter__(self) -> Iterator[Any]:
         raise ArgumentTypeError(
             "a device array cannot be iterated over element by element",
-            limit="Each element would be a transfer of its own",
+            limit="Each element would be a separate transfer",
             remedy="Iterate over array.copy_to_host(), or take views array[i] for i in "
             "range(len(array))",
         )

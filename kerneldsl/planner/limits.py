@@ -311,7 +311,7 @@ class DeviceOccupancyLimits:
             if size >= nbytes:
                 return size
         raise ArgumentValueError(
-            f"{nbytes} bytes of shared memory are asked of a multiprocessor",
+            f"{nbytes} bytes of shared memory are requested of a multiprocessor",
             value=nbytes,
             limit=f"It can be set to {self.shared_memory_carveouts[-1]} at most",
             remedy="Use fewer blocks, or less shared memory a block",

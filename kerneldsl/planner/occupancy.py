@@ -326,7 +326,7 @@ def available_dynamic_shared_bytes(
             f"active_blocks is {active_blocks}",
             value=active_blocks,
             limit="A multiprocessor must hold at least 1 block",
-            remedy="Ask for 1 or more",
+            remedy="Request 1 or more",
         )
     without = occupancy(device, kernel, block_threads)
     if without.active_blocks < active_blocks:

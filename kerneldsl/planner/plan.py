@@ -229,9 +229,9 @@ class LaunchPlan(Shown):
             raise ArgumentValueError(
                 f"the plan of {self.kernel} has no formula",
                 value=self.predicted_ns,
-                limit="A formula needs the numbers of which the time was predicted; a plan that "
+                limit="A formula needs the inputs of the prediction; a plan that "
                 "was read from its text, or of a device that no model knows, has none",
-                remedy="Ask the launch: kernel.forall(n).plan(…).formula()",
+                remedy="Call kernel.forall(n).plan(…).formula()",
             )
         return model_formula(self.model)
 

@@ -279,7 +279,7 @@ class Space(Shown):
                 "the space has no member with "
                 + ", ".join(f"{name}={safe_repr(value)}" for name, value in wanted.items()),
                 value=wanted,
-                limit=f"It has {listed}, as far as where= allows",
+                limit=f"It has {listed}, restricted by where=",
             )
         return found
 

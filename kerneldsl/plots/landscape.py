@@ -134,7 +134,7 @@ def _predicted(plans: Any) -> list[LaunchPlan]:
             f"none of {len(given)} plans has a predicted time",
             value=plans,
             limit="Times are predicted for launches of some index on devices that are known",
-            remedy='Ask for plans of one: kernel.forall(n).plans(…, arch="sm_90")',
+            remedy='Get the plans of one: kernel.forall(n).plans(…, arch="sm_90")',
         )
     return found
 

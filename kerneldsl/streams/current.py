@@ -130,7 +130,7 @@ class BaseStream(Shown, ProcessOwned):
             raise ArgumentTypeError(
                 f"{safe_repr(stream)} is not a stream",
                 value=stream,
-                limit=f"Asking it for its device or handle fails: {type(error).__name__}",
+                limit=f"Reading its device or handle fails: {type(error).__name__}",
             ) from error
 
     @classmethod
@@ -298,7 +298,7 @@ def _refuse_device(found: str, device: Device) -> NoReturn:
     raise DeviceMismatchError(
         f"the stream is on {found}, and the work on {device}",
         value=found,
-        limit="Work goes into a stream of its own device",
+        limit="Work needs a stream of the same device",
         remedy=f"Make the stream with kd.Stream('{device}'), or leave it out",
     )
 

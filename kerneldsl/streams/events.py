@@ -249,7 +249,7 @@ class Event(ProcessOwned):
             raise DeviceMismatchError(
                 f"the events are on {self.device} and {later.device}",
                 value=later,
-                limit="Each device has a clock of its own",
+                limit="Each device has its own clock",
                 remedy="Measure on one device, or on the host with time.perf_counter()",
             )
         for mark in marks:

@@ -241,7 +241,7 @@ class Graph(ProcessOwned):
             raise DeviceMismatchError(
                 f"the newer graph is on {newer.device}, and this one on {self.device}",
                 value=newer,
-                limit="A graph is updated from one of its own device",
+                limit="A graph is updated from a graph of the same device",
                 remedy="Record it in a stream of that device",
             )
         # In one order, whichever of two graphs is updated from the other.
@@ -280,8 +280,8 @@ class Graph(ProcessOwned):
             f"{self!r} does not support deepcopy",
             value=self,
             limit="It uses the arrays that were captured, and not copies of them",
-            remedy="Record it again with the copies, or give it a __deepcopy__ of your own that "
-            "keeps this one",
+            remedy="Record it again with the copies, or give it your own __deepcopy__ that keeps "
+            "this one",
         )
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:

@@ -148,7 +148,7 @@ def _of_expressions(kernel: ExpressionKernel, wrt: str) -> ExpressionKernel:
             f"{wrt} is read at {elements}",
             value=wrt,
             limit="The derivative of an element is by one element of an array",
-            remedy="Differentiate by a number, or pass the neighbours as arrays of their own",
+            remedy="Differentiate by a number, or pass the neighbours as separate arrays",
         )
     values = [differentiated(each.value, symbols[0]) for each in system.outputs]
     return kernel.with_values(values, f"{kernel.__qualname__}_by_{wrt}")

@@ -110,7 +110,7 @@ def check_constants(system: System, name: str, dtype: Any, given: Mapping[str, A
         raise ArgumentValueError(
             f"{name}: cval is {cval!r}, and the arrays are of integers",
             value=cval,
-            limit=f"What stands beyond their ends is of {dtype} then",
+            limit=f"The values beyond their ends then have the dtype {dtype}",
             remedy="Convert the arrays: array.astype(np.float64)",
         )
 

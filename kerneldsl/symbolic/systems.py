@@ -153,7 +153,7 @@ def read_system(
         raise ArgumentValueError(
             f"the results are called {', '.join(names)}",
             value=tuple(names),
-            limit="Each result has a name of its own",
+            limit="Each result has its own name",
         )
     system = System(
         tuple(axes),
@@ -319,7 +319,7 @@ def _with_boundary(system: System, boundary: Any) -> System:
                 f"{shifted.text(symbols)} is beyond the array's end at the first or last "
                 f"{symbols[axis]}",
                 value=shifted.text(symbols),
-                limit="What stands beyond an end is said by a boundary mode",
+                limit="A boundary mode defines the values beyond an end",
                 remedy=f"Write boundary= with one of {', '.join(MODES)}",
             )
         used.append("" if shifted is None or mode is None else mode)

@@ -183,7 +183,7 @@ class _Separator:
             return self.made.use("of", node, [value], shape=OF_BLOCK)
         if name == "store":
             self.shapes.fail(
-                node, "kd.tile.store(…) gives nothing", "Write it as a statement of its own"
+                node, "kd.tile.store(…) gives nothing", "Write it as a separate statement"
             )
         value = given["value" if name == "map" else "tile"]
         of_value = shape_of_tile(self.shapes, value)

@@ -122,7 +122,7 @@ def refuse_conditional(shapes: TileShapes, node: ast.expr) -> None:
             shapes.fail(
                 part,
                 f"{written(part, shapes.unit)} is evaluated conditionally, and works on a tile",
-                "Assign its result to a variable in a statement of its own",
+                "Assign its result to a variable in a separate statement",
                 limit="Every thread of the block has to reach a tile operation",
             )
 

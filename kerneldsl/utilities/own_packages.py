@@ -102,7 +102,7 @@ def _import_parts(package: str, found: Path | None) -> None:
             f"the module {package!r} at {found} hides kerneldsl's own package of that name",
             value=str(found),
             limit=f"kerneldsl imports {', '.join(clash) or package} by that name",
-            remedy=f"Rename {found}, or move it behind kerneldsl on sys.path",
+            remedy=f"Rename {found}, or move it after kerneldsl on sys.path",
         )
     if all(name in sys.modules for name in parts):
         return

@@ -38,7 +38,7 @@ def write_grid_loops(tree: ast.FunctionDef, unit: FunctionUnit, names: FreshName
                 limit="On the CPU blocks take turns between such barriers, and their order is not "
                 "that of a chain's parts",
                 remedy="Use two kernels, or add up over the grid: each block stores its sum, and "
-                "reads those before it behind kd.grid_group().sync()",
+                "reads those before it after kd.grid_group().sync()",
             )
     _Loops(unit, names).visit(tree)
 

@@ -298,7 +298,7 @@ class Structure:
                 raise UnsupportedConstructError(
                     "a barrier is in a statement that the CPU target cannot split",
                     where=self.unit.locate(node),
-                    remedy="Call the barrier in a statement of its own",
+                    remedy="Call the barrier in a separate statement",
                 )
 
     def cut_tile(

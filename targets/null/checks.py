@@ -36,7 +36,7 @@ def check_ptx(ptx: str, entry_name: str, device: Device) -> None:
     if header is None:
         raise CompileError(
             f"the PTX of {entry_name} lacks .version or .target",
-            limit="PTX ISA: both must stand first in a module",
+            limit="PTX ISA: both must be first in a module",
         )
     if entry_name not in entries:
         raise CompileError(

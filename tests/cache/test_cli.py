@@ -182,7 +182,7 @@ result = kd.cache.entries()[0].components["mapping.vector"]
     rank_alone = call(*asked, "--forall", 1)
     assert "There is an entry" in rank_alone
     assert "Not compared: mapping and promises" in rank_alone
-    assert "asks for kd.grid(1)" in call(*asked, "--extent", "2048,2048", status=2)
+    assert "calls kd.grid(1)" in call(*asked, "--extent", "2048,2048", status=2)
     assert "ints with commas" in call(*asked, "--extent", "many", status=2)
 
 

@@ -49,8 +49,8 @@ def refuse_signatures(name: str, parameters: tuple[str, ...], args: tuple[Any, .
             value=found,
             limit="Code is made for one signature, which is one text with a type for each "
             f"parameter ({', '.join(parameters)})",
-            remedy="Give them one by one: [kernel.ptx(each, …) for each in signatures]; types of "
-            "several parameters stand in one text, with commas",
+            remedy="Give them one by one: [kernel.ptx(each, …) for each in signatures]; write the "
+            "types of several parameters in one text, with commas",
         )
 
 

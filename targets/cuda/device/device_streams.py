@@ -239,6 +239,6 @@ def _check_device(driver: Driver, device: Device, handle: int) -> None:
     raise DeviceMismatchError(
         f"stream {handle:#x} is on {found}, and the work on {device}",
         value=handle,
-        limit="Work goes into a stream of its own device",
+        limit="Work needs a stream of the same device",
         remedy=f"Use a stream of {device}",
     )

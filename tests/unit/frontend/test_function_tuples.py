@@ -349,7 +349,7 @@ def too_few(x):
         (as_value, "F", "captures F, which is of type tuple"),
         (as_argument, "F", "captures F, which is of type tuple"),
         (given_twice, "f", "f may be one function or another here"),
-        (zipped, "w", "functions are zipped with w, whose length is not known"),
+        (zipped, "w", "functions are zipped with w of unknown length"),
         (both_jumps, "continue", "a loop over functions has break and continue"),
         (too_few, "f, g", "4 values are unpacked into 2 names"),
     ],

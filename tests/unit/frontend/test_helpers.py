@@ -296,7 +296,7 @@ def _missing_value(x):
         (_recursive, "f calls itself: f → f", "f(v)"),
         (_as_value, "The function f is used without being called", "f"),
         (_unnamed, "A lambda is used as a value", "lambda v: v"),
-        (_decorated, "f stands in a function and has a decorator", "kd.func"),
+        (_decorated, "f is defined in a function and has a decorator", "kd.func"),
         (_variable_arguments, "f takes a variable number of arguments, v", "v"),
         (_hides, "has a variable n of its own", "f(n)"),
         (_missing_value, "f returns a value in line", "if v > 0:"),

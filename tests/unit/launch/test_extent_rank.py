@@ -122,10 +122,10 @@ def test_one_index_under_an_extent_of_two_axes(kernel: Any, how: str) -> None:
     ("kernel", "extent", "remedy"),
     [
         (one, (2, 3, 4), "one.forall(n)"),
-        (two, (10,), "two.forall(n0, n1), or ask for kd.grid(1)"),
-        (two, (2, 3, 4), "ask for kd.grid(3)"),
+        (two, (10,), "two.forall(n0, n1), or call kd.grid(1)"),
+        (two, (2, 3, 4), "call kd.grid(3)"),
         (three, (5,), "three.forall(n0, n1, n2)"),
-        (three, (5, 5), "ask for kd.grid(2)"),
+        (three, (5, 5), "call kd.grid(2)"),
         (both, (5,), "both[grid, block]"),
         (both, (5, 5), "both[grid, block]"),
     ],
