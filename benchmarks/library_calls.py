@@ -7,7 +7,8 @@ On a CPU, on the null target, which has no driver's cost of its own, or on a GPU
 Of each function three times are printed, in microseconds, medians of turns that are taken in one
 run: of a call whose launches are planned anew, of a call like one before, and of NumPy's function,
 or torch's where it is there. Below are floors: a plain launch of a kernel, and the arrays that each
-call makes; on a CPU also calls on ten elements of NumPy's, which are held to a limit. On a
+call makes; on a CPU also calls on ten elements of NumPy's, which are held to a limit, and `sum` of
+a torch tensor in host memory, which is held to a limit, too. On a
 GPU calls follow each other without waiting, so that the device may be what binds.
 """
 
@@ -37,6 +38,8 @@ from stdlib_kernels.copying import copy_1d
 _ELEMENTS = 1 << 10
 #: Microseconds of a repeated call on ten elements of NumPy's, at most.
 _FEW_LIMIT_US = 6.0
+#: Elements of a tensor in host memory, and microseconds of its sum.
+_TENSOR_ELEMENTS, _TENSOR_LIMIT_US = 1000, 8.0
 _TURNS = 21
 
 
@@ -126,6 +129,18 @@ def _samples(calls: dict[str, Callable[[], Any]], count: int) -> dict[str, float
     return {name: statistics.median(each) for name, each in found.items()}
 
 
+def _of_a_tensor(torch: Any, count: int) -> dict[str, float]:
+    """Return the microseconds of `sum` of a tensor in host memory, and those of its peers."""
+    tensor = torch.arange(_TENSOR_ELEMENTS, dtype=torch.float32)
+    array = tensor.numpy()
+    calls: dict[str, Callable[[], Any]] = {
+        "sum": lambda: reduce.sum(tensor),
+        "sum of a NumPy array": lambda: reduce.sum(array),
+        "torch": lambda: torch.sum(tensor),
+    }
+    return _samples(calls, count)
+
+
 def main() -> int:
     """Measure, print and store."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -165,11 +180,17 @@ def main() -> int:
             results["ten elements"] = few
             slow = [f"{who} {us:.2f} us" for who, us in few.items() if us > _FEW_LIMIT_US]
             print("ten elements:", ", ".join(f"{who} {us:.2f} us" for who, us in few.items()))
+            if torch is not None:
+                row = results["a tensor"] = _of_a_tensor(torch, 20 * arguments.count)
+                if row["sum"] > _TENSOR_LIMIT_US:
+                    slow.append(f"sum of a tensor {row['sum']:.2f} us")
+                print("a tensor:", ", ".join(f"{who} {us:.2f} us" for who, us in row.items()))
     if arguments.json is not None:
         stored = {"device": name, "elements": _ELEMENTS, "unit": "us", "calls": results}
         arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
     if slow:
-        print(f"BROKEN at most {_FEW_LIMIT_US} us:", ", ".join(slow))
+        limits = f"{_FEW_LIMIT_US} us, of a tensor {_TENSOR_LIMIT_US} us"
+        print(f"BROKEN at most {limits}:", ", ".join(slow))
     return 1 if slow else 0
 
 
