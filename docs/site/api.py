@@ -73,6 +73,22 @@ MOST_USED = (
 )
 #: Packages whose public names are the concern of the project alone.
 _INTERNAL = {"kerneldsl.analysis", "kerneldsl.cards"}
+#: Families of the library in the order of their pages, and what they are called there.
+_FAMILIES = {
+    "reduce": "Reductions",
+    "scan": "Scans",
+    "elementwise": "Elementwise functions",
+    "sort": "Sorting and searching",
+    "histogram": "Histograms",
+    "compact": "Selection",
+    "movement": "Rearranging",
+    "rows": "Softmax and norms of rows",
+    "linalg": "Matrix products",
+    "stencil": "Filters of neighbours",
+    "random": "Random arrays",
+    "imaging": "Images",
+    "array_api": "Array API",
+}
 _TARGETS = ("cpu", "cuda", "null")
 
 
@@ -121,7 +137,7 @@ def pages() -> tuple[Page, ...]:
             described |= {id(value) for value in objects.values()}
     made += [
         _page_of(module, _objects(module), _kernels_of(module))
-        for module in _packages(stdlib_kernels)
+        for module in sorted(_packages(stdlib_kernels), key=_place_of_family)
     ]
     return (*made, _page_of_targets())
 
@@ -257,7 +273,17 @@ def _page_of(
     module: ModuleType, objects: dict[str, Any], kernels: dict[str, Any] | None = None
 ) -> Page:
     intro = f".. automodule:: {module.__name__}\n   :no-members:\n"
-    return Page(module.__name__, module.__name__, intro, objects, kernels or {})
+    family = module.__name__.removeprefix("stdlib_kernels.")
+    words = _FAMILIES.get(family)
+    title = module.__name__ if words is None else f"{words} ({family})"
+    return Page(module.__name__, title, intro, objects, kernels or {})
+
+
+def _place_of_family(module: ModuleType) -> int:
+    family = module.__name__.rpartition(".")[2]
+    if family not in _FAMILIES:
+        raise LookupError(f"{module.__name__} has no title: add it to _FAMILIES")
+    return list(_FAMILIES).index(family)
 
 
 def _page_of_targets() -> Page:

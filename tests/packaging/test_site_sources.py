@@ -89,6 +89,13 @@ def test_every_family_of_intrinsics_has_an_example():
     assert set(families()) <= {page.name for page in pages()}
 
 
+def test_families_of_the_library_have_titles_of_words():
+    titles = {page.name: page.title for page in pages() if page.name.startswith("stdlib_kernels.")}
+    assert next(iter(titles)) == "stdlib_kernels.reduce"
+    for name, title in titles.items():
+        assert title.endswith(f" ({name.rpartition('.')[2]})")
+
+
 def test_names_that_are_used_most_come_first():
     first = pages()[0]
     assert list(first.objects)[:3] == ["kerneldsl.kernel", "kerneldsl.func", "kerneldsl.Kernel"]
