@@ -59,7 +59,9 @@ def test_a_card_has_what_the_disassembler_writes(tool: Path) -> None:
         f'//## File "{__file__}", line {LINE}\n  /*0010*/ STG.E <R1> ;\n'
         '//## File "/other.py", line 3\n  /*0020*/ EXIT ;\n'
     )
-    forms = {str(each.fold): each.lines for each in code_forms("cuda", artifact(), __file__)}
+    forms = {
+        f"{each.title} {each.code}": each.lines for each in code_forms("cuda", artifact(), __file__)
+    }
     (shown,) = (each for each in forms if "SASS (cuda sm_90)" in each)
     assert forms[shown] == {LINE}
     assert "--print-code --print-line-info" in shown
@@ -69,7 +71,7 @@ def test_a_card_has_what_the_disassembler_writes(tool: Path) -> None:
 def test_code_that_cannot_be_read_is_said(tool: Path) -> None:
     with pytest.raises(kd.CompileError, match=r"cannot read the machine code: .*output"):
         sass.disassemble(b"no code")
-    titles = "".join(str(each.fold) for each in code_forms("cuda", artifact(), __file__))
+    titles = "".join(each.title for each in code_forms("cuda", artifact(), __file__))
     assert "PTX (cuda sm_90)" in titles
     assert "SASS" not in titles
 
