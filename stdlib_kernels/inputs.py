@@ -31,7 +31,7 @@ _MAX_MET = 256
 
 
 class _Parameter(NamedTuple):
-    """What a parameter takes."""
+    """Kinds of arguments that a parameter takes."""
 
     #: Lists, which become arrays, and numbers.
     is_loose: bool = False

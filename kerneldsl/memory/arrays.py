@@ -278,19 +278,27 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayStandard, ArrayOperators, Sho
         return self.copy_to_host().item()
 
     def to_device(self, device: DeviceLike, /, *, stream: Any = None) -> DeviceArray:
-        """Return this array on a device: itself where it is there, else a copy.
+        """Return this array if it is on the device, or else a copy there.
 
         Parameters
         ----------
         device : str or Device
-            Where to.
+            The device.
         stream : optional
-            Stream in whose order the copy is made; the current stream.
+            Stream that orders the copy; by default the current one.
 
         Returns
         -------
         DeviceArray
-            Of the same shape and dtype.
+            An array of the same shape and dtype.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> with kd.use("cpu"):
+        ...     x = kd.zeros(3)
+        >>> x.to_device("cpu") is x
+        True
         """
         self.check_open()
         found = device_of(device)

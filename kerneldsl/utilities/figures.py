@@ -11,9 +11,9 @@ INK = "#767676"
 
 
 def suit_any_page(figure: Any) -> None:
-    """Make what is behind a figure transparent, and its axes and their names gray.
+    """Make the background of a figure transparent, and its axes and their names gray.
 
-    A legend takes ``labelcolor=INK, framealpha=0`` where it is made.
+    Make legends with ``labelcolor=INK, framealpha=0``.
 
     References
     ----------

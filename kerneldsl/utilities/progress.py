@@ -86,7 +86,7 @@ def _columns() -> int:
 
 
 class Screen:
-    """Place where progress is shown: by one at a time, lest two lines overwrite each other."""
+    """Place where progress is shown: by one at a time, so that lines are not overwritten."""
 
     def __init__(self) -> None:
         self._is_taken = False
@@ -105,7 +105,7 @@ screen = Screen()
 
 
 def notebook_bar() -> NotebookBar | None:
-    """Return a bar in the cell that runs now; ``None`` where there is no notebook."""
+    """Return a bar in the cell that runs now; ``None`` outside of notebooks."""
     ipython = imported("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if getattr(shell, "kernel", None) is None:  # a terminal's shell has none

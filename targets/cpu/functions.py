@@ -95,7 +95,7 @@ class Binder:
 
     @cached_property
     def takes_any_order(self) -> bool:
-        """Tell whether threads between two barriers may take turns after any instruction.
+        """Return whether threads between two barriers may take turns after any instruction.
 
         They share what the CPU target does for atomics, for exchanges and in local arrays, one
         thread after the other.
@@ -299,7 +299,7 @@ class Binder:
 
 
 def _ranges_of_loops(tree: ast.FunctionDef, unit: FunctionUnit) -> dict[str, bool]:
-    """Return the names of Python's range, and of each whether it stands in heads of loops alone."""
+    """Return the names of Python's range, each with whether only heads of loops use it."""
     loops = [n for n in ast.walk(tree) if isinstance(n, ast.For) and is_range(n.iter, unit)]
     heads = [n.iter.func for n in loops if isinstance(n.iter, ast.Call)]
     found = Counter(head.id for head in heads if isinstance(head, ast.Name))

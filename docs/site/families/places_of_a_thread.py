@@ -1,4 +1,4 @@
-"""Where a thread is, in its block and in the grid: ``kd.grid(n)`` is computed from the others."""
+"""Indices of a thread in its block and in the grid: ``kd.grid(n)`` is computed from the others."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Numba's propagation of types, which looks once at each constraint whose types do not change.
+"""Numba's propagation of types, with one visit of each constraint of unchanged types.
 
 Numba goes over all constraints until no type changes, so at least twice, and resolves each call
 every time. It also replaces Python's filters of warnings for each constraint.
@@ -17,7 +17,7 @@ from numba.core.typeinfer import TypeVarMap
 __all__ = ["propagate"]
 
 _logger = logging.getLogger("numba.core.typeinfer")
-#: Types whose meaning may change while they are the same.
+#: Types that may change their meaning while they are the same.
 _UNSETTLED = (types.RecursiveCall, types.FunctionType)
 
 

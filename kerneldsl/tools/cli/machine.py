@@ -51,7 +51,7 @@ def backends(as_json: JsonOption = False) -> None:
 
 
 def print_backends(found: Sequence[Backend]) -> None:
-    """Print back ends as a table, and say where they are faked."""
+    """Print back ends as a table, and mark those that are faked."""
     print_table(
         ("backend", "detected", "version", "usable", "why"),
         [
@@ -129,8 +129,7 @@ def print_devices(
     default : str or None
         The device that kernels run on by default.
     live : sequence of mapping, optional
-        Of each device what changes from moment to moment. Columns of which nothing is known are
-        left out.
+        Live attributes of each device. Columns without any known value are left out.
     """
     from kerneldsl.contract.info_display import DEVICE_HEADERS, device_row, known
 
