@@ -7,18 +7,13 @@ from typing import Any
 
 import numpy as np
 
-import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.array_api.creation import arange
 from stdlib_kernels.arrays import contiguous
 from stdlib_kernels.checks import Array, Ints, check_array
 from stdlib_kernels.elementwise.calls import broadcast_shape
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.movement import concatenate, flip, roll, stack, take, tile
-from stdlib_kernels.movement import repeat as repeat_each
+from stdlib_kernels.movement import concatenate, flip, repeat, roll, stack, tile
 from stdlib_kernels.parameters import axis_of, each_axis_of, integer_of, wrong_value
-from stdlib_kernels.scan import cumsum
-from stdlib_kernels.sort import searchsorted
 
 __all__ = [
     "broadcast_arrays",
@@ -175,38 +170,6 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Any:
     if sorted(order) != list(range(x.ndim)):
         raise wrong_value("axes", axes, f"Each of the {x.ndim} axes is named once")
     return x.transpose(order)
-
-
-@library_function
-def repeat(x: Array, repeats: Any, /, *, axis: int | None = None) -> Any:
-    """Repeat each element, or each slice along an axis.
-
-    {parameters: array}
-    repeats : int or integer array
-        How often; of an array, for each of them. Of an array the host waits for the device.
-    {along or flattened}
-    {like x}
-    {raises and see: numpy.repeat}
-    >>> repeat(np.array([1, 2]), np.array([2, 1])).tolist()
-    [1, 1, 2]
-    """
-    if not isinstance(repeats, np.ndarray | kd.DeviceArray):
-        return repeat_each(x, repeats, axis)
-    check_array("repeats", repeats, kinds="iu")
-    if repeats.size == 1:
-        return repeat_each(x, int(repeats.reshape((-1,))[0]), axis)
-    source = reshape(x, (-1,)) if axis is None else x
-    at = 0 if axis is None else axis_of(axis, x.ndim)
-    if repeats.shape != (source.shape[at],):
-        limit = f"It has one number for each of the {source.shape[at]} slices"
-        raise wrong_value("repeats", repeats, limit)
-    if not repeats.size:
-        return source
-    ends = cumsum(repeats, dtype=np.int64)
-    places: Any = arange(int(ends[-1]), device=getattr(x, "device", None))
-    if isinstance(x, np.ndarray):
-        places = np.arange(int(ends[-1]))
-    return take(source, searchsorted(ends, places, "right"), at)
 
 
 @library_function

@@ -10,6 +10,7 @@ import kerneldsl as kd
 from stdlib_kernels.array_api import binary, unary
 from stdlib_kernels.array_api.computing import compute_in_place, mixed
 from stdlib_kernels.array_api.making import RULES
+from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.linalg import matmul
 from stdlib_kernels.parameters import is_number
 
@@ -41,6 +42,12 @@ def operate_in_place(name: str, left: kd.DeviceArray, right: Any) -> Any:
         return _refuse(left, right)
     if name == "matmul":
         return NotImplemented if is_number(right) else matmul(left, right, out=left)
+    return _replaced(name, left, right, out=left)
+
+
+@repeated_function
+def _replaced(name: str, left: Any, right: Any, *, out: Any) -> Any:
+    """Put what an operator makes of two operands into the first one, which is `out`."""
     return compute_in_place(RULES[name], name, left, right)
 
 

@@ -273,7 +273,15 @@ def sign(v: Any) -> Any:
 
 def sign_complex(v: Any) -> Any:
     size = abs(v)
-    return v - v if size == 0 else v / size
+    if size == 0:
+        return complex(size, size)
+    if not np.isinf(size):
+        return v / size
+    if np.isinf(v.real) and np.isinf(v.imag):
+        return complex(size - size, size - size)
+    if np.isinf(v.real):
+        return complex(np.copysign(1.0, v.real), 0.0)
+    return complex(0.0, np.copysign(1.0, v.imag))
 
 
 def signbit(v: Any) -> Any:

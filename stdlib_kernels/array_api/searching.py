@@ -8,18 +8,14 @@ import numpy as np
 
 from stdlib_kernels import movement
 from stdlib_kernels import sort as sorting
-from stdlib_kernels.array_api.binary import not_equal
 from stdlib_kernels.array_api.manipulation import reshape
-from stdlib_kernels.array_api.reductions import diff
-from stdlib_kernels.array_api.unary import imag, real
-from stdlib_kernels.arrays import allocate, contiguous_1d
+from stdlib_kernels.arrays import contiguous_1d
 from stdlib_kernels.checks import Array, check_array
-from stdlib_kernels.compact import flatnonzero, nonzero
+from stdlib_kernels.compact import nonzero, unique
 from stdlib_kernels.elementwise import where
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.movement import put_along_axis, take_along_axis
+from stdlib_kernels.movement import take_along_axis
 from stdlib_kernels.parameters import wrong_value
-from stdlib_kernels.scan import cumsum
 
 __all__ = [
     "argsort",
@@ -156,14 +152,7 @@ def unique_all(x: Array, /) -> UniqueAll:
     >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist()
     ([1, 3], [1, 0], [1, 0, 1])
     """
-    flat, order, flags, starts = _runs(x)
-    places = movement.take(order, starts)
-    inverse = allocate(order, order.shape, order.dtype)
-    if order.size:
-        numbers = cumsum(flags, dtype=np.int64)
-        put_along_axis(inverse, order, numbers - 1, 0, mode="clip")
-    values = movement.take(flat, places)
-    return UniqueAll(values, places, reshape(inverse, tuple(x.shape)), _counts(starts, flat))
+    return UniqueAll(*_distinct(x, return_index=True, return_inverse=True, return_counts=True))
 
 
 @library_function
@@ -179,9 +168,7 @@ def unique_counts(x: Array, /) -> UniqueCounts:
     >>> found.values.tolist(), found.counts.tolist()
     ([1, 3], [1, 2])
     """
-    flat, order, _, starts = _runs(x)
-    values = movement.take(flat, movement.take(order, starts))
-    return UniqueCounts(values, _counts(starts, flat))
+    return UniqueCounts(*_distinct(x, return_counts=True))
 
 
 @library_function
@@ -198,8 +185,7 @@ def unique_inverse(x: Array, /) -> UniqueInverse:
     >>> found.values.tolist(), found.inverse_indices.tolist()
     ([1, 3], [1, 0, 1])
     """
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
+    return UniqueInverse(*_distinct(x, return_inverse=True))
 
 
 @library_function
@@ -215,29 +201,21 @@ def unique_values(x: Array, /) -> Any:
     >>> unique_values(np.array([3, 1, 3])).tolist()
     [1, 3]
     """
-    flat, order, _, starts = _runs(x)
-    return movement.take(flat, movement.take(order, starts))
+    return _distinct(x)[0]
 
 
-def _runs(x: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the elements, the places that sort them, where runs begin, and the places of these."""
+def _distinct(x: Array, **asked: bool) -> list[Any]:
+    """Return the distinct elements, and what else is asked for of `unique`."""
     check_array("x", x, halves=True)
-    flat = contiguous_1d(x)
-    if flat.dtype.kind == "c":  # by real parts, those that are equal by imaginary parts
-        order = sorting.argsort(imag(flat))
-        order = movement.take(order, sorting.argsort(movement.take(real(flat), order)))
-    else:
-        order = sorting.argsort(flat)
-    flags = allocate(flat, flat.shape, np.dtype(np.bool_))
-    if flat.size:
-        ordered = movement.take(flat, order)
-        flags[:1] = True
-        if flat.size > 1:
-            not_equal(ordered[1:], ordered[:-1], out=flags[1:])
-    return flat, order, flags, flatnonzero(flags)
-
-
-def _counts(starts: Array, flat: Array) -> Any:
-    end = allocate(starts, (1,), starts.dtype)
-    end[...] = flat.size
-    return diff(starts, append=end)
+    flat: Any = contiguous_1d(x)
+    is_complex = flat.dtype.kind == "c"
+    if is_complex:  # pairs of a real and an imaginary part
+        flat = flat.reshape((-1, 1)).view(np.empty(0, flat.dtype).real.dtype)
+    made = unique(flat, axis=0 if is_complex else None, equal_nan=False, **asked)
+    found = [*made] if asked else [made]
+    if is_complex:
+        found[0] = found[0].view(x.dtype).reshape((-1,))
+    if "return_inverse" in asked:
+        at = 1 + ("return_index" in asked)
+        found[at] = reshape(found[at], tuple(x.shape))
+    return found

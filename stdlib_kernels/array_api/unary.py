@@ -114,7 +114,7 @@ bitwise_invert = unary(
 ceil = unary(
     "ceil",
     "Round each element up to an integer.",
-    Rule(np.ceil, scalars.ceil, "biuf", keeps_integers=True),
+    Rule(np.ceil, {"f": scalars.ceil, "biu": scalars.positive}, "biuf", keeps_integers=True),
     "[1.2, -1.2]",
     "[2.0, -1.0]",
 )
@@ -156,7 +156,7 @@ expm1 = unary(
 floor = unary(
     "floor",
     "Round each element down to an integer.",
-    Rule(np.floor, scalars.floor, "biuf", keeps_integers=True),
+    Rule(np.floor, {"f": scalars.floor, "biu": scalars.positive}, "biuf", keeps_integers=True),
     "[1.2, -1.2]",
     "[1.0, -2.0]",
 )
@@ -240,7 +240,12 @@ positive = unary(
 real = unary(
     "real",
     "Take the real part of each element.",
-    Rule(np.conjugate, scalars.real, "iufc", is_component=True),
+    Rule(
+        np.conjugate,
+        {"fc": scalars.real, "biu": scalars.positive},
+        keeps_integers=True,
+        is_component=True,
+    ),
     "[1 + 2j]",
     "[1.0]",
 )
@@ -256,7 +261,7 @@ round = unary(
     "Round each element to the nearest integer, halves to even ones.",
     Rule(
         np.rint,
-        {"c": scalars.nearest_complex, "biuf": scalars.nearest},
+        {"c": scalars.nearest_complex, "f": scalars.nearest, "biu": scalars.positive},
         "biufc",
         keeps_integers=True,
     ),
@@ -322,7 +327,7 @@ tanh = unary(
 trunc = unary(
     "trunc",
     "Round each element towards zero.",
-    Rule(np.trunc, scalars.trunc, "biuf", keeps_integers=True),
+    Rule(np.trunc, {"f": scalars.trunc, "biu": scalars.positive}, "biuf", keeps_integers=True),
     "[1.7, -1.7]",
     "[1.0, -1.0]",
 )

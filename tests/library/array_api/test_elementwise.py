@@ -93,7 +93,11 @@ class TestAgainstNumPy:
             right = (np.abs(right.astype(np.int64)) // 16).astype(dtype)  # NumPy refuses the others
         if "shift" in name and values.dtype.kind == "i":
             right = np.abs(right // 2)
-        a, b = xp.asarray(values)[:, None], xp.asarray(right)
+        if name == "pow" and values.dtype.kind == "c":  # of others NumPy has rules of its own
+            left, right = left[np.isfinite(left[:, 0])], right[:, np.isfinite(right[0])]
+        if name in ("maximum", "minimum"):  # which zero it is, is not said
+            left = left[left[:, 0] != 0]
+        a, b = xp.asarray(left), xp.asarray(right)
         try:
             wanted = expected(name, left, right)
             loop = RULES[name].ufunc.resolve_dtypes((values.dtype, values.dtype, None))
@@ -111,6 +115,11 @@ class TestAgainstNumPy:
         if name in ("floor_divide", "remainder") and dtype == "float16":
             pytest.skip("NumPy rounds the quotient to float16 before its floor")
         check(getattr(xp, name)(a, b), wanted)
+
+    @pytest.mark.parametrize("name", ["ceil", "floor", "round", "trunc", "real", "abs"])
+    def test_large_integers_stay_as_they_are(self, name):
+        source = np.array([2**63 + 1, 2**53 + 1], np.uint64)
+        check(getattr(xp, name)(xp.asarray(source)), source)
 
     @pytest.mark.parametrize("exponent", [-3, -2, -1])
     def test_integers_to_negative_powers_have_no_fraction(self, exponent):
