@@ -212,7 +212,7 @@ def _distinct(x: Array, **asked: bool) -> list[Any]:
     if is_complex:  # pairs of a real and an imaginary part
         flat = flat.reshape((-1, 1)).view(np.empty(0, flat.dtype).real.dtype)
     made = unique(flat, axis=0 if is_complex else None, equal_nan=False, **asked)
-    found = [*made] if asked else [made]
+    found: list[Any] = [*made] if asked else [made]
     if is_complex:
         found[0] = found[0].view(x.dtype).reshape((-1,))
     if "return_inverse" in asked:
