@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-import kerneldsl as kd
-from kerneldsl.repeating.calls import launch_over
-from stdlib_kernels.arrays import allocate, around_axis
-from stdlib_kernels.checks import Array
-from stdlib_kernels.operations import unchanged
+import numpy as np
 
-__all__ = ["over", "take_each", "take_places"]
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.repeating.calls import launch_over, run_on_host
+from stdlib_kernels.arrays import allocate, around_axis, contiguous
+from stdlib_kernels.checks import Array, check_array, check_same_kind
+from stdlib_kernels.operations import unchanged
+from stdlib_kernels.parameters import names_of
+
+__all__ = ["check_indices", "check_range", "over", "take_each", "take_places"]
+
+
+@kd.kernel(wraparound=False)
+def find_wrong(places, low, n, found):
+    """Mark in ``found[1]`` that a place of ``places[m]`` is not from `low` to n - 1."""
+    i = kd.grid(1)
+    if i < places.size and (places[i] < low or places[i] >= n):
+        kd.atomic.max(found, 0, 1)
+
+
+def check_indices(name: str, places: Any, like: Array) -> None:
+    """Refuse what are no indices, or of another kind than an array."""
+    integers = tuple(each for each in names_of("iu", halves=False) if each != "uint64")
+    check_array(name, places, dtypes=integers)
+    check_same_kind(name, places, "x", like)
+
+
+def check_range(name: str, places: Array, n: int, low: int, remedy: str) -> None:
+    """Refuse places that are not from `low` to n - 1, for which the host waits."""
+    if places.size:
+        flat = contiguous(places).reshape((-1,))
+        found = allocate(flat, (1,), np.dtype(np.int32), zero=True)
+        launch_over(find_wrong, (flat.size,), flat, low, n, found)
+        run_on_host(functools.partial(_refuse_wrong, name, remedy), found, places, n)
+
+
+def _refuse_wrong(name: str, remedy: str, found: Array, places: Array, n: int) -> None:
+    """Refuse places of which a kernel has found one that is out of range."""
+    if found[0]:
+        raise ArgumentValueError(
+            f"{name} has an index that is out of range",
+            value=places,
+            limit=f"The axis has {n} elements",
+            remedy=remedy,
+        )
 
 
 def over(kernel: Any, shape: tuple[int, ...], *args: Any, **constants: Any) -> None:

@@ -66,7 +66,7 @@ def unique(
 
     They are sorted for that, slices by their first elements, then by their second ones, and so on.
 
-    {parameters: real array}
+    {parameters: array}
     return_index : bool
         Whether the result has the first place of each, too.
     return_inverse : bool
@@ -89,7 +89,7 @@ def unique(
     >>> values.tolist(), index.tolist()
     ([[2, 0], [3, 1]], [1, 0])
     """
-    check_array("x", x, kinds="biuf", halves=True)
+    check_array("x", x, halves=True)
     place = axis_or_none(axis, x.ndim)
     asked: dict[str, Any] = {
         "index": read_flag("return_index", return_index),

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import launch_over, run_on_host
 from stdlib_kernels.arrays import (
-    allocate,
     along_or_flat,
     around_axis,
     contiguous,
@@ -24,65 +21,23 @@ from stdlib_kernels.checks import (
     check_array,
     check_but_for,
     check_out,
-    check_same_kind,
     check_writable,
 )
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.gathering import over, take_each, take_places
+from stdlib_kernels.gathering import check_indices, check_range, over, take_each, take_places
 from stdlib_kernels.movement.along import fresh
-from stdlib_kernels.parameters import axis_of, choice_of, names_of, wrong_type
+from stdlib_kernels.parameters import axis_of, choice_of, wrong_type
 
 __all__ = ["put_along_axis", "take", "take_along_axis"]
 
 
-@kd.kernel(wraparound=False)
-def find_wrong(places, n, found):
-    """Mark in ``found[1]`` that a place of ``places[m]`` is not one of `n`."""
-    i = kd.grid(1)
-    if i < places.size and (places[i] < -n or places[i] >= n):
-        kd.atomic.max(found, 0, 1)
-
-
+_REMEDY = "Say mode='wrap' or mode='clip', if that is meant"
 #: Which of n places an index is, by modes; a division only where there is one to do.
 _PLACES = {
     "raise": lambda k, n: np.int64(k) + n if np.int64(k) < 0 else np.int64(k),
     "wrap": lambda k, n: np.int64(k) if np.int64(k) >= 0 and np.int64(k) < n else np.int64(k) % n,
     "clip": lambda k, n: min(max(np.int64(k), 0), n - 1),
 }
-
-
-def _check_places(places: Array, like: Array) -> None:
-    """Refuse what are no indices, or of another kind than the array."""
-    integers = tuple(name for name in names_of("iu", halves=False) if name != "uint64")
-    check_array("indices", places, dtypes=integers)
-    check_same_kind("indices", places, "x", like)
-
-
-def _check_range(places: Array, n: int, mode: str) -> None:
-    """Refuse indices that are out of range, where that is asked for, and all of no elements.
-
-    Where it is not asked for, the host waits for nothing.
-    """
-    if not places.size:
-        return
-    if mode == "raise" and n:
-        flat = contiguous(places).reshape((-1,))
-        found = allocate(flat, (1,), np.dtype(np.int32), zero=True)
-        launch_over(find_wrong, (flat.size,), flat, n, found)
-        run_on_host(_refuse_wrong, found, places, n)
-    elif not n:
-        _refuse_wrong(np.ones(1, np.int32), places, n)
-
-
-def _refuse_wrong(found: Array, places: Array, n: int) -> None:
-    """Refuse indices of which a kernel has found one that is none of `n`."""
-    if found[0]:
-        raise ArgumentValueError(
-            "indices has an index that is out of range",
-            value=places,
-            limit=f"The axis has {n} elements",
-            remedy="Say mode='wrap' or mode='clip', if that is meant",
-        )
 
 
 @kd.kernel(wraparound=False)
@@ -121,13 +76,14 @@ def take(
     [7, 7, 5]
     """
     check_array("x", x, halves=True)
-    _check_places(indices, x)
+    check_indices("indices", indices, x)
     place = _PLACES[choice_of("mode", mode, _PLACES)]
     source, at = along_or_flat(x, axis)
     shape = (*source.shape[:at], *indices.shape, *source.shape[at + 1 :])
     check_out(out, like=x, shape=shape, dtype=x.dtype)
     places = contiguous(on_device(indices)).reshape((-1,))
-    _check_range(places, source.shape[at], mode)
+    if mode == "raise" or not source.shape[at]:
+        check_range("indices", places, source.shape[at], -source.shape[at], _REMEDY)
     return finish(take_places(source, places, at, place).reshape(shape), like=x, out=out)
 
 
@@ -150,7 +106,8 @@ def take_along_axis(
     place = _PLACES[choice_of("mode", mode, _PLACES)]
     check_out(out, like=x, shape=tuple(indices.shape), dtype=x.dtype)
     places = on_device(indices)
-    _check_range(places, x.shape[at], mode)
+    if mode == "raise" or not x.shape[at]:
+        check_range("indices", places, x.shape[at], -x.shape[at], _REMEDY)
     return finish(take_each(on_device(x), places, at, place), like=x, out=out)
 
 
@@ -192,7 +149,8 @@ def put_along_axis(
         raise wrong_type("combine", combine, limit, "Leave it away, or convert x")
     check_writable("x", x)
     result, places = on_device(x), around_axis(fresh(on_device(indices), x), at)
-    _check_range(places, x.shape[at], mode)
+    if mode == "raise" or not x.shape[at]:
+        check_range("indices", places, x.shape[at], -x.shape[at], _REMEDY)
     if places.size:
         result = contiguous(result)
         given = around_axis(fresh(on_device(values), x), at)
@@ -204,7 +162,7 @@ def put_along_axis(
 def _checked(x: Array, indices: Array, axis: int) -> int:
     """Return the axis from 0 on along which elements are taken or put one by one."""
     check_array("x", x, halves=True)
-    _check_places(indices, x)
+    check_indices("indices", indices, x)
     at = axis_of(axis, x.ndim)
     check_but_for("indices", indices, at, "x", x)
     return at

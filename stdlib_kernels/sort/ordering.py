@@ -31,12 +31,13 @@ MANY_ROWS, LONG_ROW = 64, 1 << 16
 def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
     """Sort an array along an axis.
 
-    {parameters: real array}
+    {parameters: array}
     {sorted axis}
     {out and array}
         Of `x`'s kind and dtype, and its shape, or of shape ``(x.size,)`` without an axis; `out`,
         where it is given. NaN come last, in descending order first; 0 and -0 are equal, and keep
-        their order, as all equal elements do.
+        their order, as all equal elements do. Complex numbers follow their real parts, then their
+        imaginary ones, and those with NaN as in NumPy.
     {raises and see: numpy.sort}
     >>> sort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 1, 3, 4, 5]
@@ -50,7 +51,7 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
 def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
     """Find the places of the elements that put an array in order along an axis.
 
-    {parameters: real array}
+    {parameters: array}
     {sorted axis}
     out : int64 array, optional
         Where the result goes, of the result's shape and of `x`'s kind.
@@ -72,8 +73,8 @@ def sort_pairs(
 
     {parameters}
     keys : array
-        NumPy's, a device array, or one of another library; of any rank and layout. bool, integer or
-        float.
+        NumPy's, a device array, or one of another library; of any rank and layout. bool, integer,
+        float or complex.
     values : array
         Of the kind and shape of `keys`; bool, integer, float or complex.
     {sorted axis}
@@ -84,7 +85,7 @@ def sort_pairs(
     >>> keys.tolist(), values.tolist()
     ([1, 2, 3], [0.25, 0.125, 0.5])
     """
-    check_array("keys", keys, kinds="biuf", halves=True)
+    check_array("keys", keys, halves=True)
     place = axis_or_none(axis, keys.ndim)
     check_array("values", values, halves=True)
     check_alike("values", values, "keys", keys)
@@ -96,7 +97,7 @@ def sort_pairs(
 
 def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) -> Any:
     """Return the sorted array, or the places of its elements, as `gives` says."""
-    check_array("x", x, kinds="biuf", halves=True)
+    check_array("x", x, halves=True)
     place = axis_or_none(axis, x.ndim)
     shape = (x.size,) if place is None else tuple(x.shape)
     check_out(out, like=x, shape=shape, dtype=x.dtype if gives == "keys" else np.dtype(np.int64))

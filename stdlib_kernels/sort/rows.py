@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, contiguous, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.gathering import take_each
@@ -108,6 +108,10 @@ def sort_rows(
     if not keys.size:
         beside = np.dtype(np.int64) if values is None else values.dtype
         return allocate(keys, keys.shape, keys.dtype), allocate(keys, keys.shape, beside)
+    if keys.dtype.kind == "c":
+        places = _places_of_complex(keys, descending=descending)
+        beside = places if values is None else take_each(values, places, 1)
+        return take_each(keys, places, 1), beside
     if values is not None and values.dtype.itemsize > 8:
         ordered, places = sort_rows(keys, descending=descending, gives="places")
         return ordered, take_each(values, places, 1)
@@ -120,6 +124,34 @@ def sort_rows(
     if found is not None and values is not None:
         found = found.view(values.dtype)
     return ordered.view(keys.dtype), found
+
+
+@kd.kernel(wraparound=False)
+def take_apart(x, real, imag, group):
+    """Take complex numbers apart, and tell which of their parts are NaN: ``x[n]``, all others too.
+
+    NumPy has numbers without NaN first, then those of which the imaginary part is NaN, the real
+    one, and both.
+    """
+    i = kd.grid(1)
+    a, b = x[i].real, x[i].imag
+    real[i], imag[i] = a, b
+    group[i] = (2 if a != a else 0) + (1 if b != b else 0)  # noqa: PLR0124 - NaN alone differs
+
+
+def _places_of_complex(keys: Array, *, descending: bool) -> Array:
+    """Return where in its row each element of sorted rows was, one part after the other."""
+    flat = keys.reshape((-1,))
+    number = np.empty(0, keys.dtype).real.dtype
+    real, imag = (allocate(flat, flat.shape, number) for _ in range(2))
+    group = allocate(flat, flat.shape, np.dtype(np.uint8))
+    launch_over(take_apart, (flat.size,), flat, real, imag, group)
+    order: Array = sort_rows(imag.reshape(keys.shape), descending=descending, gives="places")[1]
+    for part in (real, group):
+        rows = take_each(part.reshape(keys.shape), order, 1)
+        places = sort_rows(rows, descending=descending, gives="places")[1]
+        order = take_each(order, places, 1)
+    return order
 
 
 @kd.kernel(wraparound=False)

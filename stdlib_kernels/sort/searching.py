@@ -8,16 +8,26 @@ Manycore GPUs", IPDPS 2009: merging by the rank of each element in the other arr
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.calls import launch_over
-from stdlib_kernels.arrays import allocate, contiguous, finish, on_device
-from stdlib_kernels.checks import Array, Out, check_array, check_out, check_same_kind
+from stdlib_kernels.arrays import allocate, constant_beside, contiguous, finish, on_device
+from stdlib_kernels.checks import (
+    Array,
+    Out,
+    check_array,
+    check_out,
+    check_same_kind,
+    check_shape,
+)
+from stdlib_kernels.elementwise.calls import Number
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import choice_of, common_dtype, computing_dtype
+from stdlib_kernels.gathering import check_indices, check_range, take_places
+from stdlib_kernels.parameters import choice_of, common_dtype, computing_dtype, is_number
 
 __all__ = ["merge", "searchsorted"]
 
@@ -26,47 +36,78 @@ def _is_before(a: Any, b: Any) -> Any:
     return a < b or (b != b and a == a)  # noqa: PLR0124 - NaN come last
 
 
-def _rank(x: Any, v: Any, number: Any, is_behind_equal: Any) -> Any:
-    """Return how many elements of a sorted array are before a value, or equal to it."""
-    low, high = 0, x.size
-    while low < high:
-        middle = (low + high) // 2
-        w = number(x[middle])
-        if _is_before(w, v) or (is_behind_equal and not _is_before(v, w)):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _is_complex_before(a: Any, b: Any) -> Any:
+    """Return whether a complex number is before another one: by NaN, real and imaginary parts."""
+    first = (2 if a.real != a.real else 0) + (1 if a.imag != a.imag else 0)
+    second = (2 if b.real != b.real else 0) + (1 if b.imag != b.imag else 0)
+    if first != second:
+        return first < second
+    if a.real < b.real or b.real < a.real:
+        return a.real < b.real
+    return a.imag < b.imag
+
+
+@cache
+def _rank_of(dtype: np.dtype[Any]) -> Any:
+    """Return a function that finds how many elements of a sorted array are before a value.
+
+    It is compared in a dtype; those that are equal to it count if `is_behind_equal` says so.
+    """
+    before: Any = _is_complex_before if dtype.kind == "c" else _is_before
+    number = dtype.type
+
+    def rank(x: Any, v: Any, is_behind_equal: Any) -> Any:
+        low, high = 0, x.size
+        while low < high:
+            middle = (low + high) // 2
+            w = number(x[middle])
+            if before(w, v) or (is_behind_equal and not before(v, w)):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    return rank
 
 
 @kd.kernel(wraparound=False)
-def find_ranks(x, v, out, *, number, is_behind_equal):
+def find_ranks(x, v, out, *, number, rank, is_behind_equal):
     """Find where values belong: ``x[n], v[m], out[m]``."""
     i = kd.grid(1)
-    out[i] = _rank(x, number(v[i]), number, is_behind_equal)
+    out[i] = rank(x, number(v[i]), is_behind_equal)
 
 
 @kd.kernel(wraparound=False)
-def merge_two(x, y, out, *, number):
+def merge_two(x, y, out, *, number, rank):
     """Merge sorted arrays, equal elements of the first one first: ``x[n], y[m], out[n + m]``."""
     i = kd.grid(1)
     if i < x.size:
         v = number(x[i])
-        out[i + _rank(y, v, number, False)] = v
+        out[i + rank(y, v, False)] = v
     elif i < out.size:
         v = number(y[i - x.size])
-        out[i - x.size + _rank(x, v, number, True)] = v
+        out[i - x.size + rank(x, v, True)] = v
 
 
 @repeated_function
-def searchsorted(x: Array, v: Array, side: str = "left", *, out: Out = None) -> Any:
+def searchsorted(
+    x: Array,
+    v: Array | Number,
+    side: str = "left",
+    *,
+    sorter: Array | None = None,
+    out: Out = None,
+) -> Any:
     """Find where values belong in a sorted array.
 
-    {parameters: vector of: bool, integer or float, in rising order, NaN last.}
-    v : array
+    {parameters: vector of: bool, integer, float or complex, in the order of `sort`.}
+    v : array or number
         The values, of `x`'s kind, and of any shape and layout.
     side : str
         ``"left"``, before elements that are equal to a value, or ``"right"``, behind them.
+    sorter : array of shape (n,), optional
+        Where the elements of `x` are in their order, as `argsort` returns, of `x`'s kind; `x` need
+        not be sorted then.
     out : int64 array, optional
         Where the result goes, of `v`'s shape and kind.
     {returns: int64 array}
@@ -78,25 +119,43 @@ def searchsorted(x: Array, v: Array, side: str = "left", *, out: Out = None) -> 
     >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8]), "right").tolist()
     [3, 4]
     """
-    check_array("x", x, kinds="biuf", halves=True, ndim=1)
-    check_array("v", v, kinds="biuf", halves=True)
-    check_same_kind("v", v, "x", x)
-    number = computing_dtype(common_dtype(x, v)).type
+    check_array("x", x, halves=True, ndim=1)
+    source = on_device(x)
+    if is_number(v):
+        values = constant_beside(source, np.asarray(v).reshape(1))
+        check_array("v", values, halves=True)
+        shape: tuple[int, ...] = ()
+    else:
+        given: Any = v
+        check_array("v", given, halves=True)
+        check_same_kind("v", given, "x", x)
+        values, shape = contiguous(on_device(given)).reshape((-1,)), tuple(given.shape)
+    number = computing_dtype(common_dtype(x, values)).type
     choice_of("side", side, ("left", "right"))
-    check_out(out, like=v, shape=tuple(v.shape), dtype=np.dtype(np.int64))
-    values = contiguous(on_device(v)).reshape((-1,))
+    check_out(out, like=x, shape=shape, dtype=np.dtype(np.int64))
+    if sorter is not None:
+        source = _in_order(source, sorter, x)
     found = allocate(values, values.shape, np.dtype(np.int64))
     if values.size:
-        how = {"number": number, "is_behind_equal": side == "right"}
-        launch_over(find_ranks, (values.size,), on_device(x), values, found, **how)
-    return finish(found.reshape(tuple(v.shape)), like=v, out=out)
+        how = {"rank": _rank_of(np.dtype(number)), "is_behind_equal": side == "right"}
+        launch_over(find_ranks, (values.size,), source, values, found, number=number, **how)
+    return finish(found.reshape(shape), like=x, out=out)
+
+
+def _in_order(source: Array, sorter: Any, x: Array) -> Array:
+    """Return elements from the places that say their order."""
+    check_indices("sorter", sorter, x)
+    check_shape("sorter", sorter, (x.size,), f"There is a place for each of {x.size} elements")
+    places = on_device(sorter)
+    check_range("sorter", places, x.size, 0, "Take what argsort(x) returns")
+    return take_places(source, places, 0)
 
 
 @repeated_function
 def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     """Merge two sorted arrays.
 
-    {parameters: vector of: bool, integer or float, in rising order, NaN last.}
+    {parameters: vector of: bool, integer, float or complex, in the order of `sort`.}
     y : array of shape (m,)
         The same, of `x`'s kind.
     {out}
@@ -108,7 +167,7 @@ def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     [0, 1, 4, 4, 5]
     """
     for name, each in (("x", x), ("y", y)):
-        check_array(name, each, kinds="biuf", halves=True, ndim=1)
+        check_array(name, each, halves=True, ndim=1)
     check_same_kind("y", y, "x", x)
     dtype, shape = common_dtype(x, y), (x.size + y.size,)
     check_out(out, like=x, shape=shape, dtype=dtype)
@@ -116,5 +175,6 @@ def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     found = allocate(source, shape, dtype)
     if found.size:
         number = computing_dtype(dtype).type
-        launch_over(merge_two, (found.size,), source, other, found, number=number)
+        how = {"number": number, "rank": _rank_of(np.dtype(number))}
+        launch_over(merge_two, (found.size,), source, other, found, **how)
     return finish(found, like=x, out=out)

@@ -166,8 +166,8 @@ def test_refusals(target):
         nonzero(np.array(3))
     with pytest.raises(ArgumentValueError, match=r"condition has the shape \(2,\)"):
         partition(np.ones(2), x)
-    with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
-        unique(np.ones(3, complex))
+    with pytest.raises(ArgumentTypeError, match="x has the dtype <U1"):
+        unique(np.array(["a"]))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float64", "complex64"])

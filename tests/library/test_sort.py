@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels.compact import unique
 from stdlib_kernels.sort import (
     argsort,
     merge,
@@ -225,7 +226,13 @@ def test_searches(call, rng, dtypes, n, m):
 def test_refusals(target):
     x = np.ones((2, 3))
     with pytest.raises(ArgumentTypeError, match="complex64"):
-        sort(x.astype(np.complex64))
+        top_k(x.astype(np.complex64), 1)
+    with pytest.raises(ArgumentValueError, match="sorter has an index that is out of range"):
+        searchsorted(np.ones(3), np.ones(1), sorter=np.array([0, 1, -1]))
+    with pytest.raises(ArgumentValueError, match=r"sorter has the shape \(2,\)"):
+        searchsorted(np.ones(3), np.ones(1), sorter=np.array([0, 1]))
+    with pytest.raises(ArgumentTypeError, match="sorter has the dtype float64"):
+        searchsorted(np.ones(3), np.ones(1), sorter=np.ones(3))
     with pytest.raises(ArgumentValueError, match="axis 2"):
         argsort(x, 2)
     with pytest.raises(ArgumentValueError, match="axis -1"):
@@ -244,3 +251,52 @@ def test_refusals(target):
         searchsorted(x[0], x, "middle")
     with pytest.raises(ArgumentTypeError, match="descending"):
         sort(x, descending=2.5)
+
+
+def mixed_complex(rng, shape, dtype):
+    """Return random complex numbers, of which many have equal or NaN parts."""
+    real = np.empty(0, dtype).real.dtype
+    parts = np.round(mixed(rng, (*shape, 2), real))
+    return np.ascontiguousarray(parts).view(dtype)[..., 0]
+
+
+@pytest.mark.parametrize("dtype", full_beyond(["complex64", "complex128"], ["complex64"]))
+@pytest.mark.parametrize("shape", [(0,), (1,), (40,), (300, 3), (2, 1500)])
+def test_complex_numbers_in_numpys_order(call, several, rng, dtype, shape):
+    x = mixed_complex(rng, shape, dtype)
+    for view in (x, strided(x, (-2,) * x.ndim)):
+        for axis in range(x.ndim):
+            places = np.argsort(view, axis=axis, kind="stable")
+            exact = np.take_along_axis(view, places, axis)
+            np.testing.assert_array_equal(call(argsort, view, axis), places)
+            np.testing.assert_array_equal(call(sort, view, axis), exact)
+            found = call(argsort, view, axis, descending=True)
+            np.testing.assert_array_equal(found, places_in_order(view, axis, descending=True))
+        keys, moved = several(sort_pairs, view, view.real.copy(), 0)
+        places = np.argsort(view, axis=0, kind="stable")
+        np.testing.assert_array_equal(keys, np.take_along_axis(view, places, 0))
+        np.testing.assert_array_equal(moved, np.take_along_axis(view.real, places, 0))
+    line, values = np.sort(x.reshape(-1)), mixed_complex(rng, (77,), dtype)
+    for side in ("left", "right"):
+        got = call(searchsorted, line, values, side)
+        np.testing.assert_array_equal(got, np.searchsorted(line, values, side))
+    both = np.sort(np.concatenate([line, np.sort(values)]), kind="stable")
+    np.testing.assert_array_equal(call(merge, line, np.sort(values)), both)
+    np.testing.assert_array_equal(call(unique, x), np.unique(x))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float32"])
+def test_searches_of_numbers_and_by_a_sorter(to_kind, rng, dtype):
+    x = random_array(rng, (50,), dtype)
+    line = np.sort(x)
+    for v in (0, 3, 2.5, float(line[7]), 1000, -1000, np.float32(2), line[9]):
+        for side in ("left", "right"):
+            found = searchsorted(to_kind(line), v, side)
+            assert np.shape(found) == ()
+            found = found if to_kind is np.asarray else found.copy_to_host()
+            assert int(found) == int(np.searchsorted(line, v, side)), (v, side)
+    places = np.argsort(x)
+    for _ in range(2):
+        found = searchsorted(to_kind(x), to_kind(x[::3].copy()), sorter=to_kind(places))
+        found = found if to_kind is np.asarray else found.copy_to_host()
+        np.testing.assert_array_equal(found, np.searchsorted(x, x[::3], sorter=places))
