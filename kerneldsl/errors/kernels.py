@@ -88,8 +88,8 @@ class ToolMissingError(KernelError, RuntimeError):
 class KernelFault(KernelError):
     """An exception raised inside a kernel: in debug mode, or on a CPU by an impossible operation.
 
-    Concrete faults are also of the class that the kernel raised: an index out of range is also an
-    ``IndexError``, ``assert`` an ``AssertionError``, and so on; see :func:`fault_class`.
+    A fault is also of the class that the kernel raised. An index out of range is an
+    ``IndexError``, a failed ``assert`` an ``AssertionError``, and so on; see :func:`fault_class`.
 
     Parameters
     ----------

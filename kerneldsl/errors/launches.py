@@ -88,7 +88,7 @@ class ClosedResourceError(KernelError, ValueError):
 
     @classmethod
     def after_close(cls, resource: str, value: Any, *, given_back: str, instead: str) -> Self:
-        """Return the error for what was given back to the device by its ``close()``.
+        """Return the error for a resource that was used after its ``close()``.
 
         Parameters
         ----------
@@ -97,9 +97,9 @@ class ClosedResourceError(KernelError, ValueError):
         value : object
             The resource itself.
         given_back : str
-            What ``close()`` gives back.
+            What ``close()`` frees.
         instead : str
-            What to do beside closing it later; begins with a verb.
+            The remedy, besides closing it later; begins with a verb.
         """
         return cls(
             f"{resource} was used after it had been closed",
@@ -114,4 +114,4 @@ class GraphError(KernelError, RuntimeError):
 
 
 class FallbackWarning(KernelWarning):
-    """A launch that was meant for a GPU runs on the CPU."""
+    """A launch for a GPU runs on the CPU instead."""

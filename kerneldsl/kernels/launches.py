@@ -361,6 +361,18 @@ class BoundLaunch(ProcessOwned, Shown):
         The kernel and its shape.
     args : tuple
         The arguments, kept alive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def double(x):
+    ...     x[kd.grid(1)] *= 2
+    >>> bound = double.forall(3).bind(np.ones(3))
+    >>> bound()
+    >>> bound.args[0]
+    array([2., 2., 2.])
     """
 
     __slots__ = ("args", "launch")

@@ -47,6 +47,12 @@ class PackedNumbers:
         The range of values.
     is_twos_complement : bool
         Whether the bits are the value's lowest ones; else they are the value minus `smallest`.
+
+    Examples
+    --------
+    >>> words = int4.pack([1, 2, 3, -1, 0, 0, 0, 7])
+    >>> int4.unpack(words)
+    array([ 1,  2,  3, -1,  0,  0,  0,  7], dtype=int8)
     """
 
     name: str

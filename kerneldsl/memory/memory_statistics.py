@@ -34,6 +34,13 @@ class PoolStatistics:
         Numbers of allocations and of frees. Arrays without elements are not allocated.
     hit_count : int
         Allocations that needed no more memory from the device.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> pool = kd.MemoryPool()
+    >>> pool.stats().allocation_count
+    0
     """
 
     device: str

@@ -55,6 +55,13 @@ class Score:
         12 · m / (m + 64) for m GiB of memory.
     multiprocessor_points : float
         12 · n / (n + 128) for n multiprocessors, or cores.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> found = kd.score("cpu")
+    >>> found.kind_points, found.total > 50
+    (50, True)
     """
 
     device: str

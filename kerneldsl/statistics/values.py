@@ -107,6 +107,19 @@ class Statistics:
         Each kernel on each device.
     host_memory : HostMemory
         Memory of the machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kerneldsl as kd
+    >>> @kd.kernel
+    ... def double(x):
+    ...     x[kd.grid(1)] *= 2
+    >>> kd.reset_stats()
+    >>> double.forall(3)(np.ones(3))
+    >>> found = kd.stats()
+    >>> found.launches, found.fallbacks, [each.launches for each in found.kernels]
+    (1, 0, [1])
     """
 
     devices: tuple[DeviceStatistics, ...]

@@ -44,9 +44,9 @@ class Graph(ProcessOwned):
 
     A recording contains the work in its stream: launches with arrays on the device, asynchronous
     copies, fills and graphs. Arguments have their values at the time of the recording. Memory is
-    read and written at the launch of the graph. Arrays, page-locked and other host memory, and
-    kernels of the recording stay alive with it, except closed arrays. Memory allocated inside of
-    the block is allocated at once, and not by the graph.
+    read and written at the launch of the graph. The arrays, host memory and kernels of the
+    recording stay alive with it, except closed arrays. Memory allocated inside of the block is
+    allocated at once, and not by the graph.
 
     Work that needs an answer from the device cannot be recorded and raises `GraphError`: copies of
     NumPy arguments, kernels in debug mode, synchronous copies, and waiting. The recording is then

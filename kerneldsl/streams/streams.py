@@ -30,8 +30,8 @@ class Stream(BaseStream):
     """A queue of work on a device; its work runs in order.
 
     Pass it to launches and copies (``kernel[grid, block, stream]``, ``stream=``), or use ``with
-    stream:``. Inside of the block, launches and copies without a stream use this one, in this
-    context (thread or asyncio task) alone, and kernels run on its device.
+    stream:``. Inside of the block, work without another stream uses this one, and kernels run on
+    its device. This is so in this context (thread or asyncio task) alone.
 
     Parameters
     ----------

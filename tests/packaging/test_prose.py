@@ -54,6 +54,7 @@ def test_a_sentence_has_a_limit(kind: str) -> None:
     limit = LONGEST[kind]
     fits = " ".join(["Word"] * limit) + "."
     assert not _messages(f"{fits} {fits}", kind)
+    assert not _messages(f"{fits} code begins another.", kind)
     [message] = _messages(f"Short one. Another {fits}", kind)
     assert f"a sentence of {limit + 1} words" in message
 

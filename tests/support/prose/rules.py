@@ -16,7 +16,7 @@ __all__ = ["LONGEST", "Finding", "findings", "in_paragraph"]
 #: Words that a sentence has at most, by the kind of text. When they were chosen, one sentence of
 #: twenty-five was longer in pages, docstrings and comments; the rest of them can be split.
 LONGEST = {"page": 30, "docstring": 25, "comment": 25}
-_SENTENCE = re.compile(r".+?(?:[.!?][\"')»*_]*(?=\s+[^a-z\s])|:(?=\s*\Z)|\Z)", re.DOTALL)
+_SENTENCE = re.compile(r".+?(?:[.!?][\"')»*_]*(?=\s+(?:[^a-z\s]|code\b))|:(?=\s*\Z)|\Z)", re.DOTALL)
 _WORD = re.compile(r"\w[\w'’./+-]*")
 
 
