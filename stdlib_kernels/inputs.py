@@ -228,7 +228,7 @@ def _as_loose(name: str, value: Any, device: kd.Device | None) -> Any:
 
     It is read-only, as what a function writes there would be lost.
     """
-    if not isinstance(value, (*_NUMBERS, list, tuple)):
+    if not isinstance(value, (*_NUMBERS, list, tuple, range)):
         return value
     try:
         array = np.asarray(value)
@@ -264,7 +264,7 @@ def _is_theirs(value: Any) -> bool:
 
 
 def _shares_memory(kind: type, value: Any) -> bool:
-    if issubclass(kind, np.ndarray | np.generic | kd.DeviceArray):
+    if issubclass(kind, np.generic | kd.DeviceArray | np.matrix | np.ma.MaskedArray):
         return False
     if any(hasattr(kind, name) for name in _PROTOCOLS):
         return True
@@ -295,6 +295,8 @@ def _without_copy(name: str, value: Any) -> np.ndarray[Any, Any] | None:
 
 def _taking(array: Any) -> Callable[[Any], Any] | None:
     """Return what makes an array of a foreign array's library, which then waits for our stream."""
+    if isinstance(array, np.ndarray):  # a subclass, such as numpy.memmap
+        return None
     space = getattr(array, "__array_namespace__", None)
     library = space() if callable(space) else sys.modules.get(type(array).__module__.split(".")[0])
     return getattr(library, "from_dlpack", None)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerneldsl import DeviceArray
-from stdlib_kernels._kinds import ArrayLike, Axis, Foreign, Host
+from stdlib_kernels._kinds import ArrayLike, Axis, Foreign, Host, Number
 
 class _Family:
     __all__: list[str]
@@ -19,10 +19,18 @@ class _Family:
         *,
         out: None = None,
         keepdims: Literal[False] = False,
+        where: ArrayLike | Number = True,
     ) -> np.bool: ...
     @overload
     @staticmethod
-    def all(x: Host, axis: Axis = None, *, out: Host | None = None, keepdims: bool = False) -> Host: ...
+    def all(
+        x: Host,
+        axis: Axis = None,
+        *,
+        out: Host | None = None,
+        keepdims: bool = False,
+        where: ArrayLike | Number = True,
+    ) -> Host: ...
     @overload
     @staticmethod
     def all(
@@ -31,6 +39,7 @@ class _Family:
         *,
         out: DeviceArray | None = None,
         keepdims: bool = False,
+        where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
@@ -40,6 +49,7 @@ class _Family:
         *,
         out: Foreign | None = None,
         keepdims: bool = False,
+        where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
     @staticmethod
@@ -49,6 +59,7 @@ class _Family:
         *,
         out: None = None,
         keepdims: Literal[False] = False,
+        where: ArrayLike | Number = True,
     ) -> np.bool: ...
     @overload
     @staticmethod
@@ -58,6 +69,7 @@ class _Family:
         *,
         out: Host | None = None,
         keepdims: bool = False,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
@@ -67,10 +79,18 @@ class _Family:
         *,
         out: None = None,
         keepdims: Literal[False] = False,
+        where: ArrayLike | Number = True,
     ) -> np.bool: ...
     @overload
     @staticmethod
-    def any(x: Host, axis: Axis = None, *, out: Host | None = None, keepdims: bool = False) -> Host: ...
+    def any(
+        x: Host,
+        axis: Axis = None,
+        *,
+        out: Host | None = None,
+        keepdims: bool = False,
+        where: ArrayLike | Number = True,
+    ) -> Host: ...
     @overload
     @staticmethod
     def any(
@@ -79,6 +99,7 @@ class _Family:
         *,
         out: DeviceArray | None = None,
         keepdims: bool = False,
+        where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
@@ -88,6 +109,7 @@ class _Family:
         *,
         out: Foreign | None = None,
         keepdims: bool = False,
+        where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
     @staticmethod
@@ -97,6 +119,7 @@ class _Family:
         *,
         out: None = None,
         keepdims: Literal[False] = False,
+        where: ArrayLike | Number = True,
     ) -> np.bool: ...
     @overload
     @staticmethod
@@ -106,6 +129,7 @@ class _Family:
         *,
         out: Host | None = None,
         keepdims: bool = False,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
@@ -300,10 +324,20 @@ class _Family:
         *,
         out: None = None,
         keepdims: Literal[False] = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any] | np.bool: ...
     @overload
     @staticmethod
-    def max(x: Host, axis: Axis = None, *, out: Host | None = None, keepdims: bool = False) -> Host: ...
+    def max(
+        x: Host,
+        axis: Axis = None,
+        *,
+        out: Host | None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
+    ) -> Host: ...
     @overload
     @staticmethod
     def max(
@@ -312,6 +346,8 @@ class _Family:
         *,
         out: DeviceArray | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
@@ -321,6 +357,8 @@ class _Family:
         *,
         out: Foreign | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
     @staticmethod
@@ -330,6 +368,8 @@ class _Family:
         *,
         out: None = None,
         keepdims: Literal[False] = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any] | np.bool: ...
     @overload
     @staticmethod
@@ -339,6 +379,8 @@ class _Family:
         *,
         out: Host | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
@@ -349,6 +391,7 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
     @staticmethod
@@ -359,6 +402,7 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
@@ -369,6 +413,7 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: DeviceArray | None = None,
         keepdims: bool = False,
+        where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
@@ -379,6 +424,7 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: Foreign | None = None,
         keepdims: bool = False,
+        where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
     @staticmethod
@@ -389,6 +435,7 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
     @staticmethod
@@ -399,6 +446,7 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
@@ -408,218 +456,200 @@ class _Family:
         *,
         out: None = None,
         keepdims: Literal[False] = False,
-    ) -> np.number[Any] | np.bool: ...
-    @overload
-    @staticmethod
-    def min(x: Host, axis: Axis = None, *, out: Host | None = None, keepdims: bool = False) -> Host: ...
-    @overload
-    @staticmethod
-    def min(
-        x: DeviceArray,
-        axis: Axis = None,
-        *,
-        out: DeviceArray | None = None,
-        keepdims: bool = False,
-    ) -> DeviceArray: ...
-    @overload
-    @staticmethod
-    def min(
-        x: Foreign,
-        axis: Axis = None,
-        *,
-        out: Foreign | None = None,
-        keepdims: bool = False,
-    ) -> Foreign: ...
-    @overload
-    @staticmethod
-    def min(
-        x: npt.ArrayLike,
-        axis: None = None,
-        *,
-        out: None = None,
-        keepdims: Literal[False] = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any] | np.bool: ...
     @overload
     @staticmethod
     def min(
-        x: npt.ArrayLike,
+        x: Host,
         axis: Axis = None,
         *,
         out: Host | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
-    def norm(
-        x: Host,
-        axis: None = None,
-        *,
-        ord: float = 2,
-        out: None = None,
-        keepdims: Literal[False] = False,
-    ) -> np.number[Any]: ...
-    @overload
-    @staticmethod
-    def norm(
-        x: Host,
-        axis: Axis = None,
-        *,
-        ord: float = 2,
-        out: Host | None = None,
-        keepdims: bool = False,
-    ) -> Host: ...
-    @overload
-    @staticmethod
-    def norm(
+    def min(
         x: DeviceArray,
         axis: Axis = None,
         *,
-        ord: float = 2,
         out: DeviceArray | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
-    def norm(
+    def min(
         x: Foreign,
         axis: Axis = None,
         *,
-        ord: float = 2,
         out: Foreign | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
     @staticmethod
-    def norm(
+    def min(
         x: npt.ArrayLike,
         axis: None = None,
         *,
-        ord: float = 2,
         out: None = None,
         keepdims: Literal[False] = False,
-    ) -> np.number[Any]: ...
-    @overload
-    @staticmethod
-    def norm(
-        x: npt.ArrayLike,
-        axis: Axis = None,
-        *,
-        ord: float = 2,
-        out: Host | None = None,
-        keepdims: bool = False,
-    ) -> Host: ...
-    @overload
-    @staticmethod
-    def prod(
-        x: Host,
-        axis: None = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: None = None,
-        keepdims: Literal[False] = False,
-    ) -> np.number[Any]: ...
-    @overload
-    @staticmethod
-    def prod(
-        x: Host,
-        axis: Axis = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: Host | None = None,
-        keepdims: bool = False,
-    ) -> Host: ...
-    @overload
-    @staticmethod
-    def prod(
-        x: DeviceArray,
-        axis: Axis = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: DeviceArray | None = None,
-        keepdims: bool = False,
-    ) -> DeviceArray: ...
-    @overload
-    @staticmethod
-    def prod(
-        x: Foreign,
-        axis: Axis = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: Foreign | None = None,
-        keepdims: bool = False,
-    ) -> Foreign: ...
-    @overload
-    @staticmethod
-    def prod(
-        x: npt.ArrayLike,
-        axis: None = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: None = None,
-        keepdims: Literal[False] = False,
-    ) -> np.number[Any]: ...
-    @overload
-    @staticmethod
-    def prod(
-        x: npt.ArrayLike,
-        axis: Axis = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: Host | None = None,
-        keepdims: bool = False,
-    ) -> Host: ...
-    @overload
-    @staticmethod
-    def reduce(
-        x: Host,
-        op: Callable[[Any, Any], Any],
-        identity: Any,
-        axis: None = None,
-        *,
-        dtype: npt.DTypeLike | None = None,
-        out: None = None,
-        keepdims: Literal[False] = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any] | np.bool: ...
     @overload
     @staticmethod
-    def reduce(
-        x: Host,
-        op: Callable[[Any, Any], Any],
-        identity: Any,
+    def min(
+        x: npt.ArrayLike,
         axis: Axis = None,
         *,
-        dtype: npt.DTypeLike | None = None,
+        out: Host | None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
+    ) -> Host: ...
+    @overload
+    @staticmethod
+    def norm(
+        x: Host,
+        axis: None = None,
+        *,
+        ord: float = 2,
+        out: None = None,
+        keepdims: Literal[False] = False,
+    ) -> np.number[Any]: ...
+    @overload
+    @staticmethod
+    def norm(
+        x: Host,
+        axis: Axis = None,
+        *,
+        ord: float = 2,
         out: Host | None = None,
         keepdims: bool = False,
     ) -> Host: ...
     @overload
     @staticmethod
-    def reduce(
+    def norm(
         x: DeviceArray,
-        op: Callable[[Any, Any], Any],
-        identity: Any,
         axis: Axis = None,
         *,
-        dtype: npt.DTypeLike | None = None,
+        ord: float = 2,
         out: DeviceArray | None = None,
         keepdims: bool = False,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
-    def reduce(
+    def norm(
         x: Foreign,
-        op: Callable[[Any, Any], Any],
-        identity: Any,
         axis: Axis = None,
         *,
-        dtype: npt.DTypeLike | None = None,
+        ord: float = 2,
         out: Foreign | None = None,
         keepdims: bool = False,
     ) -> Foreign: ...
     @overload
     @staticmethod
-    def reduce(
+    def norm(
         x: npt.ArrayLike,
+        axis: None = None,
+        *,
+        ord: float = 2,
+        out: None = None,
+        keepdims: Literal[False] = False,
+    ) -> np.number[Any]: ...
+    @overload
+    @staticmethod
+    def norm(
+        x: npt.ArrayLike,
+        axis: Axis = None,
+        *,
+        ord: float = 2,
+        out: Host | None = None,
+        keepdims: bool = False,
+    ) -> Host: ...
+    @overload
+    @staticmethod
+    def prod(
+        x: Host,
+        axis: None = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: None = None,
+        keepdims: Literal[False] = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
+    ) -> np.number[Any]: ...
+    @overload
+    @staticmethod
+    def prod(
+        x: Host,
+        axis: Axis = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: Host | None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
+    ) -> Host: ...
+    @overload
+    @staticmethod
+    def prod(
+        x: DeviceArray,
+        axis: Axis = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: DeviceArray | None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: DeviceArray | npt.ArrayLike | Number = True,
+    ) -> DeviceArray: ...
+    @overload
+    @staticmethod
+    def prod(
+        x: Foreign,
+        axis: Axis = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: Foreign | None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Foreign | npt.ArrayLike | Number = True,
+    ) -> Foreign: ...
+    @overload
+    @staticmethod
+    def prod(
+        x: npt.ArrayLike,
+        axis: None = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: None = None,
+        keepdims: Literal[False] = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
+    ) -> np.number[Any]: ...
+    @overload
+    @staticmethod
+    def prod(
+        x: npt.ArrayLike,
+        axis: Axis = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: Host | None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
+    ) -> Host: ...
+    @overload
+    @staticmethod
+    def reduce(
+        x: Host,
         op: Callable[[Any, Any], Any],
         identity: Any,
         axis: None = None,
@@ -631,6 +661,54 @@ class _Family:
     @overload
     @staticmethod
     def reduce(
+        x: Host,
+        op: Callable[[Any, Any], Any],
+        identity: Any,
+        axis: Axis = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: Host | None = None,
+        keepdims: bool = False,
+    ) -> Host: ...
+    @overload
+    @staticmethod
+    def reduce(
+        x: DeviceArray,
+        op: Callable[[Any, Any], Any],
+        identity: Any,
+        axis: Axis = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: DeviceArray | None = None,
+        keepdims: bool = False,
+    ) -> DeviceArray: ...
+    @overload
+    @staticmethod
+    def reduce(
+        x: Foreign,
+        op: Callable[[Any, Any], Any],
+        identity: Any,
+        axis: Axis = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: Foreign | None = None,
+        keepdims: bool = False,
+    ) -> Foreign: ...
+    @overload
+    @staticmethod
+    def reduce(
+        x: npt.ArrayLike,
+        op: Callable[[Any, Any], Any],
+        identity: Any,
+        axis: None = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        out: None = None,
+        keepdims: Literal[False] = False,
+    ) -> np.number[Any] | np.bool: ...
+    @overload
+    @staticmethod
+    def reduce(
         x: npt.ArrayLike,
         op: Callable[[Any, Any], Any],
         identity: Any,
@@ -721,6 +799,8 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
     @staticmethod
@@ -731,6 +811,8 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
@@ -741,6 +823,8 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: DeviceArray | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
@@ -751,6 +835,8 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: Foreign | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
     @staticmethod
@@ -761,6 +847,8 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
     @staticmethod
@@ -771,6 +859,8 @@ class _Family:
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod

@@ -5,7 +5,7 @@ from typing import overload
 import numpy.typing as npt
 
 from kerneldsl import DeviceArray
-from stdlib_kernels._kinds import ArrayLike, Foreign, Host
+from stdlib_kernels._kinds import ArrayLike, Foreign, Host, Number
 
 class _Family:
     __all__: list[str]
@@ -64,32 +64,42 @@ class _Family:
     def merge(x: npt.ArrayLike, y: ArrayLike, *, out: Host | None = None) -> Host: ...
     @overload
     @staticmethod
-    def searchsorted(x: Host, v: ArrayLike, side: str = 'left', *, out: Host | None = None) -> Host: ...
+    def searchsorted(
+        x: Host,
+        v: ArrayLike | Number,
+        side: str = 'left',
+        *,
+        sorter: ArrayLike | None = None,
+        out: Host | None = None,
+    ) -> Host: ...
     @overload
     @staticmethod
     def searchsorted(
         x: DeviceArray,
-        v: DeviceArray | npt.ArrayLike,
+        v: DeviceArray | npt.ArrayLike | Number,
         side: str = 'left',
         *,
+        sorter: DeviceArray | npt.ArrayLike | None = None,
         out: DeviceArray | None = None,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
     def searchsorted(
         x: Foreign,
-        v: Foreign | npt.ArrayLike,
+        v: Foreign | npt.ArrayLike | Number,
         side: str = 'left',
         *,
+        sorter: Foreign | npt.ArrayLike | None = None,
         out: Foreign | None = None,
     ) -> Foreign: ...
     @overload
     @staticmethod
     def searchsorted(
         x: npt.ArrayLike,
-        v: ArrayLike,
+        v: ArrayLike | Number,
         side: str = 'left',
         *,
+        sorter: ArrayLike | None = None,
         out: Host | None = None,
     ) -> Host: ...
     @overload

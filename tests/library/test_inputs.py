@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import array
 import math
+import statistics
+import time
 from typing import Any
 
 import numpy as np
@@ -189,6 +191,23 @@ def test_repeated_calls_of_tensors_see_new_elements(torch):
         assert sk.sum(x) == 1000 * n
 
 
+@pytest.mark.measures
+def test_a_call_with_a_tensor_costs_little_more_than_one_with_an_array(torch):
+    """Where DLPack is asked for each, it was 37 times as much: benchmarks/library_calls.py."""
+    tensor = torch.arange(1000, dtype=torch.float32)
+    x = tensor.numpy()
+    times: dict[Any, list[float]] = {}
+    for turn in range(24):
+        for given in (tensor, x):
+            began = time.process_time()
+            for _ in range(200):
+                sk.sum(given)
+            if turn > 2:
+                times.setdefault(type(given), []).append(time.process_time() - began)
+    of_tensor, of_array = (statistics.median(each) for each in times.values())
+    assert of_tensor < 4 * of_array
+
+
 def test_a_tensor_beside_an_array_of_numpy(torch):
     out = np.zeros(3)
     assert sk.sum(torch.ones(2, 3, dtype=torch.float64), 0, out=out) is out
@@ -241,6 +260,7 @@ CALLS = {
     "sum of a list": lambda xp: xp.sum([1, 2, 3]),
     "sum of lists": lambda xp: xp.sum([[1.5, 2], [3, 4]], axis=1),
     "sum of a tuple": lambda xp: xp.sum((1, 2.5)),
+    "take by a range": lambda xp: xp.take(X, range(1, 4)),
     "sum of no list": lambda xp: xp.sum([]),
     "cumsum of a number": lambda xp: xp.cumsum(2.0),
     "max of a list": lambda xp: xp.max([3, math.nan]),
@@ -273,6 +293,16 @@ def test_numbers_and_lists_as_numpy_takes_them(name):
 def test_an_array_of_pythons():
     assert sk.sum(array.array("d", [1.5, 2])) == 3.5
     assert sk.sum(bytearray(b"\x01\x02")) == 3
+
+
+def test_subclasses_of_numpys_arrays(tmp_path):
+    mapped = np.memmap(tmp_path / "numbers", np.float64, "w+", shape=(5,))
+    assert sk.sum(mapped) == 0
+    x = np.arange(10.0).reshape(2, 5)
+    for _ in range(3):
+        assert sk.sum(x, 0, out=mapped) is mapped
+    np.testing.assert_array_equal(mapped, x.sum(0))
+    assert type(sk.sort(mapped)) is np.ndarray
 
 
 def test_numbers_of_map():
