@@ -81,11 +81,17 @@ dtype : dtype, optional
     "origins": """origin : int or tuple of int
     How far the middle of the {} is moved, along all axes or each.""",
     "border": """mode : str
-    How the array goes on beyond its borders: ``"reflect"`` (d c b a | a b c d | d c b a),
-    ``"mirror"`` (d c b | a b c d | c b a), ``"nearest"`` (a a a | a b c d | d d d), ``"wrap"``
-    (b c d | a b c d | a b c) or ``"constant"``, with `cval`; also ``"grid-mirror"``,
-    ``"grid-wrap"`` and ``"grid-constant"``.
-cval : float
+    {beyond}
+{cval}""",
+    "border of each axis": """mode : str or tuple of str
+    {beyond}
+    A tuple has a mode for each axis.
+{cval}""",
+    "beyond": """How the array goes on beyond its borders:
+``"reflect"`` (d c b a | a b c d | d c b a), ``"mirror"`` (d c b | a b c d | c b a),
+``"nearest"`` (a a a | a b c d | d d d), ``"wrap"`` (b c d | a b c d | a b c) or ``"constant"``,
+with `cval`; also ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"``.""",
+    "cval": """cval : float
     What lies beyond the borders of mode ``"constant"``.""",
     "parameters of weights": """{parameters: filtered}
 weights : array
@@ -105,7 +111,7 @@ origin : int
     "parameters of a derivative": """{parameters: filtered}
 axis : int
     Along which it is derived.
-{border}
+{border of each axis}
 {filtered result}""",
     "filtered result": """out : array, optional
     Where the result goes, of `x`'s shape, dtype and kind.

@@ -35,22 +35,34 @@ _MAX_RADIUS = 1 << 20
 
 
 def filter_lines(
-    x: Array, steps: Sequence[Step], border: Border, out: Out, dtype: np.dtype[Any] | None = None
+    x: Array,
+    steps: Sequence[Step],
+    border: Border | list[Border],
+    out: Out,
+    dtype: np.dtype[Any] | None = None,
 ) -> Any:
-    """Filter along one axis after the other, as SciPy with results in the dtype of `out`."""
+    """Filter along one axis after the other, as SciPy with results in the dtype of `out`.
+
+    There is one border, or one for each axis.
+    """
+    borders = border if isinstance(border, list) else [border] * x.ndim
     source, result = source_and_result(x, out, tuple(x.shape), x.dtype if dtype is None else dtype)
-    passes = _passes(steps, source, result)
+    passes = _passes(steps, source, result, borders)
     for number, taken in enumerate(passes if x.size else []):
         is_last = number == len(passes) - 1
         into = result if is_last else allocate(source, tuple(x.shape), result.dtype)
-        (filter_line if len(taken) == 1 else filter_plane)(source, into, border, *taken)
+        (filter_line if len(taken) == 1 else filter_plane)(
+            source, into, borders[taken[0].axis], *taken
+        )
         source = into
     if not steps and x.size:
         copy_array(source, result)
     return finish(result, like=x, out=out)
 
 
-def _passes(steps: Sequence[Step], source: Array, result: Array) -> list[tuple[Step, ...]]:
+def _passes(
+    steps: Sequence[Step], source: Array, result: Array, borders: list[Border]
+) -> list[tuple[Step, ...]]:
     """Return the steps, the two along the last axes together where one kernel does both."""
     passes: list[tuple[Step, ...]] = [(step,) for step in steps]
     axes = [step.axis for step in steps[-2:]]
@@ -60,6 +72,7 @@ def _passes(steps: Sequence[Step], source: Array, result: Array) -> list[tuple[S
         and source.dtype == result.dtype
         and fits_plane(result.dtype, *(len(step.weights) for step in steps[-2:]))
         and all(step.divisor == 1 for step in steps[-2:])
+        and borders[-2] == borders[-1]
     ):
         return [*passes[:-2], (steps[-2], steps[-1])]
     return passes
@@ -112,7 +125,7 @@ def gaussian_filter(
     x: Array,
     sigma: float | tuple[float, ...],
     *,
-    mode: str = "reflect",
+    mode: str | tuple[str, ...] = "reflect",
     cval: float = 0.0,
     truncate: float = 4.0,
     out: Out = None,
@@ -122,7 +135,7 @@ def gaussian_filter(
     {parameters: filtered}
     sigma : float or tuple of float
         Standard deviation in elements, along all axes or each; 0 leaves an axis as it is.
-    {border}
+    {border of each axis}
     truncate : float
         The filter ends this many standard deviations from its middle.
     {filtered result}
@@ -138,14 +151,14 @@ def gaussian_filter(
     reach = number_of("truncate", truncate)
     sigmas = per_axis("sigma", sigma, x.ndim, number_of)
     steps = [step_of(gaussian_weights(one, reach), k) for k, one in enumerate(sigmas) if one != 0]
-    return filter_lines(x, steps, border_of(mode, cval), out)
+    return filter_lines(x, steps, _borders_of(mode, cval, x), out)
 
 
 @repeated_function
 def uniform_filter(
     x: Array,
     size: Ints = 3,
-    mode: str = "reflect",
+    mode: str | tuple[str, ...] = "reflect",
     cval: float = 0.0,
     origin: Ints = 0,
     *,
@@ -156,7 +169,7 @@ def uniform_filter(
     {parameters: filtered}
     size : int or tuple of int
         Extent of the box along all axes, or along each.
-    {border}
+    {border of each axis}
     {origins: box}
     {filtered result}
     {see: scipy.ndimage.uniform_filter}
@@ -165,31 +178,41 @@ def uniform_filter(
     sizes = per_axis("size", size, x.ndim, integer_of, 1, MAX_SIZE)
     moved = per_axis("origin", origin, x.ndim, integer_of)
     steps = [step_of(np.ones(n), k, moved[k], n) for k, n in enumerate(sizes) if n > 1]
-    return filter_lines(x, steps, border_of(mode, cval), out)
+    return filter_lines(x, steps, _borders_of(mode, cval, x), out)
 
 
 @repeated_function
 def sobel(
-    x: Array, axis: int = -1, mode: str = "reflect", cval: float = 0.0, *, out: Out = None
+    x: Array,
+    axis: int = -1,
+    mode: str | tuple[str, ...] = "reflect",
+    cval: float = 0.0,
+    *,
+    out: Out = None,
 ) -> Any:
     """Derive along an axis, and smooth with 1, 2, 1 along the others.
 
     {parameters of a derivative}
     {see: scipy.ndimage.sobel}
     """
-    return _derived(x, axis, (1.0, 2.0, 1.0), border_of(mode, cval), out)
+    return _derived(x, axis, (1.0, 2.0, 1.0), _borders_of(mode, cval, x), out)
 
 
 @repeated_function
 def prewitt(
-    x: Array, axis: int = -1, mode: str = "reflect", cval: float = 0.0, *, out: Out = None
+    x: Array,
+    axis: int = -1,
+    mode: str | tuple[str, ...] = "reflect",
+    cval: float = 0.0,
+    *,
+    out: Out = None,
 ) -> Any:
     """Derive along an axis, and smooth with 1, 1, 1 along the others.
 
     {parameters of a derivative}
     {see: scipy.ndimage.prewitt}
     """
-    return _derived(x, axis, (1.0, 1.0, 1.0), border_of(mode, cval), out)
+    return _derived(x, axis, (1.0, 1.0, 1.0), _borders_of(mode, cval, x), out)
 
 
 @repeated_function
@@ -209,6 +232,12 @@ def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = No
     return weigh(x, box_of(star, x), mode, cval, (0,) * x.ndim, out)
 
 
+def _borders_of(mode: Any, cval: Any, x: Any) -> list[Border]:
+    """Return the border of each axis, of one mode or one for each."""
+    check_array("x", x, kinds="iuf", halves=True)
+    return list(per_axis("mode", mode, x.ndim, lambda name, each: border_of(each, cval)))
+
+
 def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the samples of a Gaussian, which add up to 1."""
     are_positive = 0 < sigma < np.inf and 0 < truncate < np.inf
@@ -223,7 +252,7 @@ def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[
     return np.asarray(weights / weights.sum())
 
 
-def _derived(x: Array, axis: int, across: tuple[float, ...], border: Border, out: Out) -> Any:
+def _derived(x: Array, axis: int, across: tuple[float, ...], border: list[Border], out: Out) -> Any:
     along = checked_axis(x, axis, kinds="iuf")
     others = [step_of(np.array(across), a) for a in range(x.ndim) if a != along]
     return filter_lines(x, [step_of(np.array([-1.0, 0.0, 1.0]), along), *others], border, out)

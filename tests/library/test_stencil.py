@@ -15,7 +15,7 @@ from stdlib_kernels.stencil import boxes as box_kernels
 from stdlib_kernels.stencil import filters, lines, planes
 from stdlib_kernels.stencil.borders import border_of
 from tests.support.arrays import poisoned, random_array, strided
-from tests.support.extent import examples
+from tests.support.extent import examples, full_beyond
 
 MODES = ["reflect", "mirror", "nearest", "wrap", "constant", "grid-mirror", "grid-constant"]
 DTYPES = ["float32", "float64", "uint8", "int32"]
@@ -166,10 +166,16 @@ def test_the_last_two_axes_are_filtered_at_once(target, monkeypatch):
     monkeypatch.setattr(filters, "is_on_host", lambda array: False)
     x = kd.to_device(np.ones((2, 20, 30), np.float32))
     steps = [lines.step_of(np.ones(3), axis) for axis in range(3)]
-    assert [len(each) for each in filters._passes(steps, x, x)] == [1, 2]
-    assert [len(each) for each in filters._passes(steps[::-1], x, x)] == [1, 1, 1]
+    alike, other = [border_of("wrap", 0)] * 3, border_of("mirror", 0)
     divided = [*steps[:2], steps[2]._replace(divisor=3.0)]
-    assert [len(each) for each in filters._passes(divided, x, x)] == [1, 1, 1]
+    for taken, borders, lengths in (
+        (steps, alike, [1, 2]),
+        (steps, [other, *alike[1:]], [1, 2]),
+        (steps, [*alike[1:], other], [1, 1, 1]),
+        (steps[::-1], alike, [1, 1, 1]),
+        (divided, alike, [1, 1, 1]),
+    ):
+        assert [len(each) for each in filters._passes(taken, x, x, borders)] == lengths
 
 
 @pytest.mark.full
@@ -295,3 +301,19 @@ def test_refusals(target):
         stencil.correlate1d(x, np.ones(0))
     with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
         stencil.laplace(x, out=np.ones((4, 5), np.float32))
+
+
+@pytest.mark.parametrize(
+    "name",
+    full_beyond(["gaussian_filter", "uniform_filter", "sobel", "prewitt"], ["sobel"]),
+)
+def test_a_mode_for_each_axis(call, rng, name):
+    x = random_array(rng, (7, 5, 9), "float64")
+    given = {"sigma": 1.5} if name == "gaussian_filter" else {}
+    for modes in (("nearest", "wrap", "mirror"), ("constant", "reflect", "constant")):
+        exact = getattr(ndimage, name)(x, mode=modes, cval=2.0, **given)
+        for _ in range(2):
+            got = call(getattr(stencil, name), x, mode=modes, cval=2.0, **given)
+            np.testing.assert_allclose(got, exact, 1e-12, 1e-12)
+    with pytest.raises(ArgumentValueError, match="mode is"):
+        call(getattr(stencil, name), x, mode=("wrap", "wrap"), **given)
