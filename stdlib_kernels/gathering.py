@@ -43,7 +43,7 @@ def check_range(name: str, places: Array, n: int, low: int, remedy: str) -> None
 
 
 def _refuse_wrong(name: str, remedy: str, found: Array, places: Array, n: int) -> None:
-    """Refuse places of which a kernel has found one that is out of range."""
+    """Refuse places if a kernel has found one that is out of range."""
     if found[0]:
         raise ArgumentValueError(
             f"{name} has an index that is out of range",
@@ -83,7 +83,7 @@ def take_along(x, places, out, *, place, by_slices, is_last):
 
 
 def take_places(source: Array, places: Array, axis: int, place: Any = unchanged) -> Array:
-    """Return what lies at some places along an axis; kernels reach both arrays."""
+    """Return the elements at some places along an axis; kernels reach both arrays."""
     shape = (*source.shape[:axis], places.size, *source.shape[axis + 1 :])
     found = allocate(source, shape, source.dtype)
     if found.size:
@@ -97,7 +97,7 @@ def take_places(source: Array, places: Array, axis: int, place: Any = unchanged)
 
 
 def take_each(source: Array, places: Array, axis: int, place: Any = unchanged) -> Array:
-    """Return what lies at a place of its own for each; kernels reach both arrays."""
+    """Return an element for each place; kernels reach both arrays."""
     found = allocate(source, tuple(places.shape), source.dtype)
     if found.size:
         taken, given, where = (around_axis(each, axis) for each in (source, found, places))

@@ -28,7 +28,7 @@ class _HostForm:
         self._offset, self._make = offset, np.zeros if is_zero else np.empty
 
     def empty(self) -> np.ndarray[Any, Any]:
-        """Return an array of this form in memory of its own."""
+        """Return an array of this form in new memory."""
         return self._make(self._shape, self._dtype)
 
     def view(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

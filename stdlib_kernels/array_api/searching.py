@@ -104,7 +104,7 @@ def searchsorted(
     x2 : array
         The values, of `x1`'s kind.
     side : str
-        ``"left"``, before elements that are equal to a value, or ``"right"``, behind them.
+        ``"left"``, before elements that are equal to a value, or ``"right"``, after them.
     sorter : integer array of shape (n,), optional
         The places that sort `x1`.
     {returns: int64 array}
@@ -205,7 +205,7 @@ def unique_values(x: Array, /) -> Any:
 
 
 def _distinct(x: Array, **asked: bool) -> list[Any]:
-    """Return the distinct elements, and what else is asked for of `unique`."""
+    """Return the distinct elements, and the other requested results of `unique`."""
     check_array("x", x, halves=True)
     flat: Any = contiguous_1d(x)
     is_complex = flat.dtype.kind == "c"

@@ -128,9 +128,9 @@ def sort_rows(
 
 @kd.kernel(wraparound=False)
 def take_apart(x, real, imag, group):
-    """Take complex numbers apart, and tell which of their parts are NaN: ``x[n]``, all others too.
+    """Take complex numbers apart, and mark which of their parts are NaN: ``x[n]``, all others too.
 
-    NumPy has numbers without NaN first, then those of which the imaginary part is NaN, the real
+    NumPy has numbers without NaN first, then those with NaN in the imaginary part, the real
     one, and both.
     """
     i = kd.grid(1)

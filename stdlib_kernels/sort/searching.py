@@ -104,7 +104,7 @@ def searchsorted(
     v : array or number
         The values, of `x`'s kind, and of any shape and layout.
     side : str
-        ``"left"``, before elements that are equal to a value, or ``"right"``, behind them.
+        ``"left"``, before elements that are equal to a value, or ``"right"``, after them.
     sorter : array of shape (n,), optional
         Where the elements of `x` are in their order, as `argsort` returns, of `x`'s kind; `x` need
         not be sorted then.

@@ -82,7 +82,8 @@ def test_pages_are_read_without_code(tmp_path: Path) -> None:
 def test_docstrings_and_comments_are_read_without_code(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(
-        '"""It stands here.\n\n>>> told = 1\n\nAs in::\n\n    asks(1)\n\nBehind that.\n"""\n'
+        '"""It stands here.\n\n>>> told = 1\n\nAs in::\n\n    asks(1)\n\nBehind that.\n\n'
+        'References\n----------\nA. Nobody, "Whose Title".\n"""\n'
         '#: Whose value.\nx = "asks"\n\n\nclass A:\n    if x:\n\n        def f(self):\n'
         '            """Ask nobody."""\n            y = "told"  # asks\n',
         encoding="utf-8",
@@ -90,9 +91,9 @@ def test_docstrings_and_comments_are_read_without_code(tmp_path: Path) -> None:
     assert [(f.line, f.message.split('"')[1].lower()) for f in findings(module)] == [
         (1, "stands"),
         (9, "behind"),
-        (11, "whose"),
-        (19, "ask"),
-        (19, "nobody"),
+        (15, "whose"),
+        (23, "ask"),
+        (23, "nobody"),
     ]
 
 

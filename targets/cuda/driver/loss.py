@@ -43,7 +43,7 @@ class _Loss:
     """Cause of the loss of a device, or of all of them."""
 
     def __init__(self, index: int | None, error: DriverError) -> None:
-        #: The device that answered with the error, where that is known.
+        #: The device that answered with the error, if it is known.
         self.index = index
         self.error = error
 

@@ -129,10 +129,14 @@ def _definitions(
 
 def _of_docstring(text: str, start: int) -> Iterator[Paragraph]:
     held: list[tuple[int, str]] = []
-    indent, in_code, is_literal = 0, False, False
+    indent, in_code, is_literal, in_references = 0, False, False, False
     for number, line in enumerate(text.splitlines(), start=start):
         depth = len(line) - len(line.lstrip())
-        if not line.strip():
+        if line.strip() in ("References", "Examples", "Notes"):
+            in_references = line.strip() == "References"
+        if in_references:  # authors and titles
+            yield from _joined(held, "docstring")
+        elif not line.strip():
             # A literal block, announced by two colons, ends where the text is indented as before.
             is_literal = is_literal or bool(held and held[-1][1].endswith("::"))
             yield from _joined(held, "docstring")
