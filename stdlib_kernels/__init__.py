@@ -13,6 +13,7 @@
 :mod:`stdlib_kernels.linalg`       transpose, matrix product
 :mod:`stdlib_kernels.stencil`      convolution, Gaussian and other filters of neighbours
 :mod:`stdlib_kernels.random`       arrays of random numbers, of a seed and a counter
+:mod:`stdlib_kernels.array_api`    the namespace of the array API standard, for device arrays
 =================================  =================================================================
 
 Functions are here under their names, too: ``import stdlib_kernels as sk; sk.sum(x)``. A family is
