@@ -59,7 +59,7 @@ class UniqueInverse(NamedTuple):
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Sort the elements along an axis.
 
-    {parameters: real array}
+    {parameters: array}
     {sorted axis}
     stable : bool
         Whether equal elements keep their order; they always do.
@@ -77,7 +77,7 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Find the places that sort the elements along an axis.
 
-    {parameters: real array}
+    {parameters: array}
     {sorted axis}
     stable : bool
         Whether equal elements keep their order; they always do.

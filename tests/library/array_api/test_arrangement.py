@@ -7,6 +7,7 @@ import pytest
 
 import kerneldsl as kd
 from stdlib_kernels import array_api as xp
+from stdlib_kernels.random import default_rng
 
 pytestmark = pytest.mark.usefixtures("target")
 
@@ -83,6 +84,22 @@ def test_cumulative_sums_of_complex_numbers(rng):
     source = rng.random((3, 4)) + 1j * rng.random((3, 4))
     check(xp.cumulative_sum(kd.to_device(source), axis=0), np.cumulative_sum(source, axis=0))
     check(xp.cumulative_sum(kd.to_device(source.T), axis=0), np.cumulative_sum(source.T, axis=0))
+
+
+def test_sorts_of_complex_numbers():
+    source = np.array([[1 + 2j, 0, 1 - 1j], [complex(np.nan, 1), -1j, 2]])
+    x = kd.to_device(source)
+    check(xp.sort(x), np.sort(source))
+    check(xp.argsort(x), np.argsort(source, stable=True))
+    with pytest.raises(kd.ArgumentTypeError, match="complex128"):
+        xp.cumulative_prod(x, axis=0)
+
+
+def test_random_arrays_have_operators():
+    found = default_rng(1).random((3, 5)) * 2 - 1
+    wanted = default_rng(1).random((3, 5)).copy_to_host() * 2 - 1
+    check(found, wanted)
+    assert bool(xp.all((found >= -1) & (found < 1)))
 
 
 def test_repeats_of_each():
