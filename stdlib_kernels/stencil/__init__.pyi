@@ -180,7 +180,7 @@ def gaussian_filter(
     x: Host,
     sigma: float | tuple[float, ...],
     *,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     truncate: float = 4.0,
     out: Host | None = None,
@@ -190,7 +190,7 @@ def gaussian_filter(
     x: DeviceArray,
     sigma: float | tuple[float, ...],
     *,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     truncate: float = 4.0,
     out: DeviceArray | None = None,
@@ -200,7 +200,7 @@ def gaussian_filter(
     x: Foreign,
     sigma: float | tuple[float, ...],
     *,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     truncate: float = 4.0,
     out: Foreign | None = None,
@@ -210,7 +210,7 @@ def gaussian_filter(
     x: npt.ArrayLike,
     sigma: float | tuple[float, ...],
     *,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     truncate: float = 4.0,
     out: Host | None = None,
@@ -287,7 +287,7 @@ def median_filter(
 def prewitt(
     x: Host,
     axis: int = -1,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     *,
     out: Host | None = None,
@@ -296,7 +296,7 @@ def prewitt(
 def prewitt(
     x: DeviceArray,
     axis: int = -1,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     *,
     out: DeviceArray | None = None,
@@ -305,7 +305,7 @@ def prewitt(
 def prewitt(
     x: Foreign,
     axis: int = -1,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     *,
     out: Foreign | None = None,
@@ -314,7 +314,7 @@ def prewitt(
 def prewitt(
     x: npt.ArrayLike,
     axis: int = -1,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     *,
     out: Host | None = None,
@@ -323,7 +323,7 @@ def prewitt(
 def sobel(
     x: Host,
     axis: int = -1,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     *,
     out: Host | None = None,
@@ -332,7 +332,7 @@ def sobel(
 def sobel(
     x: DeviceArray,
     axis: int = -1,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     *,
     out: DeviceArray | None = None,
@@ -341,7 +341,7 @@ def sobel(
 def sobel(
     x: Foreign,
     axis: int = -1,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     *,
     out: Foreign | None = None,
@@ -350,7 +350,7 @@ def sobel(
 def sobel(
     x: npt.ArrayLike,
     axis: int = -1,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     *,
     out: Host | None = None,
@@ -359,7 +359,7 @@ def sobel(
 def uniform_filter(
     x: Host,
     size: Ints = 3,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     origin: Ints = 0,
     *,
@@ -369,7 +369,7 @@ def uniform_filter(
 def uniform_filter(
     x: DeviceArray,
     size: Ints = 3,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     origin: Ints = 0,
     *,
@@ -379,7 +379,7 @@ def uniform_filter(
 def uniform_filter(
     x: Foreign,
     size: Ints = 3,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     origin: Ints = 0,
     *,
@@ -389,7 +389,7 @@ def uniform_filter(
 def uniform_filter(
     x: npt.ArrayLike,
     size: Ints = 3,
-    mode: str = 'reflect',
+    mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     origin: Ints = 0,
     *,
