@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import a_type
 
 __all__ = ["OURS", "Call", "Parameters"]
@@ -238,6 +238,13 @@ def _as_loose(name: str, value: Any, device: kd.Device | None) -> Any:
             value=value,
             limit="Lists in a list have one length",
             remedy="Make an array of numbers of it",
+        ) from error
+    except MemoryError as error:
+        raise ArgumentValueError(
+            f"{name} is {a_type(value)} of more numbers than memory holds",
+            value=value,
+            limit="Its numbers become an array",
+            remedy="Pass fewer, or an array of a narrower dtype",
         ) from error
     if device is not None:
         return kd.to_device(array, device=device)

@@ -23,6 +23,7 @@ from kerneldsl.analysis.observed_values import (
 )
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound
+from kerneldsl.frontend.foreign import is_ufunc_of_numba
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
@@ -157,7 +158,7 @@ class _Function:
     def _is_of_operators(self, node: ast.Call) -> bool:
         """Return whether a call is of `pow` or a ufunc that Numba made, of Python's operators."""
         function = outside_value(node.func, self._unit.namespace)
-        is_made = type(function).__module__ == "numba.np.ufunc.dufunc"
+        is_made = is_ufunc_of_numba(function)
         return is_made or name_of_function(function) == "pow"
 
     def _of_sum(self, node: ast.Call, numbers: ast.expr) -> Iterator[SignChange]:

@@ -19,6 +19,7 @@ __all__ = [
     "is_cuda_dispatcher",
     "is_dispatcher",
     "is_numba_type",
+    "is_ufunc_of_numba",
 ]
 
 _ROOTS = ("numba.cuda", "numba_cuda.numba.cuda")
@@ -118,6 +119,12 @@ def is_dispatcher(value: object) -> bool:
 def is_cuda_dispatcher(value: object) -> bool:
     """Return whether a dispatcher is numba.cuda's."""
     return _is_below_root(type(value).__module__)
+
+
+def is_ufunc_of_numba(value: object) -> bool:
+    """Return whether an object is a function that ``numba.vectorize`` made."""
+    kind = type(value)
+    return kind.__name__ == "DUFunc" and kind.__module__.partition(".")[0] == "numba"
 
 
 def is_numba_type(value: object) -> bool:

@@ -133,8 +133,8 @@ def test_out(target, rng):
 
 
 def test_refusals(target):
-    with pytest.raises(ArgumentTypeError, match=r"x is a list.*np\.asarray"):
-        reduce.sum([1, 2])
+    with pytest.raises(ArgumentTypeError, match="x is a dict"):
+        reduce.sum({1: 2})
     with pytest.raises(ArgumentTypeError, match="x is a MaskedArray"):
         reduce.sum(np.ma.array([1, 2], mask=[True, False]))
     with pytest.raises(ArgumentTypeError, match="x has the dtype datetime64"):

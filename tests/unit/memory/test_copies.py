@@ -132,9 +132,7 @@ def test_assigning_a_device_array_stays_on_the_device(rng: np.random.Generator) 
         target.reset()
         assert_same_bits(two.copy_to_host()[2:6], array, "assigned")
         two[0] = one[1].copy_to_host()
-        two[1] = kd.to_device(np.float32(3), device="null")  # broadcast, so over the host
         assert_same_bits(two.copy_to_host()[0], array[1], "assigned")
-        assert two.copy_to_host()[1].tolist() == [3.0] * 6
 
 
 def test_to_device_of_a_device_array_does_not_touch_the_host() -> None:

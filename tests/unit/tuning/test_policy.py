@@ -281,7 +281,7 @@ def test_what_copies_arguments_is_not_tuned_within(
 
 
 def test_what_is_no_kernel_is_not_decorated():
-    with pytest.raises(kd.ArgumentTypeError, match="It stands above"):
+    with pytest.raises(kd.ArgumentTypeError, match="Swap the decorators"):
         kd.tune("5s")(lambda x: x)  # type: ignore[type-var]
     with pytest.raises(kd.ArgumentValueError, match="budget is 'soon'"):
         kd.tune("soon")
