@@ -156,10 +156,9 @@ class _Function:
         return library_name(node.func, self._unit.namespace) == "sum"
 
     def _is_of_operators(self, node: ast.Call) -> bool:
-        """Return whether a call is of `pow` or a ufunc that Numba made, of Python's operators."""
+        """Return whether a call computes as operators do: `pow`, or a ufunc that Numba made."""
         function = outside_value(node.func, self._unit.namespace)
-        is_made = is_ufunc_of_numba(function)
-        return is_made or name_of_function(function) == "pow"
+        return is_ufunc_of_numba(function) or name_of_function(function) == "pow"
 
     def _of_sum(self, node: ast.Call, numbers: ast.expr) -> Iterator[SignChange]:
         kinds = numbers_of(self._typed.type_of(numbers))
