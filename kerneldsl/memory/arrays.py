@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from kerneldsl.memory.operators import ArrayOperators
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.protocols import ArrayProtocols
 from kerneldsl.memory.standard import ArrayStandard
-from kerneldsl.memory.strided import Order, contiguous_strides, read_host_array
+from kerneldsl.memory.strided import Order, checked_order, contiguous_strides, read_host_array
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.memory.views import ArrayViews
 from kerneldsl.placement.devices import device_of
@@ -310,14 +310,45 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayStandard, ArrayOperators, Sho
         copy_between(made, self, stream)
         return made
 
-    def __copy__(self) -> DeviceArray:
-        """Return a new array with the same elements on the same device, as NumPy does."""
-        self.check_open()
-        from kerneldsl.memory.copies import copy_between
+    def copy(self, order: Order | Literal["A", "K"] = "C") -> DeviceArray:
+        """Return a new array with the same elements on the same device, as NumPy does.
 
-        made = new_array(self.device, self.shape, self.dtype, "F" if self.layout == "F" else "C")
-        copy_between(made, self)
+        Parameters
+        ----------
+        order : {"C", "F", "A", "K"}, optional
+            Which axis is contiguous: the last or the first. With "A" or "K" it is the first if this
+            array is in Fortran order.
+
+        Returns
+        -------
+        DeviceArray
+            A contiguous array of the same shape and dtype.
+
+        Examples
+        --------
+        >>> import kerneldsl as kd
+        >>> x = kd.zeros(3)
+        >>> y = x[::2].copy()
+        >>> y.fill(1)
+        >>> x.tolist(), y.tolist()
+        ([0.0, 0.0, 0.0], [1.0, 1.0])
+        """
+        self.check_open()
+        if isinstance(order, str) and order in ("A", "K"):
+            order = "F" if self.layout == "F" else "C"
+        made = new_array(self.device, self.shape, self.dtype, checked_order(order))
+        device = self.device
+        is_whole = made.strides == self.strides or self.dtype.names is not None
+        if is_whole or device.shares_host_memory or device.is_simulated:
+            from kerneldsl.memory.copies import copy_between
+
+            copy_between(made, self)
+        else:  # in pieces, many of them would be copied over the host
+            library_function("copy_elements")(self, made)
         return made
+
+    def __copy__(self) -> DeviceArray:
+        return self.copy("K")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
         return self.__copy__()

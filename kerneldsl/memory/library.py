@@ -25,6 +25,7 @@ _FUNCTIONS = {
     "call_function": "stdlib_kernels.array_api.numpy_functions:call_function",
     "call_ufunc": "stdlib_kernels.array_api.numpy_functions:call_ufunc",
     "convert": "stdlib_kernels.copying:convert",
+    "copy_elements": "stdlib_kernels.copying:copy_elements",
     "operate": "stdlib_kernels.array_api.operators:operate",
     "operate_in_place": "stdlib_kernels.array_api.operators:operate_in_place",
     "select": "stdlib_kernels.array_api.selecting:select",

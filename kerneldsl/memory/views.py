@@ -227,7 +227,7 @@ class ArrayViews(ArrayGeometry):
                 f"and strides {self.strides}",
                 value=element,
                 limit=f"A device reads such elements at multiples of {element.alignment} bytes",
-                remedy="Take the view of a copy: copy.copy(array).view(dtype)",
+                remedy="Take the view of a copy: array.copy().view(dtype)",
             )
         return self._over(self.location, view.shape, view.strides, self.is_read_only, element)
 

@@ -282,7 +282,7 @@ def astype(x: Array, dtype: Any, /, *, copy: builtins.bool = True, device: Any =
     if x.dtype != wanted:
         x = x.astype(wanted)
     elif copy:
-        x = x.__copy__()
+        x = x.copy("K")
     return x if device is None else x.to_device(device)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy as copying
 from typing import Any
 
 import numpy as np
@@ -199,7 +198,7 @@ def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Any:
             remedy="Leave copy away",
         )
     if copy and source is x:
-        source = copying.copy(x)
+        source = x.copy("K")
     if -1 in wanted and not x.size and 0 not in wanted:
         wanted = tuple(max(n, 0) for n in wanted)
     if isinstance(source, np.ndarray):

@@ -8,7 +8,6 @@ high level array functions".
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable
 from functools import cache
@@ -185,7 +184,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., Any], int]] = {
     np.empty_like: (xp.empty_like, 1),
     np.full_like: (xp.full_like, 2),
     np.astype: (xp.astype, 2),
-    np.copy: (copy.copy, 1),
+    np.copy: (lambda x, order="K": x.copy(order), 2),
     np.real: (xp.real, 1),
     np.imag: (xp.imag, 1),
     np.round: (xp.round, 1),

@@ -199,5 +199,5 @@ def _wrong_assignment(what: str) -> ArgumentValueError:
     return ArgumentValueError(
         f"several elements cannot be assigned through {what}",
         limit="Elements are assigned through masks and places of contiguous arrays",
-        remedy="Copy the array first, with copy.copy(array)",
+        remedy="Copy the array first, with array.copy()",
     )

@@ -213,8 +213,8 @@ log2 = unary(
     "log2",
     "Compute the logarithm of each element to base 2.",
     Rule(np.log2, scalars.log2, "fc"),
-    "[8.0]",
-    "[3.0]",
+    "[1.0]",
+    "[0.0]",
 )
 logical_not = unary(
     "logical_not",

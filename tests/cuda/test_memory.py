@@ -429,6 +429,19 @@ def test_statistics_know_page_locked_and_managed_memory() -> None:
     assert kd.memory_stats("cuda:0").pinned_bytes == before.pinned_bytes
 
 
+def test_copies_of_arrays_in_another_order_stay_on_the_device() -> None:
+    source = np.arange(700.0 * 500).reshape(700, 500)
+    x, stream = kd.to_device(source), kd.Stream()
+    views: list[Any] = [x.T, x[::2, 1:], x[:, ::-3]]
+    made = [each.copy() for each in views]  # compiled before it is recorded
+    with stream.capture() as graph:  # a copy over the host cannot be recorded
+        made = [each.copy() for each in views]
+    graph.launch(stream)
+    stream.synchronize()
+    for each, expected in zip(made, (source.T, source[::2, 1:], source[:, ::-3]), strict=True):
+        np.testing.assert_array_equal(each.copy_to_host(), expected)
+
+
 # --------------------------------------------------------------------------- leaks
 
 

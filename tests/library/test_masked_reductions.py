@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import reduce
+from stdlib_kernels.arrays import to_host
 from tests.support.arrays import random_array, strided
 from tests.support.extent import examples, full_beyond
 
@@ -62,17 +63,17 @@ def _with_mask(function, named):
     return lambda x, mask: function(x, where=mask, **named)
 
 
-def test_out(call, rng):
+def test_out(call, to_kind, rng):
     x = random_array(rng, (4, 5), "float32")
     mask = x > 0
     for name in NAMES:
         first = {"initial": 1} if name in INITIAL else {}
         exact = getattr(np, name)(x, axis=1, where=mask, **first)
-        out = np.zeros_like(exact)
-        assert getattr(reduce, name)(x, 1, where=mask, out=out, **first) is out
-        np.testing.assert_allclose(out, exact, 1e-5)
+        given, counted, out = (to_kind(each) for each in (x, mask, np.zeros_like(exact)))
+        assert getattr(reduce, name)(given, 1, where=counted, out=out, **first) is out
+        np.testing.assert_allclose(to_host(out), exact, 1e-5)
     assert call(reduce.sum, np.array(5), where=True, initial=2) == 7
-    assert call(reduce.mean, np.array(5), where=np.array(True)) == 5
+    assert call(reduce.mean, np.array(5), where=to_kind(np.array(True))) == 5
     assert np.isnan(call(reduce.mean, np.ones(3), where=False))
     assert np.isnan(call(reduce.max, np.array([1.0, np.nan]), initial=0.0))
     assert call(reduce.max, np.zeros(0), initial=-3.0) == -3

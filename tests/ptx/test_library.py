@@ -39,8 +39,8 @@ FOLD = {
     **{"strip": 8, "number": F32, "op": operations.add, "identity": ZERO},
     **{"lift": lambda v, w, p: v * w, "finish": lambda total, p: total / p},
 }
-MOMENTS = {"number": F32, "zero": ZERO, "size": F32, "finish": lambda v: v}
-PLACE = {"number": F32, "better": lambda v, found: v > found, "is_first": False}
+MOMENTS = {"number": F32, "zero": ZERO, "size": F32, "finish": lambda v: v, "is_whole": False}
+PLACE = {"number": F32, "better": lambda v, found: v > found, "is_first": False, "is_last": False}
 COUNT = {
     **{"number": F32, "bin_of": counting.evenly, "span_of": counting._span},
     **{"is_weighted": False, "are_pairs": False},
@@ -66,6 +66,11 @@ CASES = {
         MOMENTS,
         f"{X}, {X}, {X}, int64, float32",
     ),
+    "moments of whole rows": (
+        moments.moments_of_rows,
+        {**MOMENTS, "is_whole": True},
+        f"{X}, {X}, {X}, int64, float32",
+    ),
     "moments combined": (
         moments.combine_moments,
         {"zero": ZERO, "size": F32, "finish": lambda v: v},
@@ -73,6 +78,11 @@ CASES = {
     ),
     "places in rows": (places.places_in_rows, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
     "places in columns": (places.places_in_columns, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
+    "places in whole rows": (
+        places.places_in_rows,
+        {**PLACE, "is_first": True, "is_last": True},
+        f"{X}, {X}, {PLACES}, {PLACES}, int64",
+    ),
     "chosen elements": (
         chosen.move_chosen,
         {
@@ -157,7 +167,11 @@ CASES = {
         {"taps": 17, "items": lines.COLUMN_ITEMS, **WEIGHTS},
         f"{X}, {FACTORS}, {X}, int64, float32, int64, float32",
     ),
-    "merged arrays": (searching.merge_two, {"number": F32}, f"{FACTORS}, {FACTORS}, {FACTORS}"),
+    "merged arrays": (
+        searching.merge_two,
+        {"number": F32, "rank": searching._rank_of(np.dtype(F32))},
+        f"{FACTORS}, {FACTORS}, {FACTORS}",
+    ),
     "counters of a block": (
         counting.count_apart,
         {

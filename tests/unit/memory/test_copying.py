@@ -14,8 +14,13 @@ import pytest
 import kerneldsl as kd
 from tests.support.launched import null_in_use
 
-COPIERS = [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]  # noqa: S301
-IDS = ["copy", "deepcopy", "pickle"]
+COPIERS = [
+    kd.DeviceArray.copy,
+    copy.copy,
+    copy.deepcopy,
+    lambda value: pickle.loads(pickle.dumps(value)),  # noqa: S301
+]
+IDS = ["method", "copy", "deepcopy", "pickle"]
 
 
 @kd.kernel
@@ -75,7 +80,18 @@ def test_closed_arrays_are_not_copied(copier: Callable[[Any], Any], place: str) 
         copier(array)
 
 
-@pytest.mark.parametrize("copier", COPIERS, ids=IDS)
+@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
+def test_copies_have_the_layouts_of_numpy(order: str, place: str) -> None:
+    for array in (whole(), whole().T, whole()[::2, 1:5]):
+        theirs = array.copy_to_host().copy(order)
+        made = array.copy(order)
+        assert made.strides == theirs.strides
+        np.testing.assert_array_equal(made.copy_to_host(), theirs)
+    with pytest.raises(kd.ArgumentValueError, match="order is 'X'"):
+        whole().copy("X")
+
+
+@pytest.mark.parametrize("copier", COPIERS[1:], ids=IDS[1:])
 def test_page_locked_arrays_are_copied_as_those_of_numpy(
     copier: Callable[[Any], Any], place: str
 ) -> None:
