@@ -85,12 +85,12 @@ atomic = IntrinsicGroup(
         "sub": _atomic("sub", "Subtract `value` from an element.", ATOMIC_ARITHMETIC),
         "max": _atomic(
             "max",
-            "Replace an element by the larger of itself and `value`; a NaN loses to a number.",
+            "Replace an element by the larger of it and `value`; if one is NaN, use the other.",
             ATOMIC_ARITHMETIC,
         ),
         "min": _atomic(
             "min",
-            "Replace an element by the smaller of itself and `value`; a NaN loses to a number.",
+            "Replace an element by the smaller of it and `value`; if one is NaN, use the other.",
             ATOMIC_ARITHMETIC,
         ),
         "exch": _atomic("exch", "Replace an element by `value`.", ATOMIC_ARITHMETIC),

@@ -26,7 +26,7 @@ load = Intrinsic(
 store = Intrinsic(
     "store",
     "Assign `value` to array[index], with a hint to the GPU's caches: `'all'` caches it, "
-    "`'global'` caches it in the L2 cache alone, `'streaming'` expects no read soon, `'through'` "
+    "`'global'` caches it only in the L2 cache, `'streaming'` expects no read soon, `'through'` "
     "writes through to memory.",
     Typing.ELEMENT,
     ("array", "index", "value", "cache"),

@@ -76,11 +76,11 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
 
     declare("sum", f"Return the sum of `x` over {threads}.", Typing.SUM, ("x",), scope, _ADDED)
     for name, size in (("max", "largest"), ("min", "smallest")):
-        summary = f"Return the {size} `x` of {threads}; a NaN loses to a number."
+        summary = f"Return the {size} `x` of {threads}; NaN is ignored unless all are NaN."
         declare(name, summary, Typing.EXTREME, ("x",), scope, ORDERED)
     for name, summary, typing in (
-        ("any", f"Return whether the predicate of any of {threads} is nonzero.", Typing.TRUTH),
-        ("all", f"Return whether the predicates of all of {threads} are nonzero.", Typing.TRUTH),
+        ("any", f"Return whether any of {threads} has a nonzero predicate.", Typing.TRUTH),
+        ("all", f"Return whether all of {threads} have a nonzero predicate.", Typing.TRUTH),
         ("count", f"Return how many of {threads} have a nonzero predicate.", Typing.VOTE),
     ):
         declare(name, summary, typing, ("predicate",), scope)
@@ -114,8 +114,8 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "broadcast",
-        f"Return the `x` of {who} `source`, which must take part; `source` is the same in all of "
-        f"{threads}.",
+        f"Return the `x` of {who} `source`, which must call it too; `source` must be the same in "
+        f"all of {threads}.",
         Typing.EXCHANGE,
         ("x", "source"),
         scope,
@@ -124,7 +124,7 @@ def _members(scope: Scope) -> dict[str, Intrinsic]:
     )
     declare(
         "exchange",
-        f"Return the `x` of {who} `source`, or this {who}'s `x` if `source` takes no part.",
+        f"Return the `x` of {who} `source`, or this {who}'s `x` if `source` does not call it.",
         Typing.EXCHANGE,
         ("x", "source"),
         Scope.THREAD,

@@ -147,10 +147,10 @@ reduce_add_sync = _reduction(
     "sum of the values (floats pair by pair, first lanes 16 apart, then 8, 4, 2 and 1)",
 )
 reduce_min_sync = _reduction(
-    "min", "smallest of the values (-0 is below 0, and a NaN loses to a number)"
+    "min", "smallest of the values (-0 is below 0, and NaN is ignored unless all are NaN)"
 )
 reduce_max_sync = _reduction(
-    "max", "largest of the values (0 is above -0, and a NaN loses to a number)"
+    "max", "largest of the values (0 is above -0, and NaN is ignored unless all are NaN)"
 )
 reduce_and_sync = _reduction("and", "bitwise and of the values", Typing.INTEGER_REDUCTION)
 reduce_or_sync = _reduction("or", "bitwise or of the values", Typing.INTEGER_REDUCTION)

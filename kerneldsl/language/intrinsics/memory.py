@@ -41,7 +41,7 @@ const = IntrinsicGroup(
     {
         "array_like": Intrinsic(
             "const.array_like",
-            "Use a NumPy array from outside the kernel as a constant, like the plain name of it.",
+            "Use a NumPy array from outside the kernel as a constant. Its name does the same.",
             Typing.CONSTANT,
             ("array",),
             Scope.GRID,

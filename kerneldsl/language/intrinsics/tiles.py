@@ -106,10 +106,12 @@ tile = IntrinsicGroup(
             "Return the sum, of integers as int64 or uint64, of floats of 16 bits as float32.",
         ),
         "max": _reduction(
-            "max", "Return the largest element; a NaN loses to a number, and 0 is above -0."
+            "max",
+            "Return the largest element; NaN is ignored unless all are NaN, and 0 is above -0.",
         ),
         "min": _reduction(
-            "min", "Return the smallest element; a NaN loses to a number, and -0 is below 0."
+            "min",
+            "Return the smallest element; NaN is ignored unless all are NaN, and -0 is below 0.",
         ),
         "mean": _reduction("mean", "Return the mean, of integers as float64."),
         "any": _reduction("any", "Return whether any element is nonzero."),
@@ -147,7 +149,7 @@ tile = IntrinsicGroup(
         ),
         "map": _collective(
             "map",
-            "Call a function of numbers for each element, with the further arguments; write "
+            "Call a function of numbers for each element, with the other arguments; write "
             "`t.map(f, …)`.",
             "value",
         ),

@@ -36,13 +36,13 @@ __all__ = [
 popc = Intrinsic("popc", "Return the number of 1 bits of `value`.", Typing.BITS, ("value",))
 clz = Intrinsic(
     "clz",
-    "Return the number of leading 0 bits of `value`; its width for 0.",
+    "Return the number of leading 0 bits of `value`. For 0, return its width.",
     Typing.BITS,
     ("value",),
 )
 ffs = Intrinsic(
     "ffs",
-    "Return the position of the lowest 1 bit of `value`, counted from 1; 0 for 0.",
+    "Return the position of the lowest 1 bit of `value`, counted from 1. For 0, return 0.",
     Typing.BIT_POSITION,
     ("value",),
 )
