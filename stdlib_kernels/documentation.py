@@ -176,7 +176,8 @@ dtype : dtype, optional
 ddof : float
     What the number of elements is lessened by in the divisor.
 correction : float, optional
-    The array API's name for `ddof`.""",
+    The array API's name for `ddof`.
+{mask}""",
     "reduced": """{returns: NumPy scalar or array, or device array}
     Of `x`'s kind; `out`, where it is given.""",
     "parameters of a scan": """{parameters: real array}

@@ -39,6 +39,7 @@ __all__ = [
     "is_number",
     "names_of",
     "number_of",
+    "real_dtype",
     "scalar_of",
     "shape_of",
     "weak_scalar_of",
@@ -153,6 +154,11 @@ def floating_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def computing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which numbers are combined: float32 for floats of 16 bits."""
     return np.dtype(np.float32) if dtype.name in NARROW else dtype
+
+
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the parts of complex numbers; another dtype as it is."""
+    return np.empty(0, dtype).real.dtype
 
 
 def common_dtype(*values: Any) -> np.dtype[Any]:

@@ -5,6 +5,7 @@ NumPy's functions call them: ``np.mean(array, axis=0)`` runs on the array's devi
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -18,18 +19,30 @@ __all__ = ["ArrayReductions"]
 
 _Axis: TypeAlias = "int | tuple[int, ...] | None"
 
-_PARAMETERS = """
+#: Parameters of NumPy's methods as docstrings have them.
+_PARAMETERS = {
+    "axis": """axis : int or tuple of int, optional
+            What is reduced; all axes by default.""",
+    "dtype": """dtype : dtype, optional
+            In which it is computed; NumPy's by default.""",
+    "out": """out : DeviceArray, optional
+            Where the result goes, of its shape and dtype.""",
+    "ddof": """ddof : float
+            What the number of elements is lessened by in the divisor.""",
+    "keepdims": """keepdims : bool
+            Whether the result keeps the axes that are reduced, with an extent of 1.""",
+    "initial": """initial : number, optional
+            What the result is combined with.""",
+    "where": """where : DeviceArray of bool, optional
+            Which elements count, broadcast to the array's shape; all by default.""",
+}
+_DOCSTRING = """{summary}
 
         Parameters
         ----------
-        axis : int or tuple of int, optional
-            What is reduced; all axes by default.{dtype}
-        out : DeviceArray, optional
-            Where the result goes, of its shape and dtype.{ddof}
-        keepdims : bool
-            Whether the result keeps the axes that are reduced, with an extent of 1.
+        {parameters}
         **others
-            None of NumPy's further parameters is there.
+            Other parameters of NumPy's raise an error.
 
         Returns
         -------
@@ -39,18 +52,120 @@ _PARAMETERS = """
         Raises
         ------
         ArgumentError
-            As ``stdlib_kernels.reduce.{name}`` has it, and where `others` are given.
+            As for ``stdlib_kernels.reduce.{name}``, and where `others` are given.
         """
-_DTYPE = """
-        dtype : dtype, optional
-            In which it is computed; NumPy's by default."""
-_DDOF = """
-        ddof : float
-            What the number of elements is lessened by in the divisor."""
 
 
-def _reduction(name: str, summary: str) -> Callable[..., Any]:
-    """Return the method of a reduction that has an axis alone."""
+def _accumulation(name: str, summary: str) -> Callable[..., Any]:
+    """Return the method of a sum or product."""
+
+    def method(
+        self: ArrayReductions,
+        axis: _Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+        **others: Any,
+    ) -> Any:
+        given = {
+            "axis": axis,
+            "dtype": dtype,
+            "out": out,
+            "keepdims": keepdims,
+            "initial": initial,
+            "where": where,
+        }
+        return self._reduce(name, others, given)
+
+    return _documented(method, name, summary)
+
+
+def _mean(name: str, summary: str) -> Callable[..., Any]:
+    """Return the method of a mean."""
+
+    def method(
+        self: ArrayReductions,
+        axis: _Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        **others: Any,
+    ) -> Any:
+        given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims, "where": where}
+        return self._reduce(name, others, given)
+
+    return _documented(method, name, summary)
+
+
+def _spread(name: str, summary: str) -> Callable[..., Any]:
+    """Return the method of a variance or its root."""
+
+    def method(
+        self: ArrayReductions,
+        axis: _Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        **others: Any,
+    ) -> Any:
+        given = {
+            "axis": axis,
+            "dtype": dtype,
+            "out": out,
+            "ddof": ddof,
+            "keepdims": keepdims,
+            "where": where,
+        }
+        return self._reduce(name, others, given)
+
+    return _documented(method, name, summary)
+
+
+def _extreme(name: str, summary: str) -> Callable[..., Any]:
+    """Return the method of an extreme."""
+
+    def method(
+        self: ArrayReductions,
+        axis: _Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+        **others: Any,
+    ) -> Any:
+        given = {"axis": axis, "out": out, "keepdims": keepdims, "initial": initial, "where": where}
+        return self._reduce(name, others, given)
+
+    return _documented(method, name, summary)
+
+
+def _truth(name: str, summary: str) -> Callable[..., Any]:
+    """Return the method of a truth value."""
+
+    def method(
+        self: ArrayReductions,
+        axis: _Axis = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        **others: Any,
+    ) -> Any:
+        given = {"axis": axis, "out": out, "keepdims": keepdims, "where": where}
+        return self._reduce(name, others, given)
+
+    return _documented(method, name, summary)
+
+
+def _place(name: str, summary: str) -> Callable[..., Any]:
+    """Return the method of the place of an extreme."""
 
     def method(
         self: ArrayReductions,
@@ -60,50 +175,17 @@ def _reduction(name: str, summary: str) -> Callable[..., Any]:
         keepdims: bool = False,
         **others: Any,
     ) -> Any:
-        return self._reduce(name, others, axis=axis, out=out, keepdims=keepdims)
+        given = {"axis": axis, "out": out, "keepdims": keepdims}
+        return self._reduce(name, others, given)
 
     return _documented(method, name, summary)
 
 
-def _computation(name: str, summary: str) -> Callable[..., Any]:
-    """Return the method of a reduction that has a dtype, too."""
-
-    def method(
-        self: ArrayReductions,
-        axis: _Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        **others: Any,
-    ) -> Any:
-        return self._reduce(name, others, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
-
-    return _documented(method, name, summary, dtype=_DTYPE)
-
-
-def _spread(name: str, summary: str) -> Callable[..., Any]:
-    """Return the method of a reduction whose divisor can be chosen."""
-
-    def method(
-        self: ArrayReductions,
-        axis: _Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        **others: Any,
-    ) -> Any:
-        given = {"axis": axis, "dtype": dtype, "out": out, "ddof": ddof, "keepdims": keepdims}
-        return self._reduce(name, others, **given)
-
-    return _documented(method, name, summary, dtype=_DTYPE, ddof=_DDOF)
-
-
-def _documented(
-    method: Callable[..., Any], name: str, summary: str, *, dtype: str = "", ddof: str = ""
-) -> Callable[..., Any]:
+def _documented(method: Callable[..., Any], name: str, summary: str) -> Callable[..., Any]:
+    names = [each for each in inspect.signature(method).parameters if each in _PARAMETERS]
+    parameters = "\n        ".join(_PARAMETERS[each] for each in names)
     method.__name__, method.__qualname__ = name, f"ArrayReductions.{name}"
-    method.__doc__ = summary + _PARAMETERS.format(name=name, dtype=dtype, ddof=ddof)
+    method.__doc__ = _DOCSTRING.format(summary=summary, parameters=parameters, name=name)
     return method
 
 
@@ -113,21 +195,19 @@ class ArrayReductions(ArrayGeometry):
 
     __slots__ = ()
 
-    sum = _computation("sum", "Add the elements, of all or along axes.")
-    prod = _computation("prod", "Multiply the elements, of all or along axes.")
-    mean = _computation("mean", "Compute the mean of the elements, of all or along axes.")
+    sum = _accumulation("sum", "Add the elements, of all or along axes.")
+    prod = _accumulation("prod", "Multiply the elements, of all or along axes.")
+    mean = _mean("mean", "Compute the mean of the elements, of all or along axes.")
     var = _spread("var", "Compute the variance of the elements, of all or along axes.")
     std = _spread("std", "Compute the standard deviation of the elements, of all or along axes.")
-    min = _reduction("min", "Find the smallest element, of all or along axes.")
-    max = _reduction("max", "Find the largest element, of all or along axes.")
-    any = _reduction("any", "Tell whether any element is not zero, of all or along axes.")
-    all = _reduction("all", "Tell whether no element is zero, of all or along axes.")
-    argmin = _reduction(
-        "argmin", "Find the place of the smallest element, of all or along an axis."
-    )
-    argmax = _reduction("argmax", "Find the place of the largest element, of all or along an axis.")
+    min = _extreme("min", "Find the smallest element, of all or along axes.")
+    max = _extreme("max", "Find the largest element, of all or along axes.")
+    any = _truth("any", "Tell whether any element is not zero, of all or along axes.")
+    all = _truth("all", "Tell whether no element is zero, of all or along axes.")
+    argmin = _place("argmin", "Find the place of the smallest element, of all or along an axis.")
+    argmax = _place("argmax", "Find the place of the largest element, of all or along an axis.")
 
-    def _reduce(self, name: str, others: dict[str, Any], **given: Any) -> Any:
+    def _reduce(self, name: str, others: dict[str, Any], given: dict[str, Any]) -> Any:
         if others:
             text = ", ".join(f"{key}={safe_repr(value)}" for key, value in others.items())
             raise ArgumentTypeError(

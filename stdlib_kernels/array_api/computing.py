@@ -13,7 +13,7 @@ from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import a_type
 from stdlib_kernels.checks import Array, Out, check_writable
 from stdlib_kernels.elementwise.calls import checked_operands, map_call, widened
-from stdlib_kernels.parameters import NARROW, computing_dtype, is_number, scalar_of
+from stdlib_kernels.parameters import NARROW, computing_dtype, is_number, real_dtype, scalar_of
 
 __all__ = ["Rule", "compute", "compute_in_place", "mixed"]
 
@@ -97,7 +97,7 @@ def _loop(rule: Rule, name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
     except TypeError as error:
         raise _no_such(name, given, f"NumPy says: {error}") from error
     if rule.is_component and loop[0].kind == "c":
-        loop = (loop[0], np.empty(0, loop[0]).real.dtype)
+        loop = (loop[0], real_dtype(loop[0]))
     kinds = {_kind(each) for each in loop[:-1]}
     if not kinds <= set(rule.kinds):
         raise _no_such(name, given, "It is not defined for numbers of that kind")

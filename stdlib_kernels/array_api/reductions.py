@@ -13,7 +13,13 @@ from stdlib_kernels.array_api.manipulation import concat, reshape
 from stdlib_kernels.arrays import allocate, contiguous
 from stdlib_kernels.checks import Array, check_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import accumulator_dtype, axis_of, dtype_of, integer_of
+from stdlib_kernels.parameters import (
+    accumulator_dtype,
+    axis_of,
+    dtype_of,
+    integer_of,
+    real_dtype,
+)
 from stdlib_kernels.reduce import all, any, argmax, argmin, count_nonzero, max, mean, min, std, var
 
 __all__ = [
@@ -116,7 +122,7 @@ def _cumulated(function: Any, x: Array, axis: int | None, dtype: Any, include_in
 def _sum_of_parts(x: Array, at: int, result: np.dtype[Any]) -> Any:
     """Return sums of complex numbers: those of their real parts, and of their imaginary parts."""
     source = contiguous(x.astype(result))
-    part = np.empty(0, result).real.dtype
+    part = real_dtype(result)
     parts = reshape(source, (*source.shape, 1)).view(part)
     return reshape(scan.cumsum(parts, at).view(result), tuple(source.shape))
 

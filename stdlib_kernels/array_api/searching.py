@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from stdlib_kernels import movement
 from stdlib_kernels import sort as sorting
 from stdlib_kernels.array_api.manipulation import reshape
@@ -15,7 +13,7 @@ from stdlib_kernels.compact import nonzero, unique
 from stdlib_kernels.elementwise import where
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.movement import take_along_axis
-from stdlib_kernels.parameters import wrong_value
+from stdlib_kernels.parameters import real_dtype, wrong_value
 
 __all__ = [
     "argsort",
@@ -210,7 +208,7 @@ def _distinct(x: Array, **asked: bool) -> list[Any]:
     flat: Any = contiguous_1d(x)
     is_complex = flat.dtype.kind == "c"
     if is_complex:  # pairs of a real and an imaginary part
-        flat = flat.reshape((-1, 1)).view(np.empty(0, flat.dtype).real.dtype)
+        flat = flat.reshape((-1, 1)).view(real_dtype(flat.dtype))
     made = unique(flat, axis=0 if is_complex else None, equal_nan=False, **asked)
     found: list[Any] = [*made] if asked else [made]
     if is_complex:

@@ -22,6 +22,7 @@ from stdlib_kernels.parameters import (
     common_dtype,
     dtype_of,
     is_number,
+    real_dtype,
     wrong_value,
 )
 
@@ -100,7 +101,7 @@ def result_dtypes(function: Any, values: Sequence[Any], asked: Any) -> tuple[np.
 def _narrowed(found: np.dtype[Any], common: np.dtype[Any]) -> np.dtype[Any]:
     """Return NumPy's dtype for the operands where a result is of its kind and wider, or signed."""
     if common.kind == "c" and found.kind == "f":
-        common = np.empty(0, common).real.dtype
+        common = real_dtype(common)
     is_float = common.kind == "f" or common.name in NARROW
     alike = found.kind == common.kind or (is_float and found.kind == "f")
     alike = alike or (found.kind in "iu" and common.kind in "iu")

@@ -729,6 +729,7 @@ class _Family:
         ddof: float = 0,
         keepdims: Literal[False] = False,
         correction: float | None = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
     @staticmethod
@@ -741,6 +742,7 @@ class _Family:
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
@@ -753,6 +755,7 @@ class _Family:
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
@@ -765,6 +768,7 @@ class _Family:
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
     @staticmethod
@@ -777,6 +781,7 @@ class _Family:
         ddof: float = 0,
         keepdims: Literal[False] = False,
         correction: float | None = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
     @staticmethod
@@ -789,6 +794,7 @@ class _Family:
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
@@ -873,6 +879,7 @@ class _Family:
         ddof: float = 0,
         keepdims: Literal[False] = False,
         correction: float | None = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
     @staticmethod
@@ -885,6 +892,7 @@ class _Family:
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     @staticmethod
@@ -897,6 +905,7 @@ class _Family:
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
     @staticmethod
@@ -909,6 +918,7 @@ class _Family:
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
     @staticmethod
@@ -921,6 +931,7 @@ class _Family:
         ddof: float = 0,
         keepdims: Literal[False] = False,
         correction: float | None = None,
+        where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
     @staticmethod
@@ -933,6 +944,7 @@ class _Family:
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
     def __call__(

@@ -27,11 +27,19 @@ import kerneldsl as kd
 from kerneldsl.repeating.calls import launch
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import itself
+from stdlib_kernels.elementwise.calls import Number
 from stdlib_kernels.functions import repeated_function, warn
 from stdlib_kernels.operations import abs_squared, add
-from stdlib_kernels.parameters import computing_dtype, dtype_of, floating_dtype, number_of
+from stdlib_kernels.parameters import (
+    computing_dtype,
+    dtype_of,
+    floating_dtype,
+    number_of,
+    real_dtype,
+)
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.folding import Axis, begin
+from stdlib_kernels.reduce.masking import is_masked, masked_spread
 
 __all__ = ["std", "var"]
 
@@ -158,6 +166,7 @@ def var(
     ddof: float = 0,
     keepdims: bool = False,
     correction: float | None = None,
+    where: Array | Number = True,
 ) -> Any:
     """Compute the variance of the elements of an array, of all or along axes.
 
@@ -170,7 +179,7 @@ def var(
     >>> var(np.array([[1, 3], [2, 8]]), axis=1).tolist()
     [1.0, 9.0]
     """
-    return _spread(x, axis, dtype, out, ddof, keepdims, correction, itself)
+    return _spread(x, axis, dtype, out, ddof, keepdims, correction, where, itself)
 
 
 @repeated_function
@@ -183,6 +192,7 @@ def std(
     ddof: float = 0,
     keepdims: bool = False,
     correction: float | None = None,
+    where: Array | Number = True,
 ) -> Any:
     """Compute the standard deviation, the square root of the variance, of all or along axes.
 
@@ -192,19 +202,31 @@ def std(
     >>> float(std(np.array([1.0, 3.0])))
     1.0
     """
-    return _spread(x, axis, dtype, out, ddof, keepdims, correction, _root)
+    return _spread(x, axis, dtype, out, ddof, keepdims, correction, where, _root)
 
 
 def _spread(
-    x: Array, axis: Axis, dtype: Any, out: Out, ddof: Any, keepdims: bool, again: Any, finish: Any
+    x: Array,
+    axis: Axis,
+    dtype: Any,
+    out: Out,
+    ddof: Any,
+    keepdims: bool,
+    again: Any,
+    where: Any,
+    finish: Any,
 ) -> Any:
     """Compute a variance, and what `finish` makes of it; `again` is another name of `ddof`."""
     check_array("x", x, halves=True)
     given = dtype_of(dtype, floating_dtype(x.dtype))
     number = computing_dtype(given)
-    real = np.empty(0, number).real.dtype
+    real = real_dtype(number)
+    ddof = number_of("ddof", ddof if again is None else again)
+    if is_masked(where):
+        is_root = finish is _root
+        return masked_spread(x, where, axis, given, out, keepdims, ddof=ddof, is_root=is_root)
     call = begin(x, axis, real if given.kind == "c" else given, out, keepdims)
-    divisor = real.type(max(call.count - number_of("ddof", ddof if again is None else again), 0))
+    divisor = real.type(max(call.count - ddof, 0))
     if divisor <= 0:
         warn("Degrees of freedom <= 0 for slice")
     if not call.result.size:

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels import parameters
 from stdlib_kernels.arrays import allocate, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
-from stdlib_kernels.elementwise.calls import Number, map_call
+from stdlib_kernels.elementwise.calls import Number
 from stdlib_kernels.functions import repeated_function, warn
 from stdlib_kernels.operations import (
     abs_squared,
@@ -36,7 +35,7 @@ from stdlib_kernels.reduce.folding import (
     fold_call,
     rule_of,
 )
-from stdlib_kernels.reduce.masking import is_masked, masked
+from stdlib_kernels.reduce.masking import is_masked, masked, masked_mean
 
 __all__ = ["dot", "mean", "norm", "prod", "reduce", "sum"]
 
@@ -144,34 +143,8 @@ def mean(
     # NaN, since complex numbers divided by 0 are not NaN in a kernel.
     rule = Rule(add, number(0), number, finish=_quotient, parameter=float(count or np.nan))
     if is_masked(where):
-        return _mean_of_some(rule, x, axis, result, out, keepdims, where)
+        return masked_mean(x, where, axis, result, out, keepdims)
     return fold_call(rule, x, axis, result, out, keepdims)
-
-
-def _quotient_of_some(total: Any, count: Any) -> Any:
-    return total / (count if count != 0 else np.nan)
-
-
-def _one_or_none(v: Any, flag: Any) -> Any:
-    return 1.0 if flag else 0.0
-
-
-def _mean_of_some(
-    rule: Rule, x: Array, axis: Axis, dtype: np.dtype[Any], out: Out, keepdims: bool, where: Any
-) -> Any:
-    """Return the mean of the elements that count, by their sum and their number."""
-    axes, is_kept = parameters.axes_of(axis, x.ndim), read_flag("keepdims", keepdims)
-    extents = enumerate(x.shape)
-    shape = tuple(1 if k in axes else n for k, n in extents if is_kept or k not in axes)
-    check_out(out, like=x, shape=shape, dtype=dtype)
-    wide = x if x.ndim else x.reshape((1,))
-    flags = map_call(_one_or_none, [wide, where], [np.dtype(np.float64)], [None], wide)[0]
-    sums = []
-    for each, number in ((masked(wide, where, 0), np.dtype(rule.number)), (flags, flags.dtype)):
-        add_up = Rule(add, number.type(0), number.type)
-        sums.append(fold_call(add_up, each, axis, number, None, keepdims=True))
-    found = map_call(_quotient_of_some, sums, [dtype], [None], sums[0])[0]
-    return finish(found.reshape(shape), like=x, out=out)
 
 
 @repeated_function
@@ -241,7 +214,7 @@ def norm(
     check_array("x", x, halves=True)
     given = parameters.floating_dtype(x.dtype)
     number = parameters.computing_dtype(given)
-    real = np.empty(0, number).real.dtype
+    real = parameters.real_dtype(number)
     ord = parameters.number_of("ord", ord)
     if ord == -math.inf:
         check_not_empty("norm of order -inf", x, axis)

@@ -21,6 +21,7 @@ from kerneldsl.repeating.calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, contiguous, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.gathering import take_each
+from stdlib_kernels.parameters import real_dtype
 from stdlib_kernels.sort.host import sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
 from stdlib_kernels.sort.words import Order, as_words, order_of
@@ -142,7 +143,7 @@ def take_apart(x, real, imag, group):
 def _places_of_complex(keys: Array, *, descending: bool) -> Array:
     """Return where in its row each element of sorted rows was, one part after the other."""
     flat = keys.reshape((-1,))
-    number = np.empty(0, keys.dtype).real.dtype
+    number = real_dtype(keys.dtype)
     real, imag = (allocate(flat, flat.shape, number) for _ in range(2))
     group = allocate(flat, flat.shape, np.dtype(np.uint8))
     launch_over(take_apart, (flat.size,), flat, real, imag, group)

@@ -15,11 +15,11 @@ from stdlib_kernels.arrays import to_host
 from tests.support.arrays import random_array, strided
 from tests.support.extent import examples, full_beyond
 
-NAMES = ["sum", "prod", "max", "min", "any", "all", "mean"]
+NAMES = ["sum", "prod", "max", "min", "any", "all", "mean", "var", "std"]
 INITIAL = ("sum", "prod", "max", "min")
 
 
-@pytest.mark.parametrize("name", full_beyond(NAMES, ["max", "all", "mean"]))
+@pytest.mark.parametrize("name", full_beyond(NAMES, ["max", "all", "mean", "std"]))
 @settings(max_examples=examples(12, 4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_against_numpy(call, rng, name, data):

@@ -243,13 +243,36 @@ def test_parameters_of_reductions():
         np.testing.assert_array_equal(x.argmin(1).copy_to_host(), SOURCE.argmin(1))
 
 
+METHODS = [
+    lambda x, chosen: x.sum(1, None, None, True, 3.0, chosen),
+    lambda x, chosen: x.prod(initial=0.5, where=chosen, keepdims=True),
+    lambda x, chosen: x.mean(0, np.float32, where=chosen),
+    lambda x, chosen: x.var(1, where=chosen, ddof=0.5),
+    lambda x, chosen: x.std(None, np.float64, None, 0.5, True, where=chosen),
+    lambda x, chosen: x.max(1, None, True, -7.0, chosen),
+    lambda x, chosen: x.min(initial=2.0),
+    lambda x, chosen: x.any(0, keepdims=True, where=chosen),
+    lambda x, chosen: x.all(where=chosen),
+]
+
+
+@pytest.mark.parametrize("method", full_beyond(METHODS, [METHODS[0], METHODS[3]]))
+def test_methods_have_numpys_parameters(method):
+    chosen = SOURCE > 0
+    expected = method(SOURCE, chosen)
+    with kd.use("cpu"):
+        found = method(kd.to_device(SOURCE), kd.to_device(chosen)).copy_to_host()
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_parameters_that_are_not_there_say_where():
     with kd.use("cpu"):
         x = kd.to_device(SOURCE)
         for call in (
             lambda: x.var(mean=3.0),
             lambda: np.var(x, mean=3.0),
-            lambda: x.sum(initial=3),
+            lambda: x.argmax(where=x > 0),
         ):
             with pytest.raises(kd.ArgumentTypeError, match=r"\w=.*copy_to_host") as told:
                 call()
