@@ -92,7 +92,7 @@ def attributes_table() -> str:
         f"| {'live' if f.is_live else 'static'} |"
         for f in fields
     ]
-    return "\n".join(["| attribute | what it is | unit | of | |", "|---|---|---|---|---|", *rows])
+    return "\n".join(["| attribute | meaning | unit | devices | |", "|---|---|---|---|---|", *rows])
 
 
 def with_attributes(page: str) -> str:
