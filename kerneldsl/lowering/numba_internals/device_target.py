@@ -44,6 +44,7 @@ from kerneldsl.lowering.numba_internals.scalar_lowerings import (
     operator_lowering,
     ufunc_loops,
 )
+from kerneldsl.lowering.quotients import call_division
 from kerneldsl.lowering.shifts import call_shift
 from kerneldsl.utilities.cached_property import cached_property
 
@@ -77,6 +78,11 @@ _OPERATORS = frozenset(
 _SHIFTS = {
     **dict.fromkeys((operator.lshift, operator.ilshift, np.left_shift), True),
     **dict.fromkeys((operator.rshift, operator.irshift, np.right_shift), False),
+}
+#: What a division of integers gives.
+_DIVISIONS = {
+    **dict.fromkeys((operator.floordiv, operator.ifloordiv), "div"),
+    **dict.fromkeys((operator.mod, operator.imod), "rem"),
 }
 
 
@@ -215,6 +221,9 @@ class DeviceContext(BaseContext):
             return lowered_by(partial(call_shift, is_left), self, sig)
         ours = operator_lowering(fn, sig)
         if ours is not None:
+            name = _DIVISIONS.get(fn.typing_key if isinstance(fn, types.Function) else fn)
+            if name is not None and all(isinstance(each, types.Integer) for each in sig.args):
+                ours = partial(call_division, name, ours)
             return lowered_by(ours, self, sig)
         return super().get_function(fn, sig, _firstcall)
 

@@ -21,6 +21,7 @@ from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
 from kerneldsl.lowering.captured_arrays import is_captured
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
+from kerneldsl.lowering.quotients import division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
@@ -121,7 +122,8 @@ def link(
             raise _malformed(error) from error
     if any(function.name == ROUND_TO_BFLOAT16 for function in module.functions):
         module.link_in(_parse(_NATIVE_ROUNDING))
-    for definition in shift_definitions([function.name for function in module.functions]):
+    symbols = [function.name for function in module.functions]
+    for definition in (*shift_definitions(symbols), *division_definitions(symbols)):
         module.link_in(_parse(definition))
     for function in module.functions:
         if not function.is_declaration and function.name != entry_name:
