@@ -54,7 +54,7 @@ def reuse(
             "reuse",
             most.where,
             array.block_reads,
-            f"a block asks for each sector of {array.name} {array.block_reads:.3g} times",
+            f"a block requests each sector of {array.name} {array.block_reads:.3g} times",
             "Each time it goes to the level-1 cache, and to the level-2 cache where that is full",
             _remedy(array.name, reads, walked),
             weight=array.requested_bytes * (1.0 - 1.0 / array.block_reads),

@@ -71,8 +71,8 @@ def test_every_section_of_the_table_is_in_the_page() -> None:
 
 #: Classes whose section in errors.md gives the advice for all their messages.
 _ADVICE_OF_CLASS = {
-    "AttributeUnavailableError": "continue without it",
-    "CacheWarning": "To turn caching off deliberately",
+    "AttributeUnavailableError": "if a value may be missing",
+    "CacheWarning": "To turn caching off",
     "FallbackWarning": "how to silence",
 }
 #: Messages without a remedy of their own, and where the advice is instead.
