@@ -36,6 +36,7 @@ _TYPES = {
 _DECLARATION = re.compile(r"^declare [^\n]*@llvm\.nvvm\.read\.ptx\.sreg[^\n]*\n", re.MULTILINE)
 _CALL = re.compile(r"(?:tail )?call ([^@\n]*)@llvm\.nvvm\.read\.ptx\.sreg\.([a-z.]+)\(\)")
 _READ = re.compile(r'(?:tail )?call i32 asm sideeffect "mov\.u32 \$0, %([a-z.]+);", "=r"\(\)')
+_SAME = re.compile(r'(?:tail )?call i64 asm "mov\.b64 \$0, \$1;", "=l,l"\(i64 ([^)]+)\)[^\n]*')
 
 
 class SimulatedGrid:
@@ -87,6 +88,7 @@ class SimulatedGrid:
         text = _DECLARATION.sub("", self.artifact.text("llvm"))
         text = _CALL.sub(r"call i32 @register.\2()", text)
         text = _READ.sub(r"call i32 @register.\1()", text)
+        text = _SAME.sub(r"add i64 \1, 0", text)
         text = text.replace("define ptx_kernel", "define internal")
         text = re.sub('^target triple = "[^"]*"', "", text, flags=re.MULTILINE)
         text = re.sub(

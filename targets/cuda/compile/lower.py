@@ -42,6 +42,7 @@ from targets.cuda.compile.hint_accesses import hint_accesses
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.unroll_loops import unroll_loops
+from targets.cuda.compile.unroll_strides import hide_counters, unroll_strides
 from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.guard import guard_helper
 from targets.cuda.intrinsics.table import EMITTERS, bind
@@ -110,7 +111,8 @@ def _without_tiles(specialization: Specialization) -> tuple[FunctionUnit, Mappin
     """Return a kernel that has no tiles, and what its statements call beside the language."""
     unit = specialization.unit
     if not uses_tiles(unit):
-        return unit, {}
+        is_debug = specialization.options.debug
+        return unit if is_debug else unroll_strides(unit, specialization.kinds), {}
     from targets.cuda.compile.spread_tiles import spread_tiles
     from targets.cuda.intrinsics.tiles import tile_operations
 
@@ -192,7 +194,7 @@ class _FunctionBuilder:
         }
         tree, hinted = hint_accesses(unit, self._rewrite(unit))
         if not self._options.debug:
-            tree, marks = unroll_loops(unit, tree)
+            tree, marks = unroll_loops(unit, hide_counters(tree))
             namespace |= marks
         namespace |= hinted
         namespace |= {name: self._device(callee) for name, callee in unit.callees.items()}

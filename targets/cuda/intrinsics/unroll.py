@@ -1,4 +1,4 @@
-"""The mark at the end of a loop that is unrolled in full."""
+"""What unrolled loops call: the mark at their end, and a copy that LLVM knows nothing of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 
-__all__ = ["MAX_UNROLLED", "UNROLL", "UNROLL_NAME"]
+__all__ = ["MAX_UNROLLED", "SAME", "SAME_NAME", "UNROLL", "UNROLL_NAME"]
 
 #: Turns of a loop over a thread's elements beyond which it is left as it is. More elements than
 #: half of the 255 registers of a thread (CUDA C++ Programming Guide, "Technical Specifications per
@@ -20,8 +20,8 @@ __all__ = ["MAX_UNROLLED", "UNROLL", "UNROLL_NAME"]
 #: and before that it writes code that takes many seconds to compile and to assemble.
 MAX_UNROLLED = 128
 
-#: The name that generated code calls it by.
-UNROLL_NAME = "kd_unroll"
+#: The names that generated code calls them by.
+UNROLL_NAME, SAME_NAME = "kd_unroll", "kd_same"
 
 
 def _rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -34,3 +34,17 @@ def _mark(call: Call) -> ir.Value:
 
 
 UNROLL = BoundIntrinsic("tile.unroll", _rule, _mark, {})
+
+
+def _rule_of_same(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    return types.int64(*args)
+
+
+def _copy(call: Call) -> ir.Value:
+    (value,) = call.args
+    kind = ir.FunctionType(value.type, [value.type])
+    return call.builder.asm(kind, "mov.b64 $0, $1;", "=l,l", [value], side_effect=False)
+
+
+#: The same int64.
+SAME = BoundIntrinsic("loop.same", _rule_of_same, _copy, {})

@@ -1,0 +1,260 @@
+"""Unroll loops with the stride of a grid by four, so that loads come ahead of their uses.
+
+The number of turns of ``while i < x.size: …; i += stride`` is a quotient. LLVM avoids the division,
+and so neither LLVM nor ptxas unrolls the loop: each load is waited for. For ``range(i, x.size,
+stride)`` Numba divides. The loops written here need no division. Four turns run while the last of
+them is before the end, and a plain loop runs the others:
+
+.. code-block:: python
+
+    last = x.size - 3 * stride
+    while i < last:
+        for _ in range(4):
+            …
+            i += stride
+    while i < x.size:
+        …
+        i += stride
+
+Nothing overflows where the stride is known to be positive, the end known not to be negative, and
+both to be sizes and indices. Each of the four turns computes its addresses from the counter, which
+is hidden from LLVM at the start of the loop. LLVM would have a register for the address of each
+array in each turn (seen with 22, "LoopStrengthReduce"), and ptxas no registers for the loads.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from kerneldsl.analysis.bindings import bindings
+from kerneldsl.analysis.expressions import assigned_names, loaded_names, walk_here
+from kerneldsl.analysis.inferred_types import InferredTypes
+from kerneldsl.analysis.trips import is_range
+from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.language.kinds import ArrayKind, Kind
+from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.transforms.copying import CopyingTransformer
+from targets.cuda.intrinsics.unroll import SAME, SAME_NAME, UNROLL, UNROLL_NAME
+
+__all__ = ["hide_counters", "unroll_strides"]
+
+_TURNS = 4
+#: Loads of a turn; those of all turns are in registers at once.
+_MOST_LOADS = 4
+_MOST_STATEMENTS = 8
+_SIZES = {"blockDim": 2**10, "gridDim": 2**31}
+#: Of elements and of indices of ``forall``; no device has more.
+_LARGEST = 2**60
+#: Least and greatest values of sizes; what a launch can have is less.
+_OF_INTRINSICS = {
+    **{f"{name}.{axis}": (1, most) for name, most in _SIZES.items() for axis in "xyz"},
+    "gridsize": (1, _LARGEST),
+    "warpsize": (32, 32),
+}
+_SIGNED = ("int32", "int64")
+_STATEMENTS = (ast.Assign, ast.AugAssign, ast.If)
+_COUNTER, _STEP, _STOP, _LAST = "kd_counter", "kd_step", "kd_stop", "kd_last"
+_RANGE, _TURN = "kd_range", "kd_turn"
+
+#: Least and greatest value of an integer.
+_Limits = tuple[int, int]
+
+
+def unroll_strides(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
+    """Return a kernel with such loops unrolled; `kinds` are those of its arguments."""
+    loops: dict[ast.AST, _Loop] = {loop.node: loop for loop in _Search(unit, kinds).loops()}
+    if not loops:
+        return unit
+    tree = _Unroller(loops).visit(unit.tree)
+    known = {SAME_NAME: SAME, UNROLL_NAME: UNROLL, _RANGE: range}
+    return replace(unit, tree=tree, namespace={**unit.namespace, **known})
+
+
+def hide_counters(tree: ast.FunctionDef) -> ast.FunctionDef:
+    """Return the tree of an unrolled kernel with the counters of its loops hidden from LLVM.
+
+    What is known of an index is known before, so that it is not tested for a sign.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.While(ast.Compare(ast.Name(counter), [ast.Lt()], [ast.Name(last)])) if (
+                last.startswith(_LAST)
+            ):
+                hidden = assign(counter, call(SAME_NAME, load(counter)))
+                node.body.insert(0, _at(node, hidden))
+    return tree
+
+
+class _Loop(NamedTuple):
+    """A loop with a stride."""
+
+    node: ast.While | ast.For
+    #: The variable that it counts in.
+    counter: str
+    #: Its first value; of ``while`` the counter as it is compared.
+    start: ast.expr
+    stop: ast.expr
+    step: ast.expr
+    body: list[ast.stmt]
+
+
+class _Search:
+    """Finds the loops of a kernel."""
+
+    def __init__(self, unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
+        self._unit = unit
+        self._kinds = kinds
+        self._bound: dict[str, list[ast.expr | None]] = {}
+        for each in bindings(unit.tree):
+            is_single = isinstance(each.target, ast.Name) and not each.is_item
+            for name in assigned_names(each.target):
+                self._bound.setdefault(name, []).append(each.value if is_single else None)
+
+    def loops(self) -> Iterator[_Loop]:
+        """Yield them."""
+        candidates = [c for node in ast.walk(self._unit.tree) if (c := self._candidate(node))]
+        if not candidates:
+            return
+        types = InferredTypes(self._unit, self._kinds)
+        for loop in candidates:
+            if types.of(loop.start) in _SIGNED and self._is_worth_it(loop, types):
+                yield loop
+
+    def _candidate(self, node: ast.AST) -> _Loop | None:
+        match node:
+            case ast.While(
+                ast.Compare(ast.Name(counter) as start, [ast.Lt()], [stop]),
+                [*body, ast.AugAssign(ast.Name(target), ast.Add(), step)],
+                [],
+            ) if counter == target and counter not in assigned_names(body):
+                loop = _Loop(node, counter, start, stop, step, body)
+            case ast.For(ast.Name(counter), ast.Call(args=[start, stop, step]) as items, body, []):
+                if not is_range(items, self._unit.namespace):
+                    return None
+                loop = _Loop(node, counter, start, stop, step, body)
+            case _:
+                return None
+        changed = assigned_names(node)
+        if changed & loaded_names([loop.stop, loop.step]) or isinstance(step, ast.Constant):
+            return None
+        of_step, of_stop = self._limits(loop.step), self._limits(loop.stop)
+        if of_step is None or of_step[0] <= 0 or of_stop is None or of_stop[0] < 0:
+            return None
+        return loop if self._is_straight(body) else None
+
+    def _is_straight(self, body: list[ast.stmt]) -> bool:
+        """Return whether a body is a few simple statements, and affects this thread alone."""
+        statements = [each for each in walk_here(body) if isinstance(each, ast.stmt)]
+        if len(statements) > _MOST_STATEMENTS:
+            return False
+        if not all(isinstance(each, _STATEMENTS) for each in statements):
+            return False
+        for node in walk_here(body):
+            use = self._unit.use_of(node)
+            if self._unit.callee_of(node) or (use and use.intrinsic.effect != Effect.NONE):
+                return False
+        return True
+
+    def _is_worth_it(self, loop: _Loop, types: InferredTypes) -> bool:
+        """Return whether there are loads to be ahead of their uses, and registers for them."""
+        loads = [
+            node
+            for node in walk_here(loop.body)
+            if isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Load)
+            and types.is_array(node.value)
+        ]
+        return 0 < len(loads) <= _MOST_LOADS
+
+    def _limits(self, node: ast.expr, within: frozenset[str] = frozenset()) -> _Limits | None:
+        """Return limits of an int64 that is made of sizes and indices."""
+        number = self._unit.literal(node)
+        if number is not None:
+            return _kept(number, number)
+        match node:
+            case ast.Name(name) if name not in within and name not in self._unit.parameters:
+                values = self._bound.get(name, [])
+                if len(values) == 1 and values[0] is not None:
+                    return self._limits(values[0], within | {name})
+            case ast.Attribute(ast.Name(name), "size") if self._is_array(name):
+                return 0, _LARGEST
+            case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), axis) if (
+                self._is_array(name) and self._unit.literal(axis) is not None
+            ):
+                return 0, _LARGEST
+            case ast.Call():
+                use = self._unit.use_of(node)
+                if use is not None and use.static.get("ndim", 1) == 1:
+                    return _OF_INTRINSICS.get(use.intrinsic.name)
+            case ast.BinOp(left, ast.Add() | ast.Mult() as operator, right):
+                one, two = self._limits(left, within), self._limits(right, within)
+                if one is None or two is None or min(*one, *two) < 0:
+                    return None
+                if isinstance(operator, ast.Add):
+                    return _kept(one[0] + two[0], one[1] + two[1])
+                return _kept(one[0] * two[0], one[1] * two[1])
+        return None
+
+    def _is_array(self, name: str) -> bool:
+        parameters = dict(zip(self._unit.parameters, self._kinds, strict=True))
+        return isinstance(parameters.get(name), ArrayKind) and name not in self._bound
+
+
+def _kept(low: int, high: int) -> _Limits | None:
+    return (low, high) if high <= _LARGEST else None
+
+
+class _Unroller(CopyingTransformer):
+    """Writes the loops that were found otherwise, in a copy of the tree."""
+
+    def __init__(self, loops: Mapping[ast.AST, _Loop]) -> None:
+        self._loops = loops
+        self._count = 0
+
+    def visit_While(self, node: ast.While) -> ast.AST | list[ast.stmt]:
+        loop = self._loops.get(node)
+        return self.generic_visit(node) if loop is None else [*self._turns(loop), node]
+
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
+        loop = self._loops.get(node)
+        if loop is None:
+            return self.generic_visit(node)
+        number = self._count
+        counter, stop, step = (f"{name}{number}" for name in (_COUNTER, _STOP, _STEP))
+        body = [assign(loop.counter, load(counter)), *loop.body]
+        counted = _Loop(node, counter, loop.start, load(stop), loop.step, body)
+        beginning = [assign(counter, loop.start), assign(stop, loop.stop)]
+        turns = self._turns(counted)
+        rest = ast.While(
+            ast.Compare(load(counter), [ast.Lt()], [load(stop)]),
+            [*copy_tree(body), ast.AugAssign(store(counter), ast.Add(), load(step))],
+            [],
+        )
+        return [*(_at(node, each) for each in beginning), *turns, _at(node, rest)]
+
+    def _turns(self, loop: _Loop) -> list[ast.stmt]:
+        """Return what runs four turns at a time."""
+        number, self._count = self._count, self._count + 1
+        step, last, turn = (f"{name}{number}" for name in (_STEP, _LAST, _TURN))
+        ahead = ast.BinOp(ast.Constant(_TURNS - 1), ast.Mult(), load(step))
+        body = [
+            *copy_tree(loop.body),
+            ast.AugAssign(store(loop.counter), ast.Add(), load(step)),
+            ast.Expr(call(UNROLL_NAME)),
+        ]
+        turns = ast.For(store(turn), call(_RANGE, ast.Constant(_TURNS)), body, [])
+        written = [
+            assign(step, copy_tree(loop.step)),
+            assign(last, ast.BinOp(copy_tree(loop.stop), ast.Sub(), ahead)),
+            ast.While(ast.Compare(load(loop.counter), [ast.Lt()], [load(last)]), [turns], []),
+        ]
+        return [_at(loop.node, each) for each in written]
+
+
+def _at(place: ast.stmt, node: ast.stmt) -> ast.stmt:
+    return ast.fix_missing_locations(ast.copy_location(node, place))

@@ -1,0 +1,196 @@
+"""Loops with the stride of a grid: Python's turns, four of them with their loads first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from targets.cuda.compile.compiler import compile_kernel
+from targets.cuda.compile.unroll_strides import unroll_strides
+from tests.ptx.helpers import body_of, compile_ptx, specialize
+from tests.support.simulated_grid import SimulatedGrid
+
+_SIGNATURE = "int64[::1], int64[::1], int64[::1]"
+
+
+def counted_while(x, sums, ends):
+    t = kd.grid(1)
+    i = t
+    step = kd.gridDim.x * kd.blockDim.x
+    total = 0
+    while i < x.size:
+        total = total * 3 + x[i]
+        i += step
+    sums[t] = total
+    ends[t] = i
+
+
+def counted_for(x, sums, ends):
+    t = kd.grid(1)
+    i = -1
+    total = 0
+    for i in range(t, x.size, kd.gridsize(1)):
+        total = total * 3 + x[i]
+    sums[t] = total
+    ends[t] = i
+
+
+def with_a_condition(x, sums, ends):
+    t = kd.grid(1)
+    n = x.shape[0]
+    total, last = 0, -1
+    for i in range(n - 1 + t - (n - 1), n, kd.gridsize(1)):
+        last = i
+        if x[i] > 0:
+            total = total * 3 + x[i] + i
+            i += 7
+    sums[t] = total
+    ends[t] = last
+
+
+@cache
+def _grid(function: Callable[..., Any]) -> SimulatedGrid:
+    return SimulatedGrid(compile_kernel(specialize(function, _SIGNATURE), arch="sm_90"))
+
+
+@pytest.mark.parametrize("function", [counted_while, counted_for, with_a_condition])
+@settings(deadline=None)
+@given(n=st.integers(0, 200), blocks=st.integers(1, 4), threads=st.integers(1, 9), data=st.data())
+def test_turns_are_pythons(
+    function, n: int, blocks: int, threads: int, data: st.DataObject
+) -> None:
+    x = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=n, max_size=n)), np.int64)
+    count = blocks * threads
+    sums, ends = np.zeros((2, count), np.int64)
+    expected = [_run(function, x.tolist(), t, count) for t in range(count)]
+    values = [part for a in (x, sums, ends) for part in (a.ctypes.data, a.size)]
+    _grid(function).run((blocks, 1, 1), (threads, 1, 1), values)
+    wrapped = [(total + 2**63) % 2**64 - 2**63 for total, _ in expected]
+    assert list(zip(sums.tolist(), ends.tolist(), strict=True)) == [
+        (total, end) for total, (_, end) in zip(wrapped, expected, strict=True)
+    ]
+
+
+def _run(function, x: list[int], t: int, count: int) -> tuple[int, int]:
+    total, i = 0, t if function is counted_while else -1
+    for i in range(t, len(x), count):
+        if function is not with_a_condition:
+            total = total * 3 + x[i]
+        elif x[i] > 0:
+            total = total * 3 + x[i] + i
+    if function is counted_while:
+        i = t + len(range(t, len(x), count)) * count
+    return total, i
+
+
+@pytest.mark.parametrize("function", [counted_while, counted_for])
+def test_four_loads_are_ahead(function) -> None:
+    body = body_of(compile_ptx(function, _SIGNATURE))
+    assert "div" not in body
+    assert len(re.findall(r"ld\.global", body)) == 5
+    loop = body[body.index("$L__BB0_2:") : body.index("$L__BB0_3:")]
+    assert loop.count("ld.global") == 4
+    assert loop.count("bra") == 1
+
+
+def _is_unrolled(function, signature: str = _SIGNATURE) -> bool:
+    specialization = specialize(function, signature)
+    unit = specialization.unit
+    return unroll_strides(unit, specialization.kinds) is not unit
+
+
+def test_loops_that_are_unrolled() -> None:
+    assert all(map(_is_unrolled, [counted_while, counted_for, with_a_condition]))
+
+
+def left(x, out, step):
+    i = kd.grid(1)
+    while i < x.size:
+        out[0] += x[i]
+        i += kd.blockDim.x
+        break
+
+
+def of_a_changing_stride(x, out, step):
+    i, step = kd.grid(1), kd.blockDim.x
+    while i < x.size:
+        out[0] += x[i]
+        step = step + 1
+        i += step
+
+
+def of_an_argument(x, out, step):
+    for i in range(kd.grid(1), x.size, step[0]):
+        out[0] += x[i]
+
+
+def with_a_barrier(x, out, step):
+    for i in range(kd.threadIdx.x, x.size, kd.blockDim.x):
+        out[0] += x[i]
+        kd.syncthreads()
+
+
+def with_atomics(x, out, step):
+    for i in range(kd.threadIdx.x, x.size, kd.blockDim.x):
+        kd.atomic.add(out, x[i], 1)
+
+
+def without_loads(x, out, step):
+    for i in range(kd.threadIdx.x, x.size, kd.blockDim.x):
+        out[i] = i
+
+
+def of_floats(x, out, step):
+    i = x[0] * 0.5
+    while i < x.size:
+        out[0] += x[int(i)]
+        i += kd.blockDim.x
+
+
+def nested(x, out, step):
+    for i in range(kd.threadIdx.x, x.size, kd.blockDim.x):
+        for k in range(3):
+            out[i] += x[i + k]
+
+
+def of_a_variable_of_two_values(x, out, step):
+    stride = kd.blockDim.x
+    if x[0] > 0:
+        stride = -1
+    i = kd.grid(1)
+    while i < x.size:
+        out[0] += x[i]
+        i += stride
+
+
+def to_another_array(x, out, step):
+    x = out
+    for i in range(kd.threadIdx.x, x.size, kd.blockDim.x):
+        out[i] = x[i]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        left,
+        of_a_changing_stride,
+        of_an_argument,
+        with_a_barrier,
+        with_atomics,
+        without_loads,
+        of_floats,
+        nested,
+        of_a_variable_of_two_values,
+        to_another_array,
+    ],
+)
+def test_others_stay(function) -> None:
+    assert not _is_unrolled(function)
