@@ -25,6 +25,7 @@ from kerneldsl.lowering.quotients import division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
+from targets.cuda.compile.bit_products import multiply_by_bits
 from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
@@ -206,7 +207,8 @@ def write_ptx(
         machine.emit_assembly(module)
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
-    text = work_around_ptxas(count_turns_down(count_anew(machine.emit_assembly(module))))
+    text = multiply_by_bits(count_turns_down(count_anew(machine.emit_assembly(module))))
+    text = work_around_ptxas(text)
     return text, count_anew(str(module))
 
 
