@@ -13,6 +13,9 @@ Instructions".
 from __future__ import annotations
 
 import re
+from collections import Counter
+
+from targets.cuda.compile.ptx_lines import each_function
 
 __all__ = ["multiply_by_bits"]
 
@@ -35,16 +38,12 @@ def multiply_by_bits(ptx: str) -> str:
     and.b32 %r2, %r1, 1;
     mul.lo.s32 %r3, %r2, -306674912;
     """
-    if not _CHOICE.search(ptx):
-        return ptx
-    # Each function has its own registers, and ends with a brace in the first column.
-    return "\n}\n".join(map(_of_function, ptx.split("\n}\n")))
+    return each_function(ptx, _of_function) if _CHOICE.search(ptx) else ptx
 
 
-def _of_function(text: str) -> str:
-    uses: dict[str, int] = {}
-    for predicate in re.findall(r"%p\d+", text):
-        uses[predicate] = uses.get(predicate, 0) + 1
+def _of_function(lines: list[str]) -> list[str]:
+    text = "\n".join(lines)
+    uses = Counter(re.findall(r"%p\d+", text))
 
     def product(found: re.Match[str]) -> str:
         if uses[found["predicate"]] > 2:
@@ -52,4 +51,4 @@ def _of_function(text: str) -> str:
         space, result, register = found.group("space", "result", "register")
         return f"{found['bit']}{space}mul.lo.s32{result}, {register}, {found['factor']};"
 
-    return _CHOICE.sub(product, text)
+    return _CHOICE.sub(product, text).split("\n")

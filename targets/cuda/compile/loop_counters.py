@@ -16,13 +16,19 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from targets.cuda.compile.ptx_lines import (
+    LABEL,
+    branch_of,
+    declare,
+    each_function,
+    results_of,
+    uses_of,
+)
+
 __all__ = ["count_turns_down"]
 
-_LABEL = re.compile(r"^(\$\w+):")
-_BRANCH = re.compile(r"^\s*(?:@(!?)(%\w+) )?bra(?:\.uni)?\s+(\$\w+);")
 _STEP = re.compile(r"^\s*add\.s64\s+(%rd\d+), \1, (-?\d+);")
 _COMPARISON = re.compile(r"^\s*setp\.(eq|ne)\.b64\s+(%p\d+), (%rd\d+), (%rd\d+|-?\d+);")
-_RESULT = re.compile(r"^\s*(?:@!?%\w+ )?[a-z][\w.:]*\s+(?:\{([^}]*)\}|(%\w+))\s*,")
 
 
 def count_turns_down(ptx: str) -> str:
@@ -54,16 +60,7 @@ def count_turns_down(ptx: str) -> str:
     ret;
     }
     """
-    if "setp" not in ptx:
-        return ptx
-    lines = ptx.split("\n")
-    written: list[str] = []
-    while lines:
-        # Registers are numbered anew in each function, which ends with a brace in the first column.
-        length = lines.index("}") + 1 if "}" in lines else len(lines)
-        written += _of_function(lines[:length])
-        del lines[:length]
-    return "\n".join(written)
+    return each_function(ptx, _of_function) if "setp" in ptx else ptx
 
 
 class _Loop(NamedTuple):
@@ -86,18 +83,16 @@ def _of_function(lines: list[str]) -> list[str]:
     loops = list(_loops(lines))
     for number, loop in reversed(list(enumerate(loops))):  # the places of those before it hold
         lines = _rewritten(lines, loop, number)
-    opening = next((n for n, line in enumerate(lines) if line.strip() == "{"), 0) + 1
-    declared = [f"\t.reg .b64 %kd_left{number};" for number in range(len(loops))]
-    return [*lines[:opening], *declared, *lines[opening:]]
+    return declare(lines, [f".b64 %kd_left{number}" for number in range(len(loops))])
 
 
 def _loops(lines: list[str]) -> Iterator[_Loop]:
     label, start = None, 0
     for place, line in enumerate(lines):
-        if found := _LABEL.match(line):
+        if found := LABEL.match(line):
             label, start = found[1], place
-        branch = _BRANCH.match(line)
-        if branch is not None and label is not None and branch[3] == label:
+        branch = branch_of(line)
+        if branch is not None and label is not None and branch.label == label:
             loop = _counted(lines, start, place)
             if loop is not None:
                 yield loop
@@ -106,44 +101,34 @@ def _loops(lines: list[str]) -> Iterator[_Loop]:
 
 def _counted(lines: list[str], first: int, last: int) -> _Loop | None:
     """Return the loop between a label and a branch to it, where it is one to write otherwise."""
-    (negated, predicate, label), way_out = _branch(lines[last]), None
-    if not predicate:
-        negated, predicate, way_out = _branch(lines[last - 1])
-        negated = "" if negated else "!"
+    branch, way_out = branch_of(lines[last]), None
+    if branch is None:
+        return None
+    label, is_equal_inside = branch.label, branch.is_negated
+    if not branch.predicate:
+        branch = branch_of(lines[last - 1])
+        if branch is None:
+            return None
+        way_out, is_equal_inside = branch.label, not branch.is_negated
+    predicate = branch.predicate
     body = range(first + 1, last + 1)
     if not predicate or any("bar." in lines[n] or ".pragma" in lines[n] for n in body):
         return None
     found = {n: c for n in body if (c := _COMPARISON.match(lines[n])) and c[2] == predicate}
     steps = {s[1]: (n, int(s[2])) for n in body if (s := _STEP.match(lines[n]))}
-    if len(found) != 1 or _uses(predicate, lines) != 2:
+    if len(found) != 1 or uses_of(predicate, lines) != 2:
         return None
     ((place, comparison),) = found.items()
-    if any(_branch(line)[2] == label for line in lines[last + 1 :]):
+    if any(each.label == label for line in lines[last + 1 :] if (each := branch_of(line))):
         return None  # a second way around, or in
     operator, _, one, other = comparison.groups()
     counter, bound = (one, other) if one in steps else (other, one)
     at, step = steps.get(counter, (last, 0))
-    written = [name for n in body for name in _results(lines[n])]
+    written = [name for n in body for name in results_of(lines[n])]
     is_counter = step != 0 and at < place and written.count(counter) == 1 and bound not in written
-    if not is_counter or operator != ("eq" if negated else "ne"):
+    if not is_counter or operator != ("eq" if is_equal_inside else "ne"):
         return None
     return _Loop(first, last, label, way_out, predicate, place, counter, bound, step)
-
-
-def _branch(line: str) -> tuple[str, str, str]:
-    found = _BRANCH.match(line)
-    return (found[1] or "", found[2] or "", found[3]) if found else ("", "", "")
-
-
-def _results(line: str) -> list[str]:
-    found = _RESULT.match(line)
-    if found is None or re.match(r"\s*(?:@!?%\w+ )?(?:st|red)\b", line):
-        return []
-    return re.findall(r"%\w+", found[1] or found[2])
-
-
-def _uses(register: str, lines: list[str]) -> int:
-    return len(re.findall(rf"{register}\b", "\n".join(lines)))
 
 
 def _rewritten(lines: list[str], loop: _Loop, number: int) -> list[str]:
@@ -155,11 +140,11 @@ def _rewritten(lines: list[str], loop: _Loop, number: int) -> list[str]:
         f"\tadd.s64 {left}, {left}, {-abs(loop.step)};",
         f"\tsetp.gt.s64 {loop.predicate}, {left}, 0;",
     ]
-    if _uses(loop.counter, [*body, *after]) == 2:  # its step alone reads it
-        body = [line for line in body if _results(line) != [loop.counter]]
+    if uses_of(loop.counter, [*body, *after]) == 2:  # its step alone reads it
+        body = [line for line in body if results_of(line) != [loop.counter]]
     entry = re.compile(rf"{re.escape(loop.label)};")
     before, after = (
-        [entry.sub(f"{enter};", line) if _BRANCH.match(line) else line for line in part]
+        [entry.sub(f"{enter};", line) if branch_of(line) else line for line in part]
         for part in (before, after)
     )
     return [

@@ -32,6 +32,7 @@ from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
 from targets.cuda.compile.ptx_text import count_anew
 from targets.cuda.compile.ptxas_workarounds import work_around_ptxas
+from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.intrinsics.by_architecture import definitions, is_by_architecture
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 
@@ -207,8 +208,9 @@ def write_ptx(
         machine.emit_assembly(module)
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
-    text = multiply_by_bits(count_turns_down(count_anew(machine.emit_assembly(module))))
-    text = work_around_ptxas(text)
+    text = count_anew(machine.emit_assembly(module))
+    for write in (count_turns_down, shorten_counters, multiply_by_bits, work_around_ptxas):
+        text = write(text)
     return text, count_anew(str(module))
 
 

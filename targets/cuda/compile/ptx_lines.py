@@ -1,0 +1,67 @@
+"""Lines of the PTX that LLVM writes: functions, labels, branches, and what instructions write.
+
+References
+----------
+PTX ISA, sections "Instruction Statements" and "Control Flow Instructions".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+__all__ = ["LABEL", "Branch", "branch_of", "declare", "each_function", "results_of", "uses_of"]
+
+LABEL = re.compile(r"^(\$\w+):")
+_BRANCH = re.compile(r"^\s*(?:@(!?)(%\w+) )?bra(?:\.uni)?\s+(\$\w+);")
+_RESULT = re.compile(r"^\s*(?:@!?%\w+ )?[a-z][\w.:]*\s+(?:\{([^}]*)\}|(%\w+))\s*,")
+_STORE = re.compile(r"\s*(?:@!?%\w+ )?(?:st|red)\b")
+
+
+class Branch(NamedTuple):
+    """A branch: taken if a predicate is true, or with `is_negated` false."""
+
+    is_negated: bool
+    #: Empty if it is always taken.
+    predicate: str
+    label: str
+
+
+def each_function(ptx: str, write: Callable[[list[str]], list[str]]) -> str:
+    """Return a module with its functions written otherwise.
+
+    Registers are those of one function, which ends with a brace in the first column.
+    """
+    lines = ptx.split("\n")
+    written: list[str] = []
+    while lines:
+        length = lines.index("}") + 1 if "}" in lines else len(lines)
+        written += write(lines[:length])
+        del lines[:length]
+    return "\n".join(written)
+
+
+def declare(lines: list[str], registers: Iterable[str]) -> list[str]:
+    """Return a function with declarations of further registers, such as ``.b64 %left``."""
+    opening = next((n for n, line in enumerate(lines) if line.strip() == "{"), 0) + 1
+    return [*lines[:opening], *(f"\t.reg {each};" for each in registers), *lines[opening:]]
+
+
+def branch_of(line: str) -> Branch | None:
+    """Return the branch of a line, if it is one."""
+    found = _BRANCH.match(line)
+    return Branch(bool(found[1]), found[2] or "", found[3]) if found else None
+
+
+def results_of(line: str) -> list[str]:
+    """Return the registers that an instruction writes."""
+    found = _RESULT.match(line)
+    if found is None or _STORE.match(line):
+        return []
+    return re.findall(r"%\w+", found[1] or found[2])
+
+
+def uses_of(register: str, lines: Iterable[str]) -> int:
+    """Return how often a register occurs in lines."""
+    return len(re.findall(rf"{register}\b", "\n".join(lines)))
