@@ -29,14 +29,14 @@ def command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path(
         "demo-output"
     ),
-    target: Annotated[str | None, typer.Option(help="Where to run: cpu, cuda or cuda:1.")] = None,
+    target: Annotated[str | None, typer.Option(help="Device: cpu, cuda or cuda:1.")] = None,
     size: Annotated[
         int | None,
         typer.Option(min=1, max=32768, help="Scale the longer side to this many pixels."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Run a photograph through the imaging kernels, compare with NumPy and SciPy, and time it."""
+    """Process a photograph with kernels, compare the result with NumPy and SciPy, and time it."""
     source = image if image is not None else pictures.default_image()
     picture = pictures.read(source, size)
     _make_folder(output)

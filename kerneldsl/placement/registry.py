@@ -44,7 +44,7 @@ __all__ = [
 _BUILT_IN_COMMANDS = {
     "demo": (
         "kerneldsl_demo:command",
-        "Run a photograph through a pipeline of kernels, and compare with NumPy and SciPy.",
+        "Process a photograph with kernels, and compare the result with NumPy and SciPy.",
     )
 }
 

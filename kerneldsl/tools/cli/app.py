@@ -1,6 +1,6 @@
-"""The commands of ``kerneldsl``: its own, and those of the registry.
+"""The commands of ``kerneldsl``, and those that other packages register.
 
-Each command imports what it needs when it runs, so that a list of devices does not wait for a
+Each command imports its modules when it runs, so that a list of devices does not wait for a
 compiler.
 """
 
@@ -36,7 +36,7 @@ _EXIT_REFUSED = 2
 
 
 def _versions(as_json: options.JsonOption = False) -> None:
-    """Print the versions of everything a kernel depends on, and the devices that are there."""
+    """Print the versions of all packages that kernels need, and the devices."""
     from kerneldsl.tools.versions import collect_versions, show_versions
 
     if as_json:
@@ -63,7 +63,7 @@ def _compile(
     ] = None,
     forall: Annotated[
         int | None,
-        typer.Option("--forall", help="Compile the entry of forall, for extents of this rank."),
+        typer.Option("--forall", help="Compile for launches by forall with this number of axes."),
     ] = None,
     block: Annotated[
         str | None,
@@ -75,13 +75,13 @@ def _compile(
     member: options.MemberOption = None,
     target: options.TargetOption = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was made as JSON, on standard output.")
+        bool, typer.Option("--json", help="Print the names of the files as JSON.")
     ] = False,
 ) -> None:
-    """Compile a kernel ahead of time, and describe its parameters beside it.
+    """Compile a kernel to a file, with descriptions of its parameters.
 
-    With -o NAME.ptx the layout of the parameters goes to NAME.ptx.params.txt, and for programs to
-    NAME.ptx.params.json. Needs no GPU; NAME.cubin needs ptxas or nvJitLink.
+    Needs no GPU. With -o NAME.ptx, NAME.ptx.params.txt and NAME.ptx.params.json describe the
+    parameters. NAME.cubin needs ptxas or nvJitLink.
     """
     from kerneldsl.tools.cli.compile import compile_to_file
 
@@ -153,13 +153,13 @@ def _options(
 
 
 def _unloaded() -> None:
-    """Stand in the list of commands for one that is loaded when it is run."""
+    """Represent a command in the list that is loaded only when it runs."""
 
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line.
 
-    An error of ours, and a file that cannot be read or written, is one message and exit code 2.
+    An error of kerneldsl, or a file that cannot be read or written, is one message and exit code 2.
     """
     if sys.stdout is None:  # it was closed before the start, as by `>&-`
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 -- for good
@@ -182,7 +182,7 @@ def run(arguments: list[str] | None = None) -> None:
 
 
 def _file_message(error: OSError) -> str:
-    """Return what the system says, and of which file."""
+    """Return the system's message and its file."""
     file = error.filename2 or error.filename
     return f"{error.strerror or error}" + (f": {os.fsdecode(file)}" if file else "")
 
@@ -194,7 +194,7 @@ def _show_warning(
     *where: Any,
     **fields: Any,
 ) -> None:
-    """Show a fallback as a message: whoever typed a command has no line of code that did it."""
+    """Show a fallback as a message without a line of code, because the user typed a command."""
     if issubclass(category, FallbackWarning):
         _print_message("warning", "yellow", message)
     else:

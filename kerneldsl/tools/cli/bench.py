@@ -1,4 +1,4 @@
-"""``kerneldsl bench compare``: what has changed between two runs of a benchmark."""
+"""``kerneldsl bench compare``: the changes between two runs of a benchmark."""
 
 from __future__ import annotations
 
@@ -31,36 +31,38 @@ _BASES = {
 
 def make_bench_app() -> typer.Typer:
     """Make the commands of ``kerneldsl bench``."""
-    app = typer.Typer(help="Results of benchmarks.", no_args_is_help=True)
+    app = typer.Typer(help="Compare results of benchmarks.", no_args_is_help=True)
     app.callback()(_bench)
     app.command("compare")(compare)
     return app
 
 
 def _bench() -> None:
-    """Look at results of benchmarks."""
+    """Compare results of benchmarks."""
 
 
 def compare(
-    old: Annotated[Path, typer.Argument(help="What a benchmark wrote as JSON.")],
-    new: Annotated[Path, typer.Argument(help="What it wrote later.")],
+    old: Annotated[Path, typer.Argument(help="JSON file of a benchmark.")],
+    new: Annotated[Path, typer.Argument(help="JSON file of a later run.")],
     rate: Annotated[
         float,
-        typer.Option("--rate", help="How many of the changes may be by chance.", min=1e-9, max=0.5),
+        typer.Option(
+            "--rate", help="Share of the changes that may be due to chance.", min=1e-9, max=0.5
+        ),
     ] = 0.05,
     least: Annotated[
         float,
-        typer.Option("--least", help="A smaller change counts as none.", min=0.0, max=1.0),
+        typer.Option("--least", help="Ignore smaller changes of the median.", min=0.0, max=1.0),
     ] = 0.01,
     show_all: Annotated[
-        bool, typer.Option("--all", help="Show the figures that are the same, too.")
+        bool, typer.Option("--all", help="Show also figures without a change.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find what has become worse between two runs, by statistics; the exit status is 1 then.
+    """Report the figures that became worse or better between two runs, by statistical tests.
 
-    Samples are compared by their ranks, medians by their quartiles. Where medians alone are stored,
-    a figure counts that has changed unlike the others.
+    Samples are compared by their ranks, medians by their quartiles. If only medians are stored, a
+    figure is reported if its change is an outlier. If a figure is worse, the exit status is 1.
     """
     from kerneldsl.tools.comparison.compare import compare_results
 

@@ -1,4 +1,4 @@
-"""``kerneldsl cache …``: what is kept between processes, for a person."""
+"""``kerneldsl cache …``: inspect and change the cache of compiled code."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def make_cache_app() -> typer.Typer:
 
 
 def _info(as_json: options.JsonOption = False) -> None:
-    """Show where the cache is, how full it is, and what the environment says of it."""
+    """Show the folder, size and settings of the cache."""
     from kerneldsl import cache
     from kerneldsl.cache.settings import read_settings, read_size
 
@@ -89,7 +89,7 @@ def _info(as_json: options.JsonOption = False) -> None:
 
 
 def _list(as_json: options.JsonOption = False) -> None:
-    """List the entries, the one used last first."""
+    """List the entries, the most recently used first."""
     from kerneldsl import cache
 
     entries = cache.entries()
@@ -116,13 +116,13 @@ def _list(as_json: options.JsonOption = False) -> None:
 
 
 def _show(
-    key: Annotated[str, typer.Argument(help="The key, or how it begins.")],
+    key: Annotated[str, typer.Argument(help="The key, or its first characters.")],
     section: Annotated[
-        str | None, typer.Option("--section", "-s", help="Print what this section holds.")
+        str | None, typer.Option("--section", "-s", help="Print the contents of this section.")
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Show one entry: its whole key, and what it holds."""
+    """Show one entry: its whole key, and its contents."""
     from kerneldsl import cache
 
     matching = [entry for entry in cache.entries() if entry.digest.startswith(key.lower())]
@@ -179,7 +179,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _verify(as_json: options.JsonOption = False) -> None:
-    """Read every entry, and put damaged ones aside; the exit status is 1 where there are any."""
+    """Read every entry, and quarantine damaged ones; if there are any, the exit status is 1."""
     from kerneldsl import cache
 
     found = cache.verify()
@@ -199,7 +199,7 @@ def _clear(as_json: options.JsonOption = False) -> None:
 
 
 def _print_count(done: str, count: int, as_json: bool, **others: Any) -> None:
-    """Print how many entries something was done with, and where to."""
+    """Print the number of entries that were removed or moved, and the target."""
     if as_json:
         print_json({done: count, **others})
         return
@@ -210,11 +210,11 @@ def _print_count(done: str, count: int, as_json: bool, **others: Any) -> None:
 def _prune(
     size: Annotated[
         str | None,
-        typer.Argument(help="What may stay, such as 200M; by default KERNELDSL_CACHE_SIZE."),
+        typer.Argument(help="The size to keep, such as 200M; by default KERNELDSL_CACHE_SIZE."),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Remove what was not used for longest, until the rest fits."""
+    """Remove the least recently used entries, until the others fit."""
     from kerneldsl import cache
     from kerneldsl.cache.settings import read_size
 
@@ -223,14 +223,14 @@ def _prune(
 
 
 def _export(file: _File, as_json: options.JsonOption = False) -> None:
-    """Write every entry into one file, for another machine."""
+    """Write all entries to one file, for another machine."""
     from kerneldsl import cache
 
     _print_count("written", cache.export(file), as_json, file=str(file))
 
 
 def _import(file: _File, as_json: options.JsonOption = False) -> None:
-    """Take the entries of a file; what is imported is run later."""
+    """Import the entries of a file. Import only files that you trust: kernels run their code."""
     from kerneldsl import cache
 
     found = cache.import_(file)
@@ -255,15 +255,17 @@ def _explain_miss(
         typer.Option(
             "--extent",
             "-e",
-            help="The extent of forall, such as 1048576 or 1080,1920: the launch is planned, and "
-            "the mapping of its indices to threads is compared too.",
+            help="The extent of forall, such as 1048576 or 1080,1920: plan the launch, and "
+            "compare also its mapping of indices to threads.",
         ),
     ] = None,
-    block: Annotated[str | None, typer.Option("--block", help="Such as 256 or 32,8.")] = None,
+    block: Annotated[
+        str | None, typer.Option("--block", help="Block, such as 256 or 32,8.")
+    ] = None,
     member: options.MemberOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Say what differs from the nearest entry, for a kernel that was not found."""
+    """Show the differences between the key of a kernel and the nearest entry."""
     from kerneldsl import cache
     from kerneldsl.cache.inventory import find_nearest
     from kerneldsl.placement.registry import target_writing
@@ -323,7 +325,7 @@ def _explain_miss(
 
 @contextmanager
 def _keeping_nothing() -> Iterator[None]:
-    """Turn the disk cache off: answering a question compiles, but stores nothing."""
+    """Turn the disk cache off: the command compiles, but stores nothing."""
     before = os.environ.get("KERNELDSL_CACHE")
     os.environ["KERNELDSL_CACHE"] = "off"
     try:
@@ -366,7 +368,7 @@ def _read(entry: EntryInfo) -> dict[str, bytes]:
 
 
 def _made(entry: EntryInfo) -> dict[str, Any]:
-    """Return what was noted of the kernel when it was compiled."""
+    """Return the notes about the kernel from its compilation."""
     from kerneldsl.utilities.untrusted import parse_json
 
     try:

@@ -1,4 +1,4 @@
-"""``kerneldsl explain``: what a launch of a kernel would do, without a GPU."""
+"""``kerneldsl explain``: the memory accesses of a launch, without a GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def explain(
     ] = None,
     grid: Annotated[
         str | None,
-        typer.Option("--grid", help="Grid; by default it covers the largest array written."),
+        typer.Option(
+            "--grid", help="Grid; by default it covers the largest array that is written."
+        ),
     ] = None,
     forall: Annotated[
         str | None,
@@ -39,9 +41,9 @@ def explain(
     arch: options.ArchOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Explain a launch: accesses, bank conflicts, branches, arithmetic, and what to change.
+    """Explain a launch: accesses, bank conflicts, branches, arithmetic, and suggested changes.
 
-    Needs no GPU. What is not given is assumed, and said.
+    Needs no GPU. If a value is missing, it is assumed, and the assumption is shown.
     """
     from kerneldsl.tools.cli.find import find_kernel, read_dims, signature_arguments
 

@@ -33,7 +33,7 @@ EXIT_PROBLEM = 1
 
 
 def status(as_json: JsonOption = False) -> None:
-    """Show what devices and host are doing now, and the settings in effect."""
+    """Show the load of devices and host, and the settings in effect."""
     from kerneldsl.placement.devices import current_target, devices
 
     found = devices()
@@ -159,7 +159,7 @@ def _amount(nbytes: int | None) -> str | None:
 
 
 def summary(kernels: KernelsOption = True, as_json: JsonOption = False) -> None:
-    """Show the machine: devices now, the default, backends, versions, settings, the verdict."""
+    """Show devices with their load, the default one, backends, versions, settings and checks."""
     from kerneldsl.placement.devices import current_target, devices, why_current
     from kerneldsl.tools.detection import backends
     from kerneldsl.tools.versions import collect_versions, package_versions
@@ -227,9 +227,9 @@ def _cache_folder() -> str | None:
 
 
 def doctor(kernels: KernelsOption = True, as_json: JsonOption = False) -> None:
-    """Check whether this machine is fit for kernels, and say what to do about each problem.
+    """Check this machine, and show a remedy for each problem.
 
-    Ends with exit code 1 where something does not work, else with 0.
+    The exit code is 1 if there is a problem, else 0.
     """
     with progress("Checking", is_quiet=as_json) as say:
         report = _check(run_kernels=kernels, say=lambda part: say(f"Checking {part}"))

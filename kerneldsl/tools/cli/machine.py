@@ -1,4 +1,4 @@
-"""``kerneldsl devices``, ``backends`` and ``default``: what this machine has, and what is chosen.
+"""``kerneldsl devices``, ``backends`` and ``default``: the devices, and the default one.
 
 None of them imports Numba. ``kerneldsl summary`` prints the same tables.
 """
@@ -40,7 +40,7 @@ _LIVE = (
 
 
 def backends(as_json: JsonOption = False) -> None:
-    """List the ways to compute on this machine: what is there, and what kerneldsl uses."""
+    """List backends: those that this machine has, and those that kerneldsl can use."""
     from kerneldsl.tools.detection import backends as find_backends
 
     found = find_backends()
@@ -51,7 +51,7 @@ def backends(as_json: JsonOption = False) -> None:
 
 
 def print_backends(found: Sequence[Backend]) -> None:
-    """Print back ends as a table, and mark those that are faked."""
+    """Print backends as a table, and mark simulated ones."""
     print_table(
         ("backend", "detected", "version", "usable", "why"),
         [
@@ -73,14 +73,14 @@ def print_backends(found: Sequence[Backend]) -> None:
 def devices(
     device: Annotated[
         str | None,
-        typer.Option("--device", "-d", help="Show everything of one device, such as cuda:0."),
+        typer.Option("--device", "-d", help="Show all attributes of one device, such as cuda:0."),
     ] = None,
     target: Annotated[
         str | None, typer.Option("--target", "-t", help="Only the devices of this target.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the devices that kernels can run on, or show everything of one."""
+    """List the devices that kernels can run on, or show all attributes of one."""
     from kerneldsl.placement.devices import current_target, device_info
     from kerneldsl.placement.devices import devices as find_devices
     from kerneldsl.placement.registry import get_target
@@ -106,7 +106,7 @@ def devices(
 
 
 def or_refusal(find: Callable[[], T]) -> tuple[T | None, str | None]:
-    """Return the result, or the message of the error, as for a wrong variable."""
+    """Return the result, or the message of the error, for example of a wrong variable."""
     from kerneldsl.errors import KernelError
 
     try:
@@ -188,11 +188,13 @@ def _print_device(info: DeviceInfo) -> None:
 def default(
     by: Annotated[
         str,
-        typer.Option("--by", help="score, or benchmark to measure a copy and some arithmetic."),
+        typer.Option(
+            "--by", help="score, or benchmark to measure the rates of a copy and of arithmetic."
+        ),
     ] = "score",
     as_json: JsonOption = False,
 ) -> None:
-    """Show where kernels run when nothing else is said, and why."""
+    """Show the default device of kernels, and the reason for its choice."""
     from kerneldsl.placement.devices import current_target, why_current
     from kerneldsl.tools.ranking import rank_devices
 

@@ -20,8 +20,8 @@ KernelArgument = Annotated[
     str,
     typer.Argument(
         metavar="FILE[:KERNEL]",
-        help="A Python file or a module, as pkg.blas, and a kernel in it. If a file defines one "
-        "kernel, its name may be left out.",
+        help="A Python file or a module, such as pkg.blas, and a kernel in it. If the file defines "
+        "only one kernel, its name is not needed.",
     ),
 ]
 MemberOption = Annotated[
@@ -30,7 +30,7 @@ MemberOption = Annotated[
         "--member",
         "-m",
         metavar="NAME=VALUE,…",
-        help="Of a kernel with a space, the member that is meant, such as block=64,items=4.",
+        help="Member of a kernel with a space, such as block=64,items=4.",
     ),
 ]
 SignatureOption = Annotated[
@@ -38,8 +38,8 @@ SignatureOption = Annotated[
     typer.Option(
         "--signature",
         "-s",
-        help='Types of the arguments, such as "float32, float32[::1]"; may be left out where the '
-        "kernel declares one.",
+        help='Types of the arguments, such as "float32, float32[::1]"; not needed if the kernel '
+        "declares one signature.",
     ),
 ]
 ArchOption = Annotated[
@@ -48,6 +48,6 @@ ArchOption = Annotated[
 TargetOption = Annotated[
     str | None,
     typer.Option(
-        "--target", "-t", help="cuda or cpu; by default what the file's ending says, else cuda."
+        "--target", "-t", help="cuda or cpu; by default as the file's suffix requires, else cuda."
     ),
 ]

@@ -1,4 +1,4 @@
-"""``kerneldsl profile``: run a script, and say what it did with kernels and for how long."""
+"""``kerneldsl profile``: run a script, and report its launches, copies and waits with times."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ _LEFT_OUT, _WIDE = ("min", "max", "GFLOP/s", "of the roof"), 120
 
 def profile(
     script: Annotated[Path, typer.Argument(help="A Python script that launches kernels.")],
-    arguments: Annotated[list[str] | None, typer.Argument(help="The script's own.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the script.")] = None,
     by: Annotated[
-        str, typer.Option("--by", help="Whose time is added up: host or device.")
+        str,
+        typer.Option(
+            "--by", help="Summarize the time of the host or of the device: host or device."
+        ),
     ] = "host",
-    streams: Annotated[
-        bool, typer.Option("--streams", help="Each stream has rows of its own.")
-    ] = False,
+    streams: Annotated[bool, typer.Option("--streams", help="Show a row for each stream.")] = False,
     work: Annotated[
         bool,
         typer.Option(
             "--work/--no-work",
-            help="Count the bytes and the arithmetic of kernels, which takes up to a second each.",
+            help="Count bytes and operations; this takes up to a second for each kernel.",
         ),
     ] = False,
     timeline: Annotated[
@@ -48,14 +49,14 @@ def profile(
         ),
     ] = None,
     nvtx: Annotated[
-        bool, typer.Option("--nvtx", help="Mark everything with NVTX ranges, for Nsight.")
+        bool, typer.Option("--nvtx", help="Mark all activities with NVTX ranges, for Nsight.")
     ] = False,
     cupti: Annotated[
-        bool, typer.Option("--cupti", help="Take times on GPUs from CUPTI, not from events.")
+        bool, typer.Option("--cupti", help="Measure times on GPUs with CUPTI instead of events.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a script under the profiler. Options stand before the script; what follows is its own."""
+    """Run a script and report its launches, copies and waits. Options precede the script."""
     if not script.is_file():
         raise ArgumentValueError(
             f"there is no file {script}", value=str(script), remedy="Check the path"
@@ -94,10 +95,10 @@ def profile(
 
 
 def _read_early(timeline: Path | None, *, nvtx: bool, cupti: bool) -> str | None:
-    """Return the file of the timeline; refuse what the script's process would refuse.
+    """Return the file of the timeline, or raise the error that the script's process would raise.
 
-    There it would be taken for the script's fault. Without these options there is nothing to
-    refuse, and the script need not wait for what profiles import.
+    In that process, it would look like an error of the script. Without these options there is
+    nothing to check, and the script does not wait for the imports of profiles.
     """
     if nvtx or cupti:
         from kerneldsl.profiling.profile import profile as make_profile
@@ -111,7 +112,7 @@ def _read_early(timeline: Path | None, *, nvtx: bool, cupti: bool) -> str | None
 
 
 def _run(command: list[str], output: int | None) -> int:
-    """Run the script's process; meanwhile import what prints its summary."""
+    """Run the script's process; meanwhile import the modules that print its summary."""
     with subprocess.Popen(command, stdout=output) as process:
         try:
             import rich.console

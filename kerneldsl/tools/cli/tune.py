@@ -22,17 +22,17 @@ _EXIT_WORSE = 1
 _MOST_NAMES = 10
 _KernelOption = Annotated[
     str | None,
-    typer.Option("--kernel", "-k", help="Only kernels whose name holds this text."),
+    typer.Option("--kernel", "-k", help="Only kernels with this text in their name."),
 ]
 _DeviceOption = Annotated[
-    str | None, typer.Option("--device", "-d", help="Only devices whose name holds this text.")
+    str | None, typer.Option("--device", "-d", help="Only devices with this text in their name.")
 ]
 
 
 def make_tune_app() -> typer.Typer:
     """Make the commands below ``kerneldsl tune``."""
     app = typer.Typer(
-        help="Show and move what tuning has measured, and fit the planner to it.",
+        help="List and move the measurements of tuning, and fit the planner to them.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
@@ -67,7 +67,7 @@ def _show(
     device: _DeviceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """List what was tuned: the plan that launches take, and what it gains."""
+    """List tuned launches, with the plan that they use and its gain."""
     from kerneldsl.tuning.t4 import to_document
 
     records = _records(kernel, device)
@@ -82,7 +82,7 @@ def _show(
 
 
 def _nothing(kernel: str | None, device: str | None) -> str:
-    """Say what there are records of, where none is of what was asked for."""
+    """Print the kernels and devices that have records, if none matches the options."""
     from difflib import SequenceMatcher
 
     launches = [each.launch for each in _records(None, None)]
@@ -130,14 +130,14 @@ def _export(
         bool,
         typer.Option(
             "--best",
-            help="The chosen plans alone: a table for the folder `tuned` of a package.",
+            help="Write only the chosen plans: a table for the folder `tuned` of a package.",
         ),
     ] = False,
     kernel: _KernelOption = None,
     device: _DeviceOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Write records into a file, JSON in the T4 results format, a document for each launch."""
+    """Write records to a JSON file in the T4 results format, one document for each launch."""
     from kerneldsl.tuning.t4 import write_documents
 
     count = write_documents(file, _records(kernel, device), best_alone=best)
@@ -148,10 +148,13 @@ def _export(
 
 
 def _merge(
-    files: Annotated[list[Path], typer.Argument(help="Files that export has written.")],
+    files: Annotated[list[Path], typer.Argument(help="Files written by tune export.")],
     as_json: options.JsonOption = False,
 ) -> None:
-    """Take the records of files into the cache; of two of one plan, the more certain counts."""
+    """Import the records of files into the cache.
+
+    If a plan has two records, the more precise one is kept.
+    """
     from kerneldsl.tuning.records import merge_records
     from kerneldsl.tuning.t4 import read_documents
 
@@ -169,18 +172,18 @@ def _merge(
 
 def _fit(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Files of records; by default the cache's.")
+        list[Path] | None, typer.Argument(help="Files of records; by default those of the cache.")
     ] = None,
     device: _DeviceOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how good the fit is, and keep nothing.")
+        bool, typer.Option("--dry-run", help="Report the quality of the fit, and store nothing.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Fit the planner's constants to records of each device; its first plans are better then.
+    """Fit the planner's constants to the records of each device.
 
-    A fit whose first plans are worse, or as good with predictions that are no nearer, is not kept;
-    the exit status is 1 where no fit is better.
+    A fit is stored if it chooses faster plans, or equally fast ones with better predictions. If no
+    fit is stored, the exit status is 1.
     """
     from kerneldsl.launch.fitted_models import write_model
     from kerneldsl.planner.fit import fit_model

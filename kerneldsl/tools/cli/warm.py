@@ -1,7 +1,7 @@
-"""``kerneldsl warm``: run a script so that what it launches is compiled and kept.
+"""``kerneldsl warm``: run a script, and cache the kernels that it launches.
 
-For an architecture that is named, the script runs with every launch going to a described GPU of
-that architecture: its kernels are compiled as they would be there, and do not run.
+With ``--arch``, every launch of the script selects a described GPU of that architecture. Its
+kernels are compiled for that GPU, and do not run.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _RUNNER = "kerneldsl.tools.cli.warmed"
 
 def warm(
     script: Annotated[Path, typer.Argument(help="A Python script that launches kernels.")],
-    arguments: Annotated[list[str] | None, typer.Argument(help="The script's own.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the script.")] = None,
     arch: Annotated[
         list[str] | None,
         typer.Option(
             "--arch",
             "-a",
-            help="Compile for this architecture, such as sm_90; kernels do not run. May be given "
-            "several times. Without it the script runs as it would by itself.",
+            help="Compile for this architecture, such as sm_90, and do not run kernels. The option "
+            "may be repeated. Without it the script runs normally.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a script, and keep what it compiles: for an image that ships its cache."""
+    """Run a script and cache the kernels that it compiles, for example to ship them in an image."""
     from kerneldsl import cache
     from kerneldsl.placement.registry import get_target, target_writing
 
