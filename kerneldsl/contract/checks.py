@@ -15,19 +15,19 @@ CheckStatus: TypeAlias = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Check(AsDict):
-    """One finding of :func:`kerneldsl.preflight`.
+    """One result of :func:`kerneldsl.preflight`.
 
     Parameters
     ----------
     name : str
-        Stable, with a dot between the part of the machine and what was looked at, such as
-        ``"cuda.driver"``.
+        The part of the machine, a dot and the check, such as ``"cuda.driver"``. Names do not change
+        between releases.
     status : {"ok", "warning", "problem"}
-        Whether it is as it should be.
+        ``"warning"``: it works, but more slowly or not everywhere. ``"problem"``: it does not work.
     found : str
-        What was found, in words.
+        The result, as text.
     remedy : str or None
-        What to do about it; there is one unless the status is ``"ok"``.
+        The suggested change; ``None`` if the status is ``"ok"``.
     """
 
     name: str
@@ -37,6 +37,6 @@ class Check(AsDict):
 
 
 def said_by(error: BaseException) -> str:
-    """Return an error's finding and limit in one line; its remedy stands apart."""
+    """Return an error's problem and limit in one line, without its remedy."""
     parts = getattr(error, "what", None) or str(error), getattr(error, "limit", None)
     return " ".join(". ".join(filter(None, parts)).split())

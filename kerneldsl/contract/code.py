@@ -1,4 +1,4 @@
-"""Compiled code: what it is compiled from, on no device yet, and ready to be launched on one."""
+"""Compiled code: its specialization, the artifact, and the executable on a device."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Specialization:
-    """One kernel for one combination of everything its code depends on.
+    """One kernel for one combination of all that its code depends on.
 
-    It is the key under which artifacts and executables are found: equal where the unit and the
-    traits are the same objects and all else is equal.
+    It is the key of artifacts and executables. Two are equal if the unit and the traits are the
+    same objects, and all other fields are equal.
 
     Parameters
     ----------
     unit : FunctionUnit
         The kernel in normal form.
     traits : KernelTraits
-        What the analysis found.
+        The results of the analysis.
     kinds : tuple of Kind
         Kinds of the arguments.
     options : CompileOptions
@@ -58,15 +58,15 @@ class Specialization:
     arch : str or None
         The architecture, such as ``"sm_90"``; ``None`` for the target's default.
     ptx_version : str or None
-        Version of the PTX ISA that the caller asks for, such as ``"8.7"``; ``None`` lets the
-        target choose. Targets without PTX do not look at it.
+        Version of the PTX ISA that the caller requests, such as ``"8.7"``. With ``None`` the
+        target chooses. Targets without PTX ignore it.
     mapping : ElementMapping
-        How ``forall`` deals out its indices; other than the default only for kernels that use
-        ``grid`` alone. A target **may** leave it aside, and then does not look at a launch's
-        either.
+        The mapping of indices to threads by ``forall``. It differs from the default only for
+        kernels that use only ``grid``. A target **may** ignore it, and then ignores that of a
+        launch, too.
     promises : Promises
-        What every launch of the code has checked of its arguments. A target **may** make use of
-        them.
+        The properties of the arguments that every launch of the code has checked. A target **may**
+        use them.
     """
 
     unit: FunctionUnit
@@ -105,16 +105,16 @@ class Specialization:
 
 @dataclass(frozen=True, slots=True)
 class Resources(Shown):
-    """Resources of a device that one compiled kernel takes.
+    """Resources of a device that one compiled kernel needs.
 
     Parameters
     ----------
     registers : int or None
-        Registers a thread; ``None`` on a target that has no such limit.
+        Registers per thread; ``None`` on a target without such a limit.
     spill_bytes, local_bytes : int or None
-        Bytes a thread spills, and its whole stack frame.
+        Bytes that a thread spills, and the size of its stack frame.
     static_shared_bytes : int
-        Bytes of shared memory a block, beside what the launch adds.
+        Bytes of shared memory per block, without the dynamic memory of the launch.
     max_block_threads : int
         The largest block that can be launched.
     """
@@ -127,7 +127,7 @@ class Resources(Shown):
 
 
 class UnusableCodeError(Exception):
-    """Kept code that this process cannot use, so that it is compiled anew."""
+    """Cached code that this process cannot use, so that it compiles again."""
 
 
 class Artifact(ABC):
@@ -149,39 +149,40 @@ class Artifact(ABC):
         Parameters
         ----------
         form : str
-            ``"source"``, ``"llvm"``, ``"asm"``, ``"ptx"``… An implementation **must** raise
-            ``ValueError`` naming the forms it has when asked for another.
+            ``"source"``, ``"llvm"``, ``"asm"``, ``"ptx"``… For an unknown form, an implementation
+            **must** raise ``ValueError`` with the names of its forms.
         """
 
     def forms_at_hand(self) -> tuple[str, ...]:
-        """Return the forms of :meth:`text` that take no compiling, for what shows them unasked.
+        """Return the forms of :meth:`text` that need no compilation, for example for cards.
 
-        **Should** be overridden. A form that takes a tool which may be missing **may** be among
-        them; :meth:`text` raises `ToolMissingError` then.
+        **Should** be overridden. The forms **may** need a tool that is missing; :meth:`text` then
+        raises `ToolMissingError`.
         """
         return ()
 
     def code(self, form: str) -> bytes:
-        """Return the code in one of its forms, as a file holds it.
+        """Return the code in one of its forms, as bytes for a file.
 
-        **May** know forms that are no text, such as machine code; the others are those of
+        **May** support forms that are not text, such as machine code. The others are those of
         :meth:`text`, in UTF-8.
         """
         return self.text(form).encode()
 
     @property
     def static_shared_bytes(self) -> int:
-        """Bytes of a block's shared memory beside what a launch gives it.
+        """Bytes of a block's shared memory, without the dynamic memory of a launch.
 
-        It is what the program declares. An implementation **must** add what it declares itself.
+        This is the size that the program declares. An implementation **must** add the size that
+        it declares itself.
         """
         return self.specialization.traits.static_shared_bytes
 
     @abstractmethod
     def resources(self) -> Resources:
-        """Return what the kernel takes.
+        """Return the resources that the kernel needs.
 
-        **May** run an assembler; **must** raise `ToolMissingError` where it has none.
+        **May** run an assembler. Without one it **must** raise `ToolMissingError`.
         """
 
 
@@ -217,8 +218,8 @@ class LaunchConfig:
     extent : tuple of int or None
         Under ``forall`` the extent, in the user's order.
     stream : DeviceStream or int or None
-        Where to; ``None`` is the device's default stream, a number the handle of the stream in
-        which another library has made an argument.
+        The stream. ``None`` is the default stream of the device. A number is the handle of the
+        stream in which another library has made an argument.
     shared_bytes : int
         Dynamic shared memory of a block.
     cluster_dim : tuple of int or None
@@ -226,8 +227,8 @@ class LaunchConfig:
     is_cooperative : bool
         Whether all blocks must run at once.
     share : HostShare or None
-        On a target whose launches run on the host's threads, how they share the work; ``None``
-        leaves that to the target.
+        How the host's threads share the work, on a target that uses them. With ``None`` the target
+        decides.
     """
 
     grid_dim: Dim3
@@ -248,7 +249,7 @@ class Executable(Observable, ABC):
 
     @property
     def resources(self) -> Resources:
-        """Resources of the kernel where it is loaded; by default the artifact's."""
+        """Resources of the kernel on its device; by default the artifact's."""
         return self.artifact.resources()
 
     @observed("run")
@@ -259,12 +260,11 @@ class Executable(Observable, ABC):
         Parameters
         ----------
         config : LaunchConfig
-            Grid, block, stream and dynamic shared memory. A launch with an empty extent never
-            gets here.
+            Grid, block, stream and dynamic shared memory. Its extent is not empty.
         parameters : bytes or SlotParameters
-            As `ParameterLayout.pack` makes them: `SlotParameters` where `Compiler.has_slots`, else
-            bytes. They are without the pointer to the fault record, which the implementation
-            **must** add in debug mode.
+            The result of `ParameterLayout.pack`: `SlotParameters` if `Compiler.has_slots`, else
+            bytes. They do not contain the pointer to the fault record. In debug mode, the
+            implementation **must** add it.
 
         **May** return before the kernel has finished. In debug mode **must** wait, and raise the
         `KernelFault` that the kernel recorded.
@@ -273,8 +273,8 @@ class Executable(Observable, ABC):
     def native_entry(self, config: LaunchConfig) -> NativeEntry | None:
         """Describe how native code starts the kernel in this configuration.
 
-        Is asked for after :meth:`launch` has accepted the configuration, whose stream is the
-        device's default stream, and never in debug mode. **May** return ``None``: then every launch
-        goes through :meth:`launch`.
+        It is called after :meth:`launch` has accepted the configuration, never in debug mode. The
+        stream is the device's default stream. **May** return ``None``: then every launch calls
+        :meth:`launch`.
         """
         return None

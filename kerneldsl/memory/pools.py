@@ -1,9 +1,9 @@
-"""Pools of device memory: where every device array's memory comes from.
+"""Pools of device memory, from which device arrays are allocated.
 
-A target's :class:`~kerneldsl.contract.PoolBackend` takes and gives memory; what a pool promises is
-here and in :mod:`~kerneldsl.memory.device_memory`, once for all targets: limits, counts,
-what happens when memory runs out, and that freed memory is not given out again before the streams
-that used it are done with it.
+A target's :class:`~kerneldsl.contract.PoolBackend` allocates and frees memory. This module and
+:mod:`~kerneldsl.memory.device_memory` implement the rest for all targets: limits, counts, and the
+steps when memory runs out. They reuse freed memory only after the streams that used it have
+finished with it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _ABSURD_BYTES = 1 << 63
 _serial = itertools.count()
 
 
-#: Host memory that empty arrays on a host target point at, so that NumPy takes them.
+#: Host memory to which empty arrays on a host target point, because NumPy needs an address.
 _nothing = bytearray(512)
 
 
@@ -113,12 +113,12 @@ class MemoryPool(ProcessOwned):
     def _set_up(self, memory: DeviceMemory, name: str | None) -> None:
         self._memory = memory
         self.number = next(_serial)
-        #: What statistics and errors call it.
+        #: Its name in statistics and errors.
         self.name = name or f"pool {self.number}"
         self._limit: int | None = None
         self._counts = Counts()
         self._is_closed = False
-        #: What native code takes blocks from, by their size; of a device's default pool alone.
+        #: Blocks for native code, by their size; only in a device's default pool.
         self._shelves: dict[int, Shelf] = {}
         self._backend = memory.device.create_pool()
         memory.forget_pools()

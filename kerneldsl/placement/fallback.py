@@ -47,7 +47,7 @@ __all__ = [
     "reason_of",
 ]
 
-#: What happens when a launch that was meant for a GPU cannot run there.
+#: The policies for a launch that cannot run on its GPU.
 Policy: TypeAlias = Literal["warn", "silent", "never"]
 
 _POLICIES = ("warn", "silent", "never")
@@ -56,16 +56,17 @@ _SILENCE = (
     "error"
 )
 
-#: Errors that are looked at; every other one is the user's, or a fault of ours that must be seen.
+#: Errors that may lead to a fallback. Others are errors of the user, or defects of kerneldsl, which
+#: must be reported.
 RECOVERABLE = (CompileError, ToolMissingError, DriverError, TargetUnavailableError)
-#: A kernel that failed while it ran, a launch that the device refuses for its shape, a stream that
-#: is closed or elsewhere.
+#: A kernel that failed while it ran, a launch shape that the device does not allow, and a stream
+#: that is closed or on another device.
 _NEVER = (LaunchError, StreamError)
-#: What would fail again in the same way at the next launch.
+#: Errors that the next launch would have, too.
 PERMANENT = (CompileError, ToolMissingError, KernelImageError, DriverCompileError)
 
 _choices: Scope[Policy] = Scope("kerneldsl_fallback")
-#: What has been warned of in this process where no kernel is known yet.
+#: Warnings of this process that belong to no kernel.
 _announced: set[tuple[str, str]] = set()
 _lock = ForkSafeLock()
 _has_forked = False

@@ -1,10 +1,10 @@
 """Registry of targets and commands, found by their entry points.
 
-Built-in ones stand in tables of names (of targets in their own package, of commands here), so that
-they work from a bare checkout where no entry points are installed. Others come through the entry-
-point groups ``kerneldsl.targets`` (a function without arguments that returns a
+Tables contain the names of built-in ones: of targets in their package, of commands here. So they
+work from a checkout without installed entry points. Others are found through the entry-point groups
+``kerneldsl.targets`` (a function without arguments that returns a
 :class:`~kerneldsl.contract.Target`) and ``kerneldsl.commands`` (a function that typer can turn into
-a command). Everything is imported when it is first asked for.
+a command). A target or command is imported at its first use.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "target_writing",
 ]
 
-#: Name to ``module:function``, and what the list of commands says of it.
+#: Name to ``module:function``, and the sentence for the list of commands.
 _BUILT_IN_COMMANDS = {
     "demo": (
         "kerneldsl_demo:command",
@@ -53,7 +53,7 @@ _lock = ForkSafeLock()
 
 
 def target_names() -> tuple[str, ...]:
-    """Return the names that :func:`get_target` knows: the built-in targets, then entry points."""
+    """Return the names of targets for :func:`get_target`: built-in ones, then entry points."""
     built_in = built_in_targets()
     return (*built_in, *(n for n in _entries("kerneldsl.targets") if n not in built_in))
 
@@ -65,7 +65,7 @@ def built_in_targets() -> dict[str, TargetEntry]:
     Raises
     ------
     ShadowedPackageError
-        If a foreign module hides the package that holds them.
+        If another module hides their package.
     """
     found: dict[str, TargetEntry] = import_own("targets.table").TARGETS
     return found
@@ -84,19 +84,19 @@ def hardware_targets() -> tuple[str, ...]:
 
 
 def target_of_memory(kind: int) -> str:
-    """Return the target whose kernels take memory of a type."""
+    """Return the target with kernels that accept memory of a type."""
     return next(name for name, entry in built_in_targets().items() if kind in entry.memory)
 
 
 def target_writing(form: str) -> str:
-    """Return the target that is meant where somebody asks for a form of code, such as ``"ptx"``."""
+    """Return the target that writes a form of code, such as ``"ptx"``."""
     return next(name for name, entry in built_in_targets().items() if form in entry.forms)
 
 
 def get_target(name: str) -> Target:
     """Return the target of a name; it is imported and made at the first call.
 
-    It need not be usable on this machine; see `Target.unavailable_reason`.
+    It may be unusable on this machine; see `Target.unavailable_reason`.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def get_command(name: str) -> Callable[..., Any]:
     KeyError
         If there is no such command.
     ShadowedPackageError
-        If a foreign module hides a package of kerneldsl's, which commands may use.
+        If another module hides a package of kerneldsl that commands may use.
     """
     if name not in _BUILT_IN_COMMANDS:
         loaded: Callable[..., Any] = _entries("kerneldsl.commands")[name].load()
@@ -192,7 +192,7 @@ def get_command(name: str) -> Callable[..., Any]:
 
 
 def load_own(reference: str) -> Callable[..., Any]:
-    """Import what ``module:function`` names in a package of kerneldsl's."""
+    """Import ``module:function`` from a package of kerneldsl."""
     module, _, attribute = reference.partition(":")
     function: Callable[..., Any] = getattr(import_own(module), attribute)
     return function

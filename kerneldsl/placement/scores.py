@@ -113,9 +113,9 @@ def score_of(device: Device, total_memory_bytes: int | None = None) -> Score:
     Parameters
     ----------
     device : Device
-        What its target says at once.
+        The device with the attributes that its target reports without a full description.
     total_memory_bytes : int, optional
-        Its memory, where the target says so only in the full description.
+        Its memory, if the target reports that only in the full description.
     """
     major, minor = device.extra.get("compute_capability", (0, 0))
     memory = total_memory_bytes or device.extra.get("total_memory_bytes", 0)
@@ -138,13 +138,13 @@ def _saturating(points: float, quantity: float, half: float) -> float:
 def usable_devices() -> Iterator[Device]:
     """Return the devices with hardware that can run kernels here, in their order.
 
-    A third party's target runs kernels where it is named: finding out what is installed would cost
-    every program 0.06 s at its first launch.
+    Targets of third parties are not among them; users must name them. A search for installed
+    targets would take 0.06 s at the first launch of every program.
     """
     for name in hardware_targets():
         yield from (d for d in get_target(name).devices() if d.unusable_reason() is None)
 
 
 def best_device_of(candidates: Iterator[Device]) -> Device:
-    """Return the one with the highest score; of equals, the first."""
+    """Return the device with the highest score; among equal ones, the first."""
     return max(candidates, key=lambda device: score_of(device).total)

@@ -1,4 +1,4 @@
-"""Activities: what a profile has recorded, as values."""
+"""Activities: the records of a profile, as values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Activity(AsDict):
-    """One thing that a profile has recorded. Times are ns since the profile began.
+    """One record of a profile. Times are in ns since the profile began.
 
     Parameters
     ----------
@@ -34,31 +34,31 @@ class Activity(AsDict):
         ``"launch"``, ``"copy"``, ``"allocation"``, ``"compilation"``, ``"cache hit"``, ``"load"``,
         ``"wait"`` or ``"fallback"``.
     name : str
-        The kernel, the direction of a copy, the memory that was allocated, or what was waited for.
+        The kernel, the direction of a copy, the kind of memory, or the awaited object.
     device : str
-        Where, such as ``"cuda:0"``; of what is compiled the target and the architecture.
+        The device, such as ``"cuda:0"``; for a compilation, the target and the architecture.
     stream : str
-        ``"default"``, or the stream's handle; empty of what is in none.
+        ``"default"``, or the stream's handle; empty if it has no stream.
     thread : str
-        Name of the thread that did it.
+        Name of the thread.
     thread_id : int
-        Its number, which no other thread of the process has: 1 or more, and not that of
-        `threading.get_ident`, which is given to another thread once this one has ended.
+        Number of the thread, 1 or more, unique in the process. `threading.get_ident` is not,
+        because Python gives the number of an ended thread to another one.
     depth : int
-        How many activities of its thread were around it.
+        Number of activities of the same thread that contain it.
     begin_ns, host_ns : int
-        When it began, and how long the call took on the host.
+        Begin and duration of the call on the host.
     device_begin_ns, device_ns : int or None
-        When it began on its device, and how long it took there; ``None`` where that is not known.
-        On a CPU it is the call that runs the kernel, or copies.
+        Begin and duration on the device; ``None`` if unknown. On a CPU, those of the call that runs
+        the kernel, or copies.
     nbytes : int or None
         Bytes that were copied or allocated.
     detail : str
-        Why it fell back.
+        The reason of a fallback.
     failure : str
-        Class of the exception that ended it; empty where none did.
+        Class of the exception that ended it; empty if there was none.
     is_synchronous : bool
-        Whether the device works within the call, as a CPU does, and not behind the host's back.
+        Whether the device finishes its work within the call, as a CPU does.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class Activity(AsDict):
 
 
 def make_activity(span: Span, begin_ns: int) -> Activity:
-    """Make the activity of a span, for a profile that began at a time of the host's clock."""
+    """Make the activity of a span, for a profile with its begin on the host's clock."""
     device_begin = span.device_begin_ns
     return Activity(
         kind=span.kind,
@@ -111,7 +111,7 @@ def _name(stream: Any) -> str:
 
 
 def covered_ns(activities: Iterable[Activity]) -> int:
-    """Return the ns of the host's time in which at least one activity was going on.
+    """Return the ns of the host's time that at least one activity covers.
 
     Examples
     --------

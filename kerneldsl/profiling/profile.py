@@ -1,4 +1,4 @@
-"""Profiles as programs hold them: ``with kd.profile() as p:``."""
+"""Profiles for programs: ``with kd.profile() as p:``."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = ["Profile", "profile"]
 
 @shorten_errors_of("__enter__")
 class Profile(Shown, ProcessOwned):
-    """Record of what a program did within a block; made by :func:`profile`.
+    """Record of the launches, copies and waits of a program; made by :func:`profile`.
 
     ``with kd.profile() as p:`` records the whole process: every thread, device and stream. Profiles
-    may be nested and overlap; each has what began while it was active. A profile is of one block:
-    make another one for the next. In a child that is forked within the block, nothing is recorded.
+    may be nested and may overlap. Each contains the activities that began while it was active. Make
+    a new profile for each block. A child process that is forked within the block records nothing.
 
-    Within the block, launches go through Python, which costs some microseconds each that a repeated
-    launch does not cost otherwise.
+    Within the block, launches run in Python instead of native code. This takes some microseconds
+    more for each repeated launch.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Profile(Shown, ProcessOwned):
         self._cupti = cupti
         self._spans: list[Span] = []
         self._state: Literal["new", "active", "ended", "abandoned"] = "new"
-        #: What stands once the block has ended: what was recorded, and the work of each.
+        #: The results after the end of the block: the activities, and the work of each.
         self._found: tuple[tuple[Activity, ...], tuple[LaunchedCode | None, ...]] | None = None
         self._works: Sequence[Work | None] | None = None
         self.begin_ns = self._end_ns = 0
@@ -96,26 +96,26 @@ class Profile(Shown, ProcessOwned):
 
     @property
     def wall_ns(self) -> int:
-        """Nanoseconds from the begin of the block to its end, or to now."""
+        """Nanoseconds from the begin of the block to its end, or until now."""
         if self._state == "new":
             return 0
         return (self._end_ns or time.perf_counter_ns()) - self.begin_ns
 
     @property
     def recorded_ns(self) -> int:
-        """Nanoseconds of these in which at least one activity was going on, in some thread."""
+        """Nanoseconds of these that at least one activity covers, in any thread."""
         return covered_ns(self.activities)
 
     @property
     def activities(self) -> tuple[Activity, ...]:
-        """Activities that have ended so far, in the order in which they began.
+        """Activities that have ended, in the order of their begin.
 
-        Once the block has ended, this waits for what devices have still to do of it.
+        After the block, this waits until the devices have finished its work.
         """
         return self._read()[0]
 
     def _read(self) -> tuple[tuple[Activity, ...], tuple[LaunchedCode | None, ...]]:
-        """Return the activities, and of each that is a launch what was started."""
+        """Return the activities, and for each launch the started kernel."""
         if self._found is not None:
             return self._found
         if self._state == "ended":
@@ -133,7 +133,7 @@ class Profile(Shown, ProcessOwned):
     def _read_with_work(
         self, with_work: bool
     ) -> tuple[tuple[Activity, ...], Sequence[Work | None]]:
-        """Return the activities and the work of each; none where it is not wanted."""
+        """Return the activities and the work of each, which is empty if not requested."""
         activities, codes = self._read()
         if not with_work:
             return activities, ()
@@ -155,18 +155,18 @@ class Profile(Shown, ProcessOwned):
         streams: bool = False,
         work: bool = False,
     ) -> ProfileSummary:
-        """Add up what was recorded, what took longest first.
+        """Return the totals of the activities, those with the longest time first.
 
         Parameters
         ----------
         by : {"host", "device"}
-            Whose time is added up: that of the calls on the host, or that of the devices.
+            The clock: the time of the calls on the host, or the time on the devices.
         streams : bool, optional
-            Whether each stream has rows of its own.
+            Whether each stream has separate rows.
         work : bool, optional
-            Whether the bytes and the arithmetic of kernels are counted. This imports SymPy and
-            Numba, and takes up to a second for each kind of launch. The CPU's own speed is measured
-            once, which takes a second.
+            Whether to count the bytes and operations of kernels. This imports SymPy and Numba, and
+            takes up to a second for each kind of launch. The speed of the CPU is measured once,
+            which takes a second.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class Profile(Shown, ProcessOwned):
         Raises
         ------
         ArgumentValueError
-            If `by` is something else.
+            If `by` has another value.
         """
         if not isinstance(by, str) or by not in ("host", "device"):
             raise ArgumentValueError(
@@ -193,19 +193,20 @@ class Profile(Shown, ProcessOwned):
 
     @shorten_errors
     def to_dataframe(self, *, work: bool = False) -> Any:
-        """Return the activities as a pandas DataFrame, a row each.
+        """Return the activities as a pandas DataFrame with a row for each.
 
         Parameters
         ----------
         work : bool, optional
-            Whether the bytes and the arithmetic of kernels are counted, as :meth:`summary` does.
+            Whether to count the bytes and operations of kernels, as in :meth:`summary`.
 
         Returns
         -------
         pandas.DataFrame
-            Its columns are the fields of :class:`Activity`, then `flops`, `bytes_per_s`,
-            `flops_per_s` and `roof_share` as a row of the summary has them. With ``work=True``
-            `nbytes` of a launch is what memory moves at least; else these are missing of launches.
+            The columns are the fields of :class:`Activity`, then `flops`, `bytes_per_s`,
+            `flops_per_s` and `roof_share`, as in a row of the summary. With ``work=True``, `nbytes`
+            of a launch is the least number of bytes that memory transfers. Otherwise launches have
+            no values in these columns.
 
         Raises
         ------
@@ -226,24 +227,24 @@ class Profile(Shown, ProcessOwned):
 
     @shorten_errors
     def timeline(self, path: str | os.PathLike[str], *, work: bool = False) -> None:
-        """Write when what was going on: a trace, or a picture.
+        """Write the activities along time to a file, as a trace or a picture.
 
         Parameters
         ----------
         path : str or path
-            The file; one that is there is overwritten. ``.json`` is a trace that Perfetto
-            (https://ui.perfetto.dev) and Chrome's ``about:tracing`` open; ``.png``, ``.svg`` and
-            ``.pdf`` are pictures, which matplotlib draws.
+            The file, which is overwritten. ``.json`` is a trace for Perfetto
+            (https://ui.perfetto.dev) and Chrome's ``about:tracing``. ``.png``, ``.svg`` and
+            ``.pdf`` are pictures, which Matplotlib draws.
         work : bool, optional
-            Whether the bytes and the arithmetic of kernels are counted for a trace, as
-            :meth:`summary` does; a picture has none.
+            Whether to count the bytes and operations of kernels for a trace, as in
+            :meth:`summary`. A picture does not show them.
 
         Raises
         ------
         ArgumentTypeError, ArgumentValueError
-            If `path` is no path, has another ending, or cannot be written.
+            If `path` is not a path, has another suffix, or cannot be written.
         ToolMissingError
-            If it is a picture, and matplotlib is not installed.
+            If it is a picture, and Matplotlib is not installed.
         """
         with_work = read_flag("work", work)
         file = read_timeline(path)
@@ -263,20 +264,20 @@ def profile(*, nvtx: bool = False, cupti: bool = False) -> Profile:
     Parameters
     ----------
     nvtx : bool, optional
-        Whether what is recorded is also marked with NVTX ranges, which Nsight Systems shows.
+        Whether to mark the activities with NVTX ranges as well, which Nsight Systems shows.
     cupti : bool, optional
-        Whether times on NVIDIA GPUs are those that CUPTI writes down, instead of the times between
-        events around each launch and copy. Where CUPTI refuses, they are those of events.
+        Whether to measure times on NVIDIA GPUs with CUPTI, instead of events around each launch and
+        copy. If CUPTI returns an error, events are used.
 
     Returns
     -------
     Profile
-        To be entered: ``with kd.profile() as p:``.
+        A context manager: ``with kd.profile() as p:``.
 
     Raises
     ------
     ToolMissingError
-        If `nvtx` or `cupti` is wanted and the package is not installed.
+        If the package for `nvtx` or `cupti` is not installed.
 
     Examples
     --------

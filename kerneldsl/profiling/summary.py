@@ -1,4 +1,4 @@
-"""Summaries of profiles: calls, times, bytes and arithmetic of what was recorded, as a table."""
+"""Summaries of profiles: a table of calls, times, bytes and operations."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _Clock: TypeAlias = Literal["host", "device"]
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow(AsDict):
-    """Activities of one kind, name and device, added up.
+    """The totals of the activities of one kind, name and device.
 
     Parameters
     ----------
     kind, name, device, stream : str
-        As :class:`Activity` has them; `stream` is empty where streams are taken together.
+        As in :class:`Activity`; `stream` is empty if the row contains all streams.
     calls, failures : int
-        How many there were, and how many of them ended with an exception.
+        Number of activities, and number of those that ended with an exception.
     timed : int
-        Of how many the time is known: on the host of all.
+        Number of activities with a known time. On the host, all have one.
     total_ns, min_ns, average_ns, max_ns : float or None
-        Their times by the summary's clock; ``None`` where it knows none.
+        Their times by the clock of the summary; ``None`` if no time is known.
     share : float or None
-        The total, of the profile's time from begin to end.
+        The total, divided by the duration of the profile.
     device_ns : int or None
-        Time on the device, of all of them; ``None`` where that of one is not known.
+        Their total time on the device; ``None`` if the time of one is unknown.
     nbytes : float or None
-        Bytes that were copied or allocated, and of launches those that memory moves at least;
-        ``None`` where those of one are not known.
+        Bytes that were copied or allocated; for launches, the least number of bytes that memory
+        transfers. ``None`` if the number of one activity is unknown.
     flops : float or None
-        Operations on floats, of launches.
+        For launches, operations on floats.
     bytes_per_s, flops_per_s : float or None
-        The same in a second of the device's time.
+        Both, divided by the time on the device.
     roof_share : float or None
-        Time that the device needs at least, of its time.
+        The least time that the device needs, divided by its time.
     """
 
     kind: str
@@ -70,19 +70,19 @@ class SummaryRow(AsDict):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ProfileSummary(AsTable, AsDict):
-    """Activities of a profile, added up. Made by :meth:`Profile.summary`.
+    """The totals of a profile's activities. Made by :meth:`Profile.summary`.
 
-    Activities may be within others, as a copy is within the launch that needs it: a launch's time
-    on the host has that of the copy in it.
+    An activity may contain others, as a launch contains the copies of its arguments. Its time on
+    the host then includes theirs.
 
     Parameters
     ----------
     by : {"host", "device"}
-        Whose time is added up.
+        The clock: time on the host, or on the device.
     wall_ns : int
-        Time from the profile's begin to its end.
+        Duration of the profile.
     rows : tuple of SummaryRow
-        What took longest first.
+        The rows, those with the longest total first.
     """
 
     by: _Clock
@@ -93,7 +93,7 @@ class ProfileSummary(AsTable, AsDict):
         has_streams = any(row.stream for row in self.rows)
         headers = ("kind", "name", "device", *(("stream",) if has_streams else ()))
         headers += ("calls", "total", "min", "average", "max", "share")
-        # Of launches the last ones are known where their work was counted.
+        # For launches the last ones are known if their work was counted.
         known = [name for name, cell in _RATES.items() if any(map(cell, self.rows))]
         rows = [
             (*_cells(row, has_streams), *(_RATES[name](row) for name in known)) for row in self.rows
@@ -126,7 +126,7 @@ def _giga(rate: float | None) -> str | None:
     return f"{rate / 1e9:.3g}" if rate else None
 
 
-#: Columns that a table has where a row has something in them.
+#: Columns that a table shows only if a row has a value in them.
 _RATES: Mapping[str, Callable[[SummaryRow], str | None]] = {
     "GB/s": lambda row: _giga(row.bytes_per_s),
     "GFLOP/s": lambda row: _giga(row.flops_per_s),
@@ -142,20 +142,20 @@ def summarize(
     by: _Clock,
     with_streams: bool,
 ) -> ProfileSummary:
-    """Add up activities.
+    """Compute the totals of activities.
 
     Parameters
     ----------
     activities : sequence of Activity
-        All of a profile.
+        All activities of a profile.
     works : sequence of Work or None
-        What is known of the work of each; empty where it was not asked for.
+        The work of each, if it is known; empty if it was not requested.
     wall_ns : int
-        Time from the profile's begin to its end.
+        Duration of the profile.
     by : {"host", "device"}
-        Whose time is added up.
+        The clock: time on the host, or on the device.
     with_streams : bool
-        Whether each stream has rows of its own.
+        Whether each stream has separate rows.
     """
     groups: defaultdict[tuple[str, ...], list[Worked]] = defaultdict(list)
     for activity, work in worked(activities, works):

@@ -32,7 +32,7 @@ __all__ = [
     "stats",
 ]
 
-#: Which way bytes go; a copy to a peer is counted at the device that it comes from.
+#: The directions of copies; a copy to a peer is counted for its source device.
 Direction: TypeAlias = Literal[
     "host_to_device", "device_to_host", "device_to_device", "device_to_peer"
 ]
@@ -40,13 +40,13 @@ Direction: TypeAlias = Literal[
 _lock = ForkSafeLock()
 _copied: defaultdict[Device, Counter[str]] = defaultdict(Counter)
 _fallbacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
-#: What else is told of a fallback, with the device and the reason: a profile that is active.
+#: Functions that are called with the device and the reason of a fallback, for active profiles.
 fallback_listeners: list[Callable[[str, str], None]] = []
 
 
-#: Copies that are not in the sums yet: to append is atomic, and costs less than a lock.
+#: Copies that are not in the sums yet. Appending is atomic, and faster than a lock.
 _fresh_copies: deque[tuple[Device, Direction, int]] = deque()
-#: So many of them are added up at one time.
+#: The number of them that are added to the sums at a time.
 _BATCH = 16
 
 
@@ -181,7 +181,7 @@ def _device(
     used, total = _memory(device)
     return DeviceStatistics(
         device=name,
-        # A device of which only fallbacks are known was asked for in vain; the host never is.
+        # A device with fallbacks only was requested but not usable; the host always is usable.
         is_gpu=device is None or not (device.is_host or device.is_simulated),
         launches=sum(k.launches for k in own),
         fallbacks=sum(fallbacks.values()),

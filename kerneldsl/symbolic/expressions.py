@@ -46,7 +46,7 @@ def from_expression(
 ) -> ExpressionKernel:
     """Make a kernel that computes SymPy expressions for each element of arrays.
 
-    Common subexpressions are computed once. Subexpressions of numbers alone are computed before the
+    Common subexpressions are computed once. Subexpressions without arrays are computed before the
     elements, and sums over fixed ranges are unrolled. Symbols are real numbers.
 
     Parameters

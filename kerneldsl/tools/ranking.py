@@ -1,10 +1,10 @@
 """Ranking of devices by their score, or by the time of a small copy and some arithmetic.
 
-Floors of the arithmetic are operations over what it takes; what a device can do is reached where
-its units are never idle. A GPU hides the latency of one chain of multiply-adds by its many threads.
-A core of a CPU does not: it needs about 2 units times 4 cycles = 8 vectors that do not wait for
-each other (Intel 64 and IA-32 Architectures Optimization Reference Manual, "Fused Multiply-Add"),
-which here are four chains of each index, short enough for several vectors of indices to overlap.
+The rate of arithmetic is the number of operations divided by their time. It is the device's limit
+if its units are never idle. A GPU hides the latency of a chain of multiply-adds, because it has
+many threads. A core of a CPU needs about 2 units times 4 cycles = 8 independent vectors (Intel 64
+and IA-32 Architectures Optimization Reference Manual, "Fused Multiply-Add"). Here each index has
+four chains, which are short, so that several vectors of indices overlap.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from kerneldsl.utilities.formatting import AsTable
 
 __all__ = ["Measurement", "RankedDevice", "Ranking", "best_device", "rank_devices", "score"]
 
-#: Seconds of measuring, for all devices together; compiling comes on top.
+#: Seconds of measuring, for all devices together, without compilation.
 _BUDGET_SECONDS = 1.0
-#: An array of the copy: larger than the caches, small beside the memory.
+#: Bytes of an array of the copy: larger than the caches, and much smaller than the memory.
 _COPY_BYTES = 128 * 2**20
-#: Elements of the arithmetic: enough for all threads of a GPU; of a CPU those that stay in a core's
-#: second cache with their results, for each core.
+#: Elements of the arithmetic kernel. A GPU has enough for all threads; a CPU has, for each core, as
+#: many as fit into its second cache with their results.
 _ARITHMETIC_ELEMENTS = 2**22
 _ELEMENTS_OF_A_CORE = 2**17
 #: Multiply-adds of an index: in one chain on a GPU, in four of eight each on a CPU.
 _FUSED_OPERATIONS = 256
 _FUSED_OPERATIONS_ON_HOST = 32
-#: A sample lasts about so long where a launch is short, so that waiting for it does not count.
+#: Duration of a sample of short launches: so long that the time of waiting for it is negligible.
 _SAMPLE_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Times of a short trial on a device.
+    """Results of a short measurement on a device.
 
     Parameters
     ----------
     copy_bytes_per_s : float
-        Bytes read and written in a second by a kernel that copies float32, from an array of up to
-        128 MiB to another: each byte of both counts once.
+        Bytes per second that a kernel reads and writes while it copies an array of float32 of up to
+        128 MiB.
     float32_operations_per_s : float
-        Additions and multiplications in a second by a kernel of multiply-adds, which count as two,
-        over values that stay in the caches.
+        Additions and multiplications per second of a kernel of multiply-adds, over values in the
+        caches. A multiply-add counts as two.
     """
 
     copy_bytes_per_s: float
@@ -66,7 +66,7 @@ class Measurement:
 
     @property
     def figure(self) -> float:
-        """Figure that devices are ranked by: the geometric mean of the two."""
+        """The geometric mean of both, by which devices are ranked."""
         return math.sqrt(self.copy_bytes_per_s * self.float32_operations_per_s)
 
 
@@ -77,13 +77,13 @@ class RankedDevice:
     Parameters
     ----------
     info : DeviceInfo
-        Which one.
+        The device.
     score : Score
         Its score.
     measurement : Measurement or None
-        What was measured, if that was asked for.
+        The measurement, if it was requested.
     problem : str or None
-        Why it cannot be used, or could not be measured. Such devices stand last.
+        The reason why the device cannot be used or measured. Such devices are last.
     """
 
     info: DeviceInfo
@@ -114,7 +114,7 @@ class Ranking(AsTable):
         Raises
         ------
         ArgumentValueError
-            None of them can.
+            If none can be used.
         """
         for entry in self.entries:
             if entry.problem is None:
@@ -128,7 +128,7 @@ class Ranking(AsTable):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the ranking as values that JSON knows."""
+        """Return the ranking as values for JSON."""
         return {
             "by": self.by,
             "devices": [
@@ -172,12 +172,12 @@ class Ranking(AsTable):
 
 
 def score(device: DeviceLike | None = None) -> Score:
-    """Score a device, as the choice of the default does.
+    """Return the score of a device, by which the default device is chosen.
 
     Parameters
     ----------
     device : str, Device or DeviceInfo, optional
-        As :class:`use` takes it; by default the one where kernels run now.
+        The device, as for :class:`use`; by default the current one.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def best_device(
     Raises
     ------
     ArgumentValueError
-        None of the devices can be used, or `by` is something else.
+        If none of the devices can be used, or `by` has another value.
     """
     return rank_devices(by=by, among=among).best
 
@@ -220,16 +220,16 @@ _MAX_DEVICES = 4096
 def rank_devices(
     *, by: Literal["score", "benchmark"] = "score", among: Iterable[DeviceLike] | None = None
 ) -> Ranking:
-    """Order devices, the best first.
+    """Return devices in order, the best first.
 
     Parameters
     ----------
     by : {"score", "benchmark"}
-        The documented score (see :func:`score`), or what a copy and an arithmetic kernel take:
-        about a second of measuring for all devices together, and compiling.
+        The score (see :func:`score`), or the times of a copy and of an arithmetic kernel. The
+        measurement takes about a second for all devices together, and time for compilation.
     among : iterable of str, Device or DeviceInfo, optional
-        Which devices; by default those that the choice of the default looks at, which are the GPUs
-        that the CUDA driver shows and the CPU. ``among=kd.devices()`` adds those of other targets.
+        The devices; by default the GPUs that the CUDA driver shows, and the CPU.
+        ``among=kd.devices()`` adds those of other targets.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def rank_devices(
     Raises
     ------
     ArgumentValueError
-        If `by` is neither.
+        If `by` has another value.
     UnknownTargetError, TargetUnavailableError, DeviceMismatchError
         As :class:`use` raises them.
     """

@@ -1,4 +1,4 @@
-"""Versions of everything that a kernel's result depends on, without importing it."""
+"""Versions of all packages that a kernel's result depends on, without importing them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _DISTRIBUTIONS = (
 
 
 def package_versions() -> dict[str, str | None]:
-    """Name to version of Python and the packages; ``None`` for what is not installed.
+    """Return the versions of Python and the packages by name; ``None`` if not installed.
 
-    Nothing is imported or started for it.
+    It imports and starts nothing.
     """
     found: dict[str, str | None] = {
         "kerneldsl": __version__,
@@ -55,9 +55,9 @@ def package_version(name: str) -> str | None:
 
 
 def collect_versions() -> dict[str, str]:
-    """Name to version; what is not installed says so.
+    """Return versions by name; a text replaces the version of a missing package.
 
-    LLVM's own version and the devices are asked for, which loads llvmlite and the drivers.
+    It loads llvmlite and the drivers, to read LLVM's version and the devices.
     """
     found = {
         "kerneldsl": __version__,
@@ -109,7 +109,7 @@ def _targets() -> dict[str, str]:
 
 
 def show_versions() -> None:
-    """Print the versions of Python, kerneldsl and what it uses, and the devices that are there."""
+    """Print the versions of Python, kerneldsl and its dependencies, and the devices."""
     found = collect_versions()
     width = max(map(len, found))
     for name, value in found.items():

@@ -1,8 +1,8 @@
-"""``kd.backends()``: which ways to compute are there, and which of them kerneldsl uses.
+"""``kd.backends()``: the backends of this machine, and those that kerneldsl uses.
 
-What is there is told by :mod:`~kerneldsl.tools.detection.probes`; what kerneldsl can use, by the
-targets themselves. ``KERNELDSL_FAKE_GPU`` puts a made-up machine in place of both, so that people
-can test what their programs do with or without a GPU; where kernels run is not touched by it.
+:mod:`~kerneldsl.tools.detection.probes` finds the backends of the machine, and the targets report
+whether kerneldsl can use them. With ``KERNELDSL_FAKE_GPU`` both are simulated, so that users can
+test their programs with or without a GPU. Kernels run on the same device as without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kerneldsl.utilities.formatting import AsDict, AsTable
 
 __all__ = ["Backend", "Backends", "backends", "faked_names"]
 
-#: Why kerneldsl runs nothing there, for what no target of ours serves.
+#: Reasons why kerneldsl cannot use a backend that has no target.
 _NO_TARGET = {
     "rocm": "kerneldsl has no target for AMD GPUs",
     "metal": "kerneldsl has no target for Metal",
@@ -33,7 +33,7 @@ _NO_TARGET = {
 
 @dataclass(frozen=True, slots=True)
 class Backend(AsDict):
-    """One way to compute on this machine, whether or not kerneldsl can use it.
+    """A backend of this machine, such as CUDA, which kerneldsl may or may not use.
 
     Parameters
     ----------
@@ -41,17 +41,17 @@ class Backend(AsDict):
         ``"cuda"``, ``"rocm"``, ``"metal"``, ``"vulkan"``, ``"opengl"``, ``"webgpu"``,
         ``"webgl2"`` or ``"cpu"``.
     is_detected : bool
-        Whether its driver or runtime was found.
+        Whether a driver or runtime was found.
     version : str or None
-        Of what was found, where it can be known without loading it.
+        Its version, if that can be read without loading it.
     is_usable : bool
-        Whether kerneldsl runs kernels on it here.
+        Whether kerneldsl can run kernels on it.
     reason : str
-        Why it is usable or not, in words.
+        The reason why it is usable or not.
     evidence : tuple of str
-        What was found: files, tools, packages.
+        The files, tools and packages that were found.
     is_faked : bool
-        Whether ``KERNELDSL_FAKE_GPU`` decided what is said here.
+        Whether ``KERNELDSL_FAKE_GPU`` simulates the backend.
     """
 
     name: str
@@ -74,7 +74,7 @@ _HEADERS = ("backend", "detected", "version", "usable", "why")
 
 
 class Backends(AsTable, tuple[Backend, ...]):
-    """Every backend that is known of, in a fixed order; shows as a table.
+    """All known backends, in a fixed order; shown as a table.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Backends(AsTable, tuple[Backend, ...]):
         Raises
         ------
         KeyError
-            If there is none of that name.
+            If no backend has this name.
         """
         for backend in self:
             if backend.name == name:
@@ -102,7 +102,7 @@ class Backends(AsTable, tuple[Backend, ...]):
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Name to the backend's fields, for JSON."""
+        """Return the fields of each backend by its name, for JSON."""
         return {backend.name: backend.to_dict() for backend in self}
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
@@ -119,10 +119,10 @@ class Backends(AsTable, tuple[Backend, ...]):
 
 
 def backends() -> Backends:
-    """Report the ways to compute on this machine, and which of them kerneldsl uses.
+    """List backends: whether this machine has them, and whether kerneldsl can use them.
 
-    Looks at files, tools and packages; of all drivers it starts CUDA's alone, and only to learn
-    whether kernels can run there.
+    It checks files, tools and packages. The only driver that it starts is CUDA's, to find out
+    whether kernels can run.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def _report(name: str, finding: Finding, provided: tuple[str, ...]) -> Backend:
         is_usable, why = False, f"{finding.what}; {_NO_TARGET[name]}"
     return Backend(
         name,
-        # A target that runs kernels is there, whatever the files say.
+        # If a target runs kernels, the backend exists, even if no file was found.
         is_detected=finding.is_detected or is_usable,
         version=finding.version,
         is_usable=is_usable,
@@ -166,7 +166,7 @@ def _report(name: str, finding: Finding, provided: tuple[str, ...]) -> Backend:
 
 
 def _ask_target(name: str, finding: Finding) -> tuple[bool, str]:
-    """Return whether the target of a backend's name runs kernels here, and why."""
+    """Return whether the target of a backend's name can run kernels, and the reason."""
     try:
         target = get_target(name)
         reason = target.unavailable_reason()
@@ -174,7 +174,7 @@ def _ask_target(name: str, finding: Finding) -> tuple[bool, str]:
     except (KernelError, ImportError) as error:
         return False, f"its target cannot be loaded: {' '.join(str(error).split())}"
     if reason is not None and not finding.is_detected and not finding.evidence:
-        # Nothing of it is here, so there is nothing to mend.
+        # Nothing of it was found, so the user need not repair anything.
         return False, f"{finding.what}; kernels run on the CPU"
     if reason is not None:
         return False, " ".join(reason.split())
@@ -182,7 +182,7 @@ def _ask_target(name: str, finding: Finding) -> tuple[bool, str]:
 
 
 def faked_names(spec: str) -> frozenset[str]:
-    """Return the backends that ``KERNELDSL_FAKE_GPU`` names, with commas in between.
+    """Return the backends that ``KERNELDSL_FAKE_GPU`` names, separated by commas.
 
     Raises `ArgumentValueError` for one that does not exist.
     """

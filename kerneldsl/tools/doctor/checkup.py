@@ -1,7 +1,7 @@
-"""``kd.preflight()``: look at everything, one part after the other.
+"""``kd.preflight()``: check the machine, one part after the other.
 
-The core's own checks stand here; what a target needs, its :meth:`~kerneldsl.contract.Target.checks`
-know. Nothing ends the others: a check that fails itself is a finding too.
+This module contains the checks of the core. :meth:`~kerneldsl.contract.Target.checks` of each
+target adds its own. If a check raises an error, that is its result, and the other checks continue.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _HEADERS = ("check", "status", "found", "what to do")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """Everything that :func:`kerneldsl.preflight` looked at; shows as a table.
+    """The results of :func:`kerneldsl.preflight`; shown as a table.
 
     Parameters
     ----------
     checks : tuple of Check
-        In the order in which they were made.
+        The checks, in order.
     """
 
     checks: tuple[Check, ...]
@@ -55,7 +55,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The whole in one sentence."""
+        """The result in one sentence."""
         parts = [
             format_count(len(found), word)
             for word, found in (("problem", self.problems), ("warning", self.warnings))
@@ -70,7 +70,7 @@ class Report:
         Raises
         ------
         KeyError
-            If there was none of that name.
+            If no check has this name.
         """
         for check in self.checks:
             if check.name == name:
@@ -100,21 +100,21 @@ class Report:
 def preflight(
     *, run_kernels: bool = True, progress: Callable[[str], object] | None = None
 ) -> Report:
-    """Check whether this machine is fit for kernels, and say for each problem what to do.
+    """Check this machine, and return a remedy for each problem.
 
     Parameters
     ----------
     run_kernels : bool
-        Whether to compile and run a small kernel on each device, which takes a second or two. Its
-        launches count in ``kd.stats()`` as any others.
+        Whether to compile and run a small kernel on each device, which takes a second or two.
+        ``kd.stats()`` counts these launches, too.
     progress : callable, optional
-        Called with the name of each part before it is looked at.
+        Called with the name of each part before its checks.
 
     Returns
     -------
     Report
-        Python and packages, the environment, the cache folder, memory, how processes are started,
-        then what each target says of itself and of its devices.
+        The checks of Python and its packages, the environment, the cache folder, memory, and the
+        start method of processes, then those of each target and its devices.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def _said(check: Check) -> Callable[[], Iterable[Check]]:
 
 
 def _complete(part: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
-    """Return the checks of a part; where looking fails, that is the last of them."""
+    """Return the checks of a part. If it raises an error, the last one reports that."""
     try:
         yield from look()
     except Exception as error:  # noqa: BLE001 -- the other parts are still to be looked at
