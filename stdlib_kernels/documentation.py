@@ -1,9 +1,9 @@
-"""The words that docstrings share: each is said here once, and filled in where a function has it.
+"""Texts that docstrings share: a table, and a decorator that inserts them.
 
-A line of a docstring that is a word in braces is replaced by what the table has for it; what stands
-behind a colon is put in there: `{out}` becomes the description of that parameter, and
-`{returns: array}` the title of a section and its first line. Blank lines come before sections.
-Examples need no word where they import the function alone: the section begins at the first of them.
+A line of a docstring that is a name in braces is replaced by the text of the table. Text after a
+colon is inserted into it: `{out}` becomes the description of that parameter, and `{returns: array}`
+the title of a section and its first line. Blank lines are added before sections. If examples import
+only the function, they need no name: the section begins at the first example.
 """
 
 from __future__ import annotations
@@ -15,71 +15,73 @@ __all__ = ["documented"]
 
 T = TypeVar("T")
 
-#: What stands in docstrings for a parameter, or a sentence, that many functions share.
+#: Descriptions of parameters, and sentences, that many functions share, by name.
 _WORDS = {
     "array": "{array of: bool, integer, float or complex.}",
     "real array": "{array of: bool, integer or float.}",
     "array of": """x : array
-    NumPy's, a device array, or one of another library, such as torch or CuPy, that shares its
-    memory by DLPack or ``__cuda_array_interface__``; of any rank and layout.
+    A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+    shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
     {}""",
     "vector of": """x : array of shape (n,)
-    NumPy's, a device array, or one of another library; of any layout.
+    A NumPy array, a device array, or an array of another library. Any layout.
     {}""",
     "sorted axis": """axis : int, optional
-    Along which; ``None`` takes the array as flattened in C order.
+    The axis to sort along; with ``None`` the array is flattened in C order.
 descending : bool
-    Whether the largest come first.""",
+    Whether the largest elements are first.""",
     "along": """axis : int
-    Along which.""",
+    The axis along which the function works.""",
     "along or flattened": """axis : int, optional
-    Along which; by default the array is taken as flattened in C order.""",
+    The axis along which the function works; by default the array is flattened in C order.""",
     "mode": """mode : str
-    What an index out of range means: ``"raise"`` refuses it, for which the host waits for the
-    device; ``"wrap"`` counts from the other end again; ``"clip"`` takes the first or the last one,
-    and none counts from the end.""",
+    The treatment of indices out of range: ``"raise"`` raises an error, so the host waits for the
+    device; ``"wrap"`` takes the index modulo the extent; ``"clip"`` takes the first or the last
+    element, and negative indices do not count from the end.""",
     "out": """out : array, optional
-    Where the result goes, of the result's shape and dtype and of `x`'s kind.""",
+    Array for the result, with the result's shape and dtype and the same kind as `x`.""",
     "out and array": """{out}
 {returns: array}""",
     "mask": """where : bool array, optional
-    Which elements count: of `x`'s kind, and broadcast against `x`; all by default.""",
+    Selects elements; by default all. Same kind as `x`, and broadcast against `x`.""",
     "initial and mask": """initial : number, optional
-    What the result is combined with, at last.
+    A value that is combined with the result at the end.
 {mask}""",
     "keepdims": """keepdims : bool
-    Whether the result keeps the axes that are reduced, with an extent of 1.""",
+    Whether the result keeps the reduced axes, with an extent of 1.""",
     "accumulating dtype": """dtype : dtype, optional
-    In which it is computed, and of the result; by default int64 for booleans and signed integers,
-    uint64 for unsigned ones, and the array's own for others.""",
+    Dtype of the computation and of the result. By default int64 for booleans and signed integers,
+    uint64 for unsigned ones, and the dtype of the array for others.""",
     "operator": """op : function
-    Of two values, a plain function, a lambda or one under `kerneldsl.func`, which kernels can call.
+    A function of two values that kernels can call: a plain function, a lambda, or a function
+    decorated with `kerneldsl.func`.
     {}
-    A function is compiled once; a new one of the same text is compiled anew.
+    A function is compiled once. A new function with the same text is compiled again.
 identity : number
-    What `op` leaves every value unchanged with; it is combined with elements more than once.
+    A value with which `op` does not change any other. It is combined with elements several times.
 dtype : dtype, optional
-    In which values are combined, and of the result; by default the array's own.""",
+    Dtype of the computation and of the result; by default that of the array.""",
     "size": """size : int or tuple of int, optional
-    The shape of the array; one number by default, or as many as `out` has elements.""",
+    The shape of the result; by default one number, or the shape of `out`.""",
     "drawn parameters": """{size}
 dtype : dtype, optional
-    float64 (by default), float32, float16 or bfloat16, in which numbers are drawn; the last two are
+    Dtype of the numbers: float64 (by default), float32, float16 or bfloat16. The last two are
     computed as float32 and rounded.
 {drawn out}""",
     "drawn out": """out : array, optional
-    Where the numbers go, of any kind and layout, and of their shape and dtype.
+    Array for the numbers, with their shape and dtype, of any kind and layout.
 {returns: device array, or NumPy scalar}""",
-    "drawn": """    A device array on the generator's device, or without a `size` a NumPy scalar;
-    `out`, where it is given.
-{raises where: a parameter is none that the distribution has, or `out` does not fit.}""",
-    "drawn raises": """{raises where: a parameter is none that the distribution has.}""",
+    "drawn": """    A device array on the generator's device, or without a `size` a NumPy scalar.
+    `out` if it is given.
+{raises where: a parameter is invalid for the distribution, or `out` does not fit.}""",
+    "drawn raises": """{raises where: a parameter is invalid for the distribution.}""",
     "gradient": """grad : array
-    The gradient by the result, of float32, float64, float16 or bfloat16, of any layout.""",
+    The gradient with respect to the result: float32, float64, float16 or bfloat16. Any layout.""",
     "filtered": """x : array
-    NumPy's, a device array, or one of another library; of any layout. Integers or floats.""",
+    A NumPy array, a device array, or an array of another library, with integers or floats. Any
+    layout.""",
     "origins": """origin : int or tuple of int
-    How far the middle of the {} is moved, along all axes or each.""",
+    Shift of the centre of the {}, for all axes or for each.""",
     "border": """mode : str
     {beyond}
 {cval}""",
@@ -87,46 +89,46 @@ dtype : dtype, optional
     {beyond}
     A tuple has a mode for each axis.
 {cval}""",
-    "beyond": """How the array goes on beyond its borders:
+    "beyond": """Values beyond the borders of the array:
 ``"reflect"`` (d c b a | a b c d | d c b a), ``"mirror"`` (d c b | a b c d | c b a),
 ``"nearest"`` (a a a | a b c d | d d d), ``"wrap"`` (b c d | a b c d | a b c) or ``"constant"``,
 with `cval`; also ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"``.""",
     "cval": """cval : float
-    What lies beyond the borders of mode ``"constant"``.""",
+    The value beyond the borders in mode ``"constant"``.""",
     "parameters of weights": """{parameters: filtered}
 weights : array
-    Of as many axes as `x`, one to three; read on the host.
+    The same number of axes as `x`, one to three. They are read on the host.
 {border}
 {origins: weights}
 {filtered result}""",
     "parameters of a line": """{parameters: filtered}
 weights : array of shape (n,)
-    Read on the host.
+    The weights, which are read on the host.
 axis : int
-    Along which neighbours lie.
+    The axis of the neighbours.
 {border}
 origin : int
-    How far the middle of the weights is moved.
+    Shift of the centre of the weights.
 {filtered result}""",
     "parameters of a derivative": """{parameters: filtered}
 axis : int
-    Along which it is derived.
+    The axis of the derivative.
 {border of each axis}
 {filtered result}""",
     "filtered result": """out : array, optional
-    Where the result goes, of `x`'s shape, dtype and kind.
+    Array for the result, with the same shape, dtype and kind as `x`.
 
 {returns: array}
-    Of `x`'s shape, dtype and kind; `out`, where it is given. Of integers sums are float64, of which
-    the fraction is cut off after each axis, as in SciPy; of floats they have the array's dtype, and
-    of float16 and bfloat16 they are float32.
-{raises where: `x` is no array of numbers, or another argument does not fit.}""",
+    Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and are
+    truncated after each axis, as in SciPy. Sums of floats have the dtype of the array; those of
+    float16 and bfloat16 are float32.
+{raises where: `x` is not an array of numbers, or another argument does not fit.}""",
     "raises if empty and see": """{raises}
-{or value error: Where the axes that are reduced have no elements.}
+{or value error: If the reduced axes have no elements.}
 {see: {}}""",
     "raises by operator and see": """{raises}
 kerneldsl.errors.KernelError
-    Where `op` cannot be compiled.
+    If `op` cannot be compiled.
 {see: {}}""",
     "parameters": """Parameters
 ----------
@@ -137,14 +139,14 @@ kerneldsl.errors.KernelError
     "raises": """Raises
 ------
 kerneldsl.errors.ArgumentError
-    Where `x` is no array, or of another dtype, there is no such axis, or another argument does not
-    fit.""",
+    If `x` is not an array or has another dtype, if the axis does not exist, or if another argument
+    does not fit.""",
     "or value error": """kerneldsl.errors.ArgumentValueError
     {}""",
     "raises where": """Raises
 ------
 kerneldsl.errors.ArgumentError
-    Where {}""",
+    If {}""",
     "warns": """Warns
 -----
 RuntimeWarning
@@ -161,85 +163,85 @@ RuntimeWarning
     "": "",
     "reduction of": """{parameters: {}}
 axis : int or tuple of int, optional
-    What is reduced; all axes by default.
+    The axes to reduce; by default all.
 {out}
 {keepdims}""",
     "parameters of a place": """{parameters: real array}
 axis : int, optional
-    What is reduced; by default the array is taken as flattened in C order.
+    The axis to reduce; by default the array is flattened in C order.
 {out}
 {keepdims}""",
     "parameters of a spread": """{reduction of: array}
 dtype : dtype, optional
-    In which it is computed; by default float64 for booleans and integers, and the array's own for
-    others. The result has it, too, or its real part's.
+    Dtype of the computation. By default float64 for booleans and integers, and the dtype of the
+    array for others. The result has this dtype, or that of its real part.
 ddof : float
-    What the number of elements is lessened by in the divisor.
+    The divisor is the number of elements minus `ddof`.
 correction : float, optional
     The array API's name for `ddof`.
 {mask}""",
     "reduced": """{returns: NumPy scalar or array, or device array}
-    Of `x`'s kind; `out`, where it is given.""",
+    Same kind as `x`; `out` if it is given.""",
     "parameters of a scan": """{parameters: real array}
 {along or flattened}
 {out}
 exclusive : bool
-    Whether an element itself is left out, so that the first one becomes what nothing comes to.
+    Whether the result for an element does not include that element. The first result is then that
+    of no elements.
 reverse : bool
-    Whether elements follow each other from the last to the first.""",
+    Whether to go from the last element to the first.""",
     "scanned": """{returns: array}
-    Of `x`'s kind, and its shape, or of shape ``(x.size,)`` without an axis; `out`, where it is
-    given.""",
+    Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.""",
     "parameters of rows": """{parameters: real array}
 axis : int
-    Along which the elements of a row follow each other.
+    The axis of the elements of a row.
 out : array, optional
-    Where the result goes, of `x`'s shape and kind and the result's dtype; `x` itself will do.""",
+    Array for the result, with the same shape and kind as `x` and the result's dtype. It may be
+    `x`.""",
     "weight": """weight : array of shape (n,), optional
-    What the elements along the axis, n of them, are multiplied by; of `x`'s kind, ones by
-    default.""",
+    Factors of the n elements along the axis; by default ones. Same kind as `x`.""",
     "rows": """{returns: array}
-    Of `x`'s shape and kind; float64 for booleans and integers, else of `x`'s dtype. float16 and
-    bfloat16 are computed as float32. `out`, where it is given.""",
+    Same shape and kind as `x`. float64 for booleans and integers, else the dtype of `x`. float16
+    and bfloat16 are computed as float32. `out` if it is given.""",
     "parameters of a gradient": """{parameters: gradient}
 {} : array
-    Of `grad`'s shape, dtype and kind: x is the input, and y the result.
+    Same shape, dtype and kind as `grad`: x is the input, and y the result.
 axis : int
-    That of the call.""",
+    The axis of the call.""",
     "parameters of a norm's gradient": """{parameters of a gradient: x}
 weight : array of shape (n,), optional
     The weights of the call; ones by default.
 eps : float, optional
-    That of the call, with its default.""",
+    The `eps` of the call, with the same default.""",
     "scores and labels": """x : array
-    The scores of the classes, of any layout; of booleans, integers or floats.
+    The scores of the classes: booleans, integers or floats. Any layout.
 labels : array
-    Which place along the axis is right in each row: integers, of `x`'s shape without the axis, and
-    of its kind.
+    The index of the correct class in each row: integers, with the shape of `x` without the axis.
+    Same kind as `x`.
 axis : int
-    Along which the scores of a row follow each other.
+    The axis of the classes.
 ignore_index : int
-    The label of rows that are left out: their loss is 0.""",
+    Rows with this label are ignored: their loss is 0.""",
     "like x": """{returns: array}
-    Of `x`'s kind and dtype{}.""",
+    Same kind and dtype as `x`{}.""",
     "grey image": """image : array of shape (h, w)
-    Of any layout; uint8, float32 or float64.""",
+    uint8, float32 or float64. Any layout.""",
     "grey out": """out : array of shape (h, w), optional
-    Where the result goes, of the result's dtype and of `image`'s kind.""",
-    "grey raises": """{raises where: `image` is no grey image, or `out` does not fit.}""",
+    Array for the result, with the result's dtype and the same kind as `image`.""",
+    "grey raises": """{raises where: `image` is not a grey image, or `out` does not fit.}""",
     "seed and device": """seed : int{}, optional
-    The key, of 64 bits; other seeds give independent numbers. One that nobody knows by default.
+    The key, with 64 bits. Other seeds give independent numbers. The default is a random seed.
 device : device, optional
-    Where arrays are made; by default the current one, at each call.""",
+    Device of the results; by default the current one at each call.""",
     "places along": """{parameters: array}
 indices : array
-    Integers of `x`'s kind, not uint64, and of its shape but for the axis.""",
-    "gradient raises": """{raises where: the arrays do not fit, or there is no such axis.}""",
+    Integers, not uint64, with the shape of `x` except for the axis. Same kind as `x`.""",
+    "gradient raises": """{raises where: the arrays do not fit, or the axis does not exist.}""",
 }
 
 
 def documented(public: T) -> T:
-    """Fill in the words of a function's or a class's docstring; a decorator."""
+    """Insert the shared texts into the docstring of a function or class; a decorator."""
     of: Any = public
     source = f"{of.__module__.split('.')[1]} import {of.__name__}"
     lines = list(_filled(_with_examples(of.__doc__ or ""), source))
@@ -252,7 +254,7 @@ def documented(public: T) -> T:
 
 
 def _with_examples(text: str) -> str:
-    """Return a text with the word of examples before the first one, if it has no title."""
+    """Return a text with ``{examples}`` before the first example, if it has no title."""
     before, prompt, behind = text.partition(">>>")
     if not prompt or "{examples: " in before or "Examples\n" in before:
         return text
@@ -261,7 +263,7 @@ def _with_examples(text: str) -> str:
 
 
 def _filled(text: str, source: str) -> Iterator[str]:
-    """Return the lines of a text; `source` is what its examples import."""
+    """Return the lines of a text; `source` is the import of its examples."""
     for line in text.splitlines():
         word = line.strip()
         if not (word.startswith("{") and word.endswith("}")):

@@ -271,7 +271,7 @@ def astype(x: Array, dtype: Any, /, *, copy: builtins.bool = True, device: Any =
     device : device, optional
         Where the result is; by default where `x` is.
     {returns: array}
-        Of `x`'s shape.
+        Same shape as `x`.
     {raises and see: numpy.astype}
     >>> astype(np.array([-1.5, 2.5]), np.int32).tolist()
     [-1, 2]

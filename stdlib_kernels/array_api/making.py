@@ -17,7 +17,7 @@ _TEXT = """{summary}
 {operands}
 {{out}}
 {{returns: array}}
-    Of the dtype that ``numpy.{ufunc}`` gives; `out`, where it is given.
+    Of the dtype that ``numpy.{ufunc}`` gives; `out` if it is given.
 {{raises where: there is no such function of the dtypes, or the arguments do not fit.}}
 {{see: numpy.{ufunc}}}
 

@@ -217,7 +217,7 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
     axis : int
         Along which.
     {returns: tuple of array}
-        Of `x`'s kind and dtype, without the axis.
+        Same kind and dtype as `x`, without the axis.
     {raises and see: numpy.unstack}
     >>> [each.tolist() for each in unstack(np.array([[1, 2], [3, 4]]), axis=1)]
     [[1, 3], [2, 4]]

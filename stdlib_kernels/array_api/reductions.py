@@ -61,7 +61,7 @@ def cumulative_sum(
     include_initial : bool
         Whether the result begins with 0.
     {returns: array}
-        Of `x`'s kind, and its shape but for an initial element.
+        Same kind as `x`, and its shape but for an initial element.
     {raises and see: numpy.cumulative_sum}
     >>> cumulative_sum(np.array([1, 2, 3]), include_initial=True).tolist()
     [0, 1, 3, 6]
@@ -87,7 +87,7 @@ def cumulative_prod(
     include_initial : bool
         Whether the result begins with 1.
     {returns: array}
-        Of `x`'s kind, and its shape but for an initial element.
+        Same kind as `x`, and its shape but for an initial element.
     {raises and see: numpy.cumulative_prod}
     >>> cumulative_prod(np.array([1, 2, 3])).tolist()
     [1, 2, 6]
@@ -147,8 +147,8 @@ def diff(
     prepend, append : array, optional
         What is joined before and behind first; of `x`'s kind.
     {returns: array}
-        Of `x`'s kind and dtype, and `n` elements shorter along the axis; of booleans, whether two
-        elements differ.
+        Same kind and dtype as `x`, and `n` elements shorter along the axis; of booleans, whether
+        two elements differ.
     {raises and see: numpy.diff}
     >>> diff(np.array([1, 4, 9])).tolist()
     [3, 5]

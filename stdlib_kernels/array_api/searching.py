@@ -80,7 +80,7 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     stable : bool
         Whether equal elements keep their order; they always do.
     {returns: int64 array}
-        Of `x`'s kind and shape.
+        Same kind and shape as `x`.
     {raises and see: numpy.argsort}
     >>> argsort(np.array([3, 1, 4])).tolist()
     [1, 0, 2]
@@ -106,7 +106,7 @@ def searchsorted(
     sorter : integer array of shape (n,), optional
         The places that sort `x1`.
     {returns: int64 array}
-        Of `x2`'s shape and kind.
+        Same shape and kind as `x2`.
     {raises and see: numpy.searchsorted}
     >>> searchsorted(np.array([1, 2, 3]), np.array([2, 4])).tolist()
     [1, 3]
@@ -194,7 +194,7 @@ def unique_values(x: Array, /) -> Any:
 
     {parameters: array}
     {returns: array of shape (m,)}
-        Of `x`'s kind and dtype.
+        Same kind and dtype as `x`.
     {raises and see: numpy.unique_values}
     >>> unique_values(np.array([3, 1, 3])).tolist()
     [1, 3]

@@ -1,4 +1,4 @@
-"""The elements of an array, or its slices, that differ from each other: sorted, and each once."""
+"""The distinct elements of an array, or its distinct slices, in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["unique"]
 
 
 def _differs(x: Any, i: Any) -> Any:
-    """Choose elements that differ from the one before; a NaN differs from all."""
+    """Select elements that differ from the one before; NaN differs from all."""
     return i == 0 or x[i - 1] != x[i]
 
 
@@ -40,7 +40,7 @@ def mark_slices(x, order, flags):
 
 @kd.kernel(wraparound=False)
 def number_runs(starts, order, numbers):
-    """Find of each element the run that it is in: ``starts[m], order[n], numbers[n]``."""
+    """Find the run of each element: ``starts[m], order[n], numbers[n]``."""
     i = kd.grid(1)
     low, high = 0, starts.size
     while high - low > 1:
@@ -62,23 +62,23 @@ def unique(
     axis: int | None = None,
     equal_nan: bool = True,
 ) -> Any:
-    """Find the elements, or slices along an axis, that differ from each other, in rising order.
+    """Find the distinct elements, or distinct slices along an axis, in ascending order.
 
-    They are sorted for that, slices by their first elements, then by their second ones, and so on.
+    Slices are ordered by their first elements, then by their second ones, and so on.
 
     {parameters: array}
     return_index : bool
-        Whether the result has the first place of each, too.
+        Whether to return also the index of the first occurrence of each.
     return_inverse : bool
-        Whether it has which of them each element of `x` is.
+        Whether to return also the number of each element of `x` among the distinct ones.
     return_counts : bool
-        Whether it has how many there are of each.
+        Whether to return also the number of occurrences of each.
     axis : int, optional
-        Along which slices are compared; by default elements are.
+        The axis of the slices; by default elements are compared.
     equal_nan : bool
         Whether NaN are equal to each other; in slices they never are.
-    {returns: values : array of shape (m,), or of the shape of `x` but for the axis}
-        Of `x`'s kind and dtype. NaN come last; 0 and -0 are equal.
+    {returns: values : array of shape (m,), or of the shape of `x` except for the axis}
+        Same kind and dtype as `x`. NaN is last; 0 and -0 are equal.
     index : int64 array of shape (m,), where `return_index` is True
     inverse : int64 array of the shape of `x`, or (x.shape[axis],), where `return_inverse` is True
     counts : int64 array of shape (m,), where `return_counts` is True
@@ -115,7 +115,7 @@ def unique(
 
 
 def _order_of_slices(rows: Array) -> Array:
-    """Return what puts columns in order, by their last elements first: ``rows[k, n]``."""
+    """Return the indices that sort columns, by their last elements first: ``rows[k, n]``."""
     order: Array | None = None
     for k in reversed(range(rows.shape[0])):
         row = rows[k : k + 1]
@@ -145,7 +145,7 @@ def _with_others(
     values: Any, starts: Array, order: Array, like: Array, shape: tuple[int, ...],
     *, index: bool, inverse: bool, counts: bool,
 ) -> Any:  # fmt: skip
-    """Return distinct values, and what else was asked for, by the starts of their runs."""
+    """Return distinct values and the other requested results, from the starts of their runs."""
     results = []
     if index:
         results.append(take_places(order, starts, 0))

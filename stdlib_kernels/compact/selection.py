@@ -1,4 +1,4 @@
-"""Elements, and places of elements, by a condition, and runs of equal ones."""
+"""Elements and indices selected by a condition, and runs of equal elements."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ def _coordinate(place: Any, step: Any, extent: Any) -> Any:
 
 @repeated_function
 def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = None) -> Any:
-    """Take the elements, or slices along an axis, for which a condition holds.
+    """Select the elements, or slices along an axis, for which a condition is true.
 
     {parameters}
     condition : array of shape (m,)
-        Of `x`'s kind; what is not 0 is taken. There may be fewer than elements, but not more.
+        Same kind as `x`. Elements with a nonzero condition are selected. It may be shorter than the
+        axis, but not longer.
     {array}
     axis : int, optional
-        Of which slices are taken; by default the array is taken as flattened in C order.
+        The axis of the slices; by default the array is flattened in C order.
     {out and array}
-        Of `x`'s kind and dtype, in the order of the elements; `out`, where it is given.
+        Same kind and dtype as `x`, in the order of the elements; `out` if it is given.
     {raises and see: numpy.compress}
     >>> compress(np.array([True, False, True]), np.array([5, 6, 7])).tolist()
     [5, 7]
@@ -67,14 +68,14 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
 
 
 def _elements(found: Array, total: Array, like: Array, out: Out) -> Any:
-    """Return the elements of an array that were moved to the front of another one."""
+    """Return the selected elements, which were moved to the front of another array."""
     part = front(found, total)
     check_out(out, like=like, shape=tuple(part.shape), dtype=part.dtype)
     return finish(part, like=like, out=out)
 
 
 def _slices(places: Array, total: Array, source: Array, axis: int, like: Array, out: Out) -> Any:
-    """Return slices, whose places are at the front of an array."""
+    """Return slices; the front of an array has their indices."""
     found = take_places(source, front(places, total), axis)
     check_out(out, like=like, shape=tuple(found.shape), dtype=found.dtype)
     return finish(found, like=like, out=out)
@@ -82,11 +83,11 @@ def _slices(places: Array, total: Array, source: Array, axis: int, like: Array, 
 
 @repeated_function
 def flatnonzero(x: Array) -> Any:
-    """Find the places of the elements that are not zero in the flattened array.
+    """Find the indices of the nonzero elements of the flattened array.
 
     {parameters: array}
     {returns: int64 array of one axis}
-        Of `x`'s kind, in rising order. A NaN is not zero.
+        Same kind as `x`, in ascending order. NaN is not zero.
     {raises and see: numpy.flatnonzero}
     >>> flatnonzero(np.array([[0, 3], [2, 0]])).tolist()
     [1, 2]
@@ -97,13 +98,14 @@ def flatnonzero(x: Array) -> Any:
 
 @repeated_function
 def nonzero(x: Array) -> Any:
-    """Find the places of the elements that are not zero, along each axis.
+    """Find the indices of the nonzero elements along each axis.
 
     {parameters: array}
     {returns: tuple of int64 arrays of one axis}
-        An array for each axis of `x`, of its kind; the elements in C order. A NaN is not zero.
+        An array for each axis of `x`, with the same kind. The elements are in C order. NaN is not
+        zero.
     {raises}
-    {or value error: Where `x` has no axes.}
+    {or value error: If `x` has no axes.}
     {see: numpy.nonzero}
     >>> [each.tolist() for each in nonzero(np.array([[0, 3], [2, 0]]))]
     [[0, 1], [1, 0]]
@@ -117,7 +119,7 @@ def nonzero(x: Array) -> Any:
 
 
 def _coordinates(found: Array, total: Array, like: Array) -> tuple[Any, ...]:
-    """Return places along each axis of an array; in it flattened they are at the front of one."""
+    """Return indices along each axis; the front of an array has those of the flattened array."""
     places = front(found, total)
     if like.ndim == 1:
         return (finish(places, like=like),)
@@ -130,18 +132,18 @@ def _coordinates(found: Array, total: Array, like: Array) -> tuple[Any, ...]:
 
 @repeated_function
 def partition(condition: Array, x: Array) -> Any:
-    """Bring the elements for which a condition holds before the others.
+    """Move the elements for which a condition is true before the others.
 
-    (`numpy.partition` does something else: it partitions by size.)
+    `numpy.partition` is another function: it partitions by size.
 
     {parameters}
     condition : array
-        Of `x`'s kind and shape; what is not 0 comes first.
+        Same kind and shape as `x`. Elements with a nonzero condition are first.
     {array}
     {returns: elements : array of shape (x.size,)}
-        Of `x`'s kind and dtype; both parts are in the order of the elements in C order.
+        Same kind and dtype as `x`. The elements of both parts keep their C order.
     count : int
-        The size of the first part.
+        The length of the first part.
     {raises and see: numpy.compress}
     >>> x = np.array([5, 6, 7, 8])
     >>> elements, count = partition(x % 2 == 0, x)
@@ -156,7 +158,7 @@ def partition(condition: Array, x: Array) -> Any:
 
 
 def _parted(found: Array, total: Array, flags: Array, source: Array, like: Array) -> Any:
-    """Return an array to whose front elements were moved with the others behind, and how many."""
+    """Return an array with the selected elements before the others, and their number."""
     count = front(found, total).size
     choose(flags, source, is_zero, found[count:])
     return finish(found, like=like), count
@@ -168,10 +170,10 @@ def run_length(x: Array) -> Any:
 
     {parameters: array}
     {returns: values : array of shape (m,)}
-        The element of each run, in the order of the elements in C order; of `x`'s kind and dtype.
-        NaN are equal to each other, and 0 and -0 are.
+        The element of each run, in C order. Same kind and dtype as `x`. NaN are equal to each
+        other, and so are 0 and -0.
     lengths : int64 array of shape (m,)
-        How many there are of it, of `x`'s kind.
+        The lengths of the runs. Same kind as `x`.
     {raises and see: numpy.unique}
     >>> values, lengths = run_length(np.array([7, 7, 3, 7]))
     >>> values.tolist(), lengths.tolist()
@@ -183,7 +185,7 @@ def run_length(x: Array) -> Any:
 
 
 def _runs(found: Array, total: Array, x: Array, like: Array) -> tuple[Any, Any]:
-    """Return the values and lengths of runs, whose starts are at the front of an array."""
+    """Return the values and lengths of runs; the front of an array has their starts."""
     starts = front(found, total)
     lengths = lengths_of(starts, x.size)
     return finish(take_places(x, starts, 0), like=like), finish(lengths, like=like)

@@ -1,4 +1,4 @@
-"""Any function of numbers for each element of arrays; choices, bounds and conversions."""
+"""Elementwise functions: `map` of any function of numbers, choices, bounds and conversions."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def where(
 
     {parameters}
     condition : array or number
-        Where it is not 0, the element is that of `x`; of any rank and layout. bool, integer, float
-        or complex.
+        If it is not 0, the result is the element of `x`, else that of `y`. Any rank and layout.
+        bool, integer, float or complex.
     x, y : array or number
-        Of `condition`'s kind; the three are broadcast against each other.
+        Same kind as `condition`. The three are broadcast against each other.
     {out and array}
-        Of the arrays' kind and of NumPy's dtype for `x` and `y`; `out`, where it is given.
-    {raises where: there is no array, or the arrays do not fit each other.}
+        Same kind as the arrays, and NumPy's dtype for `x` and `y`. `out` if it is given.
+    {raises where: no argument is an array, or the arrays do not fit each other.}
     {see: numpy.where}
     >>> where(np.array([True, False]), np.array([1, 2]), 0).tolist()
     [1, 0]
@@ -68,15 +68,15 @@ def clip(
     *,
     out: Any = None,
 ) -> Any:
-    """Bound each element from below and from above.
+    """Limit each element to a range.
 
     {parameters: real array}
     min, max : array or number, optional
-        The bounds, which are broadcast against `x`; no bound by default. Where they cross, it is
-        `max` that counts.
+        The bounds, which are broadcast against `x`; by default none. If `min` is above `max`, the
+        result is `max`.
     {out and array}
-        Of `x`'s kind and of NumPy's dtype for all three; `out`, where it is given. Of a NaN
-        anywhere it is NaN.
+        Same kind as `x`, and NumPy's dtype for all three. `out` if it is given. If one of the three
+        is NaN, the result is NaN.
     {raises and see: numpy.clip}
     >>> clip(np.array([-3, 1, 9]), 0, 5).tolist()
     [0, 1, 5]
@@ -106,10 +106,10 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
 
     {parameters: array}
     dtype : dtype
-        The new one.
+        The new dtype.
     {out and array}
-        A new one of `x`'s shape and kind; `out`, where it is given. A float that the dtype does not
-        hold becomes what the device makes of it.
+        A new array with the same shape and kind as `x`; `out` if it is given. If the dtype cannot
+        represent a float, the result depends on the device.
     {raises and see: numpy.ndarray.astype}
     >>> astype(np.array([-1.5, 2.5]), np.int32).tolist()
     [-1, 2]
@@ -133,31 +133,31 @@ def map(
     dtype: Any = None,
     out: Array | tuple[Array | None, ...] | None = None,
 ) -> Any:
-    """Call a function for each element of arrays that are broadcast against each other.
+    """Call a function for each element of arrays, which are broadcast against each other.
 
-    All of it is one kernel, which reads each element once and writes each result once.
+    This is one kernel, which reads each element once and writes each result once.
 
     {parameters}
     f : function, or SymPy expression
-        Of as many numbers as there are `arrays`, a plain function, a lambda or one under
-        `kerneldsl.func`, which kernels can call; it returns a number, or a tuple of them. A
-        function is compiled once; a new one of the same text is compiled anew. Of an expression,
-        the arrays are its symbols in the order of their names.
+        A function with one parameter for each of `arrays`, which kernels can call: a plain
+        function, a lambda, or a function decorated with `kerneldsl.func`. It returns a number or a
+        tuple of numbers. It is compiled once; a new function with the same text is compiled again.
+        For an expression, the arrays are its symbols in the order of their names.
     *arrays : array or number
-        NumPy's, device arrays, or those of another library, one at least; of any rank and layout.
-        bool, integer, float or complex. float16 and bfloat16 come to `f` as float32, and a
-        Python int takes the dtype of integers beside it.
+        NumPy arrays, device arrays, or arrays of another library; at least one. Any rank and
+        layout. bool, integer, float or complex. float16 and bfloat16 are passed to `f` as float32.
+        A Python int takes the dtype of the integer arrays.
     dtype : dtype, or tuple of dtype, optional
-        Of the results; by default what `f` gives in a kernel, but integers and floats no wider than
-        NumPy's dtype for the arrays, and of uint64 none that are int64.
+        Dtype of the results. The default is the dtype of `f` in a kernel. It is not wider than
+        NumPy's dtype for the arrays, and for uint64 arrays it is not int64.
     out : array, or tuple of array, optional
-        Where the results go, of their shape and dtype and of the arrays' kind; it may be one of the
-        arrays.
+        Arrays for the results, with their shape and dtype and the kind of the arrays. They may be
+        among the arrays.
     {returns: array, or tuple of array}
-        Of the shape to which the arrays are broadcast, and of their kind.
-    {raises where: there is no array among `arrays`, or an argument does not fit the others.}
+        The broadcast shape, and the same kind as the arrays.
+    {raises where: `arrays` has no array, or an argument does not fit the others.}
     kerneldsl.errors.KernelError
-        Where `f` cannot be compiled.
+        If `f` cannot be compiled.
     {see: numpy.vectorize, numpy.frompyfunc}
     >>> import math
     >>> map(lambda x, y: math.sqrt(x * x + y * y), np.array([3.0, 5.0]), np.array([[4.0], [12.0]]))
@@ -185,7 +185,7 @@ def map(
 
 
 def _function(f: Any, arrays: Sequence[Any]) -> Any:
-    """Return what is called, of an expression a function of its symbols."""
+    """Return the function, or for an expression a function of its symbols."""
     sympy = sys.modules.get("sympy")
     if sympy is None or not isinstance(f, sympy.Basic):
         return parameters.function_of("f", f)

@@ -45,7 +45,7 @@ MAX_NARROW_BINS = 1 << 16
 
 
 class _Edges(NamedTuple):
-    """Edges on the host, and whether they are at even distances."""
+    """Edges on the host, and whether they have equal distances."""
 
     values: np.ndarray[Any, Any]
     are_even: bool
@@ -68,21 +68,21 @@ def histogram(
 
     {parameters: real array}
     bins : int, or array of shape (m + 1,)
-        The number of bins, which are of one width then, or their edges in rising order. The last
-        bin has its upper edge, too.
+        The number of bins of equal width, or the edges in ascending order. The last bin includes
+        its upper edge.
     range : tuple of float, optional
-        The outer edges of bins of one width; by default the smallest and the largest element.
+        The outer edges of bins of equal width; by default the smallest and the largest element.
     weights : array, optional
-        Of `x`'s shape and kind; bool, integer or float.
+        Same shape and kind as `x`; bool, integer or float.
     density : bool
-        Whether the result is divided by its sum and the widths of the bins.
+        Whether to divide the result by its sum and by the widths of the bins.
     {returns: hist : array of shape (m,)}
-        int64; with weights (of any dtype), or as a density, float64. Of `x`'s kind, as the edges
-        are. A NaN is in no bin.
+        int64; with weights (of any dtype) or `density`, float64. Same kind as `x`. NaN is in no
+        bin.
     edges : array of shape (m + 1,)
-        As NumPy computes them; of floats of 16 bits as of float32.
+        The edges, as NumPy computes them; for floats of 16 bits as for float32. Same kind as `x`.
     {raises}
-    {or value error: Where edges do not rise, or the range is not finite.}
+    {or value error: If edges do not ascend, or the range is not finite.}
     {see: numpy.histogram}
     >>> hist, edges = histogram(np.array([1.0, 2.0, 2.5, 4.0]), 3)
     >>> hist.tolist(), edges.tolist()
@@ -113,21 +113,22 @@ def histogram2d(
 
     {parameters: vector of: bool, integer or float.}
     y : array of shape (n,)
-        Of `x`'s kind.
+        Same kind as `x`.
     bins : int, array, or two of these
         The number of bins, or their edges, for both axes or for each.
     range : pair of tuples of float, optional
-        The outer edges of bins of one width, for each axis.
+        The outer edges of bins of equal width, for each axis.
     weights : array of shape (n,), optional
-        Of `x`'s kind; bool, integer or float.
+        Same kind as `x`; bool, integer or float.
     density : bool
-        Whether the result is divided by its sum and the areas of the bins.
+        Whether to divide the result by its sum and by the areas of the bins.
     {returns: hist : float64 array of shape (m, k)}
-        Of `x`'s kind, as the edges are. A pair with a NaN is in no bin.
+        Same kind as `x`. A pair with NaN is in no bin.
     x_edges, y_edges : arrays of shape (m + 1,) and (k + 1,)
-        As NumPy computes them: float32 between floats of at most 32 bits, else float64.
-    {raises where: `y` is not of `x`'s length and kind, or an argument does not fit.}
-    {or value error: Where edges do not rise, or a range is not finite.}
+        The edges, as NumPy computes them: float32 for floats of at most 32 bits, else float64. Same
+        kind as `x`.
+    {raises where: `y` has another length or kind than `x`, or an argument does not fit.}
+    {or value error: If edges do not ascend, or a range is not finite.}
     {see: numpy.histogram2d}
     >>> x, y = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 2.0])
     >>> histogram2d(x, y, 2)[0].tolist()
@@ -154,7 +155,7 @@ def histogram2d(
 
 
 def _given(edges: _Edges, x: Array) -> Array:
-    """Return edges as an array of the caller's own, of the kind of `x`."""
+    """Return edges as a new array of the kind of `x`."""
     if isinstance(x, np.ndarray):
         return edges.values
     found = allocate(x, edges.values.shape, edges.values.dtype)
@@ -170,20 +171,20 @@ def _density(counts: Array, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
-    """Return what is said for each of two axes."""
+    """Return the values for each of two axes."""
     if isinstance(value, list | tuple) and len(value) == 2:
         return value[0], value[1]
     return value, value
 
 
 def _counted(edges: list[_Edges], sources: list[Array], weights: Array | None) -> Array:
-    """Count elements, or pairs of them; `number` is the dtype in which they meet the edges."""
+    """Count elements or pairs; `number` is the dtype in which they are compared with edges."""
     dtypes = [*(computing_dtype(s.dtype) for s in sources), *(e.values.dtype for e in edges)]
     narrow = all(each == np.float32 for each in dtypes)
     narrow = narrow and all(each.bins <= MAX_NARROW_BINS for each in edges)
     number = np.dtype(np.float32 if narrow else np.float64)
     given = [edges_array(each.values.astype(number)) for each in edges]
-    # Doubt of a whole bin says nothing, nor does a number of a bin beyond int32.
+    # An uncertainty of a whole bin is useless, and so is the number of a bin beyond int32.
     are_even = all(
         each.are_even and each.bins < 1 << 30 and e[-1] < 1
         for each, e in zip(edges, given, strict=True)
@@ -195,7 +196,7 @@ def _counted(edges: list[_Edges], sources: list[Array], weights: Array | None) -
 
 
 def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any]) -> _Edges:
-    """Return the edges that NumPy makes of `bins` and `range`."""
+    """Return the edges that NumPy computes from `bins` and `range`."""
     if as_int(bins) is None:
         return _Edges(_given_edges(bins), False)
     count = integer_of("bins", bins, 1, 2**31 - 1)
@@ -216,7 +217,7 @@ def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any]) -> _Edges:
 
 
 def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
-    """Return the smallest and the largest edge of bins of one width."""
+    """Return the smallest and the largest edge of bins of equal width."""
     if outer is not None:
         if not (isinstance(outer, tuple | list) and len(outer) == 2):
             raise wrong_type("range", outer, "It is a pair of numbers")

@@ -28,27 +28,27 @@ from stdlib_kernels.reduce.folding import Rule, fold
 
 __all__ = ["bincount", "checked_weights"]
 
-#: Dtypes whose values all are int64.
+#: Dtypes with values that int64 can represent.
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
-#: Of these, those of few values, none of them negative.
+#: Those of them with few values, all at least 0.
 _SHORT = ("bool", "uint8")
-#: As which a GPU counts faster than as int64: it has twice as many registers for them.
+#: The dtype in which a GPU counts faster than in int64: twice as many fit into its registers.
 _NARROW = np.dtype(np.int32)
-#: Counters at most.
+#: The largest number of counters.
 MAX_BINS = 1 << 31
-#: Integers that one thread of a host counts at most.
+#: The largest number of integers that one thread of a host counts.
 FEW = 1 << 10
 _NEGATIVE = np.iinfo(np.int64).max
 
 
 def _or_negative(v: Any, w: Any, parameter: Any) -> Any:
-    """Return a value, and one that is larger than all others for a negative one."""
+    """Return a value, or for a negative value one that is larger than all others."""
     return v if v >= 0 else _NEGATIVE
 
 
 @kd.kernel(wraparound=False)
 def count_few(x, counts, largest):
-    """Count integers that counters are there for, and find the largest, by one thread."""
+    """Count integers that have a counter, and find the largest one, by one thread."""
     found = np.int64(-1)
     for i in range(x.size):
         v = np.int64(x[i])
@@ -60,18 +60,18 @@ def count_few(x, counts, largest):
 
 @repeated_function
 def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
-    """Count how often each integer occurs, or add up the weights of those where it does.
+    """Count how often each integer occurs, or add up the weights of its occurrences.
 
-    {parameters: vector of: bool or integer, none of them negative, but not uint64.}
+    {parameters: vector of: bool or integer, at least 0, but not uint64.}
     weights : array of shape (n,), optional
-        Of `x`'s kind; bool, integer or float.
+        Same kind as `x`; bool, integer or float.
     minlength : int
-        The length of the result at least.
+        The minimum length of the result.
     {returns: int64 or float64 array}
-        Of `x`'s kind, with an element for each integer up to the largest one in `x`; with weights
-        it is float64, and on a GPU added in another order at each launch.
-    {raises where: an array is of another dtype or rank, or `weights` of another length.}
-    {or value error: Where an element or `minlength` is negative.}
+        Same kind as `x`, with an element for each integer up to the largest one in `x`. With
+        weights it is float64. On a GPU, weights are added in another order at each launch.
+    {raises where: an array has another dtype or rank, or `weights` another length.}
+    {or value error: If an element or `minlength` is negative.}
     {see: numpy.bincount}
     >>> bincount(np.array([0, 1, 1, 3])).tolist()
     [1, 2, 0, 1]
@@ -86,14 +86,14 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
         launch(count_few, 1, 1, source, counts, largest)
         return end_by(_counted_already, counts, largest, least, source, x)
     if x.dtype.name in _SHORT and x.size and weighted is None:
-        # There are so few values that the largest one is found in the counts.
+        # For few values, the counts show the largest one.
         counts = count_bins(source, source, max(least, 256), itself, _NARROW)
         return end_by(_used, counts, least, x)
     return end_by(_counted, _largest(source), least, source, weighted, x)
 
 
 def _counted_already(counts: Array, largest: Array, least: int, x: Array, like: Array) -> Any:
-    """Return counters that are enough for the largest integer, or count anew."""
+    """Return the counters if they are enough for the largest integer, or count again."""
     last = int(computed(largest, -1))
     if last >= counts.size:
         return _counted(largest, least, x, None, like)
@@ -101,13 +101,13 @@ def _counted_already(counts: Array, largest: Array, least: int, x: Array, like: 
 
 
 def _used(counts: Array, least: int, like: Array) -> Any:
-    """Return the counters up to the last one that is used."""
+    """Return the counters up to the last nonzero one."""
     used = np.flatnonzero(to_host(counts[:256])).max(initial=-1) + 1
     return finish(counts[: max(least, int(used))], like=like)
 
 
 def _counted(found: Array, least: int, x: Array, weights: Array | None, like: Array) -> Any:
-    """Count integers, the largest of which is the one element of an array."""
+    """Count integers; an array of one element has the largest."""
     largest = int(computed(found, -1))
     if largest == _NEGATIVE:
         what, limit = "an element of x is negative", "Integers from 0 on are counted"
@@ -125,7 +125,7 @@ def _counted(found: Array, least: int, x: Array, weights: Array | None, like: Ar
 
 
 def checked_weights(weights: Any, x: Array) -> Array | None:
-    """Return weights where kernels reach them, one for each element of an array."""
+    """Return weights on the device of kernels, one for each element of an array."""
     if weights is None:
         return None
     check_array("weights", weights, kinds="biuf", halves=True)
@@ -134,7 +134,7 @@ def checked_weights(weights: Any, x: Array) -> Array | None:
 
 
 def _largest(x: Array) -> Array:
-    """Return the largest element as an array of one, -1 of none."""
+    """Return the largest element as an array of one element, or -1 if there is none."""
     rule = Rule(larger, np.int64(-1), np.int64, lift=_or_negative)
     result = allocate(x, (1, 1, 1), np.dtype(np.int64))
     fold(rule, arrange(x, (0,))[0], result)

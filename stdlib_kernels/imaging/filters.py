@@ -38,10 +38,10 @@ def gaussian_blur(image: Array, sigma: float, *, truncate: float = 4.0, out: Out
         The filter ends this many standard deviations from its centre.
     {grey out}
     {returns: array of shape (h, w)}
-        float64 for a float64 image, else float32; `out`, where it is given. The image is continued
-        beyond its edges by its mirror image, edge pixels included.
+        float64 for a float64 image, else float32; `out` if it is given. Beyond its edges the image
+        is mirrored, including the edge pixels.
     {grey raises}
-    {or value error: Where sigma is not positive.}
+    {or value error: If sigma is not positive.}
     {see: scipy.ndimage.gaussian_filter : the same with its default mode.}
     >>> spot = np.zeros((5, 5), np.float32)
     >>> spot[2, 2] = 1
@@ -56,7 +56,7 @@ def gaussian_blur(image: Array, sigma: float, *, truncate: float = 4.0, out: Out
 
 @cache
 def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
-    """Make the kernel that computes in one dtype: ``(image[h, w], out[h, w])``."""
+    """Make the kernel for one dtype: ``(image[h, w], out[h, w])``."""
     number = dtype.type
 
     @kd.kernel(wraparound=False)
@@ -85,14 +85,13 @@ def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
 
 @repeated_function
 def sobel(image: Array, *, out: Out = None) -> Any:
-    """Measure how steeply a grey image changes at each pixel.
+    """Compute the magnitude of the gradient of a grey image.
 
     {parameters: grey image}
     {grey out}
     {returns: array of shape (h, w)}
-        The length of the gradient, eight times the change from pixel to pixel: float64 for a
-        float64 image, else float32; `out`, where it is given. The image is continued beyond its
-        edges by its mirror image.
+        The length of the gradient, eight times the change from pixel to pixel. float64 for a
+        float64 image, else float32; `out` if it is given. Beyond its edges the image is mirrored.
     {grey raises}
     {see: scipy.ndimage.sobel : one component of the gradient, with the same scale.}
     >>> sobel(np.array([[0, 0, 9, 9]] * 3, np.uint8))[1].tolist()
@@ -106,6 +105,6 @@ def sobel(image: Array, *, out: Out = None) -> Any:
 
 
 def _checked(image: Array) -> np.dtype[Any]:
-    """Check a grey image, and return the dtype of what is made of it."""
+    """Check a grey image, and return the dtype of the result."""
     check_array("image", image, dtypes=("uint8", "float32", "float64"), ndim=2)
     return np.dtype(np.float64 if image.dtype == np.float64 else np.float32)

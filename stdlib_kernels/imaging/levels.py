@@ -27,13 +27,13 @@ __all__ = ["equalize", "grey", "histogram"]
 
 #: Grey values, and threads of the block that makes a table of them.
 LEVELS = 256
-#: As which they are counted.
+#: The dtype of their counts.
 COUNTED = np.dtype(np.int32)
 
 
 @kd.kernel(wraparound=False)
 def luma(image, out):
-    """Compute luminance; thousandths of R, G and B add up in integers, alike on every target."""
+    """Compute luma from thousandths of R, G and B, in integers for equal results everywhere."""
     i, j = kd.grid(2)
     red = np.int32(image[i, j, 0])
     green = np.int32(image[i, j, 1])
@@ -71,10 +71,10 @@ def grey(image: Array, *, out: Out = None) -> Any:
 
     {parameters}
     image : uint8 array of shape (h, w, 3) or (h, w, 4)
-        Red, green, blue and, ignored, alpha.
+        Red, green, blue and optionally alpha, which is ignored.
     {grey out}
     {returns: uint8 array of shape (h, w)}
-        The luma, rounded half up; `out`, where it is given.
+        The luma, rounded half up; `out` if it is given.
     {raises where: `image` is no colour image of bytes, or `out` does not fit.}
     >>> grey(np.array([[[255, 255, 255], [255, 0, 0]]], np.uint8)).tolist()
     [[255, 76]]
@@ -99,11 +99,11 @@ def histogram(image: Array, *, out: Out = None) -> Any:
 
     {parameters}
     image : uint8 array
-        Of any rank and layout.
+        Any rank and layout.
     out : int64 array of shape (256,), optional
-        Where the counts go, of `image`'s kind.
+        Array for the counts. Same kind as `image`.
     {returns: int64 array of shape (256,)}
-        Of `image`'s kind; `out`, where it is given.
+        Same kind as `image`; `out` if it is given.
     {raises where: `image` is no array of bytes, or `out` does not fit.}
     {see: numpy.bincount : with ``minlength=256`` gives the same.}
     >>> histogram(np.array([[2, 0], [2, 1]], np.uint8))[:4].tolist()
@@ -124,9 +124,9 @@ def equalize(image: Array, *, out: Out = None) -> Any:
         Of any layout.
     {grey out}
     {returns: uint8 array of shape (h, w)}
-        A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``, halves up, where c is
-        the cumulative histogram, c_min its first value above 0 and n the number of pixels; an image
-        of one grey value stays as it is. `out`, where it is given.
+        A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``, with halves rounded up.
+        c is the cumulative histogram, c_min its first value above 0, and n the number of pixels. An
+        image with only one grey value does not change. `out` if it is given.
     {raises where: `image` is no grey image of bytes, or `out` does not fit.}
     >>> equalize(np.array([[10, 11], [11, 12]], np.uint8)).tolist()
     [[0, 170], [170, 255]]

@@ -1,7 +1,7 @@
-"""Products of matrices, with tiles of both in shared memory, and of their stacks; transposes.
+"""Products of matrices and of stacks of them, with tiles in shared memory; transposes.
 
-A block makes one tile of the product. It walks along the inner dimension a tile at a time: each
-thread loads one element of each factor, all wait, and each adds up the tile's products. Large
+A block computes one tile of the product. It goes along the inner dimension tile by tile: each
+thread loads one element of each factor, all threads wait, and each adds up the products. Large
 matrices of floats are multiplied on a GPU by `multiply_blocks`, large ones on a CPU by
 `multiply_panels`, stacks of small ones by `multiply_batches`.
 
@@ -31,7 +31,8 @@ from stdlib_kernels.movement.permuting import permuted
 
 __all__ = ["matmul", "transpose"]
 
-#: Rows and columns of a tile, and of a block; of more rows than a grid has, tiles are in turn.
+#: Rows and columns of a tile and of a block. If there are more rows than the grid allows, each
+#: block computes several tiles.
 TILE = 16
 
 
@@ -46,7 +47,7 @@ def matmul_tiles(a, b, out, *, number):
         row = top + ty
         total = number(0)
         for start in range(0, inner, TILE):
-            # The factors are converted as they are loaded; past the edge they are 0, which adds
+            # The factors are converted when they are loaded; beyond the edge they are 0, which adds
             # nothing: those threads' infinities and NaN never meet an element of the product.
             tile_a[ty, tx] = number(0)
             tile_b[ty, tx] = number(0)
@@ -68,17 +69,17 @@ def matmul(a: Array, b: Array, out: Out = None) -> Any:
 
     {parameters}
     a : ndarray or device array of shape (…, m, k) or (k,)
-        Of any layout; integer, float or complex.
+        Any layout; integer, float or complex.
     b : array of shape (…, k, n) or (k,)
-        Of `a`'s kind. The axes before the last two are broadcast.
+        Same kind as `a`. The axes before the last two are broadcast.
     out : array of shape (…, m, n), optional
-        Where the product goes, of the product's dtype and of `a`'s kind.
+        Array for the product, with its dtype. Same kind as `a`.
     {returns: array of shape (…, m, n)}
-        Of `a`'s kind, without the axis m or n of a factor that is a vector; `out`, where it is
-        given. Its dtype is NumPy's for the two factors; products add up in that dtype, and integers
-        wrap around as in NumPy.
-    {raises where: a factor is no array of numbers, or `out` does not fit.}
-    {or value error: Where the inner dimensions differ, or others cannot be broadcast.}
+        Same kind as `a`. If a factor is a vector, the axis m or n is missing. `out` if it is given.
+        The dtype is NumPy's for the two factors. Sums have this dtype, and integers wrap around as
+        in NumPy.
+    {raises where: a factor is not an array of numbers, or `out` does not fit.}
+    {or value error: If the inner dimensions differ, or others cannot be broadcast.}
     {see: numpy.matmul}
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).tolist()
     [[19, 22], [43, 50]]
@@ -108,13 +109,13 @@ def transpose(a: Array, *, out: Out = None) -> Any:
 
     {parameters}
     a : ndarray or device array of shape (m, n)
-        Of any layout; bool, integer, float or complex.
+        Any layout; bool, integer, float or complex.
     out : array of shape (n, m), optional
-        Where the result goes, of `a`'s dtype and kind; it must not overlap `a`.
+        Array for the result. Same dtype and kind as `a`. It must not overlap `a`.
     {returns: array of shape (n, m)}
-        Of `a`'s dtype and kind, C-contiguous; `out`, where it is given.
+        Same dtype and kind as `a`, C-contiguous; `out` if it is given.
     {raises where: `a` is no matrix, or `out` does not fit.}
-    {see: numpy.transpose : gives a view instead.}
+    {see: numpy.transpose : returns a view instead.}
     >>> transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
     [[1, 4], [2, 5], [3, 6]]
     """
@@ -123,7 +124,7 @@ def transpose(a: Array, *, out: Out = None) -> Any:
 
 
 def _stacked(a: Array, b: Array, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a stack of products; refuse factors that do not fit."""
+    """Return the shape of a stack of products; raise an error for factors that do not fit."""
     if a.ndim and b.ndim and left[-1] == right[-2]:
         try:
             return np.broadcast_shapes(left[:-2], right[:-2])

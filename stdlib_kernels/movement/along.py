@@ -22,13 +22,13 @@ from stdlib_kernels.parameters import (
 
 __all__ = ["flip", "fresh", "moved", "repeated", "roll", "tile"]
 
-#: Bytes of an array at most, as NumPy counts them.
+#: The largest number of bytes of an array, as in NumPy.
 MAX_BYTES = (1 << 63) - 1
 
 
 @kd.kernel(wraparound=False)
 def move_along(x, out, shift, before, behind, *, origin, is_last):
-    """Move along the middle one of three axes, by where each element is: -1 for no element."""
+    """Move elements along the middle one of three axes, by their indices; -1 is no element."""
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
@@ -39,11 +39,11 @@ def move_along(x, out, shift, before, behind, *, origin, is_last):
         out[i, j, k] = before if j < shift else behind
 
 
-#: Where the elements of an axis of n come from, by functions and what these are given.
+#: The indices from which the elements of an axis of n come, as functions and their arguments.
 _ORIGINS = {
     "flip": lambda j, n, shift: n - 1 - j,
     "tile": lambda j, n, shift: (j - shift) % n,
-    # As for `tile` where the shift is 0 to n, without a division.
+    # As for `tile` with a shift from 0 to n, without a division.
     "roll": lambda j, n, shift: j - shift if j >= shift else j - shift + n,
     "repeat": lambda j, n, count: j // count,
 }
@@ -52,9 +52,10 @@ _ORIGINS = {
 def moved(
     x: Array, axis: int, extent: int, origin: Any, shift: int, before: Any = 0, behind: Any = 0
 ) -> Array:
-    """Return an array with another extent along an axis, whose elements come from places.
+    """Return an array with another extent along an axis, with elements from given indices.
 
-    Where there is no element, up to `shift` are those of `before`, and later ones of `behind`.
+    If an index has no element, it is filled from `before` up to `shift`, and from `behind` after
+    it.
     """
     shape = (*x.shape[:axis], extent, *x.shape[axis + 1 :])
     if math.prod(shape) * x.dtype.itemsize > MAX_BYTES:
@@ -78,9 +79,9 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
 
     {parameters: array}
     axis : int or tuple of int, optional
-        Along which; all axes by default.
+        The axes to reverse; by default all.
     {like x: , and its shape}
-    {raises and see: numpy.flip : gives a view instead.}
+    {raises and see: numpy.flip : returns a view instead.}
     >>> flip(np.array([[1, 2], [3, 4]]), 1).tolist()
     [[2, 1], [4, 3]]
     """
@@ -93,13 +94,13 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
 
 @repeated_function
 def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
-    """Shift elements along axes; those that leave at one end enter at the other.
+    """Shift elements along axes; those beyond one end appear at the other.
 
     {parameters: array}
     shift : int or tuple of int
-        By how many places, towards higher indices; one for each axis, or for all.
+        The distance, towards higher indices; one for each axis, or one for all.
     axis : int or tuple of int, optional
-        Along which; by default along the flattened array, whose shape stays.
+        The axes; by default the flattened array is shifted, and keeps its shape.
     {like x: , and its shape}
     {raises and see: numpy.roll}
     >>> roll(np.array([1, 2, 3, 4]), 1).tolist()
@@ -124,8 +125,8 @@ def tile(x: Array, reps: Ints) -> Any:
 
     {parameters: array}
     reps : int or tuple of int
-        How often along each axis, the last one of them along the last axis; those that are missing
-        are 1, and so are extents that `x` lacks.
+        The number of repetitions along each axis; the last number belongs to the last axis. Missing
+        numbers are 1. If there are more numbers than axes, `x` gets axes of extent 1.
     {like x}
     {raises and see: numpy.tile}
     >>> tile(np.array([1, 2]), 2).tolist()
@@ -142,12 +143,12 @@ def tile(x: Array, reps: Ints) -> Any:
 
 
 def fresh(found: Array, x: Array) -> Array:
-    """Return an array that shares no memory with what the caller gave."""
+    """Return an array that shares no memory with the arguments of the call."""
     if found.size and may_overlap(found, x):
         return moved(found[None], 0, 1, _ORIGINS["tile"], 0).reshape(tuple(found.shape))
     return found
 
 
 def repeated(x: Array, axis: int, count: int) -> Array:
-    """Return an array with each element along an axis some times; kernels reach it."""
+    """Return an array with each element along an axis repeated, on a device for kernels."""
     return moved(x, axis, x.shape[axis] * count, _ORIGINS["repeat"], count)

@@ -1,4 +1,4 @@
-"""Elements that are taken from places, and put to places."""
+"""Elements read from and written to given indices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["put_along_axis", "take", "take_along_axis"]
 
 
 _REMEDY = "Say mode='wrap' or mode='clip', if that is meant"
-#: Which of n places an index is, by modes; a division only where there is one to do.
+#: The position of an index along an axis of n, by modes; it divides only if needed.
 _PLACES = {
     "raise": lambda k, n: np.int64(k) + n if np.int64(k) < 0 else np.int64(k),
     "wrap": lambda k, n: np.int64(k) if np.int64(k) >= 0 and np.int64(k) < n else np.int64(k) % n,
@@ -42,7 +42,7 @@ _PLACES = {
 
 @kd.kernel(wraparound=False)
 def put_each(values, places, out, *, place, combine, is_last):
-    """Put elements: ``values[a, m, b], places[a, m, b], out[a, n, b]``."""
+    """Write elements: ``values[a, m, b], places[a, m, b], out[a, n, b]``."""
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
@@ -61,16 +61,16 @@ def put_each(values, places, out, *, place, combine, is_last):
 def take(
     x: Array, indices: Array, axis: int | None = None, *, mode: str = "raise", out: Out = None
 ) -> Any:
-    """Take elements, or slices along an axis, from places.
+    """Return the elements, or slices along an axis, at given indices.
 
     {parameters: array}
     indices : array
-        Integers of `x`'s kind, and of any shape and layout; not uint64.
+        Integers, not uint64. Any shape and layout. Same kind as `x`.
     {along or flattened}
     {mode}
     {out and array}
-        Of `x`'s kind and dtype, and its shape but for that of `indices` in the place of the axis;
-        `out`, where it is given.
+        Same kind and dtype as `x`, and its shape with that of `indices` instead of the axis. `out`
+        if it is given.
     {raises and see: numpy.take}
     >>> take(np.array([5, 6, 7]), np.array([2, -1, 0])).tolist()
     [7, 7, 5]
@@ -91,13 +91,13 @@ def take(
 def take_along_axis(
     x: Array, indices: Array, axis: int = -1, *, mode: str = "raise", out: Out = None
 ) -> Any:
-    """Take for each place along an axis the element that an index names.
+    """Return the elements at given indices along an axis, with an index for each position.
 
     {places along}
     {along}
     {mode}
     {out and array}
-        Of `x`'s kind and dtype, and the shape of `indices`; `out`, where it is given.
+        Same kind and dtype as `x`, with the shape of `indices`. `out` if it is given.
     {raises and see: numpy.take_along_axis}
     >>> take_along_axis(np.array([[5, 6], [7, 8]]), np.array([[1], [0]])).tolist()
     [[6], [7]]
@@ -121,17 +121,17 @@ def put_along_axis(
     mode: str = "raise",
     combine: str = "replace",
 ) -> Any:
-    """Put elements to places along an axis of an array, which is changed.
+    """Write elements to given indices along an axis of an array, in place.
 
     {places along}
     values : array
-        Of the shape of `indices`, and of `x`'s kind and dtype.
+        Same shape as `indices`, and same kind and dtype as `x`.
     {along}
     {mode}
     combine : str
-        What becomes of an element and the values for it: ``"replace"``, one of these if there are
-        several; ``"add"``, floats on a GPU in another order each time; ``"max"`` or ``"min"``, of
-        which a NaN yields to a number. bool and complex are replaced alone.
+        How an element and its values are combined. ``"replace"``: the element becomes one of the
+        values. ``"add"``: on a GPU, floats are added in another order each time. ``"max"`` or
+        ``"min"``: a NaN is replaced by a number. For bool and complex only ``"replace"``.
     {returns: array}
         `x` itself.
     {raises and see: numpy.put_along_axis, numpy.ufunc.at}
@@ -160,7 +160,7 @@ def put_along_axis(
 
 
 def _checked(x: Array, indices: Array, axis: int) -> int:
-    """Return the axis from 0 on along which elements are taken or put one by one."""
+    """Return the axis, counted from 0, along which elements are read or written."""
     check_array("x", x, halves=True)
     check_indices("indices", indices, x)
     at = axis_of(axis, x.ndim)

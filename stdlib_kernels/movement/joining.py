@@ -1,4 +1,4 @@
-"""Arrays side by side."""
+"""Joining of arrays."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def concatenate(arrays: tuple[Array, ...], axis: int = 0) -> Any:
 
     {parameters}
     arrays : tuple of array
-        NumPy's, device arrays, or of another library, all of one kind; of shapes that are the same
-        but for the axis. bool, integer, float or complex.
+        NumPy arrays, device arrays, or arrays of another library, all of one kind. Their shapes are
+        equal except for the axis. bool, integer, float or complex.
     {along}
     {returns: array}
-        Of their kind, and of NumPy's dtype for all of them.
+        Same kind as the arrays, and NumPy's dtype for all of them.
     {raises and see: numpy.concatenate}
     >>> concatenate((np.array([1, 2]), np.array([3]))).tolist()
     [1, 2, 3]
@@ -50,11 +50,11 @@ def stack(arrays: tuple[Array, ...], axis: int = 0) -> Any:
 
     {parameters}
     arrays : tuple of array
-        As `concatenate` takes them, all of one shape.
+        Arrays as for `concatenate`, all of one shape.
     axis : int
-        Which axis of the result is new.
+        The new axis of the result.
     {returns: array}
-        Of their kind, and of NumPy's dtype for all of them.
+        Same kind as the arrays, and NumPy's dtype for all of them.
     {raises and see: numpy.stack}
     >>> stack((np.array([1, 2]), np.array([3, 4])), 1).tolist()
     [[1, 3], [2, 4]]
@@ -68,7 +68,7 @@ def stack(arrays: tuple[Array, ...], axis: int = 0) -> Any:
 
 
 def _checked(arrays: Any) -> Array:
-    """Refuse what are no arrays of one kind, and return the first."""
+    """Return the first array; raise an error if the arguments are not arrays of one kind."""
     if not isinstance(arrays, tuple | list) or not arrays:
         raise wrong_type("arrays", arrays, "It is a tuple of arrays")
     first: Array = arrays[0]

@@ -1,4 +1,4 @@
-"""Arrays that are surrounded by elements, along one axis after the other, as NumPy does."""
+"""Padding of arrays, along one axis after the other, as in NumPy."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["pad"]
 
 
 def _beyond(mode: str) -> Any:
-    """Return where what surrounds an array comes from, as a filter's border of a mode does."""
+    """Return the source indices of the elements around an array, as for a filter's border."""
     number = border_of(mode, 0).mode
     return lambda j, n, shift: place(number, j - shift, n)
 
 
-#: Modes by NumPy's names, which SciPy has for others.
+#: Modes by NumPy's names; SciPy has other names for them.
 _BORDERS = {
     "constant": _beyond("constant"),
     "edge": _beyond("nearest"),
@@ -81,7 +81,7 @@ def surround_along(x, low, high, out, before, *, is_last):
 
 @kd.kernel(wraparound=False)
 def middle_of_rows(ordered, out, *, number):
-    """Find the median of sorted rows: ``ordered[m, n], out[m]``; of one with a NaN it is NaN."""
+    """Find the median of sorted rows: ``ordered[m, n], out[m]``; with NaN in a row it is NaN."""
     i = kd.grid(1)
     n = ordered.shape[1]
     last = number(ordered[i, n - 1])
@@ -101,7 +101,7 @@ def _median(x: Array, axis: int) -> Array:
     return found.reshape((*x.shape[:axis], 1, *x.shape[axis + 1 :]))
 
 
-#: What surrounds an array by its elements along an axis.
+#: Modes that compute the new elements from those along an axis.
 _STATISTICS: dict[str, Any] = {
     "maximum": lambda x, axis: extremes.max(x, axis, keepdims=True),
     "minimum": lambda x, axis: extremes.min(x, axis, keepdims=True),
@@ -121,24 +121,25 @@ def pad(
     end_values: Any = 0,
     stat_length: Any = None,
 ) -> Any:
-    """Surround an array with elements.
+    """Add elements around an array.
 
     {parameters: array}
     pad_width : int, or tuples of ints
-        How many before and behind the elements along each axis: ``((before, behind), …)``, one such
-        pair for all axes, or one number for all.
+        The numbers of elements before and after the array along each axis:
+        ``((before, after), …)``, one such pair for all axes, or one number for all.
     mode : str
-        What they are: ``"constant"``; ``"edge"``, the nearest element; ``"reflect"``, those beyond
-        the nearest one in reverse; ``"symmetric"``, the nearest one too; ``"wrap"``, those from the
-        other end; ``"linear_ramp"``, numbers at even distances from the edge to `end_values`;
-        ``"maximum"``, ``"minimum"``, ``"mean"`` or ``"median"`` of elements along the axis, of real
-        arrays.
+        The new elements. ``"constant"``: `constant_values`. ``"edge"``: the nearest element.
+        ``"reflect"``: the array mirrored at the edge, without the edge element. ``"symmetric"``:
+        the same with the edge element. ``"wrap"``: elements from the other end. ``"linear_ramp"``:
+        a linear ramp from the edge to `end_values`. ``"maximum"``, ``"minimum"``, ``"mean"`` or
+        ``"median"``: of elements along the axis, for real arrays.
     constant_values, end_values : number, or tuples of numbers
-        The constants, and the outermost numbers of ramps: as `pad_width`.
+        The constants, and the outermost numbers of ramps, in the form of `pad_width`.
     stat_length : int, or tuples of ints, optional
-        How many elements from each edge a statistic is of, as `pad_width`; by default all.
+        The number of elements at each edge for a statistic, in the form of `pad_width`; by default
+        all.
     {like x}
-        Means and medians of integers are rounded to the nearest one.
+        Means and medians of integers are rounded to the nearest integer.
     {raises and see: numpy.pad}
     >>> pad(np.array([1, 2, 3]), (2, 1), "reflect").tolist()
     [3, 2, 1, 2, 3, 2]
@@ -198,7 +199,7 @@ def _sides(x: Array, axis: int, statistic: Any, lengths: tuple[Any, Any]) -> tup
 
 
 def _stored(found: Array, dtype: np.dtype[Any]) -> Array:
-    """Return a statistic in the dtype of the elements, of integers rounded."""
+    """Return a statistic in the dtype of the elements, rounded for integers."""
     if found.dtype == dtype:
         return found
     rounded = _nearest if dtype.kind in "iu" else itself
@@ -223,7 +224,7 @@ def _fills(name: str, given: Any, x: Array) -> list[tuple[Any, Any]]:
 
 
 def _pairs(name: str, given: Any, ndim: int, least: int) -> list[tuple[int, int]]:
-    """Return an integer for both sides of each axis, none below the least one."""
+    """Return an integer for both sides of each axis, at least the given minimum."""
     pairs = _each_side(name, given, ndim)
     wide = np.asarray(pairs) if pairs else np.zeros((0, 2), int)
     if wide.dtype.kind not in "iu" or (wide.size and int(wide.min()) < least):
@@ -232,7 +233,7 @@ def _pairs(name: str, given: Any, ndim: int, least: int) -> list[tuple[int, int]
 
 
 def _each_side(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
-    """Return what is given for all axes, or both sides of each, for both sides of each."""
+    """Expand values for all axes, or for both sides of each, to both sides of each axis."""
     if not isinstance(given, int | float | complex | tuple | np.generic):
         refuse_to_repeat()  # calls are alike whatever is in their arrays
     try:

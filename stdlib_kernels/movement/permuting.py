@@ -1,8 +1,8 @@
-"""Axes in another order: copies between arrays whose fastest axes differ, through a tile.
+"""Axes in another order: copies through a tile between arrays with different fastest axes.
 
-Elements are read along the source's rows and written along the result's, both 64 at a time, and a
-thread has its 16 loads under way at once. Rows of the tile are one element longer than it is, so
-that a column's elements lie in different banks.
+Elements are read along the rows of the source and written along those of the result, 64 at a time.
+A thread starts its 16 loads before it uses a result. Rows of the tile have one additional element,
+so that the elements of a column are in different banks.
 
 References
 ----------
@@ -26,9 +26,9 @@ from stdlib_kernels.parameters import each_axis_of
 
 __all__ = ["permute", "permuted"]
 
-#: Elements of a tile; of elements of 16 bytes, of which fewer fit into shared memory.
+#: Elements of a tile, and those for elements of 16 bytes: fewer of them fit into shared memory.
 TILE, SMALL_TILE = 64 * 64, 32 * 32
-#: Most rows or columns of a tile of the shape that suits two long axes.
+#: The largest number of rows or columns of a tile, for two long axes.
 SIDE = 64
 #: Threads of a block.
 BLOCK = 256
@@ -36,7 +36,7 @@ BLOCK = 256
 
 @kd.kernel(wraparound=False)
 def copy_tiles(source, out, strips, down, *, height, width, items, number):
-    """Copy along the source's last axis, and the result's middle one: ``[count, m, n]`` of both."""
+    """Copy along the source's last axis, and the result's middle one: both ``[count, m, n]``."""
     held = kd.shared.array((height, width + 1), number)
     own = kd.local.array(items, number)
     left = kd.blockIdx.x % strips * width
@@ -56,7 +56,7 @@ def copy_tiles(source, out, strips, down, *, height, width, items, number):
 
 
 def _copy_permuted(source: Array, out: Array) -> None:
-    """Copy one array over another of the same shape, whatever order their axes have in memory."""
+    """Copy an array to another of the same shape; their axes may have any order in memory."""
     kept = [k for k in range(out.ndim) if out.shape[k] != 1]
     read, written = (
         min(kept, key=lambda k: abs(each.strides[k]), default=0) for each in (source, out)
@@ -72,7 +72,7 @@ def _copy_permuted(source: Array, out: Array) -> None:
 
 
 def _copy_crossed(source: Array, out: Array) -> None:
-    """Copy where the source's last axis is its fastest, and the result's last but one."""
+    """Copy if the fastest axis is the source's last one, and the result's last but one."""
     if source.ndim > 3:
         for i in range(source.shape[0]):
             _copy_crossed(source[i], out[i])
@@ -83,7 +83,7 @@ def _copy_crossed(source: Array, out: Array) -> None:
     size, side = (TILE, SIDE) if source.dtype.itemsize <= 8 else (SMALL_TILE, SIDE // 2)
     width = height = side
     if not is_on_host(out):
-        # An axis that is short is taken whole, and as much more of the other one.
+        # A tile contains all of a short axis, and accordingly more of the other one.
         down, across = (1 << (n - 1).bit_length() for n in (rows, columns))
         width = min(side, across)
         height = min(size // width, max(down, BLOCK // width), BLOCK)
@@ -96,14 +96,14 @@ def _copy_crossed(source: Array, out: Array) -> None:
 
 @repeated_function
 def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Out = None) -> Any:
-    """Bring the axes of an array into another order, in new memory.
+    """Return an array with its axes in another order, in new memory.
 
     {parameters: array}
     axes : tuple of int, optional
-        For each axis of the result the one of `x` that it is; by default they are reversed.
+        For each axis of the result, the axis of `x`; by default reversed.
     {out and array}
-        Of `x`'s kind and dtype, contiguous in C order; `out`, where it is given.
-    {raises and see: numpy.transpose : gives a view instead.}
+        Same kind and dtype as `x`, contiguous in C order; `out` if it is given.
+    {raises and see: numpy.transpose : returns a view instead.}
     >>> permute(np.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
@@ -117,11 +117,11 @@ def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Out = None) -
 
 
 def permuted(x: Array, order: tuple[int, ...], out: Out) -> Any:
-    """Return an array whose axes are in another order, or `out`, as `permute` does."""
+    """Return an array with its axes in another order, or `out`, as `permute` does."""
     shape = tuple(x.shape[k] for k in order)
     source, result = source_and_result(x, out, shape, x.dtype, any_layout=True)
     if is_contiguous(source) and is_contiguous(result) and x.size:
-        # Axes that stay side by side are one.
+        # Axes that remain neighbours are merged into one.
         groups: list[list[int]] = []
         for k in order:
             if groups and groups[-1][-1] == k - 1:

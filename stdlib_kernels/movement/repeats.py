@@ -1,4 +1,4 @@
-"""Elements that are repeated, each as often as the others or as a number of its own says."""
+"""Repetition of elements, by one number for all or one number for each."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def repeat(x: Array, repeats: Any, axis: int | None = None) -> Any:
 
     {parameters: array}
     repeats : int, tuple of int, or int array of shape (n,)
-        How often each of the n is in the result: one number for all, or one for each, for whose
-        sum the host waits; an array is of `x`'s kind, and not of uint64.
+        The number of repetitions, for all n or for each. An array has the same kind as `x`, and is
+        not uint64. The host waits for the sum of an array.
     {along or flattened}
     {like x}
     {raises and see: numpy.repeat}
@@ -61,7 +61,7 @@ def repeat(x: Array, repeats: Any, axis: int | None = None) -> Any:
 
 
 def _counts_of(repeats: Any, source: Array, x: Array) -> int | Array:
-    """Return one number for all, or numbers for each as an array beside `source`."""
+    """Return one number for all, or an array of numbers on the device of `source`."""
     if isinstance(repeats, tuple | list):
         counts = np.array(integers_of("repeats", repeats, 0), np.int64)
         return int(counts[0]) if counts.size == 1 else constant_beside(source, counts)
@@ -78,7 +78,7 @@ def _counts_of(repeats: Any, source: Array, x: Array) -> int | Array:
 
 @kd.kernel(wraparound=False)
 def find_repeated(ends, places):
-    """Find what each element of the result repeats: ``ends[n], places[m]``."""
+    """Find the source index of each element of the result: ``ends[n], places[m]``."""
     i = kd.grid(1)
     low, high = 0, ends.size
     while low < high:
@@ -91,7 +91,7 @@ def find_repeated(ends, places):
 
 
 def _repeated(ends: Array, least: Array, source: Array, axis: int, like: Array) -> Any:
-    """Return elements or slices as often as the sums of their numbers say."""
+    """Return repeated elements or slices, from the cumulative sums of their numbers."""
     if int(computed(least, 0)) < 0:
         raise ArgumentValueError(
             "repeats has a negative number",

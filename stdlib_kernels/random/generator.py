@@ -1,4 +1,4 @@
-"""The generator: what its methods draw, and where that goes."""
+"""The generator of random numbers, and its distributions."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Size: TypeAlias = int | tuple[int, ...] | None
 
 @documented
 class Generator(Counter):
-    """A source of random numbers: Philox4x32-10 of a key and a counter.
+    """A generator of random numbers: Philox4x32-10 with a key and a counter.
 
-    A number is a function of the key and of its place, counted from the counter at the call. So a
-    state gives the same numbers again, however they are computed, and the same bits on every
-    target; but ``normal`` and ``exponential`` of float64, which take their logarithms and sines
-    from the target, within 8 ulp. Threads may share a generator.
+    A number is a function of the key, the counter at the call, and its index in the result. So the
+    same state gives the same numbers, with the same bits on every target. The exceptions are
+    ``normal`` and ``exponential`` of float64: they use logarithms and sines of the target, and
+    agree within 8 ulp. Threads may share a generator.
 
     {parameters: seed and device}
-    {see: numpy.random.Generator : has methods of the same names, and other numbers.}
+    {see: numpy.random.Generator : methods with the same names, and other numbers.}
 
     References
     ----------
@@ -73,14 +73,13 @@ class Generator(Counter):
         dtype: Any = None,
         out: Out = None,
     ) -> Any:
-        """Draw uniform numbers between two.
+        """Draw uniform numbers in an interval.
 
         {parameters}
         low, high : float
-            The numbers; the second is none of those that are drawn, unless a result is rounded
-            to it.
+            The interval, without `high`; a result may be rounded to `high`.
         {drawn parameters}
-            ``low + (high - low) * u``, of `u` as `random` draws it of as many bits.
+            ``low + (high - low) * u``, with `u` from `random` with the same number of bits.
         {drawn}
         """
         distance = parameters.number_of("high", high) - parameters.number_of("low", low)
@@ -100,11 +99,12 @@ class Generator(Counter):
 
         {parameters}
         loc : float
-            Their mean.
+            The mean.
         scale : float
-            Their standard deviation, which is not negative.
+            The standard deviation, at least 0.
         {drawn parameters}
-            By Box and Muller's transform; up to 6.66 standard deviations from the mean for float32.
+            Computed by the Box–Muller transform; up to 6.66 standard deviations from the mean for
+            float32.
         {drawn}
         """
         return self._of_floats("normal", size, dtype, out, loc, scale, loc=loc, scale=scale)
@@ -117,9 +117,9 @@ class Generator(Counter):
 
         {parameters}
         scale : float
-            Their mean, which is not negative.
+            The mean, at least 0.
         {drawn parameters}
-            By inversion; up to 22.2 means for float32.
+            Computed by inversion; up to 22.2 means for float32.
         {drawn}
         """
         return self._of_floats("exponential", size, dtype, out, 0.0, scale, scale=scale)
@@ -135,21 +135,22 @@ class Generator(Counter):
         *,
         out: Out = None,
     ) -> Any:
-        """Draw integers of an interval, each as likely as any other.
+        """Draw integers in an interval with equal probabilities.
 
-        Numbers that would favour some are rejected, and drawn of a counter of their own.
+        Numbers that would make some integers more probable are rejected, and drawn again from a
+        separate counter.
 
         {parameters}
         low, high : int
-            The interval, without `high`; from 0 to `low`, without it, where `high` is left out.
+            The interval, without `high`. Without a second argument, from 0 to `low`, without `low`.
         {size}
         dtype : dtype
-            Of integers, which holds the interval.
+            A dtype of integers that contains the interval.
         endpoint : bool
-            Whether `high` is in the interval.
+            Whether the interval includes `high`.
         {drawn out}
-            Of 2**32 values one for each of the four words of a counter, so that
-            ``integers(2**32, dtype=np.uint32)`` are the words themselves.
+            For an interval of 2**32 values, the words of the generator:
+            ``integers(2**32, dtype=np.uint32)``.
         {drawn}
 
         References
@@ -186,22 +187,21 @@ class Generator(Counter):
         p: Array | None = None,
         axis: int = 0,
     ) -> Any:
-        """Draw elements of an array, each anew.
+        """Draw elements of an array.
 
         {parameters}
         a : int or array
-            What is drawn of, along `axis`; of an int the numbers below it.
+            The elements, along `axis`; an int stands for the numbers from 0 to `a` - 1.
         {size}
         replace : bool
-            Whether an element may be drawn again.
+            Whether an element may be drawn several times.
         p : array of shape (n,), optional
-            How likely each element is, of float32 or float64 and of `a`'s kind. They are not
-            negative; what they sum to counts as 1. All are equally likely by default.
+            Weights of the elements, at least 0: float32 or float64, and the same kind as `a`. They
+            are divided by their sum. By default all are equal.
         {along}
         {returns: array, or NumPy scalar}
-            Of `a`'s kind, dtype and shape, but that `size` takes the place of `axis`; int64 where
-            `a` is an int, of `p`'s kind or, without one, a device array on the generator's
-            device.
+            Same kind and dtype as `a`, and its shape with `size` instead of `axis`. If `a` is an
+            int, int64 of the kind of `p`, or without `p` a device array on the generator's device.
         {drawn raises}
         {examples: random import default_rng}
         >>> default_rng(1).choice(np.array([2, 3, 5]), 4, p=np.array([0.0, 1.0, 0.0])).tolist()
@@ -218,14 +218,14 @@ class Generator(Counter):
 
     @library_function
     def permutation(self, x: int | Array, axis: int = 0) -> Any:
-        """Put the elements of an array along an axis in random order, by sorting random keys.
+        """Return the elements of an array along an axis in random order.
 
         {parameters}
         x : int or array
-            Of an int the numbers below it.
+            The elements; an int stands for the numbers from 0 to `x` - 1.
         {along}
         {returns: array}
-            Of `x`'s kind, dtype and shape; of an int an int64 device array.
+            Same kind, dtype and shape as `x`; for an int, an int64 device array.
         {drawn raises}
         {examples: random import default_rng}
         >>> sorted(default_rng(1).permutation(np.array([2, 3, 5])).tolist())
@@ -235,11 +235,11 @@ class Generator(Counter):
 
     @library_function
     def shuffle(self, x: Array, axis: int = 0) -> None:
-        """Put the elements of an array along an axis in random order, in the array itself.
+        """Put the elements of an array along an axis in random order, in place.
 
         {parameters}
         x : array
-            What is put in order; it is changed.
+            The array, which is changed.
         {along}
         {drawn raises}
         """
@@ -264,7 +264,7 @@ class Generator(Counter):
 
 @documented
 def default_rng(seed: int | Generator | None = None, *, device: Any = None) -> Generator:
-    """Make a generator of a seed, or return the generator that is given.
+    """Make a generator from a seed, or return the given generator.
 
     {parameters: seed and device:  or Generator}
     {returns: Generator}

@@ -1,4 +1,4 @@
-"""The largest and the smallest elements, and truth values: whether any or all are not zero."""
+"""The largest and the smallest elements, and whether any or all are nonzero."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def max(
     {reduction of: real array}
     {initial and mask}
     {reduced}
-        A NaN is larger than every number; which of 0 and -0 is found is not said.
+        NaN is larger than every number. Between 0 and -0 either is returned.
     {raises if empty and see: numpy.max}
     >>> max(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
     [4, 9]
@@ -63,7 +63,7 @@ def min(
     {reduction of: real array}
     {initial and mask}
     {reduced}
-        A NaN is smaller than every number; which of 0 and -0 is found is not said.
+        NaN is smaller than every number. Between 0 and -0 either is returned.
     {raises if empty and see: numpy.min}
     >>> int(min(np.array([3, 1, 4])))
     1
@@ -109,12 +109,12 @@ def any(
     keepdims: bool = False,
     where: Array | Number = True,
 ) -> Any:
-    """Tell whether any element is not zero, of all or along axes.
+    """Return whether any element is nonzero, of all or along axes.
 
     {reduction of: array}
     {mask}
     {reduced}
-        A bool, which of no elements is False.
+        A bool; for no elements, False.
     {raises and see: numpy.any}
     >>> any(np.array([[0, 0], [0, 2]]), axis=1).tolist()
     [False, True]
@@ -132,12 +132,12 @@ def all(
     keepdims: bool = False,
     where: Array | Number = True,
 ) -> Any:
-    """Tell whether no element is zero, of all or along axes.
+    """Return whether all elements are nonzero, of all or along axes.
 
     {reduction of: array}
     {mask}
     {reduced}
-        A bool, which of no elements is True.
+        A bool; for no elements, True.
     {raises and see: numpy.all}
     >>> all(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [False, True]
@@ -148,7 +148,7 @@ def all(
 
 @repeated_function
 def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
-    """Count the elements that are not zero, of all or along axes.
+    """Count the nonzero elements, of all or along axes.
 
     {reduction of: array}
     {reduced}

@@ -1,9 +1,8 @@
-"""The places of the largest and the smallest elements.
+"""The indices of the largest and the smallest elements.
 
-A thread carries the best element that it has seen, and in which turn, as an int32 so that a CPU
-has as many of them in a vector as elements; among equal ones the first place counts, as in NumPy.
-What the parts leave is reduced by the same kernels, which then look up the places that belong to
-the values.
+A thread holds the best element so far and its iteration, as an int32, so that a CPU's vector has as
+many of them as elements. Among equal elements the first index is taken, as in NumPy. The same
+kernels reduce the results of the parts, and then look up the indices of the values.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ __all__ = ["argmax", "argmin"]
 
 @kd.kernel(wraparound=False)
 def places_in_rows(x, known, best, places, chunk, *, number, better, is_first, is_last):
-    """Find the best of each part of each row; `known` are the places of an earlier pass.
+    """Find the best of each part of each row; `known` are the indices of an earlier pass.
 
-    The last pass leaves no best.
+    The last pass does not store the best elements.
     """
     t, a, b = kd.threadIdx.x, kd.blockIdx.x // places.shape[1], kd.blockIdx.x % places.shape[1]
     first = kd.blockIdx.y * chunk
@@ -55,7 +54,7 @@ def places_in_rows(x, known, best, places, chunk, *, number, better, is_first, i
 
 @kd.kernel(wraparound=False)
 def places_in_columns(x, known, best, places, chunk, *, number, better, is_first, is_last):
-    """Find the best of each part of each column; `known` are the places of an earlier pass."""
+    """Find the best of each part of each column; `known` are the indices of an earlier pass."""
     strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
     a, part = kd.blockIdx.x // strips, kd.blockIdx.y
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
@@ -80,11 +79,11 @@ _BETTER = {
 
 @repeated_function
 def argmax(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool = False) -> Any:
-    """Find the place of the largest element, of all or along an axis.
+    """Find the index of the largest element, of all or along an axis.
 
     {parameters of a place}
     {reduced}
-        An int64. Of equal elements the first one counts, and a NaN is larger than every number.
+        An int64. Among equal elements the first is taken. NaN is larger than every number.
     {raises if empty and see: numpy.argmax}
     >>> argmax(np.array([[3, 1, 4], [1, 5, 5]]), axis=1).tolist()
     [2, 1]
@@ -94,11 +93,11 @@ def argmax(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool
 
 @repeated_function
 def argmin(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool = False) -> Any:
-    """Find the place of the smallest element, of all or along an axis.
+    """Find the index of the smallest element, of all or along an axis.
 
     {parameters of a place}
     {reduced}
-        An int64. Of equal elements the first one counts, and a NaN is smaller than every number.
+        An int64. Among equal elements the first is taken. NaN is smaller than every number.
     {raises if empty and see: numpy.argmin}
     >>> int(argmin(np.array([3, 1, 4, 1])))
     1

@@ -1,7 +1,7 @@
-"""Sums, products, means, norms, and what a function of the caller's comes to, without atomics.
+"""Sums, products, means, norms, and reductions by a function, without atomics.
 
-The order in which elements meet depends on the array's shape and strides alone, so that a result
-has the same bits in every run and on every target.
+The order of evaluation depends only on the array's shape and strides. So a result has the same bits
+in every run and on every target.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def sum(
     {accumulating dtype}
     {initial and mask}
     {reduced}
-        Integers wrap around as in NumPy. float16 and bfloat16 add up as float32, and the sum is
+        Integers wrap around as in NumPy. float16 and bfloat16 are added as float32, and the sum is
         rounded once. The sum of no elements is 0.
     {raises and see: numpy.sum}
     >>> int(sum(np.arange(10, dtype=np.int32)))
@@ -87,7 +87,7 @@ def prod(
 
     {reduction of: array}
     dtype : dtype, optional
-        In which elements are multiplied, and of the result; by default that of `sum`.
+        Dtype of the computation and of the result; by default as for `sum`.
     {initial and mask}
     {reduced}
         The product of no elements is 1.
@@ -123,13 +123,13 @@ def mean(
 
     {reduction of: array}
     dtype : dtype, optional
-        In which elements are added, and of the result; by default float64 for booleans and
-        integers, and the array's own for others.
+        Dtype of the computation and of the result. By default float64 for booleans and integers,
+        and the dtype of the array for others.
     {mask}
     {reduced}
-        float16 and bfloat16 add up as float32. The mean of no elements is NaN.
+        float16 and bfloat16 are added as float32. The mean of no elements is NaN.
     {raises}
-    {warns: Where there are no elements, unless `where` leaves them out.}
+    {warns: If there are no elements, unless `where` excludes them.}
     {see: numpy.mean}
     >>> mean(np.array([[1, 2], [3, 5]]), axis=0).tolist()
     [2.0, 3.5]
@@ -140,7 +140,7 @@ def mean(
     count = math.prod(x.shape[i] for i in parameters.axes_of(axis, x.ndim))
     if not count:
         warn("Mean of empty slice")
-    # NaN, since complex numbers divided by 0 are not NaN in a kernel.
+    # Return NaN, since complex numbers divided by 0 are not NaN in a kernel.
     rule = Rule(add, number(0), number, finish=_quotient, parameter=float(count or np.nan))
     if is_masked(where):
         return masked_mean(x, where, axis, result, out, keepdims)
@@ -158,12 +158,12 @@ def reduce(
     out: Out = None,
     keepdims: bool = False,
 ) -> Any:
-    """Combine the elements of an array two by two, all or along axes.
+    """Combine the elements of an array by a function, all or along axes.
 
     {reduction of: array}
-    {operator: It must be associative and commutative, as elements meet in any order.}
+    {operator: It must be associative and commutative.}
     {reduced}
-        float16 and bfloat16 are combined as float32. No elements come to `identity`.
+        float16 and bfloat16 are combined as float32. For no elements the result is `identity`.
     {raises by operator and see: numpy.ufunc.reduce}
     >>> reduce(np.array([[12, 18], [8, 20]]), lambda a, b: a | b, 0, axis=1).tolist()
     [30, 28]
@@ -177,7 +177,7 @@ def _size(v: Any, w: Any, order: Any) -> Any:
     return abs(v)
 
 
-#: Of an order: what combines, what becomes of an element, and what of all together.
+#: For each order: the function that combines, and those applied to an element and to the result.
 _BY_ORDER = {
     0: (add, lambda v, w, order: v != 0, unchanged),
     1: (add, _size, unchanged),
@@ -195,18 +195,17 @@ _PRODUCTS_OF_BOOLS = (lambda v, w, parameter: v & w, lambda a, b: a | b)
 def norm(
     x: Array, axis: Axis = None, *, ord: float = 2, out: Out = None, keepdims: bool = False
 ) -> Any:
-    """Compute the norm of the elements of an array as a vector, of all or along axes.
+    """Compute the vector norm of the elements of an array, of all or along axes.
 
     {reduction of: array}
     ord : float
-        The norm's order p, of ``sum(abs(x) ** p) ** (1 / p)``; inf is the largest and -inf the
-        smallest ``abs(x)``, and 0 counts what is not zero.
+        The order p of the norm ``sum(abs(x) ** p) ** (1 / p)``. For inf it is the largest and for
+        -inf the smallest ``abs(x)``; for 0, the number of nonzero elements.
     {reduced}
-        float64 for booleans and integers, else of `x`'s dtype, or its real part's; float16 and
-        bfloat16 are computed as float32. Squares are not scaled: they overflow where those of the
-        dtype do.
+        float64 for booleans and integers, else the dtype of `x` or of its real part. float16 and
+        bfloat16 are computed as float32. Squares are not scaled, and may overflow.
     {raises}
-    {or value error: Where the axes that are reduced have no elements, and `ord` is -inf.}
+    {or value error: If the reduced axes have no elements, and `ord` is -inf.}
     {see: numpy.linalg.vector_norm}
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
@@ -231,12 +230,12 @@ def dot(x: Array, y: Array, *, out: Out = None) -> Any:
 
     {parameters: vector of: bool, integer, float or complex.}
     y : array of shape (n,)
-        Of `x`'s kind.
+        Same kind as `x`.
     out : array of rank 0, optional
-        Where the result goes, of the result's dtype and of `x`'s kind.
+        Array for the result, with its dtype. Same kind as `x`.
     {returns: NumPy scalar, or device array of rank 0}
-        Of NumPy's dtype for the two; `out`, where it is given. Nothing is conjugated. Integers
-        wrap around in that dtype, and float16 and bfloat16 add up as float32.
+        NumPy's dtype for the two; `out` if it is given. Nothing is conjugated. Integers wrap around
+        in that dtype, and float16 and bfloat16 are added as float32.
     {raises and see: numpy.dot, stdlib_kernels.linalg.matmul}
     >>> int(dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32

@@ -1,4 +1,6 @@
-"""Gradients of the functions of rows: of a loss by their input, given those by their results.
+"""Gradients of the functions of rows.
+
+Each returns the gradient with respect to the input, from the gradient with respect to the result.
 
 References: those of :mod:`stdlib_kernels.rows.normalization`.
 """
@@ -23,7 +25,7 @@ __all__ = ["layer_norm_backward", "log_softmax_backward", "rms_norm_backward", "
 
 @kd.kernel(wraparound=False)
 def of_softmax(grad, y, out, *, number, is_log):
-    """Take off what all elements of a row have in common: ``grad, y, out[a, n, b]``."""
+    """Subtract the common part of a row's elements: ``grad, y, out[a, n, b]``."""
     i, k = kd.blockIdx.x // y.shape[2], kd.blockIdx.x % y.shape[2]
     total = number(0)
     for j in range(kd.threadIdx.x, y.shape[1], GRADIENT_BLOCK):
@@ -37,7 +39,7 @@ def of_softmax(grad, y, out, *, number, is_log):
 
 @kd.kernel(wraparound=False)
 def of_norm(grad, weight, x, out, eps, *, number, is_centred, is_weighted):
-    """Form the sums of a row one after the other: ``grad, x, out[a, n, b], weight[n]``."""
+    """Compute the sums of a row one after the other: ``grad, x, out[a, n, b], weight[n]``."""
     i, k = kd.blockIdx.x // x.shape[2], kd.blockIdx.x % x.shape[2]
     n = number(x.shape[1])
     mean, square, first, second = number(0), number(0), number(0), number(0)
@@ -65,12 +67,12 @@ def of_norm(grad, weight, x, out, eps, *, number, is_centred, is_weighted):
 
 @library_function
 def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
-    """Return the gradient by the input of `softmax`.
+    """Return the gradient of `softmax` with respect to its input.
 
     {parameters of a gradient: y}
     {returns: array}
-        ``y * (grad - sum(grad * y))``, of `y`'s shape, dtype and kind; halves are computed as
-        float32.
+        ``y * (grad - sum(grad * y))``. Same shape, dtype and kind as `y`. float16 and bfloat16 are
+        computed as float32.
     {gradient raises}
     {examples: rows import softmax, softmax_backward}
     >>> softmax_backward(np.array([1.0, 0.0]), softmax(np.array([0.0, 0.0]))).tolist()
@@ -81,11 +83,11 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
 
 @library_function
 def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
-    """Return the gradient by the input of `log_softmax`.
+    """Return the gradient of `log_softmax` with respect to its input.
 
     {parameters of a gradient: y}
     {returns: array}
-        ``grad - exp(y) * sum(grad)``, of `y`'s shape, dtype and kind.
+        ``grad - exp(y) * sum(grad)``. Same shape, dtype and kind as `y`.
     {gradient raises}
     >>> log_softmax_backward(np.array([1.0, -1.0]), np.log([0.5, 0.5])).tolist()
     [1.0, -1.0]
@@ -97,12 +99,12 @@ def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
 def layer_norm_backward(
     grad: Array, x: Array, weight: Array | None = None, *, axis: int = -1, eps: float = 1e-5
 ) -> Any:
-    """Return the gradients by the input, the weights and the bias of `layer_norm`.
+    """Return the gradients of `layer_norm` with respect to input, weights and bias.
 
     {parameters of a norm's gradient}
     {returns: tuple of arrays}
-        Of `x`'s dtype and kind: the gradient by `x`, of its shape, and by weights and bias, of
-        shape (n,).
+        The gradient with respect to `x`, with its shape, and those with respect to weights and
+        bias, with shape (n,). Same dtype and kind as `x`.
     {gradient raises}
     >>> found = layer_norm_backward(np.ones((4, 2)), np.array([[1.0, 3.0]] * 4), eps=0.0)
     >>> [each.tolist() for each in found[1:]]
@@ -115,11 +117,11 @@ def layer_norm_backward(
 def rms_norm_backward(
     grad: Array, x: Array, weight: Array | None = None, *, axis: int = -1, eps: float | None = None
 ) -> Any:
-    """Return the gradients by the input and the weights of `rms_norm`.
+    """Return the gradients of `rms_norm` with respect to input and weights.
 
     {parameters of a norm's gradient}
     {returns: tuple of arrays}
-        As `layer_norm_backward`, without a bias.
+        As for `layer_norm_backward`, without a bias.
     {gradient raises}
     >>> rms_norm_backward(np.ones(2), np.array([3.0, 3.0]), eps=0.0)[1].tolist()
     [1.0, 1.0]
@@ -134,7 +136,7 @@ def _over_rows(array: Array, axis: int) -> Any:
 
 
 def _of_norm(norm: Any, grad: Array, x: Array, weight: Any, axis: Any, eps: Any) -> Any:
-    """Return the gradients by the input and the weights."""
+    """Return the gradients with respect to the input and the weights."""
     along = _checked(grad, x, axis)
     before = around_axis(on_device(grad), along), factor_of("weight", weight, x, along)
     added = added_of(eps, computing_dtype(x.dtype))
@@ -150,7 +152,7 @@ def _of_softmax(grad: Array, y: Array, axis: Any, *, is_log: bool) -> Any:
 
 
 def _checked(grad: Array, x: Array, axis: Any) -> int:
-    """Check both arrays and the axis, and return that from 0 on."""
+    """Check both arrays and the axis, and return the axis counted from 0."""
     check_array("the second array", x, kinds="f", halves=True)
     check_array("grad", grad, dtypes=(x.dtype.name,))
     check_alike("grad", grad, "the second array", x)

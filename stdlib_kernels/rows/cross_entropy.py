@@ -1,4 +1,4 @@
-"""Cross-entropy of rows of scores and the classes that are right, and its gradient.
+"""Cross-entropy of rows of scores and the correct classes, and its gradient.
 
 The logarithm of the sum of exponentials is formed as in :mod:`stdlib_kernels.rows.exponentials`,
 and only one element of a softmax is needed, so none is stored.
@@ -31,7 +31,7 @@ __all__ = ["cross_entropy", "cross_entropy_backward"]
 
 
 def _loss(row: Any, label: Any, top: Any, total: Any, ignored: Any, number: Any) -> Any:
-    """Return the loss of a row by its largest element and its sum of exponentials."""
+    """Return the loss of a row from its largest element and its sum of exponentials."""
     label = np.int64(label)
     if label == ignored:
         return number(0)
@@ -42,7 +42,7 @@ def _loss(row: Any, label: Any, top: Any, total: Any, ignored: Any, number: Any)
 
 @kd.kernel(space=SPACE, wraparound=False)
 def loss_short(x, out, labels, ignored, *, width, number):
-    """Take a row as one tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
+    """Process a row as one tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
     row = kd.blockIdx.x
     v = kd.tile.load(x[row], 0, width, other=-math.inf, dtype=number)
     top = v.max()
@@ -53,7 +53,7 @@ def loss_short(x, out, labels, ignored, *, width, number):
 
 @kd.kernel(space=SPACE, wraparound=False)
 def loss_long(x, out, labels, ignored, *, width, number):
-    """Take a row tile by tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
+    """Process a row tile by tile: ``x[rows, n], out[rows, 1], labels[rows, 1]``."""
     row = kd.blockIdx.x
     tops, totals = kd.tile.full(width, number(-math.inf)), kd.tile.zeros(width, number)
     for at in range(0, x.shape[1], width):
@@ -68,7 +68,7 @@ def loss_long(x, out, labels, ignored, *, width, number):
 
 @kd.kernel(wraparound=False)
 def loss_columns(x, out, labels, ignored, *, number):
-    """Take a column by a thread: ``x[a, n, b], out[a, 1, b], labels[a, 1, b]``."""
+    """Process a column in each thread: ``x[a, n, b], out[a, 1, b], labels[a, 1, b]``."""
     strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
     a = kd.blockIdx.x // strips
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
@@ -82,14 +82,14 @@ _KERNELS = Kernels(loss_short, loss_long, loss_columns)
 
 @kd.kernel(wraparound=False)
 def of_loss(grad, labels, x, out, ignored, *, number):
-    """Subtract from a row's softmax 1 where the label is: ``x, out[a, n, b], grad[a, 1, b]``."""
+    """Subtract 1 from a row's softmax at the label: ``x, out[a, n, b], grad[a, 1, b]``."""
     i, k = kd.blockIdx.x // x.shape[2], kd.blockIdx.x % x.shape[2]
     label = np.int64(labels[i, 0, k])
     scale = number(grad[i, 0, k])
     top, total = number(-math.inf), number(0)
     for j in range(kd.threadIdx.x, x.shape[1], GRADIENT_BLOCK):
         top = number(larger(top, number(x[i, j, k])))
-    # A NaN is the largest of its row here: comparisons leave it out, and the sum is NaN anyway.
+    # NaN counts as the largest of its row: comparisons ignore it, and the sum is NaN anyway.
     top = kd.block.max(top)
     for j in range(kd.threadIdx.x, x.shape[1], GRADIENT_BLOCK):
         total = number(total + math.exp(number(x[i, j, k]) - top))
@@ -110,12 +110,12 @@ def cross_entropy(
 
     {parameters: scores and labels}
     out : array, optional
-        Where the result goes, of the labels' shape, of `x`'s kind and the result's dtype.
+        Array for the result, with the shape of the labels and its dtype. Same kind as `x`.
     {returns: array}
-        Of the labels' shape and of `x`'s kind; float64 for booleans and integers, else of `x`'s
-        dtype. float16 and bfloat16 are computed as float32. It is NaN where a label is none of the
-        places along the axis, and where the row holds a NaN or an inf.
-    {raises where: `x` or `labels` are no arrays of such dtypes, or their shapes do not fit.}
+        The shape of the labels, and the same kind as `x`. float64 for booleans and integers, else
+        the dtype of `x`. float16 and bfloat16 are computed as float32. The result is NaN if a label
+        is not an index of the axis, or if the row contains NaN or inf.
+    {raises where: `x` or `labels` is not an array of such a dtype, or the shapes do not fit.}
     {see: torch.nn.functional.cross_entropy : with ``reduction="none"``.}
     >>> cross_entropy(np.array([[0.0, 0.0], [0.0, -np.inf]]), np.array([1, 0])).round(3).tolist()
     [0.693, 0.0]
@@ -134,13 +134,13 @@ def cross_entropy(
 def cross_entropy_backward(
     grad: Array, x: Array, labels: Array, axis: int = -1, *, ignore_index: int = -100
 ) -> Any:
-    """Return the gradient by the scores of `cross_entropy`.
+    """Return the gradient of `cross_entropy` with respect to the scores.
 
     {parameters: gradient}
     {scores and labels}
     {returns: array}
-        ``grad * (softmax(x) - onehot)``, of `x`'s shape, dtype and kind, where onehot is 1 at each
-        row's label; zeros of rows that are left out.
+        ``grad * (softmax(x) - onehot)``, where onehot is 1 at each row's label; 0 for ignored rows.
+        Same shape, dtype and kind as `x`.
     {gradient raises}
     >>> cross_entropy_backward(np.array([1.0]), np.array([[0.0, 0.0]]), np.array([1])).tolist()
     [[0.5, -0.5]]
@@ -154,7 +154,7 @@ def cross_entropy_backward(
 
 
 def _checked(x: Any, labels: Any, axis: Any, ignore_index: Any) -> tuple[int, int]:
-    """Check the scores, the labels and the number of the label that is left out."""
+    """Check the scores, the labels and the ignored label."""
     along = checked_axis(x, axis)
     check_array("labels", labels, kinds="iu")
     check_same_kind("labels", labels, "x", x)

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, with the largest element taken off first so that nothing overflows.
+"""Softmax and its logarithm; the largest element is subtracted first to avoid overflow.
 
 References
 ----------
@@ -22,9 +22,9 @@ __all__ = ["added", "larger", "log_softmax", "softmax", "summed_down"]
 
 
 def added(total: Any, e: Any, v: Any, top: Any, one: Any) -> Any:
-    """Add the exponential of `v` to a sum of those below `top`, each with the larger taken off.
+    """Add the exponential of `v` to a sum relative to `top`; the larger of both is subtracted.
 
-    `e` is that of the distance between the two.
+    `e` is the exponential of the distance between the two.
     """
     if v == top:  # both may be -inf
         return total + one
@@ -32,12 +32,12 @@ def added(total: Any, e: Any, v: Any, top: Any, one: Any) -> Any:
 
 
 def larger(top: Any, v: Any) -> Any:
-    """Return the larger of two, the first where the second is NaN."""
+    """Return the larger of two numbers, or the first if the second is NaN."""
     return v if v > top else top
 
 
 def summed_down(x: Any, a: Any, b: Any, number: Any) -> tuple[Any, Any]:
-    """Return the largest element of a column, and the sum of exponentials with that taken off."""
+    """Return the largest element of a column, and the sum of exponentials relative to it."""
     top, total = number(-math.inf), number(0)
     for k in range(x.shape[1]):
         v = number(x[a, k, b])
@@ -48,7 +48,7 @@ def summed_down(x: Any, a: Any, b: Any, number: Any) -> tuple[Any, Any]:
 
 @kd.kernel(space=SPACE)
 def softmax_short(x, out, *, width, number, is_log):
-    """Take a row as one tile: ``x[rows, n], out[rows, n]``."""
+    """Process a row as one tile: ``x[rows, n], out[rows, n]``."""
     row = kd.blockIdx.x
     v = kd.tile.load(x[row], 0, width, other=-math.inf, dtype=number)
     d = v - v.max()
@@ -61,7 +61,7 @@ def softmax_short(x, out, *, width, number, is_log):
 
 @kd.kernel(space=SPACE)
 def softmax_long(x, out, *, width, number, is_log):
-    """Take a row tile by tile, twice, the second time from a cache: ``x[rows, n], …``."""
+    """Process a row tile by tile, twice, the second time from a cache: ``x[rows, n], …``."""
     row = kd.blockIdx.x
     tops, totals = kd.tile.full(width, number(-math.inf)), kd.tile.zeros(width, number)
     for at in range(0, x.shape[1], width):
@@ -80,7 +80,7 @@ def softmax_long(x, out, *, width, number, is_log):
 
 @kd.kernel(wraparound=False)
 def softmax_columns(x, out, *, number, is_log):
-    """Take a column by a thread: ``x[a, n, b], out[a, n, b]``."""
+    """Process a column in each thread: ``x[a, n, b], out[a, n, b]``."""
     strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
     a = kd.blockIdx.x // strips
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
@@ -100,7 +100,7 @@ def softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
 
     {parameters of rows}
     {rows}
-        A row with a NaN, an inf, or nothing but -inf becomes NaN.
+        A row that contains NaN or inf, or only -inf, becomes NaN.
     {raises and see: scipy.special.softmax}
     >>> softmax(np.array([[0.0, 0.0], [1.0, -np.inf]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
@@ -110,7 +110,7 @@ def softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
 
 @repeated_function
 def log_softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
-    """Compute the logarithm of `softmax` along an axis, which is finite where that underflows.
+    """Compute the logarithm of `softmax` along an axis; it is finite even if `softmax` underflows.
 
     {parameters of rows}
     {rows}

@@ -22,7 +22,7 @@ from stdlib_kernels.rows.calls import SPACE, Kernels, added_of, apply, factor_of
 
 __all__ = ["layer_norm", "rms_norm"]
 
-#: What becomes of an element, by whether there are weights and shifts.
+#: The function of an element, with and without weights and shifts.
 _FORMS = {
     (False, False): lambda v, i, scale, weight, bias, at: v * scale,
     (True, False): lambda v, i, scale, weight, bias, at: v * scale * weight[at + i],
@@ -36,13 +36,13 @@ def _centred(v: Any, i: Any, mean: Any, n: Any) -> Any:
 
 
 def _centred_within(v: Any, i: Any, mean: Any, n: Any) -> Any:
-    """Take the mean off the elements of the row, and leave the zeros behind it."""
+    """Subtract the mean from the elements of the row, but not from the zeros after it."""
     return v - mean if i < n else v
 
 
 @kd.kernel(space=SPACE, wraparound=False)
 def normalize_short(x, out, weight, bias, count, eps, *, width, number, is_centred, centre, form):
-    """Take a row as one tile: ``x[rows, n], out[rows, n], weight[n], bias[n]``."""
+    """Process a row as one tile: ``x[rows, n], out[rows, n], weight[n], bias[n]``."""
     row = kd.blockIdx.x
     v = kd.tile.load(x[row], 0, width, dtype=number)
     if is_centred:
@@ -53,10 +53,10 @@ def normalize_short(x, out, weight, bias, count, eps, *, width, number, is_centr
 
 @kd.kernel(space=SPACE, wraparound=False)
 def normalize_long(x, out, weight, bias, count, eps, *, width, number, is_centred, centre, form):
-    """Take a row tile by tile, twice, the second time from a cache: ``x[rows, n], …``.
+    """Process a row tile by tile, twice, the second time from a cache: ``x[rows, n], …``.
 
-    Distances are from the mean of the first tile, so that of their squares' sum no more than
-    ``n / width`` times the variance is taken off again.
+    Distances are from the mean of the first tile. So the correction of the sum of their squares is
+    at most ``n / width`` times the variance.
     """
     row, near = kd.blockIdx.x, number(0)
     total, square = kd.tile.zeros(width, number), kd.tile.zeros(width, number)
@@ -77,7 +77,7 @@ def normalize_long(x, out, weight, bias, count, eps, *, width, number, is_centre
 
 @kd.kernel(wraparound=False)
 def normalize_columns(x, out, weight, bias, count, eps, *, number, is_centred, centre, form):
-    """Take a column by a thread: ``x[a, n, b], out[a, n, b], weight[n], bias[n]``."""
+    """Process a column in each thread: ``x[a, n, b], out[a, n, b], weight[n], bias[n]``."""
     strips = (x.shape[2] + kd.blockDim.x - 1) // kd.blockDim.x
     a = kd.blockIdx.x // strips
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
@@ -110,16 +110,16 @@ def layer_norm(
     eps: float = 1e-5,
     out: Out = None,
 ) -> Any:
-    """Give the elements along an axis mean 0 and variance 1, then scale and shift them.
+    """Normalize the elements along an axis to mean 0 and variance 1, then scale and shift them.
 
     {parameters of rows}
     {weight}
     bias : array of shape (n,), optional
-        What is added to them then; zeros by default.
+        Numbers added to the scaled elements; by default zeros.
     eps : float
-        What is added to the variance.
+        A number added to the variance.
     {rows}
-        It is ``(x - mean) / sqrt(variance + eps) * weight + bias``.
+        The result is ``(x - mean) / sqrt(variance + eps) * weight + bias``.
     {raises and see: torch.nn.functional.layer_norm}
     >>> layer_norm(np.array([[1.0, 3.0], [4.0, 0.0]]), eps=0).tolist()
     [[-1.0, 1.0], [1.0, -1.0]]
@@ -136,15 +136,15 @@ def rms_norm(
     eps: float | None = None,
     out: Out = None,
 ) -> Any:
-    """Give the elements along an axis a mean square of 1, then scale them.
+    """Normalize the elements along an axis to a mean square of 1, then scale them.
 
     {parameters of rows}
     {weight}
     eps : float, optional
-        What is added to the mean square; by default the distance from 1 to the next number of the
-        dtype that is computed in.
+        A number added to the mean square; by default the distance from 1 to the next number in the
+        dtype of the computation.
     {rows}
-        It is ``x / sqrt(mean(x * x) + eps) * weight``.
+        The result is ``x / sqrt(mean(x * x) + eps) * weight``.
     {raises and see: torch.nn.functional.rms_norm}
     >>> rms_norm(np.array([5.0, 5.0]), eps=0).tolist()
     [1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Cumulative sums, products and extremes, and scans by a function of the caller's."""
+"""Cumulative sums, products, maxima and minima, and scans by a function."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cumsum(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
-    """Add up the elements before and at each place.
+    """Add up the elements up to and including each element.
 
     {parameters of a scan}
     {accumulating dtype}
@@ -51,7 +51,7 @@ def cumprod(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
-    """Multiply the elements before and at each place.
+    """Multiply the elements up to and including each element.
 
     {parameters of a scan}
     {accumulating dtype}
@@ -72,12 +72,12 @@ def cummax(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
-    """Find the largest of the elements before and at each place.
+    """Find the largest of the elements up to and including each element.
 
     {parameters of a scan}
     {scanned}
-        From a NaN on all are NaN. Before the first element the largest is the least number of the
-        dtype, -inf of floats.
+        From a NaN on, all results are NaN. The maximum of no elements is the smallest number of the
+        dtype, or -inf.
     {raises and see: numpy.ufunc.accumulate}
     >>> cummax(np.array([3, 1, 4, 1, 5])).tolist()
     [3, 3, 4, 4, 5]
@@ -94,12 +94,12 @@ def cummin(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
-    """Find the smallest of the elements before and at each place.
+    """Find the smallest of the elements up to and including each element.
 
     {parameters of a scan}
     {scanned}
-        From a NaN on all are NaN. Before the first element the smallest is the dtype's largest
-        number, inf of floats.
+        From a NaN on, all results are NaN. The minimum of no elements is the largest number of the
+        dtype, or inf.
     {raises and see: numpy.ufunc.accumulate}
     >>> cummin(np.array([3, 1, 4, 1, 5])).tolist()
     [3, 1, 1, 1, 1]
@@ -119,12 +119,12 @@ def scan(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
-    """Combine the elements before and at each place by a function.
+    """Combine the elements up to and including each element by a function.
 
     {parameters of a scan}
     {operator: It must be associative; the first value comes from earlier elements.}
     {scanned}
-        float16 and bfloat16 are combined as float32. What `op` returns is converted to the dtype.
+        float16 and bfloat16 are combined as float32. Results of `op` are converted to the dtype.
     {raises by operator and see: numpy.ufunc.accumulate}
     >>> scan(np.array([8, 2, 3]), lambda a, b: a | b, 0).tolist()
     [8, 10, 11]
@@ -134,7 +134,8 @@ def scan(
     return scan_call(rule_of(op, identity, result), x, axis, result, out, exclusive, reverse)
 
 
-#: Extremes by a branch, which a host foresees, while each maximum would wait for the one before.
+#: Maximum and minimum by a branch, which a host predicts. An instruction would wait for the
+#: previous one.
 _EXTREMES = {
     larger: lambda a, b: a if a > b or a != a else b,  # noqa: PLR0124 - NaN alone differs
     smaller: lambda a, b: a if a < b or a != a else b,  # noqa: PLR0124
@@ -150,7 +151,7 @@ def _cumulated(
     usual = x.dtype if is_extreme else accumulator_dtype(x.dtype)
     result = dtype_of(dtype, usual, kinds="biuf" if is_extreme else "iuf")
     number = computing_dtype(result)
-    # A sum of negative zeros is one, which 0 + -0 is not.
+    # A sum of negative zeros is -0, but 0 + -0 is 0.
     is_sum_of_floats = op is add and number.kind == "f"
     identity = number.type(-0.0) if is_sum_of_floats else identity_of(op, number)
     rule = Rule(_EXTREMES.get(op, op), identity, number.type)

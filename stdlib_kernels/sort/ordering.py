@@ -1,7 +1,7 @@
-"""Arrays in order, what puts them in order, and the largest elements.
+"""Sorts of arrays, the indices that sort them, and the largest elements.
 
-These are selected where rows are many, and of few found by sorting tiles, of which each gives its
-first ones to the next round.
+For many rows, the largest elements are selected. For few rows, tiles are sorted, and the first
+elements of each tile are sorted again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from stdlib_kernels.sort.words import Order, as_words, order_of
 
 __all__ = ["argsort", "sort", "sort_pairs", "top_k"]
 
-#: How many are found tile by tile at most; for more of them rows are sorted.
+#: The largest `k` that is found tile by tile; for larger ones rows are sorted.
 MAX_FIRST = MAX_WIDTH // 8
-#: Rows that occupy a GPU with a block each, and elements up to which one block is fast enough; a
-#: host sorts tiles in less time.
+#: Number of rows that occupy a GPU with one block for each row, and number of elements up to which
+#: one block is fast enough. A host sorts tiles in less time.
 MANY_ROWS, LONG_ROW = 64, 1 << 16
 
 
@@ -34,10 +34,10 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
     {parameters: array}
     {sorted axis}
     {out and array}
-        Of `x`'s kind and dtype, and its shape, or of shape ``(x.size,)`` without an axis; `out`,
-        where it is given. NaN come last, in descending order first; 0 and -0 are equal, and keep
-        their order, as all equal elements do. Complex numbers follow their real parts, then their
-        imaginary ones, and those with NaN as in NumPy.
+        Same kind, dtype and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is
+        given. NaN is last, in descending order first. Equal elements keep their order; 0 and -0 are
+        equal. Complex numbers are ordered by their real parts, then by their imaginary parts, and
+        those with NaN as in NumPy.
     {raises and see: numpy.sort}
     >>> sort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 1, 3, 4, 5]
@@ -49,15 +49,15 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
 
 @repeated_function
 def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
-    """Find the places of the elements that put an array in order along an axis.
+    """Find the indices that sort an array along an axis.
 
     {parameters: array}
     {sorted axis}
     out : int64 array, optional
-        Where the result goes, of the result's shape and of `x`'s kind.
+        Array for the result, with its shape and the same kind as `x`.
     {returns: int64 array}
-        Of `x`'s kind, and its shape, or of shape ``(x.size,)`` without an axis; `out`, where it is
-        given. The order is that of `sort`; equal elements keep theirs.
+        Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
+        The order is that of `sort`.
     {raises and see: numpy.argsort}
     >>> argsort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 3, 0, 2, 4]
@@ -69,17 +69,17 @@ def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: O
 def sort_pairs(
     keys: Array, values: Array, axis: int | None = -1, *, descending: bool = False
 ) -> Any:
-    """Sort keys along an axis, and move the values that belong to them.
+    """Sort keys along an axis, and reorder values in the same way.
 
     {parameters}
     keys : array
-        NumPy's, a device array, or one of another library; of any rank and layout. bool, integer,
-        float or complex.
+        A NumPy array, a device array, or an array of another library. Any rank and layout. bool,
+        integer, float or complex.
     values : array
-        Of the kind and shape of `keys`; bool, integer, float or complex.
+        Same kind and shape as `keys`. bool, integer, float or complex.
     {sorted axis}
     {returns: keys, values : array}
-        As `sort` returns; the values of equal keys keep their order.
+        The sorted keys, as by `sort`, and their values. Values of equal keys keep their order.
     {raises and see: numpy.argsort}
     >>> keys, values = sort_pairs(np.array([3, 1, 2]), np.array([0.5, 0.25, 0.125]))
     >>> keys.tolist(), values.tolist()
@@ -96,7 +96,7 @@ def sort_pairs(
 
 
 def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) -> Any:
-    """Return the sorted array, or the places of its elements, as `gives` says."""
+    """Return the sorted array, or the indices of its elements, depending on `gives`."""
     check_array("x", x, halves=True)
     place = axis_or_none(axis, x.ndim)
     shape = (x.size,) if place is None else tuple(x.shape)
@@ -108,19 +108,19 @@ def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) 
 
 @repeated_function
 def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
-    """Find the largest elements along an axis, and their places.
+    """Find the largest elements along an axis, and their indices.
 
     {parameters: real array}
     k : int
-        How many.
+        The number of elements.
     {along}
     largest : bool
-        Whether they are the largest, or the smallest.
+        Whether to find the largest or the smallest elements.
     {returns: values : array}
-        The largest first, or the smallest; of `x`'s kind and dtype, and its shape but for `k`
-        along the axis. NaN are larger than all others.
+        The elements in descending order, or ascending order for the smallest. Same kind and dtype
+        as `x`, and its shape with `k` along the axis. NaN is larger than all numbers.
     places : int64 array
-        Where along the axis they are. Of equal elements the first is taken.
+        Their indices along the axis. Among equal elements the first ones are taken.
     {raises and see: numpy.argpartition}
     >>> values, places = top_k(np.array([3, 1, 4, 1, 5]), 2)
     >>> values.tolist(), places.tolist()
@@ -147,7 +147,7 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
 
 
 def _first_of_rows(keys: Array, count: int, order: Order) -> Any:
-    """Return the first words of each row, and their places: those of its parts, until it is one."""
+    """Return the first words of each row and their indices, selected from its parts."""
     values: Array | None = None
     gives = "places"
     while keys.shape[1] > MAX_WIDTH:

@@ -1,4 +1,4 @@
-"""Places of elements in sorted arrays, and two sorted arrays as one.
+"""Binary search in sorted arrays, and merging of two sorted arrays.
 
 References
 ----------
@@ -49,9 +49,9 @@ def _is_complex_before(a: Any, b: Any) -> Any:
 
 @cache
 def _rank_of(dtype: np.dtype[Any]) -> Any:
-    """Return a function that finds how many elements of a sorted array are before a value.
+    """Return a function that counts the elements of a sorted array before a value.
 
-    It is compared in a dtype; those that are equal to it count if `is_behind_equal` says so.
+    They are compared in a dtype. If `is_behind_equal`, equal elements count, too.
     """
     before: Any = _is_complex_before if dtype.kind == "c" else _is_before
     number = dtype.type
@@ -72,7 +72,7 @@ def _rank_of(dtype: np.dtype[Any]) -> Any:
 
 @kd.kernel(wraparound=False)
 def find_ranks(x, v, out, *, number, rank, is_behind_equal):
-    """Find where values belong: ``x[n], v[m], out[m]``."""
+    """Find the index of each value in a sorted array: ``x[n], v[m], out[m]``."""
     i = kd.grid(1)
     out[i] = rank(x, number(v[i]), is_behind_equal)
 
@@ -98,20 +98,20 @@ def searchsorted(
     sorter: Array | None = None,
     out: Out = None,
 ) -> Any:
-    """Find where values belong in a sorted array.
+    """Find the indices at which values belong into a sorted array.
 
     {parameters: vector of: bool, integer, float or complex, in the order of `sort`.}
     v : array or number
-        The values, of `x`'s kind, and of any shape and layout.
+        The values. Any shape and layout. Same kind as `x`.
     side : str
-        ``"left"``, before elements that are equal to a value, or ``"right"``, after them.
+        ``"left"``: before elements that are equal to a value. ``"right"``: after them.
     sorter : array of shape (n,), optional
-        Where the elements of `x` are in their order, as `argsort` returns, of `x`'s kind; `x` need
-        not be sorted then.
+        The indices that sort `x`, as `argsort` returns them; then `x` need not be sorted. Same kind
+        as `x`.
     out : int64 array, optional
-        Where the result goes, of `v`'s shape and kind.
+        Array for the result. Same shape and kind as `v`.
     {returns: int64 array}
-        For each value the number of elements before it; of `v`'s shape and kind. `out`, where it is
+        For each value, the number of elements before it. Same shape and kind as `v`. `out` if it is
         given.
     {raises and see: numpy.searchsorted}
     >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8])).tolist()
@@ -143,7 +143,7 @@ def searchsorted(
 
 
 def _in_order(source: Array, sorter: Any, x: Array) -> Array:
-    """Return elements from the places that say their order."""
+    """Return elements in the order of given indices."""
     check_indices("sorter", sorter, x)
     check_shape("sorter", sorter, (x.size,), f"There is a place for each of {x.size} elements")
     places = on_device(sorter)
@@ -157,11 +157,11 @@ def merge(x: Array, y: Array, *, out: Out = None) -> Any:
 
     {parameters: vector of: bool, integer, float or complex, in the order of `sort`.}
     y : array of shape (m,)
-        The same, of `x`'s kind.
+        The other array, sorted in the same way. Same kind as `x`.
     {out}
     {returns: array of shape (n + m,)}
-        In rising order, equal elements of `x` before those of `y`; of `x`'s kind, and of NumPy's
-        dtype for both. `out`, where it is given.
+        All elements in ascending order, those of `x` before equal ones of `y`. Same kind as `x`,
+        and NumPy's dtype for both. `out` if it is given.
     {raises}
     >>> merge(np.array([1, 4]), np.array([0, 4, 5])).tolist()
     [0, 1, 4, 4, 5]

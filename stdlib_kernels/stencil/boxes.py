@@ -1,7 +1,7 @@
-"""Boxes of up to three axes: weights that are applied at once, direct convolution, and medians.
+"""Filters over boxes of up to three axes: correlation, convolution and medians.
 
-The array is first copied with its border, so that the kernel knows no edges; a thread computes some
-elements of a column, and reads what they have in common once.
+The array is first copied with its border, so that the kernel needs no special case at the edges. A
+thread computes some elements of a column, and reads their common neighbours once.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ __all__ = ["box_of", "convolve", "correlate", "median_filter", "weigh"]
 
 #: Columns of a part of a plane that a block computes on a GPU, one for each lane.
 COLUMNS = 32
-#: Bytes of a column that a thread computes, and warps of a block, which follow each other along the
-#: rows: more bytes read fewer neighbours twice, more warps share what a high box reads.
+#: Bytes of a column that a thread computes, and warps of a block, which are neighbours along the
+#: rows. With more bytes, fewer neighbours are read twice. With more warps, a high box is read fewer
+#: times.
 PARTS, HIGH_PARTS, SMALL_PARTS = (64, 4), (64, 8), (16, 8)
-#: Rows of a high box, and blocks from which on a device is occupied by larger parts.
+#: Rows of a high box, and the number of blocks from which on larger parts occupy a device.
 HIGH_BOX, MANY_BLOCKS = 8, 512
 #: Blocks along y that every device has.
 MAX_GRID_Y = 65535
@@ -53,7 +54,7 @@ def weigh_box(x, weights, out, *, box, number, store, skips):
         for s in range(box[2]):
             for q in range(box[1]):
                 w = weights[(p * box[2] + s) * box[1] + q]
-                # What has no weight has no part, be it infinite.
+                # An element with weight 0 is not added, even if it is infinite.
                 total += w * (number(0) if skips and w == 0 else x[i + p, j + q, k + s])
     out[i, j, k] = store(total)
 
@@ -63,10 +64,10 @@ def weigh_tiles(
     x, weights, out, fill, before,
     *, box, lines, strips, items, warps, mode, number, vector, width, store, skips,
 ):  # fmt: skip
-    """Add up products in a part of a plane, which a block holds with its halo in shared memory.
+    """Add up products in a part of a plane, with its halo in the block's shared memory.
 
-    Weights along the middle axis stand side by side, padded to multiples of `width`, at which they
-    are read.
+    Weights along the middle axis are neighbours, padded to multiples of `width`, by which they are
+    read.
     """
     high, wide = warps * items + box[1] - 1, COLUMNS + box[2] - 1
     tile = kd.shared.array((warps * items + box[1] - 1, COLUMNS + box[2] - 1), number)
@@ -134,7 +135,7 @@ def correlate(
     *,
     out: Out = None,
 ) -> Any:
-    """Add up the neighbours of each element, each multiplied by a weight.
+    """Compute the sum of each element's neighbours, multiplied by weights.
 
     {parameters of weights}
     {see: scipy.ndimage.correlate}
@@ -182,7 +183,7 @@ def box_of(weights: Any, x: Array) -> np.ndarray[Any, Any]:
 
 
 def weigh(x: Array, box: np.ndarray[Any, Any], mode: Any, cval: Any, origin: Any, out: Out) -> Any:
-    """Correlate with weights of `x`'s number of axes."""
+    """Correlate with weights that have as many axes as `x`."""
     border = border_of(mode, cval)
     first = [offset_of(n, by) for n, by in zip(box.shape, origin, strict=True)]
     source, result = source_and_result(x, out, tuple(x.shape), x.dtype)
@@ -205,7 +206,7 @@ def weigh(x: Array, box: np.ndarray[Any, Any], mode: Any, cval: Any, origin: Any
 def _weighed_by_tiles(
     x: Array, out: Array, box: np.ndarray[Any, Any], border: Border, before: Any, how: Any
 ) -> bool:
-    """Weigh parts of planes, unless their halos have no room in shared memory."""
+    """Correlate parts of planes, unless their halos do not fit into shared memory."""
     _, across, down = box.shape
     size, wide = box.dtype.itemsize, COLUMNS + across - 1
     for nbytes, warps in (HIGH_PARTS if down >= HIGH_BOX else PARTS, SMALL_PARTS):
@@ -228,7 +229,7 @@ def _weighed_by_tiles(
 
 @kd.kernel(wraparound=False)
 def median_box(x, out, *, box, count, number):
-    """Move the smallest of what is left to the front, up to the middle: ``x[a + …], out[a]``."""
+    """Find the median by moving the smallest remaining element first: ``x[a + …], out[a]``."""
     i, j, k = kd.grid(3)
     v = kd.local.array(count, number)
     for p in range(box[0]):
@@ -251,15 +252,15 @@ def median_filter(
 
     {parameters: filtered}
     size : int or tuple of int
-        Extent of the box along all axes, or along each. Of an even number of elements it is the
-        upper one of the two in the middle.
+        Extent of the box along all axes, or along each. For an even number of elements, the median
+        is the larger one of the two in the middle.
     {border}
     {filtered result}
 
     Notes
     -----
-    Of a box with a NaN the result is not defined. Work grows with the square of the number of
-    elements of the box.
+    If a box contains NaN, the result is undefined. The number of operations grows with the square
+    of the number of elements of the box.
     {see: scipy.ndimage.median_filter}
     >>> median_filter(np.array([1, 9, 2, 3, 8]), 3).tolist()
     [1, 2, 3, 3, 8]

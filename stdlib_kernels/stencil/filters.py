@@ -1,4 +1,4 @@
-"""Filters that are made of weights along single axes."""
+"""Filters with weights along single axes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
     "uniform_filter",
 ]
 
-#: Elements that a Gaussian reaches to each side, at most.
+#: The largest number of elements on each side of a Gaussian's centre.
 _MAX_RADIUS = 1 << 20
 
 
@@ -41,7 +41,7 @@ def filter_lines(
     out: Out,
     dtype: np.dtype[Any] | None = None,
 ) -> Any:
-    """Filter along one axis after the other, as SciPy with results in the dtype of `out`.
+    """Filter along one axis after the other, as in SciPy, with results in the dtype of `out`.
 
     There is one border, or one for each axis.
     """
@@ -63,7 +63,7 @@ def filter_lines(
 def _passes(
     steps: Sequence[Step], source: Array, result: Array, borders: list[Border]
 ) -> list[tuple[Step, ...]]:
-    """Return the steps, the two along the last axes together where one kernel does both."""
+    """Return the steps; if one kernel does the last two axes, they are one step."""
     passes: list[tuple[Step, ...]] = [(step,) for step in steps]
     axes = [step.axis for step in steps[-2:]]
     if (
@@ -89,7 +89,7 @@ def correlate1d(
     *,
     out: Out = None,
 ) -> Any:
-    """Add up the neighbours of each element along an axis, each multiplied by a weight.
+    """Compute the sum of each element's neighbours along an axis, multiplied by weights.
 
     {parameters of a line}
     {see: scipy.ndimage.correlate1d}
@@ -134,10 +134,10 @@ def gaussian_filter(
 
     {parameters: filtered}
     sigma : float or tuple of float
-        Standard deviation in elements, along all axes or each; 0 leaves an axis as it is.
+        Standard deviation in elements, for all axes or for each. With 0, an axis is not filtered.
     {border of each axis}
     truncate : float
-        The filter ends this many standard deviations from its middle.
+        The filter ends this many standard deviations from its centre.
     {filtered result}
     {see: scipy.ndimage.gaussian_filter}
 
@@ -164,7 +164,7 @@ def uniform_filter(
     *,
     out: Out = None,
 ) -> Any:
-    """Take the mean of the box around each element.
+    """Compute the mean of the box around each element.
 
     {parameters: filtered}
     size : int or tuple of int
@@ -190,7 +190,7 @@ def sobel(
     *,
     out: Out = None,
 ) -> Any:
-    """Derive along an axis, and smooth with 1, 2, 1 along the others.
+    """Compute the derivative along an axis, smoothed with 1, 2, 1 along the others.
 
     {parameters of a derivative}
     {see: scipy.ndimage.sobel}
@@ -207,7 +207,7 @@ def prewitt(
     *,
     out: Out = None,
 ) -> Any:
-    """Derive along an axis, and smooth with 1, 1, 1 along the others.
+    """Compute the derivative along an axis, smoothed with 1, 1, 1 along the others.
 
     {parameters of a derivative}
     {see: scipy.ndimage.prewitt}
@@ -233,7 +233,7 @@ def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = No
 
 
 def _borders_of(mode: Any, cval: Any, x: Any) -> list[Border]:
-    """Return the border of each axis, of one mode or one for each."""
+    """Return the border of each axis, from one mode or one for each."""
     check_array("x", x, kinds="iuf", halves=True)
     return list(per_axis("mode", mode, x.ndim, lambda name, each: border_of(each, cval)))
 
