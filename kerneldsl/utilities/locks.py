@@ -13,6 +13,9 @@ anew (:mod:`kerneldsl.utilities.forked_imports`).
 
 from __future__ import annotations
 
+# Fork takes the lock of logging too, and what is registered last it takes first. Logging registers
+# before this module does, so that a message may be written in a block.
+import logging  # noqa: F401
 import os
 import threading
 import weakref
@@ -73,16 +76,12 @@ class _NoFork:
         self._is_free = threading.Condition()
         #: Threads in a block, and in how many.
         self._inside: dict[int, int] = {}
-        self._arming = ForkSafeLock()
-        self._is_armed = False
         self._outer: tuple[_Lock, ...] = ()
         self._inner: tuple[_Lock, ...] = ()
         #: What fork has taken.
         self._taken: list[_Lock] = []
 
     def __enter__(self) -> None:
-        if not self._is_armed:
-            self._arm()
         me = threading.get_ident()
         with self._is_free:  # which a thread that forks holds until it has
             self._inside[me] = self._inside.get(me, 0) + 1
@@ -103,26 +102,11 @@ class _NoFork:
 
     def take_also(self, lock: _Lock, *, is_inner: bool = False) -> None:
         """Let fork wait for another library's lock, which must be reentrant."""
-        self._arm()
-        with self._arming:
+        with self._is_free:
             if is_inner:
                 self._inner += (lock,)
             else:
                 self._outer += (lock,)
-
-    def _arm(self) -> None:
-        # Fork takes the lock of logging too, and what is registered last it takes first: so a
-        # message may be written in the block.
-        import logging  # noqa: F401
-
-        with self._arming:
-            if not self._is_armed and hasattr(os, "register_at_fork"):
-                os.register_at_fork(
-                    before=self._take,
-                    after_in_parent=self._give,
-                    after_in_child=self._give_in_child,
-                )
-            self._is_armed = True
 
     def _take(self) -> None:
         self._is_free.acquire()
@@ -144,3 +128,11 @@ class _NoFork:
 
 #: The one of the process.
 no_fork = _NoFork()
+
+if hasattr(os, "register_at_fork"):
+    # Not in the first block: a process may fork while another thread is entering that one.
+    os.register_at_fork(
+        before=no_fork._take,
+        after_in_parent=no_fork._give,
+        after_in_child=no_fork._give_in_child,
+    )

@@ -92,6 +92,30 @@ print(forked(no_fork.__enter__))
     ) == ["0"]
 
 
+def test_a_fork_while_the_first_block_is_entered(tmp_path: Path) -> None:
+    """What a first block imports, a child would wait for for ever."""
+    assert _said(
+        tmp_path,
+        """
+class Slow:
+    def find_spec(self, name, path, target=None):
+        begun.set()
+        time.sleep(0.5)
+
+begun = threading.Event()
+sys.meta_path.insert(0, Slow())
+def enter():
+    with no_fork:
+        begun.set()
+thread = threading.Thread(target=enter)
+thread.start()
+begun.wait()
+print(forked(no_fork.__enter__))
+thread.join()
+""",
+    ) == ["0"]
+
+
 def test_a_child_finds_the_native_launcher_made(tmp_path: Path) -> None:
     """Its first import takes long, and a child would wait for it for ever."""
     assert _said(
