@@ -6,13 +6,16 @@ import gc
 import os
 import re
 from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.doctest import DoctestModule
 
 from tests.cache.trials import PROPERTY
-from tests.support.extent import IS_QUICK
+from tests.support.extent import IS_QUICK, is_full
 from tests.support.seeds import fresh_rng
 
 # Tests see what is compiled now, not what an earlier run has left; those of the cache turn it on.
@@ -26,6 +29,8 @@ _CONFORMANCE_TOPIC = re.compile(
 
 #: File and function of ``…/test_reductions.py::test_any_axes_and_layout[numpy-cpu-mean-int8]``.
 _LIBRARY_CALL = re.compile(r"(tests/library/\w+\.py)::\w+\[\w+-\w+-([^-\]]+)")
+
+_TESTS = Path(__file__).parent
 
 #: Long tests that have nothing in common with others of their file.
 _ALONE = re.compile(r"test_generated_programs|/test_odd_values\.py")
@@ -53,6 +58,20 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
     # In the order of the folders the long files come early, in that of their sizes not.
     config.option.loadscopereorder = False
     return ByKernels(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
+    """Read no examples of docstrings in tests: those are in the packages."""
+    collectors = yield
+    if not file_path.is_relative_to(_TESTS):
+        return collectors
+    return [each for each in collectors if not isinstance(each, DoctestModule)]
+
+
+def pytest_pycollect_makeitem(obj: object) -> list[Any] | None:
+    """Leave what is marked ``full`` out of a quick run before a test for each parameter is made."""
+    return [] if IS_QUICK and is_full(obj) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

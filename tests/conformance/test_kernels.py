@@ -15,7 +15,7 @@ from kerneldsl.analysis.grid_barriers import syncs_grid
 from kerneldsl.memory.geometry import ArrayGeometry
 from tests.conformance.kernels import CASES, QUICK_CASES
 from tests.support.cases import Case, copy_arguments, kind_of, owner_of
-from tests.support.extent import full_beyond
+from tests.support.extent import full_beyond, within_extent
 from tests.support.native import fill_budgets, is_native, require_native
 from tests.support.python_kernels import unit_of
 from tests.support.targets import target_names
@@ -43,7 +43,7 @@ def _on_every_target() -> list[Any]:
             marks = (pytest.mark.full,) if is_full else ()
             name = f"{target}-{case.name}"
             parameters.append(pytest.param(target, case, id=name, marks=marks))
-    return parameters
+    return within_extent(parameters)
 
 
 @pytest.mark.parametrize(("target", "case"), _on_every_target(), indirect=["target"])

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-__all__ = ["IS_QUICK", "VARIABLE", "examples", "full_beyond", "sample"]
+__all__ = ["IS_QUICK", "VARIABLE", "examples", "full_beyond", "is_full", "sample", "within_extent"]
 
 _T = TypeVar("_T")
 
@@ -29,6 +29,8 @@ def _read() -> bool:
 
 #: Whether this is a quick run.
 IS_QUICK = _read()
+#: Class of what ``pytest.param`` returns.
+_PARAMETER = type(pytest.param())
 #: The part of the random examples that a quick run tries.
 _QUICK_PART = 5
 
@@ -69,20 +71,28 @@ def full_beyond(values: Iterable[Any], quick: Container[Any]) -> list[Any]:
     values : iterable
         Values, or what ``pytest.param`` made of them.
     quick : container
-        Those of a quick run; the others are marked ``full``. A quick run does without them, since
-        collecting thousands takes long, unless there are no others.
+        Those of a quick run; the others are marked ``full``.
     """
-    marked = [value if value in quick else _marked_full(value) for value in values]
-    kept = [each for each in marked if not _is_full(each)] if IS_QUICK else marked
-    return kept or marked
+    return within_extent([value if value in quick else _marked_full(value) for value in values])
 
 
-def _is_full(value: Any) -> bool:
-    is_param = isinstance(value, type(pytest.param()))
-    return is_param and any(mark.name == "full" for mark in value.marks)
+def within_extent(parameters: list[Any]) -> list[Any]:
+    """Parameters that this run tries: in a quick run, those that are not marked ``full``.
+
+    Such ones would be left out later as well, but to collect thousands takes long. Where there are
+    no others, all are returned.
+    """
+    kept = [each for each in parameters if not is_full(each)] if IS_QUICK else parameters
+    return kept or parameters
+
+
+def is_full(marked: Any) -> bool:
+    """Return whether a parameter, or a test function, is marked ``full``."""
+    marks = marked.marks if isinstance(marked, _PARAMETER) else getattr(marked, "pytestmark", ())
+    return any(mark.name == "full" for mark in marks)
 
 
 def _marked_full(value: Any) -> Any:
-    if isinstance(value, type(pytest.param())):
+    if isinstance(value, _PARAMETER):
         return pytest.param(*value.values, marks=[*value.marks, pytest.mark.full], id=value.id)
     return pytest.param(value, marks=pytest.mark.full)

@@ -8,6 +8,7 @@ import pytest
 import kerneldsl as kd
 from stdlib_kernels import array_api as xp
 from stdlib_kernels.random import default_rng
+from tests.support.extent import full_beyond
 
 pytestmark = pytest.mark.usefixtures("target")
 
@@ -57,8 +58,16 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", CALLS)
+CALLS_OF_LAYOUTS = [pytest.param(name, layout) for name in CALLS for layout in LAYOUTS]
+#: Arrays with steps compile what takes any layout; of one and no element there are other branches.
+QUICK_CALLS = [
+    pytest.param(name, layout)
+    for n, name in enumerate(CALLS)
+    for layout in ("strided", tuple(LAYOUTS)[n % 4])
+]
+
+
+@pytest.mark.parametrize(("name", "layout"), full_beyond(CALLS_OF_LAYOUTS, QUICK_CALLS))
 def test_calls(name, layout, rng):
     source = rng.random((4, 5, 3))
     index = LAYOUTS[layout]
@@ -111,19 +120,19 @@ def test_repeats_of_each():
         xp.repeat(x, kd.to_device(repeats), axis=1)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        np.array([3, 1, 3, 2, 1]),
-        np.array([[0.5, np.nan], [-0.0, np.nan]]),
-        np.array([], np.float32),
-        np.array([True, False, True]),
-        np.array([1 + 2j, 1 - 2j, 1 + 2j, 0]),
-        np.array(7),
-    ],
-    ids=repr,
-)
-def test_sets(source):
+SETS = {
+    "int64": np.array([3, 1, 3, 2, 1]),
+    "float64": np.array([[0.5, np.nan], [-0.0, np.nan]]),
+    "float32": np.array([], np.float32),
+    "bool": np.array([True, False, True]),
+    "complex128": np.array([1 + 2j, 1 - 2j, 1 + 2j, 0]),
+    "scalar": np.array(7),
+}
+
+
+@pytest.mark.parametrize("name", full_beyond(SETS, ["float64", "float32", "complex128"]))
+def test_sets(name):
+    source = SETS[name]
     x = kd.to_device(source)
     found, wanted = xp.unique_all(x), np.unique_all(source)
     for one, other in zip(found, wanted, strict=True):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.support.extent import full_beyond
 
 SOURCE = np.arange(12.0).reshape(3, 4) - 3
 
@@ -41,7 +42,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", full_beyond(CALLS, CALLS[::2]))
 def test_results_are_device_arrays_with_numpys_elements(call, target):
     found, wanted = call(kd.to_device(SOURCE)), call(SOURCE)
     assert isinstance(found, kd.DeviceArray)
