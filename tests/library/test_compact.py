@@ -170,7 +170,9 @@ def test_refusals(target):
         unique(np.array(["a"]))
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float64", "complex64"])
+@pytest.mark.parametrize(
+    "dtype", full_beyond(["bool", "int8", "float16", "float64", "complex64"], ["bool", "float16"])
+)
 def test_places_of_any_dtype_warn_of_nothing(call, rng, dtype):
     x = (rng.random(100) > 0.5).astype(dtype)
     with warnings.catch_warnings():

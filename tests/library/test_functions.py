@@ -30,6 +30,7 @@ from stdlib_kernels import (
     stencil,
 )
 from stdlib_kernels.documentation import documented
+from tests.support.extent import full_beyond
 
 FAMILIES = (
     *(compact, elementwise, histogram, imaging, linalg, movement),
@@ -146,7 +147,7 @@ def test_the_library_keeps_to_its_limit_of_lines():
     assert sum(len(each.read_text(encoding="utf-8").splitlines()) for each in files) < 10_500
 
 
-@pytest.mark.parametrize("to", [np.asarray, kd.to_device], ids=["numpy", "device"])
+@pytest.mark.parametrize("to", full_beyond([np.asarray, kd.to_device], [kd.to_device]))
 def test_dry_runs_of_functions_that_wait_for_numbers(to):
     """On the null target nothing runs, and its memory holds what no kernel would have made."""
     with kd.use("null"):

@@ -182,8 +182,11 @@ def test_histograms_of_pairs(pair, rng, form):
             np.testing.assert_allclose(each, exact, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("dtypes", [("float32", "float32"), ("float32", "int8"), ("bool", "int64"),
-                                    ("float16", "float32"), ("float32", "float64")])  # fmt: skip
+PAIRS = [("float32", "float32"), ("float32", "int8"), ("bool", "int64"), ("float16", "float32"),
+         ("float32", "float64")]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtypes", full_beyond(PAIRS, [("float32", "int8")]))
 def test_edges_of_pairs_have_numpys_dtype(pair, rng, dtypes):
     x, y = (random_array(rng, 501, each) for each in dtypes)
     x, y = (np.nan_to_num(each, posinf=1, neginf=-1) for each in (x, y))

@@ -41,7 +41,7 @@ from stdlib_kernels.arrays import allocate
 from stdlib_kernels.copying import copy_1d
 from stdlib_kernels.functions import repeated_function
 from tests.support.arrays import random_array, strided
-from tests.support.extent import examples
+from tests.support.extent import examples, full_beyond
 
 
 class Case(NamedTuple):
@@ -415,8 +415,12 @@ FEW: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FEW)
-@pytest.mark.parametrize("step", [1, -2])
+STEPS = (1, -2)
+FEW_WITH_STEPS = [pytest.param(name, step) for name in FEW for step in STEPS]
+QUICK_FEW = [pytest.param(name, STEPS[n % 2]) for n, name in enumerate(FEW)]
+
+
+@pytest.mark.parametrize(("name", "step"), full_beyond(FEW_WITH_STEPS, QUICK_FEW))
 def test_functions_whose_results_depend_on_elements(to_kind, rng, name, step):
     """Repeated calls give what calls give that are made once, whatever the elements are."""
     if step < 0 and name == "nonzero":

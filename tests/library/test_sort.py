@@ -261,7 +261,9 @@ def mixed_complex(rng, shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", full_beyond(["complex64", "complex128"], ["complex64"]))
-@pytest.mark.parametrize("shape", [(0,), (1,), (40,), (300, 3), (2, 1500)])
+@pytest.mark.parametrize(
+    "shape", full_beyond([(0,), (1,), (40,), (300, 3), (2, 1500)], [(0,), (40,), (2, 1500)])
+)
 def test_complex_numbers_in_numpys_order(call, several, rng, dtype, shape):
     x = mixed_complex(rng, shape, dtype)
     for view in (x, strided(x, (-2,) * x.ndim)):
@@ -285,7 +287,7 @@ def test_complex_numbers_in_numpys_order(call, several, rng, dtype, shape):
     np.testing.assert_array_equal(call(unique, x), np.unique(x))
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint64", "float32"])
+@pytest.mark.parametrize("dtype", full_beyond(["int8", "uint64", "float32"], ["uint64"]))
 def test_searches_of_numbers_and_by_a_sorter(to_kind, rng, dtype):
     x = random_array(rng, (50,), dtype)
     line = np.sort(x)
