@@ -15,7 +15,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import Kind
+from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.build import build_function
@@ -37,9 +37,11 @@ from kerneldsl.lowering.passes.mark_guard import MarkGuard
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
+from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.hint_accesses import hint_accesses
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
+from targets.cuda.compile.short_variables import shorten_variables
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.unroll_loops import unroll_loops
 from targets.cuda.compile.unroll_strides import hide_counters, unroll_strides
@@ -195,7 +197,8 @@ class _FunctionBuilder:
         tree, hinted = hint_accesses(unit, self._rewrite(unit))
         if not self._options.debug:
             tree, marks = unroll_loops(unit, hide_counters(tree))
-            namespace |= marks
+            tree, conversions = shorten_variables(unit, copy_tree(tree), self._arrays(unit))
+            namespace |= marks | conversions
         namespace |= hinted
         namespace |= {name: self._device(callee) for name, callee in unit.callees.items()}
         return build_function(tree, unit.name, namespace, unit.filename)
@@ -216,6 +219,13 @@ class _FunctionBuilder:
         if self._wants_guard and unit is self._unit:
             tree, self.has_guard = MarkGuard(unit)(tree)
         return tree
+
+    def _arrays(self, unit: FunctionUnit) -> list[str]:
+        """Return the parameters that are known to be arrays."""
+        if unit is not self._unit:
+            return []
+        parameters = zip(unit.parameters, self._kinds, strict=True)
+        return [name for name, kind in parameters if isinstance(kind, ArrayKind)]
 
     def _device(self, unit: FunctionUnit) -> DeviceFunction:
         known = self._devices.get(id(unit))

@@ -29,9 +29,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.expressions import assigned_names, loaded_names, walk_here
 from kerneldsl.analysis.inferred_types import InferredTypes
+from kerneldsl.analysis.integer_limits import IntegerLimits
 from kerneldsl.analysis.trips import is_range
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.frontend.unit import FunctionUnit
@@ -47,22 +47,10 @@ _TURNS = 4
 #: Loads of a turn; those of all turns are in registers at once.
 _MOST_LOADS = 4
 _MOST_STATEMENTS = 8
-_SIZES = {"blockDim": 2**10, "gridDim": 2**31}
-#: Of elements and of indices of ``forall``; no device has more.
-_LARGEST = 2**60
-#: Least and greatest values of sizes; what a launch can have is less.
-_OF_INTRINSICS = {
-    **{f"{name}.{axis}": (1, most) for name, most in _SIZES.items() for axis in "xyz"},
-    "gridsize": (1, _LARGEST),
-    "warpsize": (32, 32),
-}
 _SIGNED = ("int32", "int64")
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.If)
 _COUNTER, _STEP, _STOP, _LAST = "kd_counter", "kd_step", "kd_stop", "kd_last"
 _RANGE, _TURN = "kd_range", "kd_turn"
-
-#: Least and greatest value of an integer.
-_Limits = tuple[int, int]
 
 
 def unroll_strides(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
@@ -109,11 +97,10 @@ class _Search:
     def __init__(self, unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
         self._unit = unit
         self._kinds = kinds
-        self._bound: dict[str, list[ast.expr | None]] = {}
-        for each in bindings(unit.tree):
-            is_single = isinstance(each.target, ast.Name) and not each.is_item
-            for name in assigned_names(each.target):
-                self._bound.setdefault(name, []).append(each.value if is_single else None)
+        arrays = [
+            n for n, k in zip(unit.parameters, kinds, strict=True) if isinstance(k, ArrayKind)
+        ]
+        self._limits = IntegerLimits(unit, arrays)
 
     def loops(self) -> Iterator[_Loop]:
         """Yield them."""
@@ -142,7 +129,7 @@ class _Search:
         changed = assigned_names(node)
         if changed & loaded_names([loop.stop, loop.step]) or isinstance(step, ast.Constant):
             return None
-        of_step, of_stop = self._limits(loop.step), self._limits(loop.stop)
+        of_step, of_stop = self._limits.of(loop.step), self._limits.of(loop.stop)
         if of_step is None or of_step[0] <= 0 or of_stop is None or of_stop[0] < 0:
             return None
         return loop if self._is_straight(body) else None
@@ -170,43 +157,6 @@ class _Search:
             and types.is_array(node.value)
         ]
         return 0 < len(loads) <= _MOST_LOADS
-
-    def _limits(self, node: ast.expr, within: frozenset[str] = frozenset()) -> _Limits | None:
-        """Return limits of an int64 that is made of sizes and indices."""
-        number = self._unit.literal(node)
-        if number is not None:
-            return _kept(number, number)
-        match node:
-            case ast.Name(name) if name not in within and name not in self._unit.parameters:
-                values = self._bound.get(name, [])
-                if len(values) == 1 and values[0] is not None:
-                    return self._limits(values[0], within | {name})
-            case ast.Attribute(ast.Name(name), "size") if self._is_array(name):
-                return 0, _LARGEST
-            case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), axis) if (
-                self._is_array(name) and self._unit.literal(axis) is not None
-            ):
-                return 0, _LARGEST
-            case ast.Call():
-                use = self._unit.use_of(node)
-                if use is not None and use.static.get("ndim", 1) == 1:
-                    return _OF_INTRINSICS.get(use.intrinsic.name)
-            case ast.BinOp(left, ast.Add() | ast.Mult() as operator, right):
-                one, two = self._limits(left, within), self._limits(right, within)
-                if one is None or two is None or min(*one, *two) < 0:
-                    return None
-                if isinstance(operator, ast.Add):
-                    return _kept(one[0] + two[0], one[1] + two[1])
-                return _kept(one[0] * two[0], one[1] * two[1])
-        return None
-
-    def _is_array(self, name: str) -> bool:
-        parameters = dict(zip(self._unit.parameters, self._kinds, strict=True))
-        return isinstance(parameters.get(name), ArrayKind) and name not in self._bound
-
-
-def _kept(low: int, high: int) -> _Limits | None:
-    return (low, high) if high <= _LARGEST else None
 
 
 class _Unroller(CopyingTransformer):
