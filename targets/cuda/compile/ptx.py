@@ -25,6 +25,7 @@ from kerneldsl.lowering.quotients import division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
+from targets.cuda.compile.affine_chains import step_through_chains
 from targets.cuda.compile.bit_products import multiply_by_bits
 from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.loop_counters import count_turns_down
@@ -209,7 +210,13 @@ def write_ptx(
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
     text = count_anew(machine.emit_assembly(module))
-    for write in (count_turns_down, shorten_counters, multiply_by_bits, work_around_ptxas):
+    for write in (
+        count_turns_down,
+        shorten_counters,
+        multiply_by_bits,
+        step_through_chains,
+        work_around_ptxas,
+    ):
         text = write(text)
     return text, count_anew(str(module))
 
