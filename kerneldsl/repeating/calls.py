@@ -25,7 +25,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import DeviceFunction
 from kerneldsl.memory.arrays import DeviceArray
-from kerneldsl.placement.devices import current_target
+from kerneldsl.placement.devices import current_device
 from kerneldsl.repeating.overlap import may_overlap
 from kerneldsl.repeating.recorded import NotKnown, Recorded, number_values
 from kerneldsl.utilities.tracebacks import passes_on, shorten_raised
@@ -52,7 +52,8 @@ _MAX_CALLS = 256
 _MAX_LAUNCHES = 64
 _ARRAYS = np.ndarray, DeviceArray
 #: Of ``numpy.ndarray.flags.num``: contiguous, aligned, writeable.
-_FLAGS = 0x1 | 0x2 | 0x100 | 0x400
+_IN_C_ORDER = 0x1
+_FLAGS = _IN_C_ORDER | 0x2 | 0x100 | 0x400
 
 
 class _Current(threading.local):
@@ -188,14 +189,19 @@ class Repeated:
         """Repeat a call, or make and record it."""
         if _recording_threads and _current.recording is not None:
             return self._function(*args, **named)
-        arrays: list[Any] = []
-        key: Any = _key_of((*args, *named.values()) if named else args, arrays)
-        if named and key is not None:
-            key = key, (*named,)
-        if key is not None and len(arrays) > 1:
-            key, arrays = self._told_apart(key, arrays, args, named)
-        if key is None or not arrays:
-            return self._otherwise(*args, **named)
+        arrays: Any
+        key: Any
+        if len(args) == 1 and not named and type(args[0]) is np.ndarray:
+            arrays, key = args, _form_on_host(args[0])  # as below, in half the time
+        else:
+            arrays = []
+            key = _key_of((*args, *named.values()) if named else args, arrays)
+            if named and key is not None:
+                key = key, (*named,)
+            if key is not None and len(arrays) > 1:
+                key, arrays = self._told_apart(key, arrays, args, named)
+            if key is None or not arrays:
+                return self._otherwise(*args, **named)
         found = self._calls.get(key, _unknown)
         if found is None:
             return self._function(*args, **named)
@@ -254,8 +260,7 @@ def _key_of(values: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...] | Non
             key.append((value.shape, value.strides, value.dtype, value.device, value.is_read_only))
         elif kind is np.ndarray:
             arrays.append(value)
-            flags, target = value.flags.num & _FLAGS, current_target()
-            key.append((value.shape, value.strides, value.dtype, flags, target))
+            key.append(_form_on_host(value))
         elif kind is tuple:
             inner = _key_of(value, arrays)
             if inner is None:
@@ -272,6 +277,13 @@ def _key_of(values: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...] | Non
         else:
             return None
     return tuple(key)
+
+
+def _form_on_host(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """Return the part of a key for a NumPy array."""
+    flags = array.flags.num & _FLAGS
+    strides = None if flags & _IN_C_ORDER else array.strides
+    return array.shape, strides, array.dtype, flags, current_device()
 
 
 #: Types whose equal values are the same to a function; types and functions equal themselves alone.

@@ -18,22 +18,14 @@ __all__ = ["NotKnown", "Recorded", "number_values"]
 
 
 class _HostForm:
-    """The place of a NumPy array in another one's memory, its shape, strides and dtype.
+    """The place of a NumPy array in another one's memory, its shape, strides and dtype."""
 
-    It has the methods of `ArrayForm`.
-    """
-
-    def __init__(self, array: np.ndarray[Any, Any], offset: int, *, is_zero: bool = False) -> None:
-        self._shape, self._strides, self._dtype = array.shape, array.strides, array.dtype
-        self._offset, self._make = offset, np.zeros if is_zero else np.empty
-
-    def empty(self) -> np.ndarray[Any, Any]:
-        """Return an array of this form in new memory."""
-        return self._make(self._shape, self._dtype)
-
-    def view(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return an array of this form in the memory of a contiguous one."""
-        return np.ndarray(self._shape, self._dtype, array, self._offset, self._strides)
+    def __init__(
+        self, array: np.ndarray[Any, Any], root: np.ndarray[Any, Any], *, is_zero: bool = False
+    ) -> None:
+        self.shape, self.strides, self.dtype = array.shape, array.strides, array.dtype
+        self.offset, self.is_zero = start_of(array) - start_of(root), is_zero
+        self.is_whole = _is_whole(array, root)
 
 
 class _ZeroForm(ArrayForm):
@@ -45,6 +37,25 @@ class _ZeroForm(ArrayForm):
         made = super().empty()
         made.fill(0)
         return made
+
+
+def _written_empty(form: Any, name_of: Callable[[Any], str]) -> str:
+    """Return an expression of an array of a form in new memory."""
+    if not isinstance(form, _HostForm):
+        return f"{name_of(form)}.empty()"
+    make = name_of(np.zeros if form.is_zero else np.empty)
+    return f"{make}({name_of(form.shape)}, {name_of(form.dtype)})"
+
+
+def _written_view(form: Any, array: str, name_of: Callable[[Any], str]) -> str:
+    """Return an expression of an array of a form in the memory of a contiguous one."""
+    if not isinstance(form, _HostForm):
+        return f"{name_of(form)}.view({array})"
+    if form.is_whole:  # three times as fast as a view of any other form
+        return f"{array}.reshape({name_of(form.shape)})"
+    known = np.ndarray, form.shape, form.dtype, form.offset, form.strides
+    make, shape, dtype, offset, strides = map(name_of, known)
+    return f"{make}({shape}, {dtype}, {array}, {offset}, {strides})"
 
 
 class _Plan(NamedTuple):
@@ -62,7 +73,8 @@ class _Plan(NamedTuple):
     launches: tuple[tuple[Any, tuple[int, ...]], ...]
     #: Number of what is returned, or numbers.
     result: int | tuple[int, ...]
-    is_scalar: bool
+    #: The index of the element that is returned of it, if it is a scalar.
+    element: tuple[int, ...] | None
     #: Makes what is returned of that, if it is not that itself.
     make: Callable[..., Any] | None
 
@@ -80,9 +92,9 @@ class _Plan(NamedTuple):
             known.append(value)
             return f"k{len(known) - 1}"
 
-        lines += [f"{next(names)} = {name_of(form)}.empty()" for form in self.made]
+        lines += [f"{next(names)} = {_written_empty(form, name_of)}" for form in self.made]
         for place, form in self.views:
-            lines.append(f"{next(names)} = {name_of(form)}.view({values[place]})")
+            lines.append(f"{next(names)} = {_written_view(form, values[place], name_of)}")
         values += map(name_of, self.constants)
         for start, numbers in self.launches:
             lines.append(f"{name_of(start)}({', '.join(values[at] for at in numbers)})")
@@ -92,7 +104,8 @@ class _Plan(NamedTuple):
         elif isinstance(self.result, tuple):
             lines.append(f"return ({''.join(f'{values[at]}, ' for at in self.result)})")
         else:
-            lines.append(f"return {values[self.result]}{'[()]' if self.is_scalar else ''}")
+            element = "" if self.element is None else f"[{name_of(self.element)}]"
+            lines.append(f"return {values[self.result]}{element}")
         head = f"def with_known({', '.join(f'k{at}' for at in range(len(known)))}):"
         body = "\n        ".join(lines)
         repeat: Callable[..., Any] = _compiled(f"{head}\n    {body}\n    return repeat\n")(*known)
@@ -197,10 +210,14 @@ class _Numbering:
         every = [value for _, args in calls for value in args]
         self._launched |= {_placed(each): each for each in every if _is_array(each)}
         is_tuple = type(result) is tuple
-        # The result comes first, so that its memory is made in its form.
-        name = self._name_of_array if make is None else self._name_of
-        results = [name(each) for each in (result if is_tuple else (result,))]
-        launches = [(start, [self._name_of(each) for each in args]) for start, args in calls]
+        if is_scalar:  # of memory in the form that launches use
+            launches = self._names_of_launches(calls)
+            at, element = self._place_of_element(result)
+            results = [("root", at)]
+        else:  # whose memory is made in the result's form
+            name = self._name_of_array if make is None else self._name_of
+            results = [name(each) for each in (result if is_tuple else (result,))]
+            launches, element = self._names_of_launches(calls), None
         names = [
             *(("root", root) for root in (*range(self._given_count), *self._forms)),
             *(("view", at) for at in range(len(self._views))),
@@ -216,10 +233,25 @@ class _Numbering:
                 tuple(self._constants),
                 tuple([(start, tuple([numbers[each] for each in a])) for start, a in launches]),
                 found if is_tuple else found[0],
-                is_scalar,
+                element,
                 make,
             )
         )
+
+    def _names_of_launches(
+        self, calls: list[tuple[Any, tuple[Any, ...]]]
+    ) -> list[tuple[Any, list[tuple[str, int]]]]:
+        return [(start, [self._name_of(each) for each in args]) for start, args in calls]
+
+    def _place_of_element(self, array: Any) -> tuple[int, tuple[int, ...]]:
+        """Return the root that an array of one element is, and the element's index there."""
+        at = self._root_of(array)
+        if at >= self._given_count and at not in self._forms:
+            self._name_of_array(array)
+        root, _ = self._roots[at]
+        if root.size != 1:
+            raise NotKnown
+        return at, (0,) * root.ndim
 
     def _name_of(self, value: Any) -> tuple[str, int]:
         if _is_array(value) and id(value) not in self._kept:
@@ -235,9 +267,8 @@ class _Numbering:
         at = self._root_of(array)
         root, is_zero = self._roots[at]
         if at >= self._given_count and at not in self._forms:
-            # Device memory is made in the first form that it is used in, if that is all of it.
-            is_other = isinstance(array, DeviceArray) and array.nbytes == root.nbytes
-            if is_other and array.layout != "A" and not is_zero:
+            # Memory is made in the first form that it is used in, if that is all of it.
+            if _is_whole(array, root) and not is_zero:
                 root = array
                 self._roots[at] = root, is_zero
             self._forms[at] = _form_of(root, root, is_zero=is_zero)
@@ -274,6 +305,14 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray | DeviceArray)
 
 
+def _is_whole(array: Any, root: Any) -> bool:
+    """Return whether an array is all of another one, and could have been made as it is."""
+    if isinstance(array, DeviceArray):
+        return array.nbytes == root.nbytes and array.layout != "A"
+    is_in_order = array.flags.c_contiguous and root.flags.c_contiguous
+    return bool(is_in_order and array.nbytes == root.nbytes and array.dtype == root.dtype)
+
+
 def _placed(array: Any) -> tuple[Any, ...]:
     return type(array), start_of(array), array.shape, array.strides, array.dtype
 
@@ -286,5 +325,5 @@ def _geometry(at: int, array: Any, root: Any) -> tuple[Any, ...]:
 def _form_of(array: Any, root: Any, *, is_zero: bool = False) -> Any:
     """Return the form of an array in the memory of another one."""
     if isinstance(array, np.ndarray):
-        return _HostForm(array, start_of(array) - start_of(root), is_zero=is_zero)
+        return _HostForm(array, root, is_zero=is_zero)
     return (_ZeroForm if is_zero else ArrayForm)(array, root)

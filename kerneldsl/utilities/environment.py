@@ -130,6 +130,10 @@ _OF_TESTS = frozenset(
 #: What was compiled, loaded, staged and launched, in which time, and why a fallback happened.
 logger = logging.getLogger("kerneldsl")
 
+_TARGET = "KERNELDSL_TARGET"
+#: The name as the interpreter stores it.
+_TARGET_KEY = os.environ.encodekey(_TARGET)
+
 _handler: logging.Handler | None = None
 
 
@@ -235,7 +239,12 @@ def _warn_once(of: str, text: str) -> None:
 
 def target_spec() -> str | None:
     """Return the target that ``KERNELDSL_TARGET`` names, or ``None``."""
-    return os.environ.get("KERNELDSL_TARGET", "").strip() or None
+    # Each call of a library function on NumPy arrays reads this. `os.environ.get` takes a
+    # microsecond for a variable that is not set: it raises and catches an exception.
+    known = getattr(os.environ, "_data", None)
+    if known is not None and _TARGET_KEY not in known:
+        return None
+    return os.environ.get(_TARGET, "").strip() or None
 
 
 def choice(name: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import operations, reduce
-from stdlib_kernels.reduce import arrangement, folding, moments
+from stdlib_kernels.reduce import arrangement, folding, lanes, moments
 from tests.library.reductions import CASES, Case, arrays, expected, leaves_range, rounding_bound
 from tests.support.arrays import poisoned, random_array
 from tests.support.extent import IS_QUICK, examples, full_beyond, sample
@@ -175,10 +175,11 @@ def test_means_of_nothing(call):
         )
 
 
-@pytest.mark.parametrize("name", ["sum", "argmax", "argmin", "var", "std"])
-def test_a_row_of_one_part_makes_its_result_alone(name):
+@pytest.mark.parametrize("columns", [1000, 5000])
+@pytest.mark.parametrize("name", ["sum", "max", "argmax", "argmin", "var", "std"])
+def test_a_row_of_one_part_makes_its_result_alone(name, columns):
     with kd.use("cpu"):
-        x = kd.to_device(np.arange(2000, dtype=np.float32).reshape(2, 1000))
+        x = kd.to_device(np.arange(2 * columns, dtype=np.float32).reshape(2, columns))
         for axis in (1, 0):
             before = kd.memory_stats().allocation_count
             found = getattr(reduce, name)(x, axis=axis)
@@ -341,7 +342,7 @@ def test_rows_of_one_part_and_of_several(call, rng, size):
 @pytest.mark.parametrize(
     "dtype", full_beyond(["float32", "float64", "float16", "int8", "uint64"], ["float32"])
 )
-@pytest.mark.parametrize("size", [1024, 16_385, 50_001])
+@pytest.mark.parametrize("size", [1024, lanes.PART + 1, lanes.SINGLE_BYTES + 129])
 def test_extremes_of_long_rows(call, rng, dtype, size):
     """The first of equal elements and the first NaN count, wherever parts of a row begin."""
     x = random_array(rng, (3, size), dtype)
