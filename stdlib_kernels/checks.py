@@ -55,7 +55,7 @@ def check_array(
             value=value,
             limit="Library functions take NumPy arrays, device arrays, numbers, lists of numbers, "
             "and arrays of other libraries that share their memory",
-            remedy=f"Say what masked elements are, with {name}.filled(…)"
+            remedy=f"Replace masked elements, with {name}.filled(…)"
             if hasattr(type(value), "filled")
             else f"Pass np.asarray({name}), if that is an array of numbers",
         )
@@ -66,7 +66,7 @@ def check_array(
             f"{name} has the dtype {dtype}",
             value=dtype,
             limit=f"Taken are {', '.join(wanted)}, in this machine's byte order",
-            remedy="Leave out away, or make one of such a dtype"  # a converted copy would be lost
+            remedy="Omit out, or make one of such a dtype"  # a converted copy would be lost
             if name == "out"
             else conversion(name, dtype, wanted),
         )
@@ -138,6 +138,6 @@ def check_out(out: Any, *, like: Array, shape: tuple[int, ...], dtype: np.dtype[
         return
     check_array("out", out, dtypes=(dtype.name,))
     check_same_kind("out", out, "the input", like)
-    remedy = "Leave out away, or make one of that shape"
+    remedy = "Omit out, or make one of that shape"
     check_shape("out", out, shape, f"The result has the shape {shape}", remedy)
     check_writable("out", out)

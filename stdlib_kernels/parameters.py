@@ -98,7 +98,7 @@ def axis_of(axis: Any, ndim: int) -> int:
             axis=found,
             ndim=ndim,
             limit=f"Axes are {-ndim} to {ndim - 1}" if ndim else "It has no axes",
-            remedy="Leave axis away, or reshape the array",
+            remedy="Omit axis, or reshape the array",
         )
     return found % ndim
 

@@ -198,7 +198,7 @@ class Folder(NamedTuple):
 
     def _check(self, path: Path, status: os.stat_result) -> None:
         if not stat.S_ISDIR(status.st_mode):
-            kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "no folder"
+            kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a folder"
             raise CacheError(
                 f"the cache folder {path} is {kind}",
                 value=str(path),

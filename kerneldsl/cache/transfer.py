@@ -95,7 +95,7 @@ def _check_destination(path: Path) -> None:
         ) from error
     if is_other:
         raise ArgumentValueError(
-            f"{path} is a {'folder' if path.is_dir() else 'file that is no archive'}",
+            f"{path} is a {'folder' if path.is_dir() else 'file that is not an archive'}",
             value=str(path),
             limit="export() writes a new file, or an archive anew",
             remedy="Give it another name, such as kernels.tar",

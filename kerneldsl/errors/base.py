@@ -116,15 +116,15 @@ class KernelError(Exception):
     Parameters
     ----------
     what : str
-        What is wrong, with the value.
+        The problem, with the value found.
     where : SourceLocation, optional
         The place in the user's kernel.
     value : object, optional
         The offending value itself, for programs.
     limit : str, optional
-        The limit or rule that was broken, and its origin.
+        The limit or rule, and its origin.
     remedy : str, optional
-        What to do about it.
+        The suggested change.
     chain : tuple of str, optional
         Further lines of explanation.
 

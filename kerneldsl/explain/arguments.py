@@ -80,7 +80,7 @@ def read_given(
         If `sizes` is no mapping, or has a value or a shape that is no number.
     ArgumentValueError
         If `sizes` names no parameter, has a shape of another rank or a value that the parameter's
-        type does not have, or is given beside arguments.
+        type does not have, or is given together with arguments.
     """
     if sizes is not None and not isinstance(sizes, Mapping):
         raise ArgumentTypeError(
@@ -91,7 +91,7 @@ def read_given(
         )
     if sizes and arguments is not None:
         raise ArgumentValueError(
-            f"sizes {safe_repr(dict(sizes))} is given beside arguments",
+            f"sizes {safe_repr(dict(sizes))} is given together with arguments",
             value=sizes,
             limit="It says what a signature leaves open, and arguments have shapes and values",
             remedy="Leave sizes out, or give a signature instead of the arguments",

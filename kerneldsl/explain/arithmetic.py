@@ -65,7 +65,7 @@ def integer_division(tallies: Tallies) -> Iterator[Finding]:
             "integer division",
             each.where,
             each.count,
-            f"{count} divisions or remainders of {each.dtype} by what is no constant",
+            f"{count} divisions or remainders of {each.dtype} by a value that is not a constant",
             "GPUs have no instruction for it: each takes some tens of them, and in 64 bits more",
             remedy,
             weight=32 * each.count,

@@ -101,5 +101,5 @@ class _Naming(ast.NodeTransformer):
             node,
             what,
             "Write kd.grid_group().sync(), or g = kd.grid_group() once, and g.sync()",
-            limit="It has the barrier sync(), and is no value",
+            limit="It has the barrier sync(), and is not a value",
         )

@@ -64,7 +64,8 @@ def _check_operands(
         if found[1] is None:
             reporter.fail(
                 node,
-                f"kd.ptx: {text[found.start() : found.start() + 6]!r} in {text!r} is no operand",
+                f"kd.ptx: {text[found.start() : found.start() + 6]!r} in {text!r} is not an "
+                "operand",
                 "Write $0, $1, … for operands, and $$ for a dollar sign",
             )
         if found[1] != "$":

@@ -41,7 +41,7 @@ def checked_operation(
     if callee is None:
         reporter.fail(
             node,
-            f"{what}, which is no function that a kernel can call",
+            f"{what}, which is not a function that a kernel can call",
             "Name a function of two values that returns one, such as lambda a, b: a * b",
         )
     parameters = callee.parameters if local is None else local.parameters

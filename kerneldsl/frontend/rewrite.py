@@ -52,7 +52,7 @@ __all__ = ["Rewriter"]
 _ALIASES = {"ary": "array", "idx": "index", "val": "value", "old": "expected"}
 _COMPARE_AND_SWAP = ("array", "expected", "value")
 
-_NO_FUNCTION_VALUES = "A kernel calls functions; they are no values there"
+_NO_FUNCTION_VALUES = "A kernel calls functions; they are not values"
 
 MakeLocal = Callable[[LocalFunction, ast.AST], FunctionUnit]
 MakeCallee = Callable[[Any, ast.AST, Reporter], FunctionUnit | None]

@@ -126,7 +126,7 @@ class StaticEvaluator:
         if not isinstance(value, PackedNumbers):
             self._reporter.fail(
                 node,
-                f"kd.{intrinsic.name}: {safe_repr(value)} is no kind of packed numbers",
+                f"kd.{intrinsic.name}: {safe_repr(value)} is not a kind of packed numbers",
                 f"Write {' or '.join(f'kd.{name}' for name in PACKED_NUMBERS)}",
                 value=value,
             )

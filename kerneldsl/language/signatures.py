@@ -100,8 +100,8 @@ class _Text:
         if isinstance(node, ast.Tuple) and len(node.elts) == 1:
             inner, shown = ast.unparse(node.elts[0]), ast.unparse(node)
             self.fail(
-                f"{shown} is a tuple of one. Write {inner!r} for a parameter that is no tuple, or "
-                f"'{shown},' for one that is"
+                f"{shown} is a tuple of one. Write {inner!r} for a parameter that is not a tuple, "
+                f"or '{shown},' for one that is"
             )
 
     def kind(self, node: ast.expr) -> Kind:

@@ -150,7 +150,7 @@ def element_rule(intrinsic: Intrinsic, args: tuple[Any, ...]) -> Any:
     if isinstance(kind, types.Record):
         raise errors.TypingError(
             f"{intrinsic!r}: array[index] must be a number or a vector, and is {kind}. Give the "
-            "array of a field, array.field, or leave the hint away"
+            "array of a field, array.field, or omit the hint"
         )
     return kind(kind)
 

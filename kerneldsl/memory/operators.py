@@ -77,7 +77,7 @@ class ArrayOperators(ArrayReductions):
 
     def _refuse(self, symbol: str) -> NoReturn:
         raise ArgumentTypeError(
-            f"{symbol} is not there for a device array of shape {self.shape}",
+            f"{symbol} is not available for a device array of shape {self.shape}",
             value=self,
             limit="It gives one number, of an array of rank 0",
             remedy=_ON_HOST,
@@ -99,7 +99,7 @@ class ArrayOperators(ArrayReductions):
     def _number(self, kind: Callable[[Any], Any]) -> Any:
         if self.size != 1:
             raise ArgumentTypeError(
-                f"an array of {self.size} elements is no single number",
+                f"an array of {self.size} elements is not a single number",
                 value=self,
                 limit="Arrays of one element are converted to Python numbers",
                 remedy="Take one element, as in float(array[0]), or array.copy_to_host()",
@@ -129,7 +129,7 @@ class ArrayOperators(ArrayReductions):
     def __index__(self) -> int:
         if self.shape or self.dtype.kind not in "iu":
             raise ArgumentTypeError(
-                f"an array of shape {self.shape} and dtype {self.dtype} is no index",
+                f"an array of shape {self.shape} and dtype {self.dtype} is not an index",
                 value=self,
                 limit="An index is an array of rank 0 of integers, such as array[0]",
                 remedy=_ON_HOST,

@@ -122,7 +122,7 @@ class ArrayProtocols(ArrayGeometry):
                     "a conversion to another dtype needs a copy",
                     value=dtype,
                     limit="copy=False was given",
-                    remedy="Leave copy away",
+                    remedy="Omit copy",
                 )
             return view.astype(wanted)
         return view.copy() if copy is not None and read_flag("copy", copy) else view

@@ -46,7 +46,7 @@ class ArrayStandard(ArrayGeometry):
                 f"api_version is {safe_repr(api_version)}",
                 value=api_version,
                 limit=f"Versions of the array API standard are {', '.join(known)}",
-                remedy="Leave api_version away",
+                remedy="Omit api_version",
             )
         return namespace
 

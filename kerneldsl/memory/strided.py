@@ -132,7 +132,7 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
         found: np.dtype[Any] = np.dtype(dtype)
     except Exception as error:
         raise ArgumentTypeError(
-            f"{safe_repr(dtype)} is no dtype",
+            f"{safe_repr(dtype)} is not a dtype",
             value=dtype,
             limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
             remedy="Write np.float32; extents are one tuple: kd.empty((3, 4))",

@@ -334,7 +334,7 @@ def available_dynamic_shared_bytes(
             f"{active_blocks} blocks of {block_threads} threads do not fit on a multiprocessor",
             value=active_blocks,
             limit=without.summary(),
-            remedy=f"Ask for {without.active_blocks} blocks or fewer"
+            remedy=f"Request {without.active_blocks} blocks or fewer"
             if without.active_blocks
             else "Use fewer threads, registers or less static shared memory",
         )

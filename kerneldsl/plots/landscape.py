@@ -123,7 +123,7 @@ def _predicted(plans: Any) -> list[LaunchPlan]:
     for each in given:
         if not isinstance(each, LaunchPlan):
             raise ArgumentTypeError(
-                f"{safe_repr(each)} is no plan",
+                f"{safe_repr(each)} is not a plan",
                 value=each,
                 limit="A landscape is drawn of plans",
                 remedy="Give what kernel.forall(n).plans(…) returns",

@@ -52,7 +52,7 @@ def occupancy(found: Occupancy, *, axes: Sequence[Axes] | None = None) -> tuple[
     """
     if not isinstance(found, Occupancy):
         raise ArgumentTypeError(
-            f"{safe_repr(found)} is no occupancy",
+            f"{safe_repr(found)} is not an occupancy",
             value=found,
             limit="The plot needs a device, a kernel's resources and a block",
             remedy="Give kernel.explain(…).occupancy, which is None without an assembler, or "

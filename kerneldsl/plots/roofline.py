@@ -172,7 +172,7 @@ def _check_explanations(explanations: Sequence[Explanation]) -> None:
     for each in explanations:
         if not isinstance(each, Explanation):
             raise ArgumentTypeError(
-                f"{safe_repr(each)} is no explanation",
+                f"{safe_repr(each)} is not an explanation",
                 value=each,
                 limit="A roofline is drawn of explanations",
                 remedy="Make one with kernel.explain(…)",

@@ -90,7 +90,7 @@ def arguments_of(
     missing = next((n for n in system.inputs if n not in given and n not in named), None)
     if len(args) > len(system.inputs) or wrong is not None or missing is not None:
         what = (
-            f"{wrong!r} is no parameter, or is given twice"
+            f"{wrong!r} is not a parameter, or is given twice"
             if wrong is not None
             else f"{missing!r} is missing"
             if missing is not None

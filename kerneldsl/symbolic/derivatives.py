@@ -190,7 +190,7 @@ def _of_function(unit: FunctionUnit, wrt: str, name: str) -> Any:
     reading = read_unit(unit, wrt)
     if not reading.results or reading.loads or reading.stores:
         raise UnsupportedConstructError(
-            f"{unit.qualname} is no function of numbers",
+            f"{unit.qualname} is not a function of numbers",
             where=unit.locate(unit.tree),
             limit="A function that is differentiated takes numbers, and returns a number or a "
             "tuple of numbers",

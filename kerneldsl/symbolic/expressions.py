@@ -166,7 +166,7 @@ class ExpressionKernel(ElementKernel):
                 value=options["space"],
                 limit="The one compile-time parameter of an expression's kernel is dtype, which its"
                 " arguments show",
-                remedy="Leave space away: forall chooses the block; or write block=…",
+                remedy="Omit space: forall chooses the block; or write block=…",
             )
         make: Any = kernel
         made = make(**{"wraparound": False, **options})(function)

@@ -123,7 +123,7 @@ class Printer:
         name = self._names.get(symbol)
         if name is None:
             raise ArgumentValueError(
-                f"the symbol {symbol} is no array, number or index of the expression",
+                f"the symbol {symbol} is not an array, number or index of the expression",
                 value=str(symbol),
                 limit="Every symbol is a parameter, or an index of the arrays",
                 remedy=f"Replace it by .subs({symbol}, …), or name it among the parameters",
@@ -148,7 +148,7 @@ class Printer:
             )
         if not e.is_real:
             raise ArgumentValueError(
-                f"the expression holds {e}, which is no real number",
+                f"the expression holds {e}, which is not a real number",
                 value=str(e),
                 limit="Kernels of expressions compute with real numbers",
                 remedy="Give the real and the imaginary part as two expressions",

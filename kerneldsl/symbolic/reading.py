@@ -97,13 +97,13 @@ class _Frame(ValueReader):
                     else value
                 )
                 if not isinstance(values, tuple) or len(values) != len(targets):
-                    self.refuse(node, f"{ast.unparse(target)} is assigned what is no such tuple")
+                    self.refuse(node, f"{ast.unparse(target)} is not assigned such a tuple")
                 for each, part in zip(targets, values, strict=True):
                     self._assign(each, part, path, node)
             case ast.Subscript(value=owner):
                 array = self.value(owner)
                 if not isinstance(array, Array):
-                    self.refuse(target, f"{ast.unparse(target)} is no element of an argument")
+                    self.refuse(target, f"{ast.unparse(target)} is not an element of an argument")
                 index = self._index(target)
                 number = self._as_number(node, value)
                 self._memory[array.name, index] = number

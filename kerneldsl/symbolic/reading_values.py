@@ -79,7 +79,7 @@ class ValueReader:
         if is_condition(value):
             return sympy.Piecewise((1, value), (0, True))
         if not isinstance(value, sympy.Expr):
-            self.refuse(node, f"{first_line(node)} is no number")
+            self.refuse(node, f"{first_line(node)} is not a number")
         return value
 
     def _chosen(self, node: ast.expr) -> Any:
@@ -89,7 +89,7 @@ class ValueReader:
     def _constant(self, node: ast.AST, value: Any) -> Any:
         found = constant(value)
         if found is None:
-            self.refuse(node, f"{first_line(node)} is no real number")
+            self.refuse(node, f"{first_line(node)} is not a real number")
         return found
 
     def _name(self, node: ast.Name, name: str) -> Any:
@@ -146,7 +146,7 @@ class ValueReader:
         words = {"Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Eq": "==", "NotEq": "!="}
         word = words.get(type(op).__name__)
         if word is None:
-            self.refuse(node, f"{ast.unparse(node)} is no comparison of numbers")
+            self.refuse(node, f"{ast.unparse(node)} is not a comparison of numbers")
         return sympy.Rel(left, right, word)
 
     # ------------------------------------------------------------------ arrays and calls
@@ -154,7 +154,7 @@ class ValueReader:
     def _index(self, node: ast.Subscript) -> tuple[Any, ...]:
         places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if any(isinstance(each, ast.Slice | ast.Starred) for each in places):
-            self.refuse(node, f"{ast.unparse(node)} is no single element")
+            self.refuse(node, f"{ast.unparse(node)} is not a single element")
         found = tuple(self._number(each) for each in places)
         self._check_smooth(node, *found)
         return found
@@ -173,7 +173,7 @@ class ValueReader:
             return self._reading.place(f"{owner.array}.shape[{place}]")
         if isinstance(place, sympy.Integer) and isinstance(owner, tuple):
             return owner[int(place)]
-        return self.refuse(node, f"{ast.unparse(node)} is no element of an argument")
+        return self.refuse(node, f"{ast.unparse(node)} is not an element of an argument")
 
     def _attribute(self, node: ast.Attribute, owner: ast.expr, attr: str) -> Any:
         found = outside_value(node, self._unit.namespace)

@@ -72,10 +72,10 @@ def outputs_of(
         if output.name in values:
             if array is not None and array is not values[output.name]:
                 raise ArgumentValueError(
-                    f"out is an array beside {output.name}, which is written itself",
+                    f"out is given, but {output.name} is written in place",
                     value=output.name,
                     limit=f"The expression stores {output.name} where it is read",
-                    remedy="Leave out away, or give the result another name in the expression",
+                    remedy="Omit out, or give the result another name in the expression",
                 )
             array = values[output.name]
         if array is None:

@@ -169,6 +169,6 @@ def _place(
         f"{function} is read at {argument}",
         value=str(argument),
         limit="It is a coordinate, or one with a whole number of steps added",
-        remedy="Say the steps: steps={x: h}; a scheme of whole steps is "
+        remedy="Pass the steps: steps={x: h}; a scheme of whole steps is "
         ".as_finite_difference([x - h, x, x + h])",
     )

@@ -67,14 +67,14 @@ def shape_of_tile(shapes: TileShapes, node: ast.expr, *, is_stored: bool = False
     if shape is None and is_stored:
         shapes.fail(
             node,
-            f"{written(node, shapes.unit)} is no tile",
+            f"{written(node, shapes.unit)} is not a tile",
             "Store one thread's number with array[i] = …, or make a tile of every thread's: "
             "kd.tile.of(…)",
         )
     if shape is None:
         shapes.fail(
             node,
-            f"{written(node, shapes.unit)} is no tile",
+            f"{written(node, shapes.unit)} is not a tile",
             "Make a tile of the numbers of all threads: kd.tile.of(…)",
         )
     return shape
@@ -136,7 +136,8 @@ def dtype_of(shapes: TileShapes, node: ast.expr) -> str:
     if name is None:
         shapes.fail(
             node,
-            f"{written(node, shapes.unit)} is no dtype that is known when the kernel is compiled",
+            f"{written(node, shapes.unit)} is not a dtype that is known when the kernel is "
+            "compiled",
             "Name the dtype, as kd.float32",
         )
     return name

@@ -109,7 +109,7 @@ def _loop(rule: Rule, name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
 def _no_such(name: str, given: tuple[Any, ...], limit: str) -> ArgumentTypeError:
     words = " and ".join(str(getattr(each, "__name__", each)) for each in given)
     return ArgumentTypeError(
-        f"{name} is not there for {words}",
+        f"{name} is not available for {words}",
         value=given,
         limit=limit,
         remedy="Convert the array, as in x.astype(np.float32)",
@@ -169,7 +169,7 @@ def _beyond(rule: Rule, operands: tuple[Any, ...], loop: tuple[Any, ...]) -> Any
 def mixed(left: Any, right: Any) -> ArgumentTypeError:
     """Return the error of an operation on a NumPy and a device array."""
     return ArgumentTypeError(
-        f"an operation was asked for on {a_type(left)} and {a_type(right)}",
+        f"an operation was requested on {a_type(left)} and {a_type(right)}",
         value=(left, right),
         limit="Operators take device arrays and numbers, and nothing is copied by itself",
         remedy="Use kd.to_device(array), or array.copy_to_host() of the device array",

@@ -290,7 +290,7 @@ def _needs_copy() -> ArgumentValueError:
         "the elements cannot be used where they are",
         value=False,
         limit="copy=False was given",
-        remedy="Leave copy away",
+        remedy="Omit copy",
     )
 
 

@@ -97,7 +97,7 @@ def finfo(type: Any, /) -> FloatInfo:
     dtype = _dtype_of(type)
     if computing_dtype(dtype).kind not in "fc":
         raise ArgumentTypeError(
-            f"finfo was asked for {dtype}",
+            f"finfo was called with {dtype}",
             value=dtype,
             limit="It is for floats and complex numbers",
         )
@@ -146,7 +146,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
     dtype = _dtype_of(type)
     if dtype.kind not in "iu":
         raise ArgumentTypeError(
-            f"iinfo was asked for {dtype}", value=dtype, limit="It is for integers"
+            f"iinfo was called with {dtype}", value=dtype, limit="It is for integers"
         )
     info = np.iinfo(dtype)
     return IntegerInfo(info.bits, int(info.max), int(info.min), dtype)
@@ -293,7 +293,7 @@ def _dtype_of(value: Any) -> np.dtype[Any]:
         return np.dtype(dtype if isinstance(dtype, np.dtype | str | type) else value)
     except Exception as error:
         raise ArgumentTypeError(
-            f"{safe_repr(value)} is no dtype",
+            f"{safe_repr(value)} is not a dtype",
             value=value,
             remedy="Name one of the namespace, such as xp.float32",
         ) from error

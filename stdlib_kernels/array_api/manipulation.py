@@ -195,7 +195,7 @@ def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Any:
             f"an array of strides {x.strides} cannot be reshaped without a copy",
             value=copy,
             limit="copy=False was given",
-            remedy="Leave copy away",
+            remedy="Omit copy",
         )
     if copy and source is x:
         source = x.copy("K")

@@ -79,7 +79,7 @@ def _parameters(function: Any, by_name: bool = False) -> Any:
 def _not_there(name: str, named: dict[str, Any] | None = None) -> ArgumentTypeError:
     text = ", ".join(f"{key}={safe_repr(value)}" for key, value in (named or {}).items())
     return ArgumentTypeError(
-        f"{name}({text or '…'}) is not there for device arrays",
+        f"{name}({text or '…'}) is not available for device arrays",
         value=name,
         limit="NumPy's functions of device arrays are those of stdlib_kernels, which never copies "
         "to the host by itself",

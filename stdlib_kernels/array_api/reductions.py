@@ -101,8 +101,8 @@ def _cumulated(function: Any, x: Array, axis: int | None, dtype: Any, include_in
         raise ArgumentValueError(
             f"an array of {x.ndim} axes has no axis to go along by default",
             value=axis,
-            limit="axis may be left away for arrays of one axis",
-            remedy="Say axis, or reshape the array to (-1,)",
+            limit="axis may be omitted for arrays of one axis",
+            remedy="Pass axis, or reshape the array to (-1,)",
         )
     at = 0 if axis is None else axis_of(axis, x.ndim)
     result = dtype_of(dtype, accumulator_dtype(x.dtype))

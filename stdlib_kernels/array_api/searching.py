@@ -131,7 +131,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Any:
     [7, 5]
     """
     if axis is None and x.ndim != 1:
-        raise wrong_value("axis", axis, "It may be left away for arrays of one axis")
+        raise wrong_value("axis", axis, "It may be omitted for arrays of one axis")
     return movement.take(x, indices, 0 if axis is None else axis)
 
 

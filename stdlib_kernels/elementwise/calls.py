@@ -84,7 +84,7 @@ def result_dtypes(function: Any, values: Sequence[Any], asked: Any) -> tuple[np.
         raise ArgumentTypeError(
             f"the function gives {given}",
             limit="It gives a number, or a tuple of numbers",
-            remedy="Say the dtype by `dtype`, if it is one that the types do not show",
+            remedy="Pass dtype=…, if the types do not show it",
         )
     if asked is not None:
         wanted = asked if isinstance(asked, tuple) else (asked,)

@@ -146,7 +146,7 @@ def put_along_axis(
     choice_of("combine", combine, ("replace", "add", "max", "min"))
     if combine != "replace" and x.dtype.kind in "bc":
         limit = f"Elements of x, of dtype {x.dtype}, are replaced alone"
-        raise wrong_type("combine", combine, limit, "Leave it away, or convert x")
+        raise wrong_type("combine", combine, limit, "Omit it, or convert x")
     check_writable("x", x)
     result, places = on_device(x), around_axis(fresh(on_device(indices), x), at)
     if mode == "raise" or not x.shape[at]:

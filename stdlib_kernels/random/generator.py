@@ -173,7 +173,7 @@ class Generator(Counter):
                 f"integers: low is {first}, and high {last + is_open}",
                 value=(low, high),
                 limit=f"There is an integer between; {kind} has {info.min} to {info.max}",
-                remedy="Give a larger high, say endpoint=True, or a wider dtype",
+                remedy="Pass a larger high, endpoint=True, or a wider dtype",
             )
         draw, numbers = integer_draw(first, last - first + 1)
         return drawn(self, draw, size, kind, out, *numbers)
@@ -212,7 +212,7 @@ class Generator(Counter):
                 "choice: p is given, and replace is False",
                 value=replace,
                 limit="Elements of different weights are drawn with replacement",
-                remedy="Leave one of the two away",
+                remedy="Omit one of the two",
             )
         return chosen(self, a, parameters.shape_of("size", size), p, axis, replace=replace)
 

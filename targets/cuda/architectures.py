@@ -263,7 +263,6 @@ def choose_ptx_version(
             f"PTX ISA {format_version(version)} does not support {arch.name}",
             value=version,
             limit=f"{arch.name} came with PTX ISA {format_version(minimum)}",
-            remedy=f"Ask for ptx_version={format_version(minimum)!r} or newer, or for an older "
-            "arch",
+            remedy=f"Use ptx_version={format_version(minimum)!r} or newer, or an older arch",
         )
     return version

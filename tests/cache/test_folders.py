@@ -138,7 +138,7 @@ def test_links(folder: Path, tmp_path: Path, store: Store) -> None:
 
 def test_a_file_in_the_place_of_the_folder(folder: Path) -> None:
     folder.write_text("something else")
-    refused_with("is no folder")
+    refused_with("is not a folder")
     assert folder.read_text() == "something else"
 
 

@@ -149,5 +149,5 @@ def test_indices_and_outs_have_remedies_of_their_own(target):
     with pytest.raises(ArgumentTypeError, match=r"x\.astype\(np\.int64\), which holds"):
         histogram.bincount(places)
     for out in (np.empty(3, np.float32), np.empty(3, ">f8"), np.empty(3, "i4,i4")):
-        with pytest.raises(ArgumentTypeError, match=r"Leave out away, or make one of such a dtype"):
+        with pytest.raises(ArgumentTypeError, match=r"Omit out, or make one of such a dtype"):
             reduce.sum(X, 0, out=out)

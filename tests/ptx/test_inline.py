@@ -182,7 +182,7 @@ def _table(x):
     [
         (_beyond, "names $2. There are 1 result and 1 value, $0 to $1, results first"),
         (_no_result, "does not name $0, a result"),
-        (_modifier, "'${0:x}' in 'mov.b32 ${0:x}, 1;' is no operand"),
+        (_modifier, "'${0:x}' in 'mov.b32 ${0:x}, 1;' is not an operand"),
         (_computed, "text is x, which is not a constant"),
         (_no_text, "kd.ptx was given no text"),
         (_other_parameter, "kd.ptx has no parameter 'volatile'"),

@@ -351,7 +351,7 @@ def unknown(x, out):
         (rounded, "rounds what depends on x", "x[i] // 2"),
         (endless, "while", "while x[i] > 0"),
         (open_range, "no fixed number of turns", "range(n)"),
-        (row, "no single element", "x[i, :]"),
+        (row, "not a single element", "x[i, :]"),
         (gamma, "polygamma", "math.gamma(x[i])"),
         (unknown, "has no derivative here", "round(x[i])"),
     ],

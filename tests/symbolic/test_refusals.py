@@ -20,7 +20,7 @@ F = sympy.Function("f")
     ("expressions", "options", "what", "remedy"),
     [
         (sympy.zeta(A), {}, "zeta, for which kernels have no function", "rewrite"),
-        (A + sympy.I, {}, "no real number", "imaginary part"),
+        (A + sympy.I, {}, "not a real number", "imaginary part"),
         (A * sympy.zoo, {}, "holds zoo", "division by 0"),
         (A + sympy.nan, {}, "the value of out is nan, whatever is read", r"sympy.Eq(out[i], nan)"),
         (sympy.Eq(OUT[IX], U[IX] > V[IX]), {}, "an expression is False", '{"o": u[i] > v[i]}'),
@@ -78,7 +78,7 @@ _X = np.ones((3, 4))
         (A + B, (_X,), {}, "'b' is missing"),
         (sympy.Eq(OUT[IX], IX), (_X,), {}, r"called as expression\(out=None\)"),
         (A + B, (_X, _X, _X), {}, "there are 3 arguments"),
-        (A + B, (_X,), {"a": _X, "b": _X}, "'a' is no parameter, or is given twice"),
+        (A + B, (_X,), {"a": _X, "b": _X}, "'a' is not a parameter, or is given twice"),
         (A + B, (1.0, 2), {}, "no array among a, b"),
         (A + B, (_X, _X.astype(complex)), {}, "dtype complex128"),
         (A + B, (_X, _X), {"out": np.ones(3)}, r"out has the shape \(3,\)"),

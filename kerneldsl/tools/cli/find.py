@@ -170,7 +170,7 @@ def choose_member(
                 error.what,
                 value=values,
                 limit=error.limit,
-                remedy=f"Say which of its members: --member {example}",
+                remedy=f"Name one of its members: --member {example}",
             ) from error
     if values:
         raise ArgumentValueError(

@@ -166,7 +166,7 @@ def _merge(
         return
     print(
         f"{format_count(taken, 'measurement')} taken in, {kept} were known"
-        + (f"; {refused} refused: they are no records with keys" if refused else "")
+        + (f"; {refused} refused: they are not records with keys" if refused else "")
     )
 
 

@@ -92,7 +92,7 @@ def _type_access(name: str, args: tuple[Any, ...], static: Mapping[str, Any]) ->
     if isinstance(array.dtype, types.Record):
         raise errors.TypingError(
             f"kerneldsl.{name}: array[index] must be a number or a vector, and is {array.dtype}. "
-            "Give the array of a field, array.field, or leave the hint away"
+            "Give the array of a field, array.field, or omit the hint"
         )
     if values:
         return types.void(array, index, types.unliteral(values[0]))

@@ -141,7 +141,7 @@ def test_what_no_launch_could_have_is_refused(options, error, message):
 
 def test_sizes_are_refused_beside_arguments():
     args = np.zeros(9, np.int32), np.zeros(9, np.float32), np.zeros(9, np.float32)
-    with pytest.raises(ArgumentValueError, match=r"beside arguments.*Leave sizes out"):
+    with pytest.raises(ArgumentValueError, match=r"together with arguments.*Leave sizes out"):
         gathered.explain(*args, sizes={"out": 3000}, arch="sm_90")
 
 

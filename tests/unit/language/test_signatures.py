@@ -51,7 +51,7 @@ def test_texts(text: str, kinds: str) -> None:
         ("3", "cannot read '3'"),
         ("pkg.float64", "cannot read"),
         ("UniTuple(f8, -1)", "cannot read"),
-        ("(f8[:],)", "is a tuple of one. Write 'f8[:]' for a parameter that is no tuple, or "),
+        ("(f8[:],)", "is a tuple of one. Write 'f8[:]' for a parameter that is not a tuple, or "),
     ],
 )
 def test_texts_that_mean_nothing(text: str, why: str) -> None:

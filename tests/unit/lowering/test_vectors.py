@@ -171,7 +171,7 @@ def test_a_vector_takes_as_many_numbers_as_it_has() -> None:
 
 def test_there_are_no_vectors_outside_of_kernels() -> None:
     for dtype in ("float32x4", kd.float32x4):
-        with pytest.raises(kd.ArgumentTypeError, match="is no dtype"):
+        with pytest.raises(kd.ArgumentTypeError, match="is not a dtype"):
             kd.zeros(3, dtype)
     with pytest.raises(kd.OutsideKernelError):
         kd.float32x4(1, 2, 3, 4)

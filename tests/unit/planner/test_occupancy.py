@@ -319,7 +319,7 @@ def test_impossible_launches() -> None:
 def test_where_nothing_fits() -> None:
     with pytest.raises(ResourceLimitError, match=r"1 to 1024 threads.*because of shared memory"):
         max_potential_block_size(HOPPER, KernelResources(registers=32), 228 * KB)
-    with pytest.raises(ResourceLimitError, match="Ask for 4 blocks or fewer"):
+    with pytest.raises(ResourceLimitError, match="Request 4 blocks or fewer"):
         available_dynamic_shared_bytes(HOPPER, KernelResources(registers=128), 5, 128)
     with pytest.raises(ResourceLimitError, match="because of warps"):
         available_dynamic_shared_bytes(HOPPER, KernelResources(registers=32), 1, 1025)

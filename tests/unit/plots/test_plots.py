@@ -198,7 +198,7 @@ class TestLandscape:
         assert {items for _, items in times_by(plans, "block", "items")} == {2, 8}
 
     def test_what_is_no_plan_is_refused(self, plans):
-        with pytest.raises(kd.ArgumentTypeError, match="no plan"):
+        with pytest.raises(kd.ArgumentTypeError, match="not a plan"):
             plots.landscape(["a"])
         with pytest.raises(kd.ArgumentValueError, match="none of 0"):
             plots.landscape([])

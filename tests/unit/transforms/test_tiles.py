@@ -41,7 +41,7 @@ def taken_by_other_rows(x):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (taken_by_a_number, r"3 is no tile"),
+        (taken_by_a_number, r"3 is not a tile"),
         (taken_by_other_rows, r"a tile of shape \(4, 8\) and places of shape \(3, 8\)"),
     ],
 )
