@@ -65,6 +65,17 @@ EXACT: dict[str, Callable[[int, int], float]] = {
     "x = ((a[i], 3) if np.int64(-3) < np.int64(9) else (a[i] > 5, 5))[0]; out[i] = x // 3": (
         lambda a, n: a // 3
     ),
+    "out[i] = (a[i], 1) == (n[i], 1)": lambda a, n: int(a == n),
+    "out[i] = (3, a[i]) != (3, n[i])": lambda a, n: int(a != n),
+    "out[i] = (a[i], 2) < (n[i], 3)": lambda a, n: int(a <= n),
+    "out[i] = (n[i], a[i]) <= (a[i], 5)": lambda a, n: int((n, a) <= (a, 5)),
+    "out[i] = (a[i], 2) > (n[i],)": lambda a, n: int(a >= n),
+    "out[i] = ((a[i], n[i]), 1) >= ((n[i], a[i]), 2)": lambda a, n: int(a > n),
+    "out[i] = ((a[i], 5), 1) == ((n[i], 5), 1)": lambda a, n: int(a == n),
+    "out[i] = (a[i], 5, 1) == (n[i], 5)": lambda a, n: 0,
+    "out[i] = (a[i], a[i]) == (-1, 5)": lambda a, n: 0,
+    "out[i] = (a[i], n[i]) in ((n[i], a[i]), (n[i], a[i]))": lambda a, n: int(a == n),
+    "out[i] = kd.uint64(3) < 5 and (n[i], 1.5) < (a[i], 0.5)": lambda a, n: int(n < a),
     "v = np.uint8(a[i]); out[i] = max(v - 255, 0); v = np.uint64(3)": lambda a, n: max(
         a % 256 - 255, 0
     ),

@@ -27,6 +27,7 @@ from numba.cpython.numbers import int_floordiv_impl, int_rem_impl
 from numba.np import ufunc_db
 
 from kerneldsl.lowering import complex_functions
+from kerneldsl.lowering.numba_internals.tuple_comparisons import COMPARISONS_OF_TUPLES
 from kerneldsl.lowering.scalar_operations import (
     complex_power,
     complex_quotient,
@@ -293,4 +294,8 @@ _OPERATORS: dict[Any, tuple[tuple[tuple[type, ...], _Lowering], ...]] = {
         if name
     },
     round: (((types.Float, types.Integer), partial(_in_float64, rounded)),),
+    **{
+        compare: (((types.BaseTuple, types.BaseTuple), lower),)
+        for compare, lower in COMPARISONS_OF_TUPLES.items()
+    },
 }
