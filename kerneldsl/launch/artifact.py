@@ -27,6 +27,7 @@ from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.frame_room import call_with_room
 from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
+from kerneldsl.utilities.whole_imports import import_whole
 
 __all__ = ["compile_or_load", "find_artifact", "find_key"]
 
@@ -143,6 +144,7 @@ def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
     refuse_float_ranges(specialization.unit, specialization.kinds)
     check_published_values(specialization.unit, specialization.kinds)
     before = MIXED_SIGNS.count
+    import_whole("numba")
     artifact = compiler.compile(specialization)
     if MIXED_SIGNS.count > before:
         _tell_of_signs(compiler, specialization)

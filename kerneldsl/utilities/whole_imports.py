@@ -1,0 +1,67 @@
+"""Imports that an interrupt does not leave half done.
+
+Python runs handlers of signals in the main thread, between any two instructions. If one raises in
+the middle of ``import numba``, as Ctrl-C does, modules of it that import each other remain half
+imported, and every later import fails. So another thread imports the package, and the main thread
+waits for it, where a handler may raise.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from importlib import import_module
+
+from kerneldsl.utilities.locks import no_fork
+
+__all__ = ["import_whole"]
+
+_log = logging.getLogger("kerneldsl.imports")
+
+
+class _Import(threading.Thread):
+    """Imports a package.
+
+    It is not joined: a `join` that is interrupted takes the thread for one that has ended (bpo-45274).
+    """
+
+    def __init__(self, package: str) -> None:
+        super().__init__(name="kerneldsl-import")
+        self.package = package
+        self.is_over = threading.Event()
+
+    def run(self) -> None:
+        try:
+            with no_fork:  # a child would wait for the import for ever
+                import_module(self.package)
+        except Exception as error:  # noqa: BLE001 -- whoever imports it next is told
+            _log.debug("import of %s: %s", self.package, error)
+        finally:
+            self.is_over.set()
+
+
+#: Imports that were begun here, by the names of packages.
+_begun: dict[str, _Import] = {}
+
+
+def import_whole(package: str) -> None:
+    """Import a package of others whole, or not at all.
+
+    Does nothing for what is imported already, nor outside the main thread, where no handler runs.
+    An error is left to whoever imports the package next.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    thread = _begun.get(package)
+    if thread is None and package in sys.modules:
+        return
+    if thread is None or thread.ident is None:  # it was interrupted before it began
+        thread = _Import(package)
+        _begun[package] = thread
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many threads, or the process ends
+            del _begun[package]
+            return
+    thread.is_over.wait()
