@@ -21,6 +21,7 @@ from kerneldsl.lowering.error_findings import Finding, find_cause
 from kerneldsl.lowering.float_variables import float_operand
 from kerneldsl.lowering.numba_internals.moved import moved_name
 from kerneldsl.lowering.numba_text import first_line, message_of
+from kerneldsl.utilities.signal_errors import error_of_handler
 
 __all__ = ["NO_JIT", "translate"]
 
@@ -38,7 +39,12 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
     fit, an `UnsupportedConstructError` where a construct is not supported, else a `CompileError`.
     An error that is one of ours already is returned as it is; one over a name that a release has
     moved says which.
+
+    Raises what a handler of a signal raised meanwhile, which is no error of the compiler's.
     """
+    raised = error_of_handler(error)
+    if raised is not None:
+        raise raised
     own = _own_error(error) or moved_name(error)
     if own is not None:
         return own

@@ -28,6 +28,7 @@ from kerneldsl.errors import BarrierDivergenceError, KernelError, ResourceLimitE
 from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.once import OnceTable
+from kerneldsl.utilities.signal_errors import error_of_handler
 from targets.cpu.memory import HostPool, fill, host_memory_info
 
 if TYPE_CHECKING:
@@ -124,8 +125,9 @@ class CpuCompiler(Compiler):
                     generated, written, compiled = attempt(keeps_arrays=False)
                 except (KernelError, MemoryError):
                     raise
-                except Exception:
-                    if not any(map(declares_local_arrays, specialization.unit.reachable())):
+                except Exception as error:
+                    declares = any(map(declares_local_arrays, specialization.unit.reachable()))
+                    if not declares or error_of_handler(error) is not None:
                         raise
                     # A store into an element says more than the conversion of a variable.
                     generated, written, compiled = attempt(keeps_arrays=True)
