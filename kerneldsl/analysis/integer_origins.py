@@ -67,6 +67,8 @@ _OF_NUMPY = (
 )
 _SAME_TYPE = frozenset({*_OF_PYTHON, *(f"numpy.{name}" for name in _OF_NUMPY)})
 _WHERE = "numpy.where"
+#: Of a uint64 and signed numbers their result is exact, and a uint64.
+_LARGEST = ("max", "numpy.maximum", "numpy.fmax")
 _UINT64 = "uint64"
 #: Results of functions by what is known of their arguments.
 _results: WeakKeyDictionary[FunctionUnit, dict[tuple[Argument, ...], Result]] = WeakKeyDictionary()
@@ -102,6 +104,9 @@ class IntegerOrigins:
         self._stored: dict[ast.AST, ast.expr | None] = dict.fromkeys(unit.tree.args.args)
         for binding in bindings(unit.tree):
             self._bind(binding)
+        for name, origin in self._given.items():
+            if origin is Origin.LITERAL and name in self._bound:  # it does not stay the literal
+                self._given[name] = Origin.OTHER
         self._close_tuples()
         self._origins: dict[str, Origin] = dict.fromkeys(self._bound, Origin.WIDE)
         #: Assignments of unsigned numbers of which none is a uint64 that the program says.
@@ -277,11 +282,13 @@ class IntegerOrigins:
         return joined(found, self._given[name]) if name in self._given else found
 
     def is_literal(self, node: ast.expr | None) -> bool:
-        """Return whether an expression is a written or captured int of 0 <= n < 2**63."""
+        """Return whether an expression is a written, captured or given int of 0 <= n < 2**63."""
         if node is None:
             return False
         value = self._unit.literal(node)
         match node:
+            case ast.Name(id=name) if self._given.get(name) is Origin.LITERAL:
+                return True
             case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int(place))):
                 captured = self._unit.constants.get(name)
                 items = captured.value if captured is not None else None
@@ -322,7 +329,7 @@ class IntegerOrigins:
                 _UINT64 if each is Origin.WIDE and isinstance(part, str) else part
                 for part, each in pairs
             )
-        return Argument(value, Origin.OTHER if origin is Origin.LITERAL else origin)
+        return Argument(value, origin)
 
     def of(self, node: ast.expr) -> Origin:
         """Return the origin of an expression."""
@@ -352,6 +359,8 @@ class IntegerOrigins:
             case ast.Call() if arguments := self.operands(node):
                 origins = [self.of(each) for each in arguments]
                 found = Origin.UNKNOWN if Origin.UNKNOWN in origins else all_joined(origins)
+                if Origin.WIDE in origins and self._is_largest(node):
+                    found = Origin.WIDE
                 return Origin.OTHER if found in CONVERTED else found
             case ast.Call(keywords=[]) if (callee := self._unit.callee_of(node)) is not None:
                 return self._returned(node, callee).origin
@@ -388,6 +397,11 @@ class IntegerOrigins:
         if found is Origin.WIDE and (name in COUNTS_OF_BITS or Origin.NARROW in given):
             return Origin.NARROW
         return found
+
+    def _is_largest(self, node: ast.Call) -> bool:
+        """Return whether a call gives the largest of integers, a uint64 among them."""
+        is_largest = library_name(node.func, self._unit.namespace) in _LARGEST
+        return is_largest and self._types.get(node) == _UINT64
 
     def operands(self, node: ast.Call) -> list[ast.expr]:
         """Return the arguments whose type a call's value has; none where it has one of its own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 
+from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.frontend.unit import FunctionUnit
@@ -32,6 +33,12 @@ class UnsignedBound:
         self._unit = unit
         self._type_of = type_of
         self._reaching = reaching
+        #: Variables of loops that count from a literal: up to 2**63 - 1 in 2**63 rounds.
+        self._counters = {
+            each.target
+            for each in bindings(unit.tree)
+            if each.is_item and self._counts_up(each.value)
+        }
         #: Bounds of assignments that are solved, or, of those that are being solved, so far.
         self._bounds: dict[ast.AST, int | None] = {}
 
@@ -154,8 +161,18 @@ class UnsignedBound:
         narrow = self._of_type(store)
         if narrow is not None:
             return narrow
+        if store in self._counters:
+            return 2**63 - 1
         value = self._reaching.values.get(store)
         return None if value is None else self._evaluated(value)
+
+    def _counts_up(self, iterated: ast.expr) -> bool:
+        """Return whether a loop runs over a range that begins at 0, or at another literal."""
+        match iterated:
+            case ast.Call(args=[first, *others], keywords=[]):
+                is_range = library_name(iterated.func, self._unit.namespace) == "range"
+                return is_range and (not others or number_of(first, self._unit) is not None)
+        return False
 
     # ---------------------------------------------------------------------------- expressions
 

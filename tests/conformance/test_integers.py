@@ -336,6 +336,105 @@ def test_literals_in_tuples_beside_a_uint64(computing_target: str) -> None:
         assert found == [n // 3 for row in rows for n in row] + [(v + 5) % U64 // 3]
 
 
+@kd.func
+def power(base, exponent, modulus=65521):
+    result, base = 1, base % modulus
+    while exponent > 0:
+        if exponent & 1:
+            result = result * base % modulus
+        base = base * base % modulus
+        exponent >>= 1
+    return result
+
+
+@kd.func
+def digits(number, base=10):
+    count = 0
+    while number:
+        number //= base
+        count += 1
+    return count
+
+
+@kd.func
+def clamped(number, low, high):
+    return min(max(number, low), high)
+
+
+@kd.kernel
+def given_literals(x, signed, out):
+    i = kd.grid(1)
+    v = x[i]
+    out[i, 0] = power(v, 13)
+    out[i, 1] = power(exponent=2, base=v) + power(v, 3, modulus=1009)
+    out[i, 2] = digits(v) + digits(v, 7)
+    out[i, 3] = clamped(v, 5, 2**63 - 1) // 3
+    out[i, 4] = max(v, signed[i]) // 3
+    out[i, 5] = (max(signed[i], v, 3) + 7) % 10
+    for j in range(v & 7):
+        out[i, 6] = j // 2
+    for j in range(3, v & 7, 2):
+        out[i, 7] = j // 2
+
+
+def test_literals_that_functions_are_given_beside_a_uint64(computing_target: str) -> None:
+    signed = np.array([-1, 2**62, 0, 5] * len(WIDE))[: len(WIDE)]
+    x, out = np.array(WIDE, np.uint64), np.zeros((len(WIDE), 8), "uint64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.KernelWarning)
+        given_literals[1, x.size](x, signed, out)
+    for v, n, found in zip(WIDE, signed.tolist(), out.tolist(), strict=True):
+        most = max(v, n)
+        rounds = [j // 2 for j in range(v & 7)], [j // 2 for j in range(3, v & 7, 2)]
+        assert found == [
+            pow(v, 13, 65521),
+            pow(v, 2, 65521) + pow(v, 3, 1009),
+            len(str(v)) * (v > 0) + _digits(v, 7),
+            min(max(v, 5), 2**63 - 1) // 3,
+            most // 3,
+            (max(most, 3) + 7) % U64 % 10,
+            *(each[-1] if each else 0 for each in rounds),
+        ]
+
+
+def _digits(number: int, base: int) -> int:
+    count = 0
+    while number:
+        number, count = number // base, count + 1
+    return count
+
+
+@kd.func
+def lowered(x, by):
+    return x - by
+
+
+@kd.func
+def counted(x, n):
+    n -= 1
+    return n // 2 if x else 0
+
+
+@kd.kernel
+def lowered_to_floats(x, out):
+    out[0] = lowered(x[0], 5)
+
+
+@kd.kernel
+def lowered_counts(x, out):
+    out[0] = counted(x[0], 0)
+
+
+def test_parameters_that_are_literals_may_change(computing_target: str) -> None:
+    x, out = np.array([3], np.uint64), poisoned(1, "float64")
+    with kd.use(computing_target):
+        with pytest.warns(kd.KernelWarning, match="x - by is a uint64"):
+            lowered_to_floats[1, 1](x, out)
+        assert out[0] == float(U64 - 2)
+        lowered_counts[1, 1](x, out)
+    assert out[0] == -1.0
+
+
 @kd.kernel
 def looped(x, small, out):
     total = largest = 0

@@ -265,7 +265,9 @@ class _Writer:
         dtype, origin = _chosen(one, two)
         is_mixed = "uint64" in (one.dtype, two.dtype) and dtype == "int64"
         if is_mixed and name == "max":
-            dtype, origin = "uint64", Origin.OTHER
+            dtype = "uint64"
+        if dtype == "uint64" and name == "max" and Origin.SAID in (one.origin, two.origin):
+            origin = Origin.SAID
         oracle = f"op({name!r}, {dtype!r}, {one.oracle}, {two.oracle})"
         return Expression(f"{name}({one.text}, {two.text})", oracle, dtype, origin)
 
@@ -288,7 +290,7 @@ class _Writer:
         return f"{one.text} {symbol} {two.text}", f"({one.oracle} {symbol} {two.oracle})"
 
     def called(self, value: Expression) -> Expression:
-        """A call of a device function, whose literals take the type of its argument."""
+        """A call of a function; its literals, and those given to it, have the argument's type."""
         if value.origin == Origin.LITERAL:
             value = self._element(0)
         x = Expression("x", value.oracle, value.dtype, value.origin)
@@ -296,7 +298,7 @@ class _Writer:
         seven = Expression("7", "7", "int64", Origin.LITERAL)
         body = self._operated("+", self._operated("//", x, by), seven)
         self.features.add("device function")
-        return Expression(f"helper({value.text})", body.oracle, body.dtype, body.origin)
+        return Expression(f"helper({value.text}, 3)", body.oracle, body.dtype, body.origin)
 
     def limited(self, value: Expression) -> Expression:
         """A call of a device function that returns its argument or a literal."""
@@ -536,7 +538,7 @@ class _Writer:
         guard = "if True:" if self.has_barrier else "if i < a0.size:"
         lines = ["import numpy as np", "import kerneldsl as kd", ""]
         if self.has_function:
-            lines += ["@kd.func", "def helper(x):", "    return x // 3 + 7", ""]
+            lines += ["@kd.func", "def helper(x, by, more=7):", "    return x // by + more", ""]
             lines += ["@kd.func", "def limited(x):", "    if x > 7:", "        return x"]
             lines += ["    return 7", ""]
         lines += [
