@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import signal
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 __all__ = ["error_of_handler"]
 
 
 def error_of_handler(error: BaseException) -> BaseException | None:
-    """Return what a handler of a signal raised, where that is the error or led to it.
+    """Return the error that a signal handler raised, if it is this error or caused it.
 
-    A compiler takes whatever is raised in it for a failure of its own; a timeout is none.
+    A compiler reports every error in it as a failure to compile. A timeout is not a failure.
     """
     codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
     seen: set[int] = set()
@@ -32,7 +32,6 @@ def _code_of(handler: Any) -> CodeType | None:
     """Return the code of a function, a method, a partial or an object that is called."""
     handler = getattr(handler, "func", handler)
     handler = getattr(handler, "__func__", handler)
-    code = getattr(handler, "__code__", None) or getattr(
-        getattr(type(handler), "__call__", None), "__code__", None
-    )
-    return code if isinstance(code, CodeType) else None
+    if not isinstance(handler, FunctionType):
+        handler = getattr(type(handler), "__call__", None)  # noqa: B004 -- of its class
+    return handler.__code__ if isinstance(handler, FunctionType) else None

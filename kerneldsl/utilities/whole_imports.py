@@ -1,9 +1,9 @@
 """Imports that an interrupt does not leave half done.
 
-Python runs handlers of signals in the main thread, between any two instructions. If one raises in
-the middle of ``import numba``, as Ctrl-C does, modules of it that import each other remain half
-imported, and every later import fails. So another thread imports the package, and the main thread
-waits for it, where a handler may raise.
+Python runs signal handlers in the main thread, between any two instructions. One that raises, as
+for Ctrl-C, can do so in the middle of ``import numba``. Modules of it that import each other then
+remain half imported, and every later import fails. So another thread imports the package. The main
+thread waits for it, and a handler may raise there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logging.getLogger("kerneldsl.imports")
 class _Import(threading.Thread):
     """Imports a package.
 
-    It is not joined: a `join` that is interrupted takes the thread for one that has ended (bpo-45274).
+    It is not joined: an interrupted `join` takes the thread for one that has ended (bpo-45274).
     """
 
     def __init__(self, package: str) -> None:
@@ -35,7 +35,7 @@ class _Import(threading.Thread):
         try:
             with no_fork:  # a child would wait for the import for ever
                 import_module(self.package)
-        except Exception as error:  # noqa: BLE001 -- whoever imports it next is told
+        except Exception as error:  # noqa: BLE001 -- the next import raises it again
             _log.debug("import of %s: %s", self.package, error)
         finally:
             self.is_over.set()
@@ -49,7 +49,7 @@ def import_whole(package: str) -> None:
     """Import a package of others whole, or not at all.
 
     Does nothing for what is imported already, nor outside the main thread, where no handler runs.
-    An error is left to whoever imports the package next.
+    An error is raised again by the next import of the package.
     """
     if threading.current_thread() is not threading.main_thread():
         return

@@ -1,4 +1,4 @@
-"""Comparisons of tuples, whose elements are compared as they are.
+"""Comparisons of tuples, element by element without a conversion.
 
 Numba converts both elements to a common type before it compares them. Of a uint64 and a signed
 integer that is an int64, in which 2**64 - 1 equals -1.
