@@ -56,9 +56,36 @@ def with_a_condition(x, sums, ends):
     ends[t] = last
 
 
+def to_an_argument(x, sums, ends, n):
+    t = kd.grid(1)
+    step = kd.gridsize(1)
+    i = np.int32(t)
+    total = 0
+    while i < n:
+        total = total * 3 + x[i]
+        i += step
+    sums[t] = total
+    ends[t] = i
+
+
+@given(n=st.integers(0, 50) | st.sampled_from([-1, -(2**63), 3 - 2**63]), threads=st.integers(1, 9))
+@settings(deadline=None)
+def test_ends_that_may_be_negative(n: int, threads: int) -> None:
+    x = np.arange(50, dtype=np.int64) - 20
+    sums, ends = np.zeros((2, threads), np.int64)
+    values = [part for a in (x, sums, ends) for part in (a.ctypes.data, a.size)]
+    _grid(to_an_argument, f"{_SIGNATURE}, int64").run((1, 1, 1), (threads, 1, 1), [*values, n])
+    for t in range(threads):
+        total = 0
+        for i in range(t, n, threads):
+            total = total * 3 + int(x[i])
+        assert sums[t] == (total + 2**63) % 2**64 - 2**63
+        assert ends[t] == t + len(range(t, n, threads)) * threads
+
+
 @cache
-def _grid(function: Callable[..., Any]) -> SimulatedGrid:
-    return SimulatedGrid(compile_kernel(specialize(function, _SIGNATURE), arch="sm_90"))
+def _grid(function: Callable[..., Any], signature: str = _SIGNATURE) -> SimulatedGrid:
+    return SimulatedGrid(compile_kernel(specialize(function, signature), arch="sm_90"))
 
 
 @pytest.mark.parametrize("function", [counted_while, counted_for, with_a_condition])
@@ -109,6 +136,15 @@ def _is_unrolled(function, signature: str = _SIGNATURE) -> bool:
 
 def test_loops_that_are_unrolled() -> None:
     assert all(map(_is_unrolled, [counted_while, counted_for, with_a_condition]))
+    assert _is_unrolled(to_an_argument, f"{_SIGNATURE}, int64")
+    assert not _is_unrolled(to_an_argument, f"{_SIGNATURE}, uint64")
+    assert not _is_unrolled(to_an_argument, f"{_SIGNATURE}, float32")
+    assert not _is_unrolled(range_to_an_argument, f"{_SIGNATURE}, int64")
+
+
+def range_to_an_argument(x, sums, ends, n):
+    for i in range(kd.grid(1), n, kd.gridsize(1)):
+        sums[0] += x[i]
 
 
 def left(x, out, step):

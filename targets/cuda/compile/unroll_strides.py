@@ -16,8 +16,8 @@ them is before the end, and a plain loop runs the others:
         …
         i += stride
 
-Nothing overflows where the stride is known to be positive, the end known not to be negative, and
-both to be sizes and indices. Each of the four turns computes its addresses from the counter, which
+Nothing overflows if the stride is known to be positive, and the end known or tested not to be
+negative. Each of the four turns computes its addresses from the counter, which
 is hidden from LLVM at the start of the loop. LLVM would have a register for the address of each
 array in each turn (seen with 22, "LoopStrengthReduce"), and ptxas no registers for the loads.
 """
@@ -47,7 +47,7 @@ _TURNS = 4
 #: Loads of a turn; those of all turns are in registers at once.
 _MOST_LOADS = 4
 _MOST_STATEMENTS = 8
-_SIGNED = ("int32", "int64")
+_SIGNED = {"int32", "int64"}
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.If)
 _COUNTER, _STEP, _STOP, _LAST = "kd_counter", "kd_step", "kd_stop", "kd_last"
 _RANGE, _TURN = "kd_range", "kd_turn"
@@ -89,6 +89,8 @@ class _Loop(NamedTuple):
     stop: ast.expr
     step: ast.expr
     body: list[ast.stmt]
+    #: Whether the kernel has to test that the end is not negative.
+    is_tested: bool = False
 
 
 class _Search:
@@ -109,7 +111,8 @@ class _Search:
             return
         types = InferredTypes(self._unit, self._kinds)
         for loop in candidates:
-            if types.of(loop.start) in _SIGNED and self._is_worth_it(loop, types):
+            are_signed = {types.of(loop.start), types.of(loop.stop)} <= _SIGNED
+            if are_signed and self._is_worth_it(loop, types):
                 yield loop
 
     def _candidate(self, node: ast.AST) -> _Loop | None:
@@ -130,9 +133,12 @@ class _Search:
         if changed & loaded_names([loop.stop, loop.step]) or isinstance(step, ast.Constant):
             return None
         of_step, of_stop = self._limits.of(loop.step), self._limits.of(loop.stop)
-        if of_step is None or of_step[0] <= 0 or of_stop is None or of_stop[0] < 0:
+        if of_step is None or of_step[0] <= 0 or not self._is_straight(body):
             return None
-        return loop if self._is_straight(body) else None
+        if of_stop is not None and of_stop[0] >= 0:
+            return loop
+        # A loop over a range never overflows its counter, but its rest as it is written here may.
+        return loop._replace(is_tested=True) if isinstance(node, ast.While) else None
 
     def _is_straight(self, body: list[ast.stmt]) -> bool:
         """Return whether a body is a few simple statements, and affects this thread alone."""
@@ -198,11 +204,14 @@ class _Unroller(CopyingTransformer):
             ast.Expr(call(UNROLL_NAME)),
         ]
         turns = ast.For(store(turn), call(_RANGE, ast.Constant(_TURNS)), body, [])
-        written = [
+        written: list[ast.stmt] = [
             assign(step, copy_tree(loop.step)),
             assign(last, ast.BinOp(copy_tree(loop.stop), ast.Sub(), ahead)),
             ast.While(ast.Compare(load(loop.counter), [ast.Lt()], [load(last)]), [turns], []),
         ]
+        if loop.is_tested:
+            test = ast.Compare(copy_tree(loop.stop), [ast.GtE()], [ast.Constant(0)])
+            written = [ast.If(test, written, [])]
         return [_at(loop.node, each) for each in written]
 
 

@@ -37,7 +37,7 @@ UNROLL = BoundIntrinsic("tile.unroll", _rule, _mark, {})
 
 
 def _rule_of_same(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return types.int64(*args)
+    return types.int64(types.int64)
 
 
 def _copy(call: Call) -> ir.Value:
