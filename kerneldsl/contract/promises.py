@@ -17,12 +17,22 @@ from dataclasses import dataclass, replace
 
 from kerneldsl.contract.element_mapping import ElementMapping
 
-__all__ = ["MAX_ALIGNMENT", "NARROW", "NO_PROMISES", "ArrayPromises", "Promises", "is_narrow"]
+__all__ = [
+    "MAX_ALIGNMENT",
+    "NARROW",
+    "NARROW_THREADS",
+    "NO_PROMISES",
+    "ArrayPromises",
+    "Promises",
+    "is_narrow",
+]
 
 #: Bytes; the largest alignment that is told apart: that of the widest access of memory.
 MAX_ALIGNMENT = 16
 #: What narrow lengths are below, so that 31 bits hold them.
 NARROW = 2**31
+#: Most threads of a narrow grid along an axis: one more block, and an index still fits 31 bits.
+NARROW_THREADS = NARROW - 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ class Promises:
         `same_as` each other counting as one. LLVM is then told ``noalias``, and arrays that are
         only read go through the non-coherent cache.
     is_narrow : bool
-        Extents and lengths are narrow; see :func:`is_narrow`.
+        Extents, lengths and the grid of an explicit launch are narrow; see :func:`is_narrow`.
     """
 
     arrays: tuple[ArrayPromises, ...] = ()
@@ -135,8 +145,10 @@ def _widest(array: ArrayPromises) -> int:
     return MAX_ALIGNMENT if array.alignment == MAX_ALIGNMENT else 1
 
 
-def is_narrow(extent: tuple[int, ...], shapes: Iterable[tuple[int, ...]]) -> bool:
-    """Return whether extents, and each array's lengths and number of elements, are narrow.
+def is_narrow(
+    extent: tuple[int, ...], shapes: Iterable[tuple[int, ...]], threads: tuple[int, ...] = ()
+) -> bool:
+    """Return whether extents, grid, and each array's lengths and number of elements are narrow.
 
     Parameters
     ----------
@@ -145,9 +157,13 @@ def is_narrow(extent: tuple[int, ...], shapes: Iterable[tuple[int, ...]]) -> boo
         matter.
     shapes : iterable of tuple of int
         Of the arrays.
+    threads : tuple of int
+        Of an explicit launch: blocks of the grid times threads of a block, along each axis.
     """
-    return all(n < NARROW for n in extent) and all(
-        max(math.prod(shape), *shape) < NARROW for shape in shapes if shape
+    return (
+        all(n < NARROW for n in extent)
+        and all(n <= NARROW_THREADS for n in threads)
+        and all(max(math.prod(shape), *shape) < NARROW for shape in shapes if shape)
     )
 
 

@@ -175,7 +175,7 @@ def _complete(state: KernelState, shape: LaunchShape, device: Device, binding: B
         if binding.is_assumed:
             promise_number = state.promises.number(_assumed_promises(binding, shape.extent))
         elif not binding.host or device.shares_host_memory:  # those are copied to other addresses
-            promise_number = state.promises.number_of(binding, shape.extent)
+            promise_number = state.promises.number_of(binding, shape.extent, shape.threads)
         if state.traits.uses_grid_only:  # whose threads walk on where a grid is too small
             extents = shape.planned_for
         else:

@@ -45,6 +45,7 @@ class LaunchShape:
         "shared_bytes",
         "space",
         "stream",
+        "threads",
         "tile",
         "tuning",
     )
@@ -72,6 +73,10 @@ class LaunchShape:
         self.shared_bytes = shared_bytes
         #: Rank of the extent; ``None`` for grid and block.
         self.forall_ndim = None if extent is None else len(extent)
+        #: Along each axis, of an explicit launch.
+        self.threads: tuple[int, ...] = ()
+        if extent is None and grid_dim is not None and block_dim is not None:
+            self.threads = tuple(g * b for g, b in zip(grid_dim, block_dim, strict=True))
         self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
         self.plan = plan
         #: Indices of the extent that a block serves, where that is not one for each thread.

@@ -17,7 +17,11 @@ __all__ = ["promises_of"]
 
 
 def promises_of(
-    arrays: Sequence[PassedArray], extent: tuple[int, ...] = (), *, written: Collection[int]
+    arrays: Sequence[PassedArray],
+    extent: tuple[int, ...] = (),
+    threads: tuple[int, ...] = (),
+    *,
+    written: Collection[int],
 ) -> Promises:
     """Find all that holds of a launch's arguments.
 
@@ -27,6 +31,8 @@ def promises_of(
         The arrays among the arguments, with the addresses that the kernel will see.
     extent : tuple of int
         Of ``forall``; empty for an explicit launch.
+    threads : tuple of int
+        Of an explicit launch along each axis; empty for ``forall``.
     written : collection of int
         Positions of the arguments that the kernel may write
         (:attr:`~kerneldsl.analysis.traits.KernelTraits.written`).
@@ -55,7 +61,7 @@ def promises_of(
     return Promises(
         tuple(promises),
         _is_disjoint(arrays, promises, written),
-        is_narrow(extent, (array.shape for array in arrays)),
+        is_narrow(extent, (array.shape for array in arrays), threads),
     )
 
 

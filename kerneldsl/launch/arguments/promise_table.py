@@ -43,7 +43,9 @@ class PromiseTable:
     def __getitem__(self, number: int) -> Promises:
         return self._found[number]
 
-    def number_of(self, binding: Binding, extent: tuple[int, ...] | None) -> int:
+    def number_of(
+        self, binding: Binding, extent: tuple[int, ...] | None, threads: tuple[int, ...] = ()
+    ) -> int:
         """Return the number of all that holds of a launch's arguments.
 
         Parameters
@@ -52,18 +54,27 @@ class PromiseTable:
             The arguments, with the addresses that the kernel will see.
         extent : tuple of int or None
             Of ``forall``.
+        threads : tuple of int
+            Of an explicit launch along each axis.
         """
         places = self._places.get(binding.codes)
         if places is None:
             places = tuple(place for array in binding.arrays for place in array.numbers)
             self._places[binding.codes] = places
         values = binding.values
-        key = (binding.codes, extent, *[values[place] for place in places])
+        key = (binding.codes, extent, threads, *[values[place] for place in places])
         number = self._known.get(key)
-        return self._find(binding, extent, key) if number is None else number
+        return self._find(binding, extent, threads, key) if number is None else number
 
-    def _find(self, binding: Binding, extent: tuple[int, ...] | None, key: tuple[Any, ...]) -> int:
-        found = promises_of(binding.passed_arrays(), extent or (), written=self._traits.written)
+    def _find(
+        self,
+        binding: Binding,
+        extent: tuple[int, ...] | None,
+        threads: tuple[int, ...],
+        key: tuple[Any, ...],
+    ) -> int:
+        arrays, written = binding.passed_arrays(), self._traits.written
+        found = promises_of(arrays, extent or (), threads, written=written)
         number = self.number(found)
         with self._lock:
             if len(self._known) >= _MAX_KNOWN:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kerneldsl.contract import NO_PROMISES, ONE_EACH, ArrayPromises, ElementMapping, Promises
 from kerneldsl.contract.abi import array_parameters
+from kerneldsl.contract.promises import NARROW_THREADS
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.arguments import promise_table
@@ -21,10 +22,12 @@ from kerneldsl.launch.arguments.arguments import bind
 from kerneldsl.launch.arguments.checked_promises import promises_of
 from kerneldsl.launch.arguments.passed_arrays import passed_arrays
 from kerneldsl.launch.arguments.promise_table import PromiseTable
+from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.memory.strided import layout_of
 from tests.support.extent import examples
 
 _BASE = 1 << 20
+_traits_of_nothing: Any = SimpleNamespace(written=frozenset())
 
 
 def _promises(
@@ -275,6 +278,30 @@ def test_narrow_means_below_2_31(
     kinds = [ArrayKind("int8", len(shape))]
     assert math.prod(shape) >= 0
     assert _promises(kinds, [_BASE, *shape], extent, written=()).is_narrow == is_narrow
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "is_narrow"),
+    [
+        ((2**21 - 2, 1, 1), (1024, 1, 1), True),
+        ((2**21 - 1, 1, 1), (1024, 1, 1), False),
+        ((2**31 - 1, 1, 1), (1, 1, 1), False),
+        ((1, 65535, 65535), (1, 1024, 1), True),
+    ],
+)
+def test_threads_of_a_narrow_grid_have_indices_below_2_31(
+    grid: tuple[int, int, int], block: tuple[int, int, int], is_narrow: bool
+) -> None:
+    shape = LaunchShape(grid, block, None, None, 0)
+    assert (max(g * b for g, b in zip(grid, block, strict=True)) <= NARROW_THREADS) == is_narrow
+    kinds = parse_signature("f4[::1]")
+    arrays = passed_arrays(array_parameters(kinds), [_BASE, 100])
+    assert promises_of(arrays, (), shape.threads, written=()).is_narrow == is_narrow
+    table = PromiseTable(_traits_of_nothing)
+    binding = bind(("x",), (np.zeros(8, np.float32),))
+    number = table.number_of(binding, None, shape.threads)
+    assert table[number].is_narrow == is_narrow
+    assert table[table.number_of(binding, None, (1, 1, 1))].is_narrow
 
 
 def test_only_what_is_passed_of_arrays_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
