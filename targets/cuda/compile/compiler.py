@@ -20,6 +20,7 @@ from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.utilities.address_space import require_addresses
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
+from targets.cuda.compile.addresses.facts import facts_of
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.barriers import check_barriers
 from targets.cuda.compile.requirements import check_words, preferred_ptx
@@ -152,7 +153,12 @@ def write_kernel(
         traits = specialization.traits
         has_shared = traits.static_shared_bytes > 0 or traits.uses_dynamic_shared
         text, llvm = ptx.write_ptx(
-            linked, name, arch, ptx_version, views_shared=traits.views_vectors and has_shared
+            linked,
+            name,
+            arch,
+            ptx_version,
+            views_shared=traits.views_vectors and has_shared,
+            facts=facts_of(specialization),
         )
     timings["link"] = linked_at - started
     timings["llvm"] = time.perf_counter() - linked_at

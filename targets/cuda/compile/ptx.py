@@ -25,6 +25,8 @@ from kerneldsl.lowering.quotients import division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
+from targets.cuda.compile.addresses.facts import NO_FACTS, ParameterFacts
+from targets.cuda.compile.addresses.shorten import shorten_addresses
 from targets.cuda.compile.affine_chains import step_through_chains
 from targets.cuda.compile.bit_products import multiply_by_bits
 from targets.cuda.compile.float_conversions import write_conversion
@@ -181,6 +183,7 @@ def write_ptx(
     ptx_version: PtxVersion,
     *,
     views_shared: bool = False,
+    facts: ParameterFacts = NO_FACTS,
 ) -> tuple[str, str]:
     """Optimize a module and write it.
 
@@ -215,6 +218,7 @@ def write_ptx(
         shorten_counters,
         multiply_by_bits,
         step_through_chains,
+        lambda ptx: shorten_addresses(ptx, facts),
         work_around_ptxas,
     ):
         text = write(text)

@@ -1,0 +1,46 @@
+"""What a launch promises of an entry's parameters, by their numbers in PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kerneldsl.contract import Specialization
+
+__all__ = ["NO_FACTS", "ParameterFacts", "facts_of"]
+
+
+@dataclass(frozen=True)
+class ParameterFacts:
+    """Facts of parameters.
+
+    Parameters
+    ----------
+    arrays : mapping of int to int
+        The pointers of arrays without gaps and with fewer than 2**31 elements, to the bytes of an
+        element. Each access through such a pointer is to an element of its array.
+    extents : frozenset of int
+        Extents from 0 to 2**31 - 1.
+    is_grid_narrow : bool
+        The grid has at most :data:`~kerneldsl.contract.promises.NARROW_THREADS` threads along each
+        axis.
+    """
+
+    arrays: Mapping[int, int] = field(default_factory=dict)
+    extents: frozenset[int] = frozenset()
+    is_grid_narrow: bool = False
+
+
+NO_FACTS = ParameterFacts()
+
+
+def facts_of(specialization: Specialization) -> ParameterFacts:
+    """Return what the promises of a specialization say of its parameters."""
+    if not specialization.promises.is_narrow or specialization.options.debug:
+        return NO_FACTS
+    layout = specialization.layout
+    arrays = {each.pointer: each.item_bytes for each in layout.arrays if not each.strides}
+    extents = {number for each in layout.arrays for number in each.extents}
+    count, ndim = len(layout.parameters), specialization.mode.forall_ndim
+    extents.update(range(count - (ndim or 0), count))
+    return ParameterFacts(arrays, frozenset(extents), is_grid_narrow=ndim is None)

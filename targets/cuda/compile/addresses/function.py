@@ -1,0 +1,249 @@
+"""A function of PTX: its instructions, basic blocks, dominators and loops.
+
+References
+----------
+Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", 2001; PTX ISA, sections "PTX
+Statements" and "Control Flow Instructions".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+__all__ = ["Block", "Function", "Instruction", "read_function", "results"]
+
+_LABEL = re.compile(r"^([\w$]+):")
+_INSTRUCTION = re.compile(
+    r"^\s*(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*([^;{}]*(?:\{[^;{}]*\}[^;{}]*)?);"
+)
+_REGISTER = re.compile(r"%\w+")
+_WITHOUT_RESULT = re.compile(
+    r"(st|red|bar|barrier|bra|ret|exit|membar|fence|trap|brkpt|prefetch|prefetchu|cp|mbarrier"
+    r"|nanosleep|discard|griddepcontrol|pmevent|fns)\b"
+)
+#: What the graph of blocks here does not show.
+_UNKNOWN_FLOW = re.compile(r"\bbrx\b")
+#: The opcode of what is not understood.
+UNKNOWN = "?"
+_ENDS = ("bra", "ret", "exit", "trap")
+
+
+class Instruction(NamedTuple):
+    """An instruction.
+
+    Attributes
+    ----------
+    line : int
+        Its number among the lines of the function.
+    opcode : str
+        With its types, such as ``add.s64``.
+    operands : tuple of str
+        Its result first, if it has one.
+    predicate : str
+        The predicate that decides if it is executed, with its sign; empty if it always is.
+    """
+
+    line: int
+    opcode: str
+    operands: tuple[str, ...]
+    predicate: str = ""
+
+
+@dataclass
+class Block:
+    """A basic block.
+
+    Parameters
+    ----------
+    first, last : int
+        Its lines; `last` is its branch, if it ends with one.
+    """
+
+    first: int
+    last: int
+    #: Instructions in order.
+    instructions: list[Instruction] = field(default_factory=list)
+    #: Blocks that may follow it, by number.
+    followers: list[int] = field(default_factory=list)
+    #: The block that ends before each way to this one; itself for the entry.
+    dominator: int = 0
+    #: Its place in an order in which a block's dominators come before it; -1 if it is not reached.
+    rank: int = -1
+    #: How many loops it is in.
+    depth: int = 0
+
+
+@dataclass
+class Function:
+    """A function of PTX as basic blocks."""
+
+    #: Its text.
+    lines: list[str]
+    #: Where its body begins.
+    opening: int
+    #: In the order of the text.
+    blocks: list[Block]
+    #: How many instructions write a register.
+    writes: Counter[str]
+
+    def in_order(self) -> Iterator[int]:
+        """Yield the numbers of the blocks that are reached, dominators first."""
+        reached = [number for number, block in enumerate(self.blocks) if block.rank >= 0]
+        return iter(sorted(reached, key=lambda number: self.blocks[number].rank))
+
+    def dominates(self, one: int, other: int) -> bool:
+        """Return whether every way to the block `other` goes through `one`."""
+        while self.blocks[other].rank > self.blocks[one].rank:
+            other = self.blocks[other].dominator
+        return other == one
+
+
+def read_function(lines: list[str]) -> Function | None:
+    """Read a function; ``None`` if it branches in ways that are not followed here."""
+    opening = next((n for n, line in enumerate(lines) if line.strip() == "{"), None)
+    if opening is None or any(_UNKNOWN_FLOW.search(line) for line in lines):
+        return None
+    blocks: list[Block] = [Block(opening + 1, opening)]
+    labels: dict[str, int] = {}
+    writes: Counter[str] = Counter()
+    is_assembly = False
+    for number, line in enumerate(lines[opening + 1 :], opening + 1):
+        text = line.strip()
+        if text.startswith("// "):
+            is_assembly = text == "// begin inline asm" or (is_assembly and "// end" not in text)
+            continue
+        if is_assembly:
+            if ":" in text or "bra" in text:
+                return None  # it may branch
+            _add_unknown(blocks[-1], writes, number, text)
+            continue
+        if found := _LABEL.match(line):
+            if blocks[-1].first < number:
+                blocks.append(Block(number, number))
+            labels[found[1]] = len(blocks) - 1
+        instruction = _read(number, line)
+        if instruction is None:
+            if not text.startswith("."):
+                _add_unknown(blocks[-1], writes, number, line)
+            continue
+        blocks[-1].instructions.append(instruction)
+        blocks[-1].last = number
+        writes.update(results(instruction))
+        if instruction.opcode.partition(".")[0] in _ENDS:
+            blocks.append(Block(number + 1, number))
+    for number, block in enumerate(blocks):
+        block.followers = _followers(number, block, labels, len(blocks))
+    function = Function(lines, opening, blocks, writes)
+    _find_dominators(blocks)
+    _find_loops(function)
+    return function
+
+
+def _add_unknown(block: Block, writes: Counter[str], number: int, line: str) -> None:
+    """Add what is not understood, which may write each register in it, and more than once."""
+    registers = tuple(_REGISTER.findall(line))
+    if registers:
+        block.instructions.append(Instruction(number, UNKNOWN, registers))
+        block.last = number
+        writes.update(registers * 2)
+
+
+def results(instruction: Instruction) -> list[str]:
+    """Return the registers that an instruction writes."""
+    if instruction.opcode == UNKNOWN:
+        return list(instruction.operands)
+    if not instruction.operands or _WITHOUT_RESULT.match(instruction.opcode):
+        return []
+    return _REGISTER.findall(instruction.operands[0])
+
+
+def _read(number: int, line: str) -> Instruction | None:
+    found = _INSTRUCTION.match(line)
+    if found is None or line.lstrip().startswith("."):
+        return None
+    negated, predicate, opcode, rest = found.groups()
+    operands = tuple(each.strip() for each in re.findall(r"\{[^}]*\}|\[[^]]*\]|[^,\s][^,]*", rest))
+    return Instruction(number, opcode, operands, f"{negated or ''}{predicate or ''}")
+
+
+def _followers(number: int, block: Block, labels: dict[str, int], count: int) -> list[int]:
+    found = []
+    last = block.instructions[-1] if block.instructions else None
+    name = last.opcode.partition(".")[0] if last is not None else ""
+    if last is not None and name == "bra" and last.operands[0] in labels:
+        found.append(labels[last.operands[0]])
+    if (name not in _ENDS or (last is not None and last.predicate)) and number + 1 < count:
+        found.append(number + 1)
+    return found
+
+
+def _find_dominators(blocks: list[Block]) -> None:
+    order: list[int] = []
+    seen = {0}
+    stack = [(0, iter(blocks[0].followers))]
+    while stack:
+        number, rest = stack[-1]
+        following = next((each for each in rest if each not in seen), None)
+        if following is None:
+            order.append(number)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(blocks[following].followers)))
+    order.reverse()
+    for rank, number in enumerate(order):
+        blocks[number].rank = rank
+    before: dict[int, list[int]] = {number: [] for number in order}
+    for number in order:
+        for each in blocks[number].followers:
+            before[each].append(number)
+    found = {0: 0}
+
+    def common(one: int, other: int) -> int:
+        while one != other:
+            if blocks[one].rank > blocks[other].rank:
+                one = found[one]
+            else:
+                other = found[other]
+        return one
+
+    is_changing = True
+    while is_changing:
+        is_changing = False
+        for number in order[1:]:
+            known = [each for each in before[number] if each in found]
+            best = known[0]
+            for each in known[1:]:
+                best = common(best, each)
+            is_changing = is_changing or found.get(number) != best
+            found[number] = best
+    for number, each in found.items():
+        blocks[number].dominator = each
+
+
+def _find_loops(function: Function) -> None:
+    """Count the natural loops that each block is in."""
+    blocks = function.blocks
+    before: dict[int, list[int]] = {}
+    for number in function.in_order():
+        for each in blocks[number].followers:
+            before.setdefault(each, []).append(number)
+    bodies: dict[int, set[int]] = {}
+    for head, sources in before.items():
+        for source in sources:
+            if not function.dominates(head, source):
+                continue
+            body = bodies.setdefault(head, {head})
+            stack = [source]
+            while stack:
+                number = stack.pop()
+                if number not in body:
+                    body.add(number)
+                    stack.extend(before.get(number, ()))
+    for body in bodies.values():
+        for number in body:
+            blocks[number].depth += 1

@@ -1,0 +1,73 @@
+"""Polynomials with integer coefficients that wrap, as registers compute them."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+__all__ = ["Polynomial", "add", "constant", "degree", "multiply", "scale", "signed", "wrap"]
+
+#: From the atoms of a term, sorted, to its coefficient, which is not 0; a constant has no atoms.
+Polynomial: TypeAlias = dict[tuple[str, ...], int]
+
+
+def constant(value: int) -> Polynomial:
+    """Return a polynomial without atoms."""
+    return {(): value} if value else {}
+
+
+def signed(value: int, bits: int) -> int:
+    """Return the number that two's complement takes the low bits of `value` for.
+
+    Examples
+    --------
+    >>> signed(2**32 - 1, 32), signed(7, 32)
+    (-1, 7)
+    """
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+def wrap(value: Polynomial, bits: int) -> Polynomial:
+    """Return a polynomial with signed coefficients of so many bits."""
+    wrapped = {term: signed(factor, bits) for term, factor in value.items()}
+    return {term: factor for term, factor in wrapped.items() if factor}
+
+
+def add(one: Polynomial, other: Polynomial, factor: int = 1) -> Polynomial:
+    """Return ``one + factor * other``.
+
+    Examples
+    --------
+    >>> add({("x",): 1, (): 3}, {("x",): 1, (): 1}, -1)
+    {(): 2}
+    """
+    total = dict(one)
+    for term, each in other.items():
+        total[term] = total.get(term, 0) + factor * each
+    return {term: each for term, each in total.items() if each}
+
+
+def scale(value: Polynomial, factor: int) -> Polynomial:
+    """Return a multiple."""
+    return {term: each * factor for term, each in value.items()} if factor else {}
+
+
+def multiply(one: Polynomial, other: Polynomial) -> Polynomial:
+    """Return a product.
+
+    Examples
+    --------
+    >>> multiply({("x",): 1, (): 1}, {("w",): 2})
+    {('w', 'x'): 2, ('w',): 2}
+    """
+    product: Polynomial = {}
+    for left, a in one.items():
+        for right, b in other.items():
+            term = tuple(sorted(left + right))
+            product[term] = product.get(term, 0) + a * b
+    return {term: each for term, each in product.items() if each}
+
+
+def degree(value: Polynomial) -> int:
+    """Return the number of atoms in the longest term."""
+    return max(map(len, value), default=0)

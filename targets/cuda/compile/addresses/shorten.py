@@ -1,0 +1,526 @@
+"""Compute addresses with fewer instructions: in 32 bits, and from those of neighbours.
+
+An address in an array is its pointer and an offset. If the array has fewer than 2**31 elements, the
+number of an element that is accessed fits 31 bits. It is computed in 32 bits, because sums and
+products wrap. One instruction (IMAD.WIDE) multiplies it by the size of an element and adds it to
+the pointer.
+
+Two accesses in a block are both made, so the distance of their elements fits 32 bits too. One
+address is computed from the other if that takes fewer instructions. If the distance is a number, it
+is an immediate offset. Distances of addresses that belong to no array are computed in 64 bits.
+
+ptxas (seen with 13.0) does not find this itself: it does not know that numbers are small, and
+computes in 64 bits what PTX does.
+
+References
+----------
+PTX ISA, sections "Integer Arithmetic Instructions: mul, mad" and "Addresses as Operands".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from targets.cuda.compile.addresses.dead_code import remove_dead_code
+from targets.cuda.compile.addresses.emission import Emitter, Expression, expression_of
+from targets.cuda.compile.addresses.facts import ParameterFacts
+from targets.cuda.compile.addresses.function import Function, Instruction, read_function
+from targets.cuda.compile.addresses.intervals import INT32, Interval, hull, is_within
+from targets.cuda.compile.addresses.polynomials import Polynomial, add, scale, wrap
+from targets.cuda.compile.addresses.values import Values
+
+__all__ = ["shorten_addresses"]
+
+_ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
+_ACCESS = re.compile(r"(?:ld|st|atom|red)\.(?:[\w:]+\.)*global\b")
+_ADDRESS = re.compile(r"\[(%\w+)(?:\+(-?\d+))?\]")
+#: Immediate offsets of an access have 24 bits, with a sign.
+_MAX_IMMEDIATE = 2**23 - 1
+#: Operations with results that fit 32 bits if their operands do.
+_IN_32_BITS = frozenset(
+    {
+        *("and.b64", "or.b64", "xor.b64", "shr.s64", "shr.u64", "selp.b64"),
+        *("min.s64", "max.s64", "min.u64", "max.u64"),
+    }
+)
+#: What moves an address on, from one turn of a loop to the next.
+_STEP = "add.s64"
+_COMPARISON = re.compile(r"setp\.(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)\.([sub])64")
+
+
+def shorten_addresses(ptx: str, facts: ParameterFacts) -> str:
+    """Return a module with an entry that computes addresses with fewer instructions."""
+    found = _ENTRY.search(ptx)
+    if found is None:
+        return ptx
+    lines = ptx.split("\n")
+    first = ptx.count("\n", 0, found.start())
+    last = _end(lines, first)
+    function = read_function(lines[first:last])
+    if function is None:
+        return ptx
+    written = _Shortening(function, facts, found[1]).written()
+    return "\n".join([*lines[:first], *written, *lines[last:]])
+
+
+def _end(lines: list[str], first: int) -> int:
+    """Return the line after a function."""
+    is_assembly = False
+    for number, line in enumerate(lines[first:], first):
+        if "inline asm" in line:
+            is_assembly = "begin" in line
+        elif line == "}" and not is_assembly:
+            return number + 1
+    return len(lines)
+
+
+class _Access(NamedTuple):
+    """An access to global memory.
+
+    `value` is its address with the immediate offset. Of an element in an array, `element` is the
+    number, and `rest` are bytes from its start.
+    """
+
+    instruction: Instruction
+    register: str
+    immediate: int
+    value: Polynomial
+    versions: dict[str, int]
+    array: int | None
+    element: Polynomial
+    rest: int
+
+
+class _Base(NamedTuple):
+    """An address in a register, from which others are computed."""
+
+    block: int
+    line: int
+    register: str
+    #: How often the register had been written in the block; ``None`` if it is written once.
+    version: int | None
+    access: _Access
+
+
+class _Shortening:
+    def __init__(self, function: Function, facts: ParameterFacts, entry_name: str) -> None:
+        self._function = function
+        self._facts = facts
+        self._values = Values(function, facts)
+        self._emitter = Emitter(function, self._values, entry_name)
+        self._lines: list[str] = list(function.lines)
+        #: By the array, or the one register of an address that is no element's.
+        self._bases: dict[str, list[_Base]] = {}
+        self._block = 0
+        #: Sums that have been computed, by each of their products.
+        self._sums: dict[tuple[str, ...], list[tuple[Polynomial, Expression]]] = {}
+
+    def written(self) -> list[str]:
+        """Return the text of the function."""
+        for block in self._function.in_order():
+            self._block = block
+            self._values.enter(block)
+            accesses = []
+            for instruction in self._function.blocks[block].instructions:
+                access = self._access(instruction)
+                if access is not None:
+                    accesses.append(access)
+                instruction = self._narrow(instruction)
+                self._values.execute(instruction)
+                self._note(instruction)
+            self._shorten(accesses)
+        text: list[str] = []
+        for number, line in enumerate(self._lines):
+            text += self._emitter.added.get(number, ())
+            text.append(line)
+            if number == self._function.opening:
+                text += self._emitter.declarations()
+        return remove_dead_code(text)
+
+    # ------------------------------------------------------------- integers that fit 32 bits
+
+    def _narrow(self, instruction: Instruction) -> Instruction:
+        """Write an operation on integers of 64 bits in 32 if they fit; return what it is."""
+        opcode, operands, line = instruction.opcode, instruction.operands, instruction.line
+        if instruction.predicate:
+            return instruction
+        if found := _COMPARISON.fullmatch(opcode):
+            if len(operands) == 3 and all(self._fits(each) for each in operands[1:]):
+                one, other = (self._low_half(each, line) for each in operands[1:])
+                if one is not None and other is not None:
+                    text = f"\tsetp.{found[1]}.{found[2]}32 {operands[0]}, {one}, {other};"
+                    self._lines[line] = text
+        elif opcode in _IN_32_BITS:
+            return self._narrow_operation(instruction)
+        elif opcode in ("shl.b64", "mul.lo.s64", "mad.lo.s64"):
+            self._widen_product(instruction)
+        return instruction
+
+    def _fits(self, operand: str, bounds: Interval = INT32) -> bool:
+        return is_within(self._values.interval(operand), bounds)
+
+    def _low_half(self, operand: str, line: int) -> str | None:
+        value = self._values.low_half(self._values.wide(operand))
+        return None if value is None else self._emitted(value, line)
+
+    def _emitted(self, value: Polynomial, line: int) -> str:
+        expression = self._expression(value, line)
+        self._remember(value, expression)
+        return self._emitter.emit(expression, self._block, line)
+
+    def _remember(self, value: Polynomial, expression: Expression) -> None:
+        """Let a sum with a product be a part of others."""
+        if len(value) > 1 and isinstance(expression, tuple):
+            for term in value:
+                if len(term) > 1:
+                    self._sums.setdefault(term, []).append((value, expression))
+
+    def _with_sums(self, value: Polynomial, line: int) -> Polynomial:
+        """Return a polynomial in which sums that have been computed are atoms."""
+        for term in [each for each in value if len(each) > 1]:
+            for part, expression in self._sums.get(term, ()):
+                factor = value.get(term)
+                if factor is None or any(value.get(t) != f * factor for t, f in part.items()):
+                    continue
+                register = self._emitter.find(expression, self._block, line)
+                if register is not None:
+                    value = add(add(value, part, -factor), {(register,): factor})
+        return value
+
+    def _expression(self, value: Polynomial, line: int) -> Expression:
+        return expression_of(value, self._depth, lambda part: self._with_sums(part, line))
+
+    def _depth(self, atom: str) -> int:
+        home = self._values.homes.get(atom.removeprefix("l"), 0)
+        return self._function.blocks[home].depth
+
+    def _narrow_operation(self, instruction: Instruction) -> Instruction:
+        """Write an operation in 32 bits if its result fits them."""
+        opcode, operands, line = instruction.opcode, instruction.operands, instruction.line
+        name = opcode.partition(".")[0]
+        bounds = self._bounds_of(name, operands, is_unsigned=opcode.endswith("u64"))
+        if bounds is None:
+            return instruction
+        one, other = (self._low_half(each, line) for each in operands[1:3])
+        if one is None or other is None:
+            return instruction
+        narrow = self._emitter.register(32)
+        rest = "".join(f", {each}" for each in operands[3:])
+        self._emitter.insert(line, f"{opcode[:-2]}32 {narrow}, {one}, {other}{rest};")
+        self._lines[line] = f"\tcvt.s64.s32 {operands[0]}, {narrow};"
+        self._values.define(narrow, None, bounds)
+        return Instruction(line, "cvt.s64.s32", (operands[0], narrow))
+
+    def _bounds_of(
+        self, name: str, operands: tuple[str, ...], *, is_unsigned: bool
+    ) -> Interval | None:
+        """Return the bounds of an operation's result, where 32 bits are enough for it."""
+        one, other = (self._values.interval(each) for each in operands[1:3])
+        nonnegative = (0, INT32[1])
+        if name == "and" and self._values.is_unmasked(operands):
+            return None
+        if name == "and" and (is_within(one, nonnegative) or is_within(other, nonnegative)):
+            # The high half of one is zeros, and so is that of the result.
+            known = [each[1] for each in (one, other) if each is not None and each[0] >= 0]
+            return 0, min(known)
+        if one is None or other is None or not is_within(hull(one, other), INT32):
+            return None
+        if name == "shr":
+            count = other[0] if other[0] == other[1] else -1
+            is_known = 0 <= count < 32 and (one[0] >= 0 or not is_unsigned)
+            return (one[0] >> count, one[1] >> count) if is_known else None
+        if name in ("min", "max") and (not is_unsigned or min(one[0], other[0]) >= 0):
+            best = min if name == "min" else max
+            return best(one[0], other[0]), best(one[1], other[1])
+        if name in ("selp", "min", "max"):
+            return hull(one, other)
+        return nonnegative if min(one[0], other[0]) >= 0 else INT32
+
+    def _widen_product(self, instruction: Instruction) -> None:
+        """Write a product of integers of 64 bits as one of 32 that gives 64."""
+        opcode, operands, line = instruction.opcode, instruction.operands, instruction.line
+        nonnegative = (0, INT32[1])
+        if not self._fits(operands[1], nonnegative):
+            return
+        factor = operands[2]
+        if opcode == "shl.b64":
+            if not factor.isdigit() or int(factor) > 30:
+                return
+            other: str | None = str(1 << int(factor))
+        elif self._fits(factor, nonnegative):
+            other = self._low_half(factor, line)
+        else:
+            return
+        one = self._low_half(operands[1], line)
+        if one is None or other is None or one.isdigit():
+            return
+        rest = "".join(f", {each}" for each in operands[3:])
+        name = "mad" if opcode.startswith("mad") else "mul"
+        self._lines[line] = f"\t{name}.wide.u32 {operands[0]}, {one}, {other}{rest};"
+
+    # ------------------------------------------------------------------------- addresses
+
+    def _access(self, instruction: Instruction) -> _Access | None:
+        if instruction.opcode == _STEP and not instruction.predicate:
+            return self._step(instruction)
+        if _ACCESS.match(instruction.opcode) is None:
+            return None
+        found = next(filter(None, map(_ADDRESS.fullmatch, instruction.operands)), None)
+        if found is None:
+            return None
+        register, immediate = found[1], int(found[2] or 0)
+        value = wrap(add(self._values.wide(register), {(): immediate}), 64)
+        array, element, rest = self._element(value)
+        versions = dict(self._values.versions)
+        return _Access(instruction, register, immediate, value, versions, array, element, rest)
+
+    def _step(self, instruction: Instruction) -> _Access | None:
+        """Return the address that a register of others is moved on to."""
+        register, one, other = instruction.operands
+        if self._function.writes[register] < 2:
+            return None
+        value = wrap(add(self._values.wide(one), self._values.wide(other)), 64)
+        is_number = len(value) < 2 or set(value) - {()} <= {next(iter(self._values.wide(register)))}
+        if is_number:
+            return None
+        return _Access(instruction, register, 0, value, dict(self._values.versions), None, {}, 0)
+
+    def _element(self, address: Polynomial) -> tuple[int | None, Polynomial, int]:
+        """Return the array and the number of the element that an address is of."""
+        pointers = [
+            term
+            for term in address
+            if any(
+                a[1:].isdigit() and a[0] == "p" and int(a[1:]) in self._facts.arrays for a in term
+            )
+        ]
+        if len(pointers) != 1 or len(pointers[0]) != 1 or address[pointers[0]] != 1:
+            return None, {}, 0
+        array = int(pointers[0][0][1:])
+        size = self._facts.arrays[array]
+        offset = {term: factor for term, factor in address.items() if term != pointers[0]}
+        number, rest = divmod(offset.pop((), 0), size)
+        if any(factor % size for factor in offset.values()):
+            return None, {}, 0
+        wide = {term: factor // size for term, factor in offset.items()}
+        if number:
+            wide[()] = number
+        narrow = self._values.low_half(wide)
+        return (None, {}, 0) if narrow is None else (array, narrow, rest)
+
+    def _shorten(self, accesses: list[_Access]) -> None:
+        for access in accesses:
+            if access.array is not None:
+                self._shorten_element(access, accesses)
+            else:
+                self._shorten_other(access)
+
+    def _note(self, instruction: Instruction) -> None:
+        """Let what a register of 32 bits has be used again."""
+        if not instruction.opcode.endswith("32") or not instruction.operands:
+            return
+        register = instruction.operands[0]
+        if self._function.writes[register] == 1:
+            value = self._values.narrow(register)
+            if value and value != {(register,): 1} and self._values.is_current(value):
+                expression = self._expression(value, instruction.line)
+                self._remember(value, expression)
+                self._emitter.note(expression, self._block, instruction.line + 1, register)
+
+    def _shorten_element(self, access: _Access, others: list[_Access]) -> None:
+        """Compute the address of an element."""
+        assert access.array is not None
+        line, size = access.instruction.line, self._facts.arrays[access.array]
+        key = f"array {access.array}"
+        base, distance = self._nearest(key, access)
+        if base is None:
+            # Of those in the block, one without a constant is nearest to the others.
+            first = self._middle(access, others)
+            base = self._fresh(first, line)
+            if not first.instruction.predicate:
+                self._bases.setdefault(key, []).append(base)
+            distance = self._distance(base, access)
+        if set(distance) <= {()}:
+            immediate = size * distance.get((), 0) + access.rest
+            if abs(immediate) <= _MAX_IMMEDIATE:
+                self._write(access, base.register, immediate)
+                return
+        fresh = self._expression(access.element, line)
+        from_base = self._scaled(distance, line)
+        cost = self._emitter.cost
+        if cost(from_base[0], self._block, line) <= cost(fresh, self._block, line):
+            register = self._moved(base.register, *from_base, size, self._block, line)
+            made = _Base(self._block, line, register, None, access)
+        else:
+            made = self._fresh(access, line)
+        if not access.instruction.predicate:
+            self._bases[key].append(made)
+        self._write(access, made.register, access.rest)
+
+    def _middle(self, access: _Access, others: list[_Access]) -> _Access:
+        """Return the access of the same array, in the same block, that others are nearest to."""
+        if access.instruction.predicate:
+            return access
+        near = [
+            each
+            for each in others
+            if each.array == access.array
+            and not each.instruction.predicate
+            and self._is_known(each.element, access)
+        ]
+        return min(near, key=lambda each: len(each.element))
+
+    def _is_known(self, value: Polynomial, access: _Access) -> bool:
+        """Return whether the atoms of a value have it before an access."""
+        mine = {atom for term in access.element for atom in term}
+        return all(atom in mine for term in value for atom in term)
+
+    def _fresh(self, access: _Access, line: int) -> _Base:
+        """Compute an element's address from its array, outside of loops if possible."""
+        assert access.array is not None
+        expression, factor = self._scaled(access.element, line)
+        block, at = self._emitter.place(expression, self._block, line)
+        key: Expression = ("address", access.array, factor, expression)
+        register = self._emitter.find(key, block, at)
+        if register is None:
+            pointer = self._emitter.parameter(access.array, block, at)
+            size = self._facts.arrays[access.array]
+            register = self._moved(pointer, expression, factor, size, block, at)
+            self._emitter.note(key, block, at, register)
+            if factor == 1:
+                self._remember(access.element, expression)
+        return _Base(self._block, line, register, None, access)
+
+    def _scaled(self, value: Polynomial, line: int) -> tuple[Expression, int]:
+        """Return an expression of 32 bits, and a number that its extension is multiplied by."""
+        if len(value) == 1:
+            ((term, factor),) = value.items()
+            if len(term) == 1 and factor != 1 and self._is_small_atom(term[0]):
+                return term[0], factor
+        if all(factor < 0 for term, factor in value.items()):
+            # Its magnitude is below 2**31, as a distance in an array is.
+            return self._expression(scale(value, -1), line), -1
+        return self._expression(value, line), 1
+
+    def _is_small_atom(self, atom: str) -> bool:
+        """Return whether an atom fits 32 bits with its sign."""
+        if atom.startswith("l"):
+            return is_within(self._values.interval_of_atom(atom[1:]), INT32)
+        return is_within(self._values.interval(atom), INT32)
+
+    def _moved(
+        self,
+        register: str,
+        expression: Expression,
+        factor: int,
+        size: int,
+        block: int,
+        line: int,
+    ) -> str:
+        """Add a number of elements to an address."""
+        if expression == 0:
+            return register
+        operand = self._emitter.emit(expression, block, line)
+        result = self._emitter.register(64)
+        if operand.lstrip("-").isdigit():
+            total = int(operand) * factor * size
+            self._emitter.insert(line, f"add.s64 {result}, {register}, {total};")
+            return result
+        offset = self._emitter.register(64)
+        self._emitter.insert(line, f"mul.wide.s32 {offset}, {operand}, {factor * size};")
+        self._emitter.insert(line, f"add.s64 {result}, {register}, {offset};")
+        return result
+
+    def _nearest(self, key: str, access: _Access) -> tuple[_Base | None, Polynomial]:
+        """Return the address that has the least distance, of those that are known there."""
+        best: tuple[int, _Base | None, Polynomial] = (0, None, {})
+        for base in reversed(self._bases.get(key, ())):
+            if not self._is_available(base, access):
+                continue
+            distance = self._distance(base, access)
+            if not self._is_known_distance(distance, access):
+                continue
+            if set(distance) <= {()}:
+                return base, distance
+            line = access.instruction.line
+            expression, _ = self._scaled(distance, line)
+            cost = 1 + self._emitter.cost(expression, self._block, line)
+            if best[1] is None or cost < best[0]:
+                best = cost, base, distance
+        return best[1], best[2]
+
+    def _is_available(self, base: _Base, access: _Access) -> bool:
+        if base.block != self._block:
+            return base.version is None and self._function.dominates(base.block, self._block)
+        if base.line > access.instruction.line:
+            return False
+        return base.version in (None, access.versions.get(base.register, 0))
+
+    def _distance(self, base: _Base, access: _Access) -> Polynomial:
+        return wrap(add(access.element, base.access.element, -1), 32)
+
+    def _is_known_distance(self, distance: Polynomial, access: _Access) -> bool:
+        atoms = {atom for term in (*access.element, *access.value) for atom in term}
+        return all("@" not in atom or atom in atoms for term in distance for atom in term)
+
+    def _write(self, access: _Access, register: str, immediate: int) -> None:
+        line = access.instruction.line
+        place = f"[{register}{f'+{immediate}' if immediate else ''}]"
+        self._lines[line] = _ADDRESS.sub(lambda _: place, self._lines[line], count=1)
+
+    def _shorten_other(self, access: _Access) -> None:
+        """Compute an address that is no element's from one that it is near to.
+
+        That is not known to fit 32 bits; so the distance is a number, or a multiple of one that is.
+        """
+        line, register = access.instruction.line, access.register
+        is_step = access.instruction.opcode == _STEP
+        version = None
+        if self._function.writes[register] > 1:
+            version = access.versions.get(register, 0)
+        keys = [atom for term in access.value if len(term) == 1 for atom in term]
+        is_made_here = self._values.homes.get(register) == self._block
+        if is_step or (version is None and is_made_here and len(access.value) > 1):
+            for base in (base for key in keys for base in reversed(self._bases.get(key, ()))):
+                distance = wrap(add(access.value, base.access.value, -1), 64)
+                if self._is_available(base, access) and self._move_other(access, base, distance):
+                    return
+        if not is_step and not access.instruction.predicate:
+            own = access._replace(value=self._own_value(access))
+            for key in keys:
+                self._bases.setdefault(key, []).append(
+                    _Base(self._block, line, register, version, own)
+                )
+
+    def _own_value(self, access: _Access) -> Polynomial:
+        """Return the value of an access's register, without the immediate offset."""
+        return wrap(add(access.value, {(): access.immediate}, -1), 64)
+
+    def _move_other(self, access: _Access, base: _Base, distance: Polynomial) -> bool:
+        """Compute an address from another, if their distance is as simple as that; say whether."""
+        line = access.instruction.line
+        number = distance.get((), 0)
+        terms = [(term, factor) for term, factor in distance.items() if term]
+        if len(terms) > 1 or abs(number) > _MAX_IMMEDIATE or base.register == access.register:
+            return False
+        register = base.register
+        if terms:
+            (((atom, *rest), factor),) = terms
+            interval = self._values.interval_of_atom(atom)
+            if rest or not is_within(interval, INT32) or not is_within((factor,) * 2, INT32):
+                return False
+            narrow = self._values.low_half({(atom,): 1})
+            if narrow is None:
+                return False
+            expression = self._expression(narrow, line)
+            register = self._moved(register, expression, factor, 1, self._block, line)
+        if access.instruction.opcode == _STEP:
+            self._lines[line] = f"\tadd.s64 {access.register}, {register}, {number};"
+        else:
+            self._write(access, register, number)
+            value = add(access.value, {(): number}, -1)
+            made = _Base(self._block, line, register, None, access._replace(value=value))
+            for key in {atom for term in value if len(term) == 1 for atom in term}:
+                self._bases.setdefault(key, []).append(made)
+        return True

@@ -1,0 +1,398 @@
+"""Values of registers as polynomials of others, and between which numbers they lie.
+
+Atoms of a polynomial of 64 bits are registers, and ``p3`` for the parameter number 3. ``z%r1`` and
+``s%r1`` are a register of 32 bits that is extended by zeros or by its sign. Atoms of a polynomial
+of 32 bits are registers, and ``l%rd1`` and ``lp3`` for low halves. A register that is written more
+than once is ``%rd1@4.2`` in the block number 4 after the second write there.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kerneldsl.contract.promises import NARROW_THREADS
+from targets.cuda.compile.addresses.facts import ParameterFacts
+from targets.cuda.compile.addresses.function import UNKNOWN, Function, Instruction, results
+from targets.cuda.compile.addresses.intervals import (
+    INT32,
+    Interval,
+    hull,
+    is_within,
+    of_product,
+    of_sum,
+)
+from targets.cuda.compile.addresses.polynomials import (
+    Polynomial,
+    add,
+    constant,
+    degree,
+    multiply,
+    scale,
+    signed,
+    wrap,
+)
+
+__all__ = ["Values", "is_literal", "parameter_number"]
+
+_MAX_TERMS, _MAX_DEGREE = 12, 4
+_UINT32: Interval = (0, 2**32 - 1)
+_INT64: Interval = (-(2**63), 2**63 - 1)
+_PARAMETER = re.compile(r"\[[\w$]+_param_(\d+)\]")
+_LITERAL = re.compile(r"-?(?:0x[0-9a-fA-F]+|\d+)")
+#: Bounds of special registers (PTX ISA, section "Special Registers").
+_SPECIAL = {
+    "%tid": (0, 1023),
+    "%ntid": (1, 1024),
+    "%ctaid": (0, 2**31 - 2),
+    "%nctaid": (1, 2**31 - 1),
+    "%laneid": (0, 31),
+}
+_SPECIAL_YZ = {"%ctaid": (0, 65534), "%nctaid": (1, 65535)}
+#: Special registers with a product that is a block's first thread, or the threads of a grid.
+_COUNTS = ({"%ctaid", "%ntid"}, {"%nctaid", "%ntid"})
+#: That product, where a grid is narrow.
+_NARROW_START: Interval = (0, NARROW_THREADS)
+
+
+def is_literal(operand: str) -> bool:
+    """Return whether an operand is an integer."""
+    return _LITERAL.fullmatch(operand) is not None
+
+
+def parameter_number(operand: str) -> int | None:
+    """Return the number of the parameter that an operand reads from its start."""
+    found = _PARAMETER.fullmatch(operand)
+    return int(found[1]) if found is not None else None
+
+
+class Values:
+    """What is known of the registers of a function, block after block."""
+
+    def __init__(self, function: Function, facts: ParameterFacts) -> None:
+        self._function = function
+        self._facts = facts
+        self._block = 0
+        #: Of registers that are written once, and of others since the block began.
+        self._polynomials: dict[str, Polynomial] = {}
+        self._intervals: dict[str, Interval] = {}
+        #: Writes since the block began, of registers that are written more than once.
+        self.versions: dict[str, int] = {}
+        #: Of registers that are written more than once: how many writes were seen, and their value
+        #: if all of them have the same.
+        self._repeated: dict[str, tuple[int, Polynomial]] = {}
+        #: Special registers in others.
+        self._special: dict[str, str] = {}
+        #: The block in which an atom has its value.
+        self.homes: dict[str, int] = {}
+
+    def enter(self, block: int) -> None:
+        """Begin with a block."""
+        for register in self.versions:
+            self._polynomials.pop(register, None)
+            self._intervals.pop(register, None)
+            self._special.pop(register, None)
+        self._block = block
+        self.versions = {}
+
+    # ------------------------------------------------------------------------------ reading
+
+    def wide(self, operand: str) -> Polynomial:
+        """Return the value of an operand of 64 bits."""
+        if is_literal(operand):
+            return constant(int(operand, 0))
+        return self._polynomial(operand)
+
+    def narrow(self, operand: str) -> Polynomial:
+        """Return the value of an operand of 32 bits."""
+        if is_literal(operand):
+            return constant(signed(int(operand, 0), 32))
+        return self._polynomial(operand)
+
+    def low_half(self, value: Polynomial) -> Polynomial | None:
+        """Return the low 32 bits of a value of 64; ``None`` if that takes too many terms."""
+        total: Polynomial = {}
+        for term, factor in value.items():
+            product = constant(factor)
+            for atom in term:
+                product = multiply(product, self._low_half_of(atom))
+            total = add(total, product)
+        total = wrap(total, 32)
+        return total if _is_small(total) else None
+
+    def interval(self, operand: str) -> Interval | None:
+        """Return between which numbers an operand of 64 bits is."""
+        if is_literal(operand):
+            return (int(operand, 0),) * 2
+        return self._intervals.get(operand)
+
+    def interval_of_atom(self, atom: str) -> Interval | None:
+        """Return between which numbers an atom of 64 bits is."""
+        if atom.startswith("p"):
+            return (0, 2**31 - 1) if int(atom[1:]) in self._facts.extents else None
+        if atom[0] in "zs":
+            return self._extended(atom[1:], is_signed=atom[0] == "s")
+        return self._intervals.get(atom)
+
+    def is_current(self, value: Polynomial) -> bool:
+        """Return whether the registers of a value have not been written since."""
+        return all(self._is_current(atom) for term in value for atom in term)
+
+    def _is_current(self, atom: str) -> bool:
+        register, _, version = atom.lstrip("lzs").partition("@")
+        if not version:
+            return True
+        return version == f"{self._block}.{self.versions.get(register, 0)}"
+
+    def _is_stable(self, register: str) -> bool:
+        return self._function.writes[register] <= 1
+
+    def _atom(self, register: str) -> str:
+        if self._is_stable(register):
+            self.homes.setdefault(register, self._block)
+            return register
+        atom = f"{register}@{self._block}.{self.versions.setdefault(register, 0)}"
+        self.homes[atom] = self._block
+        return atom
+
+    def _polynomial(self, register: str) -> Polynomial:
+        known = self._polynomials.get(register)
+        if known is None and register not in self.versions:
+            count, same = self._repeated.get(register, (0, None))
+            known = same if count == self._function.writes[register] else None
+        if known is None or not self.is_current(known):
+            return {(self._atom(register),): 1}
+        return known
+
+    def _low_half_of(self, atom: str) -> Polynomial:
+        if atom[0] not in "zs":
+            return {(f"l{atom}",): 1}
+        register, _, version = atom[1:].partition("@")
+        if version:
+            return {(atom[1:],): 1}
+        return self._polynomial(register)
+
+    def _extended(self, register: str, *, is_signed: bool) -> Interval:
+        bounds = INT32 if is_signed else _UINT32
+        known = self._intervals.get(register.partition("@")[0])
+        return known if known is not None and is_within(known, bounds) else bounds
+
+    def _extension(self, operand: str, *, is_signed: bool) -> Polynomial:
+        """Return the value in 64 bits of an operand of 32."""
+        if is_literal(operand):
+            number = int(operand, 0)
+            return constant(signed(number, 32) if is_signed else number % 2**32)
+        known = self._intervals.get(operand)
+        is_either = is_within(known, (0, INT32[1]))
+        atom = f"{'s' if is_signed and not is_either else 'z'}{self._atom(operand)}"
+        self.homes[atom] = self.homes[atom[1:]]
+        return {(atom,): 1}
+
+    # ------------------------------------------------------------------------------ writing
+
+    def execute(self, instruction: Instruction) -> None:
+        """Take note of what an instruction writes."""
+        written = results(instruction)
+        found = self._result(instruction) if not instruction.predicate else None
+        for register in written:
+            if not self._is_stable(register):
+                self.versions[register] = self.versions.get(register, 0) + 1
+            self._polynomials.pop(register, None)
+            self._intervals.pop(register, None)
+            self._special.pop(register, None)
+            self.homes[register] = self._block
+        if found is None or len(written) != 1:
+            return
+        (register,), (value, interval) = written, found
+        if value is not None and _is_small(value) and self.is_current(value):
+            self._polynomials[register] = value
+            self._repeat(register, value)
+        if interval is not None:
+            self._intervals[register] = interval
+        if instruction.opcode == "mov.u32" and instruction.operands[1].startswith("%"):
+            self._special[register] = instruction.operands[1]
+
+    def _repeat(self, register: str, value: Polynomial) -> None:
+        """Take note of a value that each write of a register may give it."""
+        count, known = self._repeated.get(register, (0, value))
+        is_fixed = all("@" not in atom for term in value for atom in term)
+        if not self._is_stable(register) and is_fixed and known == value:
+            self._repeated[register] = count + 1, value
+
+    def define(self, register: str, value: Polynomial | None, interval: Interval | None) -> None:
+        """Take note of a register that has been added to the block."""
+        self.homes[register] = self._block
+        if value is not None:
+            self._polynomials[register] = value
+        if interval is not None:
+            self._intervals[register] = interval
+
+    def _result(self, instruction: Instruction) -> tuple[Polynomial | None, Interval | None] | None:
+        name, _, rest = instruction.opcode.partition(".")
+        operands = instruction.operands[1:]
+        if instruction.opcode == UNKNOWN or not operands:
+            return None
+        if instruction.opcode == "ld.param.b64":
+            return self._parameter(operands[0])
+        if instruction.opcode in ("mov.u32", "mov.b32") and operands[0].startswith("%"):
+            bounds = _special_bounds(operands[0])
+            if bounds is not None:
+                return None, bounds
+        if name == "cvt":
+            return self._conversion(rest, operands[0])
+        if rest in ("wide.u32", "wide.s32"):
+            return self._wide_product(operands, is_signed=rest.endswith("s32"))
+        if rest in ("s64", "b64", "lo.s64"):
+            return self._arithmetic(name, operands, 64)
+        if rest in ("s32", "b32", "lo.s32"):
+            return self._arithmetic(name, operands, 32)
+        return None
+
+    def _parameter(self, operand: str) -> tuple[Polynomial | None, Interval | None] | None:
+        number = parameter_number(operand)
+        if number is None:
+            return None
+        atom = f"p{number}"
+        self.homes[atom] = 0
+        return {(atom,): 1}, self.interval_of_atom(atom)
+
+    def _conversion(
+        self, types: str, operand: str
+    ) -> tuple[Polynomial | None, Interval | None] | None:
+        if types in ("u64.u32", "s64.s32"):
+            value = self._extension(operand, is_signed=types[0] == "s")
+            ((term, factor),) = value.items() if value else (((), 0),)
+            interval = self.interval_of_atom(term[0]) if term else (factor, factor)
+            return value, interval
+        if types == "u32.u64":
+            interval = self.interval(operand)
+            is_kept = is_within(interval, INT32) or is_within(interval, _UINT32)
+            return self.low_half(self.wide(operand)), interval if is_kept else None
+        return None
+
+    def _wide_product(
+        self, operands: tuple[str, ...], *, is_signed: bool
+    ) -> tuple[Polynomial | None, Interval | None]:
+        one, other = (self._extension(each, is_signed=is_signed) for each in operands[:2])
+        bounds = [self._interval_of_extension(each) for each in (one, other)]
+        value, interval = multiply(one, other), of_product(*bounds)
+        if self._starts_block(operands):
+            interval = _NARROW_START
+        if len(operands) > 2:
+            value = add(value, self.wide(operands[2]))
+            third = self.interval(operands[2])
+            interval = of_sum(interval, third) if third is not None else _INT64
+        return wrap(value, 64), interval if is_within(interval, _INT64) else None
+
+    def _interval_of_extension(self, value: Polynomial) -> Interval:
+        if not value:
+            return 0, 0
+        ((term, factor),) = value.items()
+        found = self.interval_of_atom(term[0]) if term else (factor, factor)
+        assert found is not None
+        return found
+
+    def _starts_block(self, operands: tuple[str, ...]) -> bool:
+        """Return whether two operands' product counts threads along an axis of a narrow grid."""
+        names = {self._special.get(each, "") for each in operands[:2]}
+        axes = {name.partition(".")[2] for name in names}
+        kinds = {name.partition(".")[0] for name in names}
+        return self._facts.is_grid_narrow and kinds in _COUNTS and len(axes) == 1
+
+    def _arithmetic(
+        self, name: str, operands: tuple[str, ...], bits: int
+    ) -> tuple[Polynomial | None, Interval | None] | None:
+        read = self.wide if bits == 64 else self.narrow
+        bounds = [self._bounds(each, bits) for each in operands]
+        if name in ("min", "max", "selp"):
+            one, other = bounds[:2]
+            if (
+                one is None
+                or other is None
+                or (bits == 32 and not is_within(hull(one, other), INT32))
+            ):
+                return None
+            if name == "selp":
+                return None, hull(one, other)
+            best = min if name == "min" else max
+            return None, (best(one[0], other[0]), best(one[1], other[1]))
+        if name == "and":
+            return self._masked(operands, bits)
+        if name not in ("mov", "add", "sub", "neg", "mul", "mad", "shl"):
+            return None
+        values = [read(each) for each in operands]
+        if name == "shl":
+            if not is_literal(operands[1]) or not 0 <= int(operands[1], 0) < bits:
+                return None
+            factor = 1 << int(operands[1], 0)
+            value, interval = scale(values[0], factor), bounds[0]
+            if interval is not None:
+                interval = of_product(interval, (factor, factor))
+        else:
+            value = _combined(name, values)
+            interval = _combined_interval(name, bounds)
+        if name in ("mul", "mad") and bits == 32 and self._starts_block(operands):
+            interval = _NARROW_START
+            if name == "mad":
+                interval = of_sum(interval, bounds[2]) if bounds[2] is not None else None
+        if bits == 64:
+            is_known = is_within(interval, _INT64)
+        else:
+            is_known = is_within(interval, INT32) or is_within(interval, _UINT32)
+        return wrap(value, bits), interval if is_known else None
+
+    def _bounds(self, operand: str, bits: int) -> Interval | None:
+        if bits == 32 and is_literal(operand):
+            return (signed(int(operand, 0), 32),) * 2
+        return self.interval(operand)
+
+    def is_unmasked(self, operands: tuple[str, ...]) -> bool:
+        """Return whether ``and`` changes nothing, as of the extents that are known to be small."""
+        mask = int(operands[2], 0) if is_literal(operands[2]) else 0
+        return mask == INT32[1] and is_within(self.interval(operands[1]), (0, mask))
+
+    def _masked(
+        self, operands: tuple[str, ...], bits: int
+    ) -> tuple[Polynomial | None, Interval | None] | None:
+        if not is_literal(operands[1]):
+            return None
+        if self.is_unmasked(("", *operands)):
+            value = self.wide(operands[0]) if bits == 64 else self.narrow(operands[0])
+            return value, self.interval(operands[0])
+        mask = int(operands[1], 0)
+        return (None, (0, mask)) if mask >= 0 else None
+
+
+def _is_small(value: Polynomial) -> bool:
+    return len(value) <= _MAX_TERMS and degree(value) <= _MAX_DEGREE
+
+
+def _special_bounds(register: str) -> Interval | None:
+    name, _, axis = register.partition(".")
+    if axis in ("y", "z") and name in _SPECIAL_YZ:
+        return _SPECIAL_YZ[name]
+    return _SPECIAL.get(name)
+
+
+def _combined(name: str, values: list[Polynomial]) -> Polynomial:
+    if name == "mov":
+        return values[0]
+    if name == "neg":
+        return scale(values[0], -1)
+    if name in ("add", "sub"):
+        return add(values[0], values[1], 1 if name == "add" else -1)
+    product = multiply(values[0], values[1])
+    return add(product, values[2]) if name == "mad" else product
+
+
+def _combined_interval(name: str, bounds: list[Interval | None]) -> Interval | None:
+    known = [each for each in bounds if each is not None]
+    if len(known) != len(bounds):
+        return None
+    if name == "mov":
+        return known[0]
+    if name == "neg":
+        return of_sum((0, 0), known[0], -1)
+    if name in ("add", "sub"):
+        return of_sum(known[0], known[1], 1 if name == "add" else -1)
+    product = of_product(known[0], known[1])
+    return of_sum(product, known[2]) if name == "mad" else product

@@ -1,0 +1,319 @@
+"""Addresses of elements: in 32 bits if they are enough, and from those of neighbours."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.contract import ArrayPromises, Promises
+from kerneldsl.contract.abi import EXPLICIT, LaunchMode
+from kerneldsl.contract.promises import NARROW, NARROW_THREADS
+from kerneldsl.language.kinds import array_kinds
+from kerneldsl.language.signatures import parse_signature
+from targets.cuda.compile import ptx as ptx_module
+from targets.cuda.compile.addresses.facts import NO_FACTS, facts_of
+from targets.cuda.compile.addresses.shorten import shorten_addresses
+from targets.cuda.compile.compiler import compile_kernel
+from targets.cuda.compile.ptxas import assemble
+from tests.ptx.helpers import body_of, compile_ptx, specialize
+from tests.support.ptx_machine import Trace, run_thread
+
+_BASE = 0x7F00_0000_0000
+
+
+def heat(u, out, factor):
+    x, y, z = kd.grid(3)
+    depth, height, width = u.shape
+    if 0 < x < width - 1 and 0 < y < height - 1 and 0 < z < depth - 1:
+        around = u[z, y, x - 1] + u[z, y, x + 1] + u[z, y - 1, x] + u[z, y + 1, x]
+        around += u[z - 1, y, x] + u[z + 1, y, x]
+        out[z, y, x] = u[z, y, x] + factor * around
+
+
+def corners(u, out):
+    i, j = kd.grid(2)
+    if i < out.shape[0] - 2 and j < out.shape[1] - 3:
+        out[i, j] = u[i + 2, j + 3] + u[i + 2, j] - u[i, j + 3] * u[i + 1, j + 1]
+
+
+def clamp(u, out):
+    j, i = kd.grid(2)
+    rows, columns = u.shape
+    if i < rows and j < columns:
+        above, left = u[max(i - 1, 0), j], u[i, max(j - 1, 0)]
+        out[i, j] = above + left + u[min(i + 1, rows - 1), min(j + 1, columns - 1)]
+
+
+def mirror(u, out):
+    i, j = kd.grid(2)
+    if i < u.shape[0] and j < u.shape[1]:
+        out[j, i] = u[-1 - i, -1 - j]
+
+
+def columns(u, x, out):
+    j = kd.grid(1)
+    if j < out.size:
+        total = kd.float32(0)
+        for i in range(x.size):
+            total += u[i, j] * x[i]
+        out[j] = total
+
+
+def triangle(u, out):
+    i = kd.grid(1)
+    if i < out.size:
+        total = kd.float32(0)
+        for j in range(i):
+            total += u[i, j] * u[j, i]
+            if total > 0:
+                total += u[i, i]
+        out[i] = total
+
+
+def masked(n, u, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = u[i] + (n & 0x7FFFFFFF)
+
+
+def strided(u, out):
+    i = kd.grid(1)
+    for k in range(i, u.size, kd.gridsize(1)):
+        out[k] = u[k] + u[u.size - 1 - k]
+
+
+def _promises(signature: str, *, is_narrow: bool = True) -> Promises:
+    count = len(list(array_kinds(parse_signature(signature))))
+    return Promises((ArrayPromises(),) * count, is_disjoint=True, is_narrow=is_narrow)
+
+
+def _both(
+    kernel: Callable[..., Any],
+    signature: str,
+    mode: LaunchMode = EXPLICIT,
+    *,
+    is_narrow: bool = True,
+    **options: Any,
+) -> tuple[str, str]:
+    """Return a kernel's PTX before and after its addresses are shortened."""
+    seen: list[str] = []
+
+    def note(text: str, facts: Any) -> str:
+        seen[:] = [text, shorten_addresses(text, facts)]
+        return seen[1]
+
+    promises = _promises(signature, is_narrow=is_narrow)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ptx_module, "shorten_addresses", note)
+        compile_kernel(
+            specialize(kernel, signature, mode, promises=promises, **options), arch="sm_90"
+        )
+    return seen[0], seen[1]
+
+
+def _traces(
+    texts: tuple[str, str],
+    parameters: list[int],
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    thread: tuple[int, ...],
+) -> tuple[Trace, Trace]:
+    """Return what a thread accesses, by its index along each axis."""
+    special = {"%laneid": 0}
+    for axis, blocks, threads, index in itertools.zip_longest(
+        "xyz", grid, block, thread, fillvalue=None
+    ):
+        blocks, threads, index = blocks or 1, threads or 1, index or 0
+        special |= {f"%nctaid.{axis}": blocks, f"%ntid.{axis}": threads}
+        special |= {f"%ctaid.{axis}": index // threads, f"%tid.{axis}": index % threads}
+    one, other = (run_thread(text, parameters, special) for text in texts)
+    return one, other
+
+
+def _bytes_of(trace: Trace) -> list[int]:
+    return [address for _, address, _ in trace]
+
+
+_HEAT = "float32[:, :, ::1], float32[:, :, ::1], float32"
+
+
+def test_neighbours_are_at_distances_from_one_address() -> None:
+    """Golden: what is left of the addresses of seven points."""
+    body = body_of(compile_ptx(heat, _HEAT, "sm_90", promises=_promises(_HEAT)))
+    kinds = Counter(re.findall(r"^\s*([a-z][\w.]*64)\b", body, re.MULTILINE))
+    # Two pointers; addresses of y - 1, y + 1, z - 1, z + 1, of the point, and in the other array.
+    assert kinds == {"ld.param.b64": 2, "add.s64": 6}
+    assert len(re.findall(r"\bmul\.wide\.s32\b", body)) == 6
+    immediates = re.findall(r"ld\.global\.nc\.b32 \t%r\d+, \[(%\w+)\+(-?4)\]", body)
+    assert {number for _, number in immediates} == {"4", "-4"}
+    assert len({register for register, _ in immediates}) == 1
+    assert "setp.ge.s32" in body
+    assert "s64 \t%p" not in body
+
+
+def test_without_the_promise_integers_keep_their_width() -> None:
+    wide = _promises(_HEAT, is_narrow=False)
+    body = body_of(compile_ptx(heat, _HEAT, "sm_90", promises=wide))
+    assert re.search(r"\bmul\.lo\.s64\b", body)
+    assert "kd_r" not in body
+
+
+def test_in_debug_mode_accesses_may_be_of_no_element() -> None:
+    promises = _promises(_HEAT)
+    assert facts_of(specialize(heat, _HEAT, promises=promises)) != NO_FACTS
+    assert facts_of(specialize(heat, _HEAT, promises=promises, debug=True)) == NO_FACTS
+
+
+def test_strided_arrays_keep_their_strides_of_64_bits() -> None:
+    signature = "float32[:, :], float32[:, :]"
+    before, after = _both(mirror, signature)
+    assert before.count("mad.lo.s64") == after.count("mad.lo.s64") == 4
+    parameters = [_BASE, 3, 3, 2**33, -4, 2 * _BASE, 3, 3, 12, 4]
+    one, other = _traces((before, after), parameters, (1, 1), (4, 4), (1, 2))
+    assert one == other
+    assert _bytes_of(one)[0] == _BASE + 2**33 + 0 * -4
+
+
+def test_a_mask_that_a_kernel_writes_is_no_promise() -> None:
+    signature = "int64, float32[::1], float32[::1]"
+    _, after = _both(masked, signature)
+    assert "and.b" in after
+
+
+def test_what_was_made_is_accepted_by_ptxas() -> None:
+    for kernel, signature in _KERNELS.items():
+        for is_narrow in (True, False):
+            artifact = compile_ptx(
+                kernel, signature, "sm_90", promises=_promises(signature, is_narrow=is_narrow)
+            )
+            assert assemble(artifact.ptx, "sm_90").resources
+
+
+_TWO = "float32[:, ::1], float32[:, ::1]"
+_KERNELS: dict[Callable[..., Any], str] = {
+    heat: _HEAT,
+    corners: _TWO,
+    clamp: _TWO,
+    mirror: _TWO,
+    columns: "float32[:, ::1], float32[::1], float32[::1]",
+    triangle: "float64[:, ::1], float32[::1]",
+    strided: "int16[::1], int16[::1]",
+}
+
+
+@st.composite
+def _extents(draw: st.DrawFn, ndim: int) -> tuple[int, ...]:
+    """Shapes, also with nearly 2**31 elements, in one row or many."""
+    left, shape = draw(st.sampled_from([100, 2**20, NARROW - 1])), []
+    for axis in range(ndim):
+        shape.append(left if axis == ndim - 1 else draw(st.integers(1, min(left, 70_000))))
+        left //= shape[-1]
+    return tuple(draw(st.permutations(shape)))
+
+
+def _index(draw: Any, extent: int) -> int:
+    return draw(st.sampled_from([0, 1, 2, extent - 2, extent - 1, extent // 2, extent])) % 2**31
+
+
+@pytest.mark.parametrize("kernel", [heat, corners, clamp, mirror])
+@pytest.mark.parametrize("layout", ["C", "F"])
+@pytest.mark.parametrize("wraparound", [True, False])
+@settings(deadline=None)  # the first case compiles
+@given(data=st.data())
+def test_each_thread_accesses_the_same_elements(
+    kernel: Callable[..., Any], layout: str, wraparound: bool, data: st.DataObject
+) -> None:
+    if kernel is mirror and not wraparound:
+        return  # it counts from the end
+    signature = _KERNELS[kernel]
+    if layout == "F":
+        signature = signature.replace(":, :, ::1", "::1, :, :").replace(":, ::1", "::1, :")
+    ndim = 3 if kernel is heat else 2
+    texts = _compiled(kernel, signature, wraparound)
+    shape = data.draw(_extents(ndim))
+    target = shape[::-1] if kernel is mirror else shape
+    parameters = [_BASE, *shape, 2 * _BASE, *target, 0]
+    block = (32, 4, 2)[:ndim]
+    along = shape if kernel in (corners, mirror) else shape[::-1]
+    thread = tuple(_index(data.draw, n) for n in along)
+    grid = tuple(-(-n // b) + 1 for n, b in zip(along, block, strict=True))
+    one, other = _traces(texts, parameters, grid, block, thread)
+    assert one == other
+    assert all(0 <= a % _BASE < 4 * math.prod(shape) for a in _bytes_of(one))
+
+
+_cache: dict[Any, tuple[str, str]] = {}
+
+
+def _compiled(
+    kernel: Callable[..., Any], signature: str, wraparound: bool = True, *, is_narrow: bool = True
+) -> tuple[str, str]:
+    key = kernel, signature, wraparound, is_narrow
+    if key not in _cache:
+        _cache[key] = _both(kernel, signature, is_narrow=is_narrow, wraparound=wraparound)
+    return _cache[key]
+
+
+@pytest.mark.parametrize("is_narrow", [True, False])
+@settings(deadline=None)  # the first case compiles
+@given(data=st.data())
+def test_loops_access_the_same_elements(is_narrow: bool, data: st.DataObject) -> None:
+    kernel = data.draw(st.sampled_from([columns, triangle, strided]))
+    texts = _compiled(kernel, _KERNELS[kernel], is_narrow=is_narrow)
+    rows = data.draw(st.integers(0, 40))
+    width = data.draw(st.sampled_from([rows, 41, 50_000_000 if is_narrow else 2**33]))
+    block = data.draw(st.sampled_from([1, 32, 256]))
+    index = data.draw(st.integers(0, 40)) if kernel is triangle else _index(data.draw, width)
+    if kernel is columns:
+        parameters = [_BASE, rows, width, 2 * _BASE, rows, 3 * _BASE, width]
+    elif kernel is triangle:
+        parameters = [_BASE, rows, max(width, rows), 3 * _BASE, rows]
+    else:
+        parameters, index = [_BASE, 3 * rows, 3 * _BASE, 3 * rows], index % block
+    one, other = _traces(texts, parameters, (index // block + 2,), (block,), (index,))
+    assert one == other
+
+
+@settings(deadline=None)  # the first case compiles
+@given(data=st.data())
+def test_forall_accesses_the_same_elements(data: st.DataObject) -> None:
+    key = "forall"
+    if key not in _cache:
+        _cache[key] = _both(corners, _TWO, LaunchMode(2))
+    shape = data.draw(_extents(2))
+    thread = tuple(_index(data.draw, n) for n in shape[::-1])
+    grid = tuple(-(-n // 16) for n in shape[::-1])
+    one, other = _traces(
+        _cache[key], [_BASE, *shape, 2 * _BASE, *shape, *shape], grid, (16, 16), thread
+    )
+    assert one == other
+
+
+def test_the_last_thread_of_the_widest_narrow_grid_is_beyond_an_array() -> None:
+    texts = _compiled(strided, _KERNELS[strided])
+    parameters = [_BASE, NARROW - 1, 3 * _BASE, NARROW - 1]
+    grid, last = (NARROW_THREADS // 1024,), NARROW_THREADS - 1
+    one, other = _traces(texts, parameters, grid, (1024,), (last,))
+    assert one == other
+    assert _bytes_of(one)[1] == _BASE + 2 * (NARROW - 2 - last)
+
+
+def test_addresses_in_a_loop_are_multiples_from_each_other() -> None:
+    """Golden: rows of a matrix are one register of 32 bits apart."""
+    signature = _KERNELS[columns]
+    body = body_of(compile_ptx(columns, signature, "sm_90", promises=_promises(signature)))
+    turn = re.search(
+        r"^(\$L__BB0_\d+):\n((?:(?!\$|ret).*\n)*?)\t@%p\d+ bra \1;", body, re.MULTILINE
+    )
+    assert turn is not None
+    assert turn[2].count("ld.global.nc.b32") == 8
+    assert len(re.findall(r"mul\.wide\.s32 %kd_d\d+, %\w+, 4;", turn[2])) == 4
