@@ -9,6 +9,7 @@ conversions.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -29,6 +30,8 @@ from kerneldsl.analysis.origins import (
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_row import ElementKind
+from kerneldsl.language.element_types import names_of
 from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["Argument", "IntegerOrigins", "Result", "element_of"]
@@ -67,9 +70,10 @@ _OF_NUMPY = (
 )
 _SAME_TYPE = frozenset({*_OF_PYTHON, *(f"numpy.{name}" for name in _OF_NUMPY)})
 _WHERE = "numpy.where"
+_UINT64 = "uint64"
 #: Of a uint64 and signed numbers their result is exact, and a uint64.
 _LARGEST = ("max", "numpy.maximum", "numpy.fmax")
-_UINT64 = "uint64"
+_WHOLE = names_of(ElementKind.SIGNED) | {_UINT64}
 #: Results of functions by what is known of their arguments.
 _results: WeakKeyDictionary[FunctionUnit, dict[tuple[Argument, ...], Result]] = WeakKeyDictionary()
 
@@ -359,7 +363,7 @@ class IntegerOrigins:
             case ast.Call() if arguments := self.operands(node):
                 origins = [self.of(each) for each in arguments]
                 found = Origin.UNKNOWN if Origin.UNKNOWN in origins else all_joined(origins)
-                if Origin.WIDE in origins and self._is_largest(node):
+                if Origin.WIDE in origins and self._is_largest(node, origins):
                     found = Origin.WIDE
                 return Origin.OTHER if found in CONVERTED else found
             case ast.Call(keywords=[]) if (callee := self._unit.callee_of(node)) is not None:
@@ -398,10 +402,12 @@ class IntegerOrigins:
             return Origin.NARROW
         return found
 
-    def _is_largest(self, node: ast.Call) -> bool:
-        """Return whether a call gives the largest of integers, a uint64 among them."""
-        is_largest = library_name(node.func, self._unit.namespace) in _LARGEST
-        return is_largest and self._types.get(node) == _UINT64
+    def _is_largest(self, node: ast.Call, origins: Sequence[Origin]) -> bool:
+        """Return whether a call gives the largest of integers."""
+        return library_name(node.func, self._unit.namespace) in _LARGEST and all(
+            origin is not Origin.OTHER or self._types.get(each) in _WHOLE
+            for origin, each in zip(origins, self.operands(node), strict=True)
+        )
 
     def operands(self, node: ast.Call) -> list[ast.expr]:
         """Return the arguments whose type a call's value has; none where it has one of its own."""
