@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.support.extent import full_beyond
 
 HEADER = """
 import numpy as np
@@ -108,13 +109,13 @@ def _messages(body: str, tmp_path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("body", OBSERVED)
+@pytest.mark.parametrize("body", full_beyond(OBSERVED, [*OBSERVED][::3]))
 def test_a_difference_whose_sign_matters(body, tmp_path) -> None:
     found = _messages(body, tmp_path)
     assert any("is a uint64, and " in text and OBSERVED[body] in text for text in found), found
 
 
-@pytest.mark.parametrize("body", RIGHT)
+@pytest.mark.parametrize("body", full_beyond(RIGHT, RIGHT[::3]))
 def test_a_difference_that_is_right(body, tmp_path) -> None:
     assert _messages(body, tmp_path) == []
 
@@ -124,9 +125,9 @@ def test_long_functions_of_both_signs_are_looked_through_in_linear_time(tmp_path
     assert any("so the result is int64" in text for text in _messages("; ".join(lines), tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("body", "is_small"),
-    [
+SMALL = [
+    pytest.param(body, is_small)
+    for body, is_small in (
         ("x = b[i] & 0xFF\nfor _ in range(70):\n    x = x + x", False),
         ("x = b[i] & 0xFF\nfor _ in range(70):\n    y = x\n    x = y + x", False),
         ("x = b[i] & 0xFF\nfor _ in range(70):\n    x = x + 3", True),
@@ -137,8 +138,11 @@ def test_long_functions_of_both_signs_are_looked_through_in_linear_time(tmp_path
         ("x = np.uint64((i - 9) % 8)", True),
         ("x = b[i] // 4", True),
         ("x = b[i] >> (i & 3)", False),
-    ],
-)
+    )
+]
+
+
+@pytest.mark.parametrize(("body", "is_small"), full_beyond(SMALL, SMALL[::3]))
 def test_what_is_certainly_small(body, is_small, tmp_path) -> None:
     found = _messages(f"{body}\nout[i] = (x + i) // 3", tmp_path)
     assert ("so the result is int64" in "".join(found)) is not is_small, found

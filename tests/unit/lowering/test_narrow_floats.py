@@ -18,7 +18,9 @@ from tests.support.dlpack import Relabelled
 from tests.support.extent import full_beyond
 
 NAMES = [name for name in HOST_DTYPES if ELEMENT_TYPES[name].is_narrow]
-each_type = pytest.mark.parametrize("dtype", [numpy_dtype(name).type for name in NAMES], ids=NAMES)
+_TYPES = [pytest.param(numpy_dtype(name).type, id=name) for name in NAMES]
+#: In a quick run one that NumPy has, and one of eight bits.
+each_type = pytest.mark.parametrize("dtype", full_beyond(_TYPES, [_TYPES[1], _TYPES[2]]))
 
 
 @pytest.fixture(autouse=True)

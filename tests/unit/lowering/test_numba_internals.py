@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -37,12 +38,15 @@ UNIMPORTED = {
 }
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
     """Every module of the product outside of the package, by its path."""
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if PRIVATE not in path.parents:
-                yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+    return tuple(
+        (str(path.relative_to(ROOT)), ast.parse(path.read_text()))
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if PRIVATE not in path.parents
+    )
 
 
 def is_private(name: str) -> bool:

@@ -316,9 +316,7 @@ def test_a_target_without_inference_says_so() -> None:
 @pytest.mark.parametrize(
     "right", full_beyond(["int8", "uint64", "float32", "complex64"], ["complex64"])
 )
-@pytest.mark.parametrize(
-    "left", full_beyond(["bool", "uint8", "int64", "float32"], ["bool", "float32"])
-)
+@pytest.mark.parametrize("left", full_beyond(["bool", "uint8", "int64", "float32"], ["float32"]))
 def test_results_are_those_of_the_running_code(left: str, right: str, target: str) -> None:
     """What an expression is typed as is what Numba's compiled code returns."""
     expressions = ["a + b", "a * b", "a / b", "a == b", "b * 2", "a if b else b", "(a, b)[1]"]
