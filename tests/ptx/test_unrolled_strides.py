@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
@@ -68,19 +68,52 @@ def to_an_argument(x, sums, ends, n):
     ends[t] = i
 
 
-@given(n=st.integers(0, 50) | st.sampled_from([-1, -(2**63), 3 - 2**63]), threads=st.integers(1, 9))
+def range_to_an_argument(x, sums, ends, n):
+    t = kd.grid(1)
+    i = t - kd.gridsize(1)
+    total = 0
+    for i in range(t, n, kd.gridsize(1)):
+        total = total * 3 + x[i]
+    sums[t] = total
+    ends[t] = i + kd.gridsize(1)
+
+
+_ENDS = st.integers(0, 50) | st.sampled_from([-1, 3 - 2**62, -(2**63), 3 - 2**63])
+
+
+@pytest.mark.parametrize("function", [to_an_argument, range_to_an_argument])
 @settings(deadline=None)
-def test_ends_that_may_be_negative(n: int, threads: int) -> None:
+@given(n=_ENDS, threads=st.integers(1, 9))
+def test_ends_that_may_be_negative(function, n: int, threads: int) -> None:
+    # The length of a range that is greater than an int64 is another number in Numba.
+    assume(function is to_an_argument or n >= -(2**62))
     x = np.arange(50, dtype=np.int64) - 20
     sums, ends = np.zeros((2, threads), np.int64)
     values = [part for a in (x, sums, ends) for part in (a.ctypes.data, a.size)]
-    _grid(to_an_argument, f"{_SIGNATURE}, int64").run((1, 1, 1), (threads, 1, 1), [*values, n])
+    _grid(function, f"{_SIGNATURE}, int64").run((1, 1, 1), (threads, 1, 1), [*values, n])
     for t in range(threads):
         total = 0
         for i in range(t, n, threads):
             total = total * 3 + int(x[i])
         assert sums[t] == (total + 2**63) % 2**64 - 2**63
         assert ends[t] == t + len(range(t, n, threads)) * threads
+
+
+def far_away(x, sums, ends, n):
+    count = 0
+    for i in range(n - 5 - kd.threadIdx.x, n, kd.gridsize(1)):
+        count += x[i % 8]
+    sums[kd.threadIdx.x] = count
+
+
+def test_ends_near_overflow() -> None:
+    x, sums, ends = np.ones(8, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
+    values = [part for a in (x, sums, ends) for part in (a.ctypes.data, a.size)]
+    signature = f"{_SIGNATURE}, int64"
+    assert _is_unrolled(far_away, signature)
+    for end in (2**62, 2**62 + 1, 2**63 - 1):
+        _grid(far_away, signature).run((1, 1, 1), (2, 1, 1), [*values, end])
+        assert sums.tolist() == [3, 3]
 
 
 @cache
@@ -139,12 +172,8 @@ def test_loops_that_are_unrolled() -> None:
     assert _is_unrolled(to_an_argument, f"{_SIGNATURE}, int64")
     assert not _is_unrolled(to_an_argument, f"{_SIGNATURE}, uint64")
     assert not _is_unrolled(to_an_argument, f"{_SIGNATURE}, float32")
-    assert not _is_unrolled(range_to_an_argument, f"{_SIGNATURE}, int64")
-
-
-def range_to_an_argument(x, sums, ends, n):
-    for i in range(kd.grid(1), n, kd.gridsize(1)):
-        sums[0] += x[i]
+    assert _is_unrolled(range_to_an_argument, f"{_SIGNATURE}, int32")
+    assert not _is_unrolled(range_to_an_argument, f"{_SIGNATURE}, uint64")
 
 
 def left(x, out, step):
@@ -207,12 +236,6 @@ def of_a_variable_of_two_values(x, out, step):
         i += stride
 
 
-def to_another_array(x, out, step):
-    x = out
-    for i in range(kd.threadIdx.x, x.size, kd.blockDim.x):
-        out[i] = x[i]
-
-
 @pytest.mark.parametrize(
     "function",
     [
@@ -225,7 +248,6 @@ def to_another_array(x, out, step):
         of_floats,
         nested,
         of_a_variable_of_two_values,
-        to_another_array,
     ],
 )
 def test_others_stay(function) -> None:

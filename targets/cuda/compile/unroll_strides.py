@@ -16,10 +16,10 @@ them is before the end, and a plain loop runs the others:
         …
         i += stride
 
-Nothing overflows if the stride is known to be positive, and the end known or tested not to be
-negative. Each of the four turns computes its addresses from the counter, which
-is hidden from LLVM at the start of the loop. LLVM would have a register for the address of each
-array in each turn (seen with 22, "LoopStrengthReduce"), and ptxas no registers for the loads.
+The stride is known to be positive. The end is known not to be negative and far from overflow, as a
+size is, or the kernel tests that. Each of the four turns computes its addresses from the counter,
+which is hidden from LLVM at the start of the loop. LLVM would have a register for the address of
+each array in each turn (seen with 22, "LoopStrengthReduce"), and ptxas no registers for the loads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.transforms.copying import CopyingTransformer
-from targets.cuda.intrinsics.unroll import SAME, SAME_NAME, UNROLL, UNROLL_NAME
+from targets.cuda.intrinsics.unroll import ROLLED, ROLLED_NAME, SAME, SAME_NAME, UNROLL, UNROLL_NAME
 
 __all__ = ["hide_counters", "unroll_strides"]
 
@@ -47,6 +47,8 @@ _TURNS = 4
 #: Loads of a turn; those of all turns are in registers at once.
 _MOST_LOADS = 4
 _MOST_STATEMENTS = 8
+#: No counter of an int64 overflows in a step from here.
+_LARGEST_END = 2**62
 _SIGNED = {"int32", "int64"}
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.If)
 _COUNTER, _STEP, _STOP, _LAST = "kd_counter", "kd_step", "kd_stop", "kd_last"
@@ -59,7 +61,7 @@ def unroll_strides(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
     if not loops:
         return unit
     tree = _Unroller(loops).visit(unit.tree)
-    known = {SAME_NAME: SAME, UNROLL_NAME: UNROLL, _RANGE: range}
+    known = {SAME_NAME: SAME, UNROLL_NAME: UNROLL, ROLLED_NAME: ROLLED, _RANGE: range}
     return replace(unit, tree=tree, namespace={**unit.namespace, **known})
 
 
@@ -89,7 +91,7 @@ class _Loop(NamedTuple):
     stop: ast.expr
     step: ast.expr
     body: list[ast.stmt]
-    #: Whether the kernel has to test that the end is not negative.
+    #: Whether the kernel has to test that nothing overflows.
     is_tested: bool = False
 
 
@@ -135,10 +137,8 @@ class _Search:
         of_step, of_stop = self._limits.of(loop.step), self._limits.of(loop.stop)
         if of_step is None or of_step[0] <= 0 or not self._is_straight(body):
             return None
-        if of_stop is not None and of_stop[0] >= 0:
-            return loop
-        # A loop over a range never overflows its counter, but its rest as it is written here may.
-        return loop._replace(is_tested=True) if isinstance(node, ast.While) else None
+        is_tested = of_stop is None or of_stop[0] < 0
+        return loop._replace(is_tested=is_tested)
 
     def _is_straight(self, body: list[ast.stmt]) -> bool:
         """Return whether a body is a few simple statements, and affects this thread alone."""
@@ -191,7 +191,15 @@ class _Unroller(CopyingTransformer):
             [*copy_tree(body), ast.AugAssign(store(counter), ast.Add(), load(step))],
             [],
         )
-        return [*(_at(node, each) for each in beginning), *turns, _at(node, rest)]
+        written = [*turns, rest]
+        if loop.is_tested:
+            items = call(_RANGE, load(counter), load(stop), copy_tree(loop.step))
+            mark = ast.Expr(call(ROLLED_NAME))
+            other = ast.For(store(loop.counter), items, [*copy_tree(loop.body), mark], [])
+            ends: list[ast.expr] = [load(stop), ast.Constant(_LARGEST_END)]
+            test = ast.Compare(ast.Constant(0), [ast.LtE(), ast.LtE()], ends)
+            written = [ast.If(test, written, [other])]
+        return [_at(node, each) for each in (*beginning, *written)]
 
     def _turns(self, loop: _Loop) -> list[ast.stmt]:
         """Return what runs four turns at a time."""

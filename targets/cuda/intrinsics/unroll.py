@@ -1,18 +1,19 @@
-"""What unrolled loops call: the mark at their end, and a copy that LLVM knows nothing of."""
+"""What unrolled loops call: marks at their end, and a copy that LLVM knows nothing of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
+from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED, mark_loop
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 
-__all__ = ["MAX_UNROLLED", "SAME", "SAME_NAME", "UNROLL", "UNROLL_NAME"]
+__all__ = ["MAX_UNROLLED", "ROLLED", "ROLLED_NAME", "SAME", "SAME_NAME", "UNROLL", "UNROLL_NAME"]
 
 #: Turns of a loop over a thread's elements beyond which it is left as it is. More elements than
 #: half of the 255 registers of a thread (CUDA C++ Programming Guide, "Technical Specifications per
@@ -21,19 +22,20 @@ __all__ = ["MAX_UNROLLED", "SAME", "SAME_NAME", "UNROLL", "UNROLL_NAME"]
 MAX_UNROLLED = 128
 
 #: The names that generated code calls them by.
-UNROLL_NAME, SAME_NAME = "kd_unroll", "kd_same"
+UNROLL_NAME, ROLLED_NAME, SAME_NAME = "kd_unroll", "kd_rolled", "kd_same"
 
 
 def _rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return types.none()
 
 
-def _mark(call: Call) -> ir.Value:
-    mark_loop(call.builder, FULLY_UNROLLED)
+def _mark(wish: str, call: Call) -> ir.Value:
+    mark_loop(call.builder, wish)
     return call.context.get_dummy_value()
 
 
-UNROLL = BoundIntrinsic("tile.unroll", _rule, _mark, {})
+UNROLL = BoundIntrinsic("tile.unroll", _rule, partial(_mark, FULLY_UNROLLED), {})
+ROLLED = BoundIntrinsic("loop.rolled", _rule, partial(_mark, NOT_UNROLLED), {})
 
 
 def _rule_of_same(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
