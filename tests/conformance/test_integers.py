@@ -13,6 +13,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from tests.support.arrays import poisoned
+from tests.support.extent import full_beyond
 
 U64 = 2**64
 INTEGERS = [name for name, row in ELEMENT_TYPES.items() if row.is_integer]
@@ -179,8 +180,18 @@ def _edges(dtype: str) -> np.ndarray:
     return np.array(sorted({*wanted, limits.min, limits.max}), dtype)
 
 
-@pytest.mark.parametrize("one", INTEGERS)
-@pytest.mark.parametrize("two", ["int8", "int64", "uint8", "uint64"])
+PAIRS = [pytest.param(one, two) for two in ("int8", "int64", "uint8", "uint64") for one in INTEGERS]
+#: Both signs and both widths on either side.
+QUICK_PAIRS = [
+    pytest.param(*pair)
+    for pair in (
+        *(("uint64", "int64"), ("int64", "uint64"), ("int8", "uint64"), ("uint8", "int8")),
+        *(("uint32", "int64"), ("int16", "uint8")),
+    )
+]
+
+
+@pytest.mark.parametrize(("one", "two"), full_beyond(PAIRS, QUICK_PAIRS))
 def test_comparisons_and_extremes_are_exact(computing_target: str, one: str, two: str) -> None:
     x, y = _edges(one), _edges(two)
     pairs = [[(int(a), int(b)) for b in y] for a in x]

@@ -10,6 +10,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.utilities.written_functions import written_function
+from tests.support.extent import full_beyond
 
 f32 = np.float32
 #: Left and right neighbours of an index `i`, for an extent `n` and a distance `k`.
@@ -46,6 +47,8 @@ def kernel_of(ends: tuple[str, str], **options: Any) -> Any:
 
 
 KERNELS = {name: kernel_of(each) for name, each in WAYS.items()}
+SHAPES = [(1, 1), (2, 2), (3, 17), (1, 40), (37, 65), (2, 3000)]
+KINDS = [np.int32, np.int64, np.uint32, np.uint16, np.int8]
 VALUES = np.array([1.5, -0.0, 0.0, np.nan, -np.inf, 2.5e-42, -3.0], f32)
 
 
@@ -85,7 +88,7 @@ def compare(name: str, image: Any, width: Any, shift: Any) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (1, 40), (3, 17), (37, 65), (2, 3000)])
+@pytest.mark.parametrize("shape", full_beyond(SHAPES, SHAPES[::2]))
 def test_neighbours(name: str, shape: tuple[int, int]) -> None:
     for image in images(shape):
         for shift in (1, 0, 2, shape[1], -1):
@@ -101,7 +104,7 @@ def test_any_distance(name: str, shift: int) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint32, np.uint16, np.int8])
+@pytest.mark.parametrize("kind", full_beyond(KINDS, [np.int32, np.uint16]))
 def test_extents_that_are_arguments(name: str, kind: Any) -> None:
     for width in (1, 2, 15, 40):
         compare(name, images((4, 40))[0], kind(width), 1)
