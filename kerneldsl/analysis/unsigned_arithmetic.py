@@ -172,10 +172,12 @@ class _Function:
         if self._is_made_up_for(node):
             return None
         is_stored = isinstance(node, ast.AugAssign)
+        # ``~x`` of a uint8 is 255 - x, also as a float.
+        is_inverted = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert)
         start = self.observed.uses([value]) if is_stored else [value]
         for place in observed.places(self.observed, start):
             becomes = _becomes(place)
-            is_size = len(operands) > 1 and (becomes in _OF_SIZE or _is_float(becomes))
+            is_size = not is_inverted and (becomes in _OF_SIZE or _is_float(becomes))
             if is_by_literal or is_size or _is_by_literal(place.use, by_literals):
                 user = place.function.unit
                 types = dtype or "", subtrahend or ""
@@ -185,9 +187,14 @@ class _Function:
         return None
 
     def _is_made_up_for(self, node: ast.AST) -> bool:
-        """Return whether as much as is subtracted at most is added to a difference at once."""
+        """Return whether a sign is lost at once.
+
+        As much as is subtracted at most is added to a difference, or its bits are masked.
+        """
         parent = self.observed.parents[node]
         match node, parent:
+            case _, ast.BinOp(op=ast.BitAnd()):
+                return True
             case ast.BinOp(right=right), ast.BinOp(left=one, op=ast.Add(), right=two):
                 most = self._bound.of(right)
                 added = number_of(two if one is node else one, self.unit)

@@ -105,12 +105,12 @@ def _of_difference(found: UnsignedDifference) -> str:
         remedy = f"{signed} - {rest[0]}"
     if isinstance(found.node, ast.AugAssign):
         text, remedy = f"{first} - {rest[0]}", f"{first} = {remedy}"
-    what = "difference" if rest else "number"
+    what, dtype = ("difference", found.dtype) if rest else ("number", found.subtrahend)
+    bits = ELEMENT_TYPES[dtype].nbytes * 8
     line = found.user.locate(found.use).lineno
     return (
-        f"{text} is a {found.dtype}, and {use} (line {line}): a negative "
-        f"{what} is 2**64 too large. Write {remedy}, or np.{found.dtype}({text}) where it is never "
-        "negative."
+        f"{text} is a {dtype}, and {use} (line {line}): a negative {what} is 2**{bits} too large. "
+        f"Write {remedy}, or np.{dtype}({text}) where it is never negative."
     )
 
 

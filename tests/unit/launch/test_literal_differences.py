@@ -57,6 +57,10 @@ OBSERVED = {
     "out[i] = (a[i] - b[i]) // 2": "a number that is never negative",
     "d = a[i] - b[i]; d //= 2; out[i] = d": "a number that is never negative",
     "out[i] = (-a[i]) // 9": "a number that is never negative",
+    "floats[i] = -a[i]": "converted to float64",
+    "out[i] = abs(-a[i])": "abs() leaves it as it is",
+    "out[i] = 1 if -a[i] < 0 else 0": "it is never negative",
+    "d = -a[i]; floats[i] = d": "converted to float64",
     "d = a[i]; d -= 5; out[i] = d // 3": "a number that is never negative",
     "t = 0; t += a[i]; floats[i] = t - 9": "converted to float64",
     "t = (a[i] - 5, 1); floats[i] = t[0]": "a number that is never negative",
@@ -70,6 +74,10 @@ RIGHT = [
     "out[i] = (a[i] - b[i]) // b[i]",
     "out[i] = (~a[i]) >> 3",
     "out[i] = a[i] - 5",
+    "floats[i] = ~a[i]",
+    "floats[i] = a[i] & -a[i]",
+    "out[i] = -a[i] + b[i]",
+    "floats[i] = np.uint64(-a[i])",
     "floats[i] = (a[i] - 5) * (a[i] - 5)",
     "out[i] = (a[i] - 1) & a[i]",
     "out[i] = out[(a[i] - 1) & 7]",
@@ -118,6 +126,20 @@ def test_a_difference_whose_sign_matters(body, tmp_path) -> None:
 @pytest.mark.parametrize("body", full_beyond(RIGHT, RIGHT[::3]))
 def test_a_difference_that_is_right(body, tmp_path) -> None:
     assert _messages(body, tmp_path) == []
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+def test_a_negated_number_wraps_around_in_its_width(dtype: str) -> None:
+    @kd.kernel
+    def negate(x, out):
+        out[0] = -x[0]
+
+    x, out = np.array([1], dtype), np.zeros(1, np.float32)
+    bits = x.itemsize * 8
+    said = f"-x\\[0\\] is a {dtype}, .* a negative number is 2\\*\\*{bits} too large"
+    with kd.use("cpu"), pytest.warns(kd.KernelWarning, match=said):
+        negate[1, 1](x, out)
+    assert out[0] == np.float32(2**bits - 1)
 
 
 def test_long_functions_of_both_signs_are_looked_through_in_linear_time(tmp_path) -> None:
