@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.support.extent import full_beyond
 
 U = np.array([2**63 + 5, 7], np.uint64)
 N = np.array([-1, 3], np.int64)
@@ -251,28 +252,28 @@ def _line(kernel, text):
     return first + next(n for n, line in enumerate(source) if text in line)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "parts"),
-    [
-        (divided, ["u[i] is uint64 and n[i] is int64", "out[i] = u[i] // n[i]"]),
-        (grown, ["s is uint64 where line", "so it becomes int64", "np.uint64(s * n[i] + 7)"]),
-        (chosen, ["u[i] is uint64 and n[i] is int64"]),
-        (compared_sum, ["u[0] is uint64 and n[i] is int64"]),
-        (passed, ["m is uint64 where line", "half(m)"]),
-        (returned, ["x is uint64 and m is int64", "return x"]),
-        (calls_numba, ["third: x is uint64 and 3 is int64"]),
-        (calls_ufunc, ["u[i] is uint64 and n[i] is int64", "quotient(u[i], n[i])"]),
-        (sums_a_tuple, ["t[0] is uint64 and t[1] is int64", "sum(t) / 2"]),
-        (calls_sum, ["summed: x is uint64 and s is int64"]),
-        (calls_remainder, ["of_remainder: x is uint64 and 7 is int64"]),
-        (chosen_pairs, ["u[i] is uint64 and n[i] is int64", "if n[i] > 0 else"]),
-        (assigned_pairs, ["pair[1] is uint64 where", "np.uint64(ordered(n[i], n[i])[1])"]),
-        (returned_pairs, ["x is uint64 and m is int64", "return x, m"]),
-        (nested_pairs, ["both[1][0] is uint64 where", "np.uint64(n[i])"]),
-        (in_place, ["v is uint64 and n[i] is int64", "Write v = v // np.uint64(n[i])"]),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
+WARNED = [
+    (divided, ["u[i] is uint64 and n[i] is int64", "out[i] = u[i] // n[i]"]),
+    (grown, ["s is uint64 where line", "so it becomes int64", "np.uint64(s * n[i] + 7)"]),
+    (chosen, ["u[i] is uint64 and n[i] is int64"]),
+    (compared_sum, ["u[0] is uint64 and n[i] is int64"]),
+    (passed, ["m is uint64 where line", "half(m)"]),
+    (returned, ["x is uint64 and m is int64", "return x"]),
+    (calls_numba, ["third: x is uint64 and 3 is int64"]),
+    (calls_ufunc, ["u[i] is uint64 and n[i] is int64", "quotient(u[i], n[i])"]),
+    (sums_a_tuple, ["t[0] is uint64 and t[1] is int64", "sum(t) / 2"]),
+    (calls_sum, ["summed: x is uint64 and s is int64"]),
+    (calls_remainder, ["of_remainder: x is uint64 and 7 is int64"]),
+    (chosen_pairs, ["u[i] is uint64 and n[i] is int64", "if n[i] > 0 else"]),
+    (assigned_pairs, ["pair[1] is uint64 where", "np.uint64(ordered(n[i], n[i])[1])"]),
+    (returned_pairs, ["x is uint64 and m is int64", "return x, m"]),
+    (nested_pairs, ["both[1][0] is uint64 where", "np.uint64(n[i])"]),
+    (in_place, ["v is uint64 and n[i] is int64", "Write v = v // np.uint64(n[i])"]),
+]
+WARNED_ROWS = [pytest.param(kernel, parts, id=kernel.__name__) for kernel, parts in WARNED]
+
+
+@pytest.mark.parametrize(("kernel", "parts"), full_beyond(WARNED_ROWS, WARNED_ROWS[::2]))
 def test_warnings_name_both_values_and_places(kernel, parts) -> None:
     found = _warned(kernel, U, N, np.zeros(2))
     assert len(found) == 1  # once for the same arguments

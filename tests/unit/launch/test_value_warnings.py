@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.support.extent import full_beyond
 
 
 @kd.kernel
@@ -177,7 +178,7 @@ def squared_differences(a, b, out):
         out[i] = (a[i] - b[i]) * (a[i] - b[i])
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+@pytest.mark.parametrize("dtype", full_beyond(["uint8", "uint32", "uint64"], ["uint64"]))
 @pytest.mark.parametrize(
     ("kernel", "said"),
     [
