@@ -10,7 +10,7 @@
 :mod:`stdlib_kernels.sort`         sorts, the places that sort, top elements, searches, merges
 :mod:`stdlib_kernels.movement`     axes in another order, elements by their places, copies, borders
 :mod:`stdlib_kernels.rows`         softmax, layer and root mean square normalization, along an axis
-:mod:`stdlib_kernels.linalg`       transpose, matrix product
+:mod:`stdlib_kernels.linalg`       transpose, products of vectors and matrices
 :mod:`stdlib_kernels.stencil`      convolution, Gaussian and other filters of neighbours
 :mod:`stdlib_kernels.random`       arrays of random numbers, of a seed and a counter
 :mod:`stdlib_kernels.array_api`    the namespace of the array API standard, for device arrays
@@ -24,7 +24,7 @@ imported when the first of its names is used, so importing this package costs al
 #: imaging's own `histogram` and `sobel` are in that family alone.
 _FAMILIES = {
     "elementwise": "astype clip map where",
-    "reduce": "all any argmax argmin count_nonzero dot max mean min norm prod reduce std sum var",
+    "reduce": "all any argmax argmin count_nonzero max mean min norm prod reduce std sum var",
     "scan": "cummax cummin cumprod cumsum scan",
     "histogram": "bincount histogram histogram2d",
     "compact": "compress flatnonzero nonzero partition run_length unique",
@@ -36,7 +36,7 @@ _FAMILIES = {
         "cross_entropy cross_entropy_backward layer_norm layer_norm_backward log_softmax "
         "log_softmax_backward rms_norm rms_norm_backward softmax softmax_backward"
     ),
-    "linalg": "matmul transpose",
+    "linalg": "dot matmul transpose",
     "stencil": (
         "convolve convolve1d correlate correlate1d gaussian_filter laplace median_filter prewitt "
         "sobel uniform_filter"

@@ -38,6 +38,7 @@ from stdlib_kernels.imaging import (
     grey as grey,
 )
 from stdlib_kernels.linalg import (
+    dot as dot,
     matmul as matmul,
     transpose as transpose,
 )
@@ -65,7 +66,6 @@ from stdlib_kernels.reduce import (
     argmax as argmax,
     argmin as argmin,
     count_nonzero as count_nonzero,
-    dot as dot,
     max as max,
     mean as mean,
     min as min,

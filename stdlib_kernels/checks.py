@@ -59,6 +59,13 @@ def check_array(
             if hasattr(type(value), "filled")
             else f"Pass np.asarray({name}), if that is an array of numbers",
         )
+    if ndim is not None and value.ndim != ndim:
+        raise ArgumentValueError(
+            f"{name} has {value.ndim} dimensions",
+            value=tuple(value.shape),
+            limit=f"It must have {ndim}",
+            remedy="Reshape it",
+        )
     dtype = value.dtype
     wanted = dtypes or names_of(kinds, halves=halves)
     if not (dtype.name in wanted and dtype.isnative):
@@ -69,13 +76,6 @@ def check_array(
             remedy="Omit out, or make one of such a dtype"  # a converted copy would be lost
             if name == "out"
             else conversion(name, dtype, wanted),
-        )
-    if ndim is not None and value.ndim != ndim:
-        raise ArgumentTypeError(
-            f"{name} has {value.ndim} dimensions",
-            value=tuple(value.shape),
-            limit=f"It must have {ndim}",
-            remedy="Reshape it",
         )
 
 

@@ -30,6 +30,14 @@ _WORDS = {
     The axis to sort along; with ``None`` the array is flattened in C order.
 descending : bool
     Whether the largest elements are first.""",
+    "joined": """out : array, optional
+    Array for the result, with its shape and the kind of the arrays. Elements are converted to its
+    dtype.
+dtype : dtype, optional
+    The dtype of the result; not with `out`.
+casting : str
+    The allowed conversions, as in NumPy: ``"no"``, ``"equiv"``, ``"safe"``, ``"same_kind"`` or
+    ``"unsafe"``.""",
     "along": """axis : int
     The axis along which the function works.""",
     "along or flattened": """axis : int, optional

@@ -44,7 +44,8 @@ def identity_of(op: Any, number: np.dtype[Any]) -> Any:
     if op in (add, multiply):
         return number.type(op is multiply)
     # Of extremes the last number of the dtype that they look for, inf of floats.
-    if number.kind == "f":
-        return number.type(-np.inf if op is larger else np.inf)
+    if number.kind in "fc":
+        last = -np.inf if op is larger else np.inf
+        return number.type(complex(last, last) if number.kind == "c" else last)
     ends = (False, True) if number.kind == "b" else (np.iinfo(number).min, np.iinfo(number).max)
     return number.type(ends[op is smaller])

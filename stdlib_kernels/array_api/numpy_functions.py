@@ -15,11 +15,19 @@ from typing import Any
 
 import numpy as np
 
-import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from stdlib_kernels import array_api as xp
-from stdlib_kernels import compact, elementwise, histogram, movement, reduce, scan, sort
+from stdlib_kernels import (
+    compact,
+    elementwise,
+    histogram,
+    linalg,
+    movement,
+    reduce,
+    scan,
+    sort,
+)
 from stdlib_kernels.array_api.computing import mixed
 from stdlib_kernels.array_api.making import RULES
 
@@ -115,18 +123,6 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, *, out: Any = None) -> A
     return elementwise.clip(x, a_min, a_max, out=out)
 
 
-def _dot(x: Any, y: Any, *, out: Any = None) -> Any:
-    if isinstance(x, kd.DeviceArray) and isinstance(y, kd.DeviceArray) and min(x.ndim, y.ndim) > 0:
-        return reduce.dot(x, y, out=out) if x.ndim == y.ndim == 1 else _dot_of_axes(x, y, out)
-    return xp.multiply(x, y, out=out)
-
-
-def _dot_of_axes(x: Any, y: Any, out: Any) -> Any:
-    if y.ndim > 2:  # of stacks the sums go over another axis than those of matmul
-        raise _not_there("numpy.dot")
-    return xp.matmul(x, y, out=out)
-
-
 #: The library's function, and how many of NumPy's parameters it takes by their order; the rest it
 #: takes by their names, which are the same.
 _FUNCTIONS: dict[Any, tuple[Callable[..., Any], int]] = {
@@ -162,7 +158,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., Any], int]] = {
     np.stack: (movement.stack, 1),
     np.where: (elementwise.where, 3),
     np.clip: (_clip, 1),
-    np.dot: (_dot, 2),
+    np.dot: (linalg.dot, 2),
     np.transpose: (_transpose, 1),
     np.permute_dims: (_transpose, 1),
     np.swapaxes: (_swapaxes, 3),

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import end_by
+from kerneldsl.repeating.calls import end_by, refuse_to_repeat
 from stdlib_kernels.arrays import contiguous_1d, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, check_same_kind
 from stdlib_kernels.compact.chosen import (
@@ -37,7 +37,7 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
     {parameters}
     condition : array of shape (m,)
         Same kind as `x`. Elements with a nonzero condition are selected. It may be shorter than the
-        axis, but not longer.
+        axis. If it is longer, the rest must be zero, and the host waits for it.
     {array}
     axis : int, optional
         The axis of the slices; by default the array is flattened in C order.
@@ -54,17 +54,25 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
     check_same_kind("condition", condition, "x", x)
     place = axis_or_none(axis, x.ndim)
     n = x.size if place is None else x.shape[place]
-    if condition.size > n:
-        raise ArgumentValueError(
-            f"condition has {condition.size} elements, and there are {n} to choose from",
-            value=condition.size,
-            limit="There is one of each at most",
-            remedy="Shorten the condition, or name the axis that it belongs to",
-        )
     flags, source = on_device(condition), on_device(x)
+    if condition.size > n:
+        flags = _without_rest(flags, n)
     if place is None:
         return end_by(_elements, *move(flags, contiguous_1d(source), is_not_zero), x, out)
     return end_by(_slices, *move(flags, None, is_not_zero), source, place, x, out)
+
+
+def _without_rest(flags: Array, n: int) -> Array:
+    """Return the first flags of a condition; the rest must be zero, and the host waits for it."""
+    refuse_to_repeat()
+    if front(*move(flags[n:], None, is_not_zero)).size:
+        raise ArgumentValueError(
+            f"condition selects elements after the last of {n}",
+            value=flags.size,
+            limit="The rest of a longer condition is zero",
+            remedy="Shorten the condition, or set axis",
+        )
+    return flags[:n]
 
 
 def _elements(found: Array, total: Array, like: Array, out: Out) -> Any:

@@ -26,7 +26,6 @@ def clip(
     x: Host,
     min: ArrayLike | Number | None = None,
     max: ArrayLike | Number | None = None,
-    *,
     out: Host | None = None,
 ) -> Host: ...
 @overload
@@ -34,7 +33,6 @@ def clip(
     x: DeviceArray,
     min: DeviceArray | npt.ArrayLike | Number | None = None,
     max: DeviceArray | npt.ArrayLike | Number | None = None,
-    *,
     out: DeviceArray | None = None,
 ) -> DeviceArray: ...
 @overload
@@ -42,7 +40,6 @@ def clip(
     x: Foreign,
     min: Foreign | npt.ArrayLike | Number | None = None,
     max: Foreign | npt.ArrayLike | Number | None = None,
-    *,
     out: Foreign | None = None,
 ) -> Foreign: ...
 @overload
@@ -50,7 +47,6 @@ def clip(
     x: npt.ArrayLike,
     min: ArrayLike | Number | None = None,
     max: ArrayLike | Number | None = None,
-    *,
     out: Host | None = None,
 ) -> Host: ...
 @overload

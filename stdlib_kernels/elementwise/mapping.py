@@ -65,7 +65,6 @@ def clip(
     x: Array,
     min: Array | Number | None = None,
     max: Array | Number | None = None,
-    *,
     out: Any = None,
 ) -> Any:
     """Limit each element to a range.

@@ -80,7 +80,7 @@ def histogram(
         int64; with weights (of any dtype) or `density`, float64. Same kind as `x`. NaN is in no
         bin.
     edges : array of shape (m + 1,)
-        The edges, as NumPy computes them; for floats of 16 bits as for float32. Same kind as `x`.
+        The edges, as NumPy computes them; for bfloat16 as for float32. Same kind as `x`.
     {raises}
     {or value error: If edges do not ascend, or the range is not finite.}
     {see: numpy.histogram}
@@ -92,7 +92,7 @@ def histogram(
     is_density = read_flag("density", density)
     weighted = checked_weights(weights, x)
     source = contiguous_1d(on_device(x))
-    edges = _edges_of(bins, range, source, computing_dtype(x.dtype))
+    edges = _edges_of(bins, range, source, _edge_dtype(x.dtype))
     counts = _counted([edges], [source], weighted)
     if is_density:
         counts = to_like(x, _density(counts, np.diff(edges.values)))
@@ -125,8 +125,7 @@ def histogram2d(
     {returns: hist : float64 array of shape (m, k)}
         Same kind as `x`. A pair with NaN is in no bin.
     x_edges, y_edges : arrays of shape (m + 1,) and (k + 1,)
-        The edges, as NumPy computes them: float32 for floats of at most 32 bits, else float64. Same
-        kind as `x`.
+        The edges, as NumPy computes them; for bfloat16 as for float32. Same kind as `x`.
     {raises where: `y` has another length or kind than `x`, or an argument does not fit.}
     {or value error: If edges do not ascend, or a range is not finite.}
     {see: numpy.histogram2d}
@@ -141,7 +140,7 @@ def histogram2d(
     weighted = checked_weights(weights, x)
     sources = [contiguous_1d(on_device(each)) for each in (x, y)]
     ranges = _pair(range) if range is not None else (None, None)
-    own = floating_dtype(np.result_type(*(computing_dtype(each.dtype) for each in sources)))
+    own = floating_dtype(np.result_type(*(_edge_dtype(each.dtype) for each in sources)))
     edges = [
         _edges_of(b, r, s, own if r is None and s.size else np.dtype(np.float64))
         for b, r, s in zip(_pair(bins), ranges, sources, strict=True)
@@ -149,7 +148,8 @@ def histogram2d(
     counts = _counted(edges, sources, weighted)
     host = np.asarray(to_host(counts), np.float64).reshape([each.bins for each in edges])
     if is_density:
-        areas = np.diff(edges[0].values)[:, None] * np.diff(edges[1].values)
+        widths = [np.diff(each.values).astype(np.float64) for each in edges]
+        areas = widths[0][:, None] * widths[1]
         host = _density(host, areas)
     return to_like(x, host), *(_given(each, x) for each in edges)
 
@@ -170,6 +170,11 @@ def _density(counts: Array, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
         return np.asarray(host / sizes / host.sum())
 
 
+def _edge_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which edges are computed: NumPy computes none in bfloat16."""
+    return dtype if dtype == np.float16 else computing_dtype(dtype)
+
+
 def _pair(value: Any) -> tuple[Any, Any]:
     """Return the values for each of two axes."""
     if isinstance(value, list | tuple) and len(value) == 2:
@@ -179,8 +184,8 @@ def _pair(value: Any) -> tuple[Any, Any]:
 
 def _counted(edges: list[_Edges], sources: list[Array], weights: Array | None) -> Array:
     """Count elements or pairs; `number` is the dtype in which they are compared with edges."""
-    dtypes = [*(computing_dtype(s.dtype) for s in sources), *(e.values.dtype for e in edges)]
-    narrow = all(each == np.float32 for each in dtypes)
+    dtypes = [*(s.dtype for s in sources), *(e.values.dtype for e in edges)]
+    narrow = all(computing_dtype(each) == np.float32 for each in dtypes)
     narrow = narrow and all(each.bins <= MAX_NARROW_BINS for each in edges)
     number = np.dtype(np.float32 if narrow else np.float64)
     given = [edges_array(each.values.astype(number)) for each in edges]
@@ -219,8 +224,10 @@ def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any]) -> _Edges:
 def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
     """Return the smallest and the largest edge of bins of equal width."""
     if outer is not None:
-        if not (isinstance(outer, tuple | list) and len(outer) == 2):
+        if not isinstance(outer, tuple | list):
             raise wrong_type("range", outer, "It is a pair of numbers")
+        if len(outer) != 2:
+            raise wrong_value("range", outer, "It is a pair of numbers")
         low, high = (number_of("range", each) for each in outer)
     elif not x.size:
         low, high = 0.0, 1.0

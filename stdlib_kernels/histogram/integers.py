@@ -69,7 +69,8 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
         The minimum length of the result.
     {returns: int64 or float64 array}
         Same kind as `x`, with an element for each integer up to the largest one in `x`. With
-        weights it is float64. On a GPU, weights are added in another order at each launch.
+        weights of elements it is float64. On a GPU, weights are added in another order at each
+        launch.
     {raises where: an array has another dtype or rank, or `weights` another length.}
     {or value error: If an element or `minlength` is negative.}
     {see: numpy.bincount}
@@ -77,7 +78,8 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     [1, 2, 0, 1]
     """
     check_array("x", x, dtypes=_INTEGERS, ndim=1)
-    weighted = checked_weights(weights, x)
+    # As in NumPy, of no elements there are counts alone.
+    weighted = checked_weights(weights, x) if x.size or weights is None else None
     least = integer_of("minlength", minlength, 0, MAX_BINS)
     source = contiguous_1d(on_device(x))
     if x.size <= FEW and weighted is None and is_on_host(source):

@@ -1,12 +1,29 @@
 """Written by docs/library_stubs.py."""
 
-from typing import overload
+from typing import Any, overload
 
+import numpy as np
 import numpy.typing as npt
 
 from kerneldsl import DeviceArray
 from stdlib_kernels._kinds import ArrayLike, Foreign, Host
 
+@overload
+def dot(x: Host, y: ArrayLike, out: None = None) -> np.number[Any]: ...
+@overload
+def dot(x: Host, y: ArrayLike, out: Host | None = None) -> Host: ...
+@overload
+def dot(
+    x: DeviceArray,
+    y: DeviceArray | npt.ArrayLike,
+    out: DeviceArray | None = None,
+) -> DeviceArray: ...
+@overload
+def dot(x: Foreign, y: Foreign | npt.ArrayLike, out: Foreign | None = None) -> Foreign: ...
+@overload
+def dot(x: npt.ArrayLike, y: ArrayLike, out: None = None) -> np.number[Any]: ...
+@overload
+def dot(x: npt.ArrayLike, y: ArrayLike, out: Host | None = None) -> Host: ...
 @overload
 def matmul(a: Host, b: ArrayLike, out: Host | None = None) -> Host: ...
 @overload

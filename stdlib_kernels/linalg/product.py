@@ -21,13 +21,24 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.repeating.calls import launch
-from stdlib_kernels.arrays import contiguous, finish, is_on_host, on_device, source_and_result
+from stdlib_kernels import elementwise
+from stdlib_kernels.arrays import (
+    allocate,
+    contiguous,
+    finish,
+    is_on_host,
+    on_device,
+    source_and_result,
+)
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
+from stdlib_kernels.copying import itself
+from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.linalg.batches import multiply_batches, multiply_vector, places_of
 from stdlib_kernels.linalg.blocks import MAX_GRID_Y, MIN_SIDE, multiply_blocks
 from stdlib_kernels.linalg.panels import fits_panels, multiply_panels
 from stdlib_kernels.movement.permuting import permuted
+from stdlib_kernels.parameters import common_dtype, computing_dtype
 
 __all__ = ["matmul", "transpose"]
 
@@ -69,7 +80,7 @@ def matmul(a: Array, b: Array, out: Out = None) -> Any:
 
     {parameters}
     a : ndarray or device array of shape (…, m, k) or (k,)
-        Any layout; integer, float or complex.
+        Any layout; bool, integer, float or complex.
     b : array of shape (…, k, n) or (k,)
         Same kind as `a`. The axes before the last two are broadcast.
     out : array of shape (…, m, n), optional
@@ -77,7 +88,8 @@ def matmul(a: Array, b: Array, out: Out = None) -> Any:
     {returns: array of shape (…, m, n)}
         Same kind as `a`. If a factor is a vector, the axis m or n is missing. `out` if it is given.
         The dtype is NumPy's for the two factors. Sums have this dtype, and integers wrap around as
-        in NumPy.
+        in NumPy. float16 and bfloat16 are multiplied and added as float32, and rounded once. For
+        booleans, an element is whether any product is True.
     {raises where: a factor is not an array of numbers, or `out` does not fit.}
     {or value error: If the inner dimensions differ, or others cannot be broadcast.}
     {see: numpy.matmul}
@@ -86,20 +98,20 @@ def matmul(a: Array, b: Array, out: Out = None) -> Any:
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([1, 10])).tolist()
     [21, 43]
     """
-    check_array("a", a, kinds="iufc")
-    check_array("b", b, kinds="iufc")
+    check_array("a", a, halves=True)
+    check_array("b", b, halves=True)
     check_same_kind("a", a, "b", b)
     left = (1, *a.shape) if a.ndim == 1 else tuple(a.shape)
     right = (*b.shape, 1) if b.ndim == 1 else tuple(b.shape)
     batches = left[:-2], right[:-2], _stacked(a, b, left, right)
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = common_dtype(a, b)
     whole = (*batches[2], left[-2], right[-1])
     shape = (*batches[2], *left[-2:-1][: a.ndim - 1], *right[-1:][: b.ndim - 1])
     two = on_device(b)
     one, result = source_and_result(a, out, shape, dtype, two)
     if math.prod(shape):
         factors = (one[None] if a.ndim == 1 else one), (two[:, None] if b.ndim == 1 else two)
-        _multiply(*factors, result.reshape(whole), batches)
+        _multiply_as(_number(dtype), *factors, result.reshape(whole), batches)
     return finish(result, like=a, out=out)
 
 
@@ -137,6 +149,29 @@ def _stacked(a: Array, b: Array, left: tuple[int, ...], right: tuple[int, ...]) 
         "1",
         remedy="Transpose one of them, or reshape it",
     )
+
+
+def _number(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which products of a dtype add up; booleans are counted."""
+    return np.dtype(np.int32) if dtype.kind == "b" else computing_dtype(dtype)
+
+
+def _is_true(v: Any) -> Any:
+    return v != 0
+
+
+def _multiply_as(
+    number: np.dtype[Any], a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]
+) -> None:
+    """Multiply in a dtype; kernels compute in the dtype of the product."""
+    if number == out.dtype:
+        _multiply(a, b, out, batches)
+        return
+    one, two = (x if x.dtype == number else elementwise.astype(x, number) for x in (a, b))
+    product = allocate(out, tuple(out.shape), number)
+    _multiply(one, two, product, batches)
+    rounded = _is_true if out.dtype.kind == "b" else itself
+    map_call(rounded, [product], [out.dtype], [out], product)
 
 
 def _multiply(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> None:

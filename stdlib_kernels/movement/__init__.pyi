@@ -9,13 +9,41 @@ from kerneldsl import DeviceArray
 from stdlib_kernels._kinds import ArrayLike, Foreign, Host, Ints
 
 @overload
-def concatenate(arrays: Sequence[Host], axis: int = 0) -> Host: ...
+def concatenate(
+    arrays: Sequence[Host],
+    axis: int | None = 0,
+    out: Host | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: str = 'same_kind',
+) -> Host: ...
 @overload
-def concatenate(arrays: Sequence[DeviceArray], axis: int = 0) -> DeviceArray: ...
+def concatenate(
+    arrays: Sequence[DeviceArray],
+    axis: int | None = 0,
+    out: DeviceArray | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: str = 'same_kind',
+) -> DeviceArray: ...
 @overload
-def concatenate(arrays: Sequence[Foreign], axis: int = 0) -> Foreign: ...
+def concatenate(
+    arrays: Sequence[Foreign],
+    axis: int | None = 0,
+    out: Foreign | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: str = 'same_kind',
+) -> Foreign: ...
 @overload
-def concatenate(arrays: Sequence[npt.ArrayLike], axis: int = 0) -> Host: ...
+def concatenate(
+    arrays: Sequence[npt.ArrayLike],
+    axis: int | None = 0,
+    out: Host | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: str = 'same_kind',
+) -> Host: ...
 @overload
 def flip(x: Host, axis: Ints | None = None) -> Host: ...
 @overload
@@ -33,6 +61,7 @@ def pad(
     constant_values: Any = 0,
     end_values: Any = 0,
     stat_length: Any = None,
+    reflect_type: str = 'even',
 ) -> Host: ...
 @overload
 def pad(
@@ -43,6 +72,7 @@ def pad(
     constant_values: Any = 0,
     end_values: Any = 0,
     stat_length: Any = None,
+    reflect_type: str = 'even',
 ) -> DeviceArray: ...
 @overload
 def pad(
@@ -53,6 +83,7 @@ def pad(
     constant_values: Any = 0,
     end_values: Any = 0,
     stat_length: Any = None,
+    reflect_type: str = 'even',
 ) -> Foreign: ...
 @overload
 def pad(
@@ -63,6 +94,7 @@ def pad(
     constant_values: Any = 0,
     end_values: Any = 0,
     stat_length: Any = None,
+    reflect_type: str = 'even',
 ) -> Host: ...
 @overload
 def permute(x: Host, axes: tuple[int, ...] | None = None, *, out: Host | None = None) -> Host: ...
@@ -136,21 +168,49 @@ def repeat(x: Foreign, repeats: Any, axis: int | None = None) -> Foreign: ...
 @overload
 def repeat(x: npt.ArrayLike, repeats: Any, axis: int | None = None) -> Host: ...
 @overload
-def roll(x: Host, shift: Ints, axis: Ints | None = None) -> Host: ...
+def roll(x: Host, shift: Any, axis: Ints | None = None) -> Host: ...
 @overload
-def roll(x: DeviceArray, shift: Ints, axis: Ints | None = None) -> DeviceArray: ...
+def roll(x: DeviceArray, shift: Any, axis: Ints | None = None) -> DeviceArray: ...
 @overload
-def roll(x: Foreign, shift: Ints, axis: Ints | None = None) -> Foreign: ...
+def roll(x: Foreign, shift: Any, axis: Ints | None = None) -> Foreign: ...
 @overload
-def roll(x: npt.ArrayLike, shift: Ints, axis: Ints | None = None) -> Host: ...
+def roll(x: npt.ArrayLike, shift: Any, axis: Ints | None = None) -> Host: ...
 @overload
-def stack(arrays: Sequence[Host], axis: int = 0) -> Host: ...
+def stack(
+    arrays: Sequence[Host],
+    axis: int = 0,
+    out: Host | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: str = 'same_kind',
+) -> Host: ...
 @overload
-def stack(arrays: Sequence[DeviceArray], axis: int = 0) -> DeviceArray: ...
+def stack(
+    arrays: Sequence[DeviceArray],
+    axis: int = 0,
+    out: DeviceArray | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: str = 'same_kind',
+) -> DeviceArray: ...
 @overload
-def stack(arrays: Sequence[Foreign], axis: int = 0) -> Foreign: ...
+def stack(
+    arrays: Sequence[Foreign],
+    axis: int = 0,
+    out: Foreign | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: str = 'same_kind',
+) -> Foreign: ...
 @overload
-def stack(arrays: Sequence[npt.ArrayLike], axis: int = 0) -> Host: ...
+def stack(
+    arrays: Sequence[npt.ArrayLike],
+    axis: int = 0,
+    out: Host | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: str = 'same_kind',
+) -> Host: ...
 @overload
 def take(
     x: Host,
@@ -191,7 +251,7 @@ def take(
 def take_along_axis(
     x: Host,
     indices: ArrayLike,
-    axis: int = -1,
+    axis: int | None = -1,
     *,
     mode: str = 'raise',
     out: Host | None = None,
@@ -200,7 +260,7 @@ def take_along_axis(
 def take_along_axis(
     x: DeviceArray,
     indices: DeviceArray | npt.ArrayLike,
-    axis: int = -1,
+    axis: int | None = -1,
     *,
     mode: str = 'raise',
     out: DeviceArray | None = None,
@@ -209,7 +269,7 @@ def take_along_axis(
 def take_along_axis(
     x: Foreign,
     indices: Foreign | npt.ArrayLike,
-    axis: int = -1,
+    axis: int | None = -1,
     *,
     mode: str = 'raise',
     out: Foreign | None = None,
@@ -218,7 +278,7 @@ def take_along_axis(
 def take_along_axis(
     x: npt.ArrayLike,
     indices: ArrayLike,
-    axis: int = -1,
+    axis: int | None = -1,
     *,
     mode: str = 'raise',
     out: Host | None = None,

@@ -5,11 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.repeating.calls import refuse_to_repeat
 from kerneldsl.repeating.overlap import may_overlap
-from stdlib_kernels.arrays import allocate, along_or_flat, around_axis, finish, on_device
+from stdlib_kernels.arrays import (
+    allocate,
+    along_or_flat,
+    around_axis,
+    finish,
+    on_device,
+    to_host,
+)
 from stdlib_kernels.checks import Array, Ints, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.gathering import over
@@ -93,12 +103,13 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
 
 
 @repeated_function
-def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
+def roll(x: Array, shift: Any, axis: Ints | None = None) -> Any:
     """Shift elements along axes; those beyond one end appear at the other.
 
     {parameters: array}
-    shift : int or tuple of int
-        The distance, towards higher indices; one for each axis, or one for all.
+    shift : int, tuple of int, or int array
+        The distance, towards higher indices; one for each axis, or one for all. Several shifts of
+        one axis are added. An array is read on the host.
     axis : int or tuple of int, optional
         The axes; by default the flattened array is shifted, and keeps its shape.
     {like x: , and its shape}
@@ -107,9 +118,11 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
     [4, 1, 2, 3]
     """
     check_array("x", x, halves=True)
-    shifts = integers_of("shift", shift)
+    shifts = _shifts_of(shift)
     found, _ = along_or_flat(x, None) if axis is None else (on_device(x), 0)
     axes: tuple[int, ...] = (0,) if axis is None else each_axis_of(axis, x.ndim)
+    if len(axes) == 1:
+        shifts = (sum(shifts),)
     if len(shifts) not in (1, len(axes)):
         raise wrong_value("shift", shift, f"There is one, or one for each of the {len(axes)} axes")
     for each, by in zip(axes, shifts * (len(axes) // len(shifts)), strict=True):
@@ -117,6 +130,17 @@ def roll(x: Array, shift: Ints, axis: Ints | None = None) -> Any:
         found = moved(found, each, n, _ORIGINS["roll"], by % max(1, n))
     found = found if axes else fresh(found, x)
     return finish(found.reshape(tuple(x.shape)), like=x)
+
+
+def _shifts_of(shift: Any) -> tuple[int, ...]:
+    """Return shifts that are given as an int, as several, or as an array."""
+    if not isinstance(shift, np.ndarray | kd.DeviceArray):
+        return integers_of("shift", shift)
+    refuse_to_repeat()  # calls are alike whatever is in their arrays
+    check_array("shift", shift, kinds="iu")
+    if shift.ndim > 1:
+        raise wrong_value("shift", shift, "It has one axis at most")
+    return tuple(map(int, to_host(shift).reshape(-1)))
 
 
 @repeated_function

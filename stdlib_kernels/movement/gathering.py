@@ -11,6 +11,7 @@ from stdlib_kernels.arrays import (
     along_or_flat,
     around_axis,
     contiguous,
+    contiguous_1d,
     finish,
     on_device,
 )
@@ -89,12 +90,13 @@ def take(
 
 @repeated_function
 def take_along_axis(
-    x: Array, indices: Array, axis: int = -1, *, mode: str = "raise", out: Out = None
+    x: Array, indices: Array, axis: int | None = -1, *, mode: str = "raise", out: Out = None
 ) -> Any:
     """Return the elements at given indices along an axis, with an index for each position.
 
     {places along}
-    {along}
+    axis : int, optional
+        Along which; ``None`` takes the array as flattened in C order.
     {mode}
     {out and array}
         Same kind and dtype as `x`, with the shape of `indices`. `out` if it is given.
@@ -102,6 +104,10 @@ def take_along_axis(
     >>> take_along_axis(np.array([[5, 6], [7, 8]]), np.array([[1], [0]])).tolist()
     [[6], [7]]
     """
+    if axis is None:
+        check_array("x", x, halves=True)
+        found = take_along_axis(contiguous_1d(on_device(x)), indices, 0, mode=mode, out=out)
+        return finish(found, like=x, out=out)
     at = _checked(x, indices, axis)
     place = _PLACES[choice_of("mode", mode, _PLACES)]
     check_out(out, like=x, shape=tuple(indices.shape), dtype=x.dtype)

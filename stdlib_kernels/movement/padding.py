@@ -16,7 +16,7 @@ from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.gathering import over
 from stdlib_kernels.movement.along import fresh, moved
-from stdlib_kernels.parameters import choice_of, computing_dtype, scalar_of, wrong_value
+from stdlib_kernels.parameters import choice_of, computing_dtype, scalar_of, wrong_type, wrong_value
 from stdlib_kernels.reduce import extremes, summation
 from stdlib_kernels.sort.rows import as_rows, sort_rows
 from stdlib_kernels.stencil.borders import border_of, place
@@ -38,6 +38,10 @@ _BORDERS = {
     "symmetric": _beyond("reflect"),
     "wrap": _beyond("wrap"),
 }
+
+
+#: Modes with a point reflection at the edge element. Their period is twice the extent less this.
+_REFLECTIONS = {"reflect": 2, "symmetric": 0}
 
 
 def _floor(v: Any) -> Any:
@@ -63,6 +67,23 @@ def ramp_along(x, out, before, start, end, *, number, rounded, store, is_last):
     else:
         step = (number(x[i, n - 1, k]) - end) / number(behind)
         out[i, j, k] = store(rounded(number(out.shape[1] - 1 - j) * step + end))
+
+
+@kd.kernel(wraparound=False)
+def reflect_along(x, out, before, period, *, number, store, is_last):
+    """Continue the middle one of three axes through its edge elements, by point reflections."""
+    i, j, k = kd.grid(3)
+    if is_last:
+        j, k = k, j
+    n = x.shape[1]
+    turns = (j - before) // period
+    at = j - before - turns * period
+    low, high = number(x[i, 0, k]), number(x[i, n - 1, k])
+    if at < n:
+        v = number(x[i, at, k])
+    else:
+        v = number(2) * high - number(x[i, period - at + (n - 1 - period // 2), k])
+    out[i, j, k] = store(v + number(turns) * number(2) * (high - low))
 
 
 @kd.kernel(wraparound=False)
@@ -108,7 +129,7 @@ _STATISTICS: dict[str, Any] = {
     "mean": lambda x, axis: summation.mean(x, axis, keepdims=True),
     "median": _median,
 }
-_MODES = (*_BORDERS, "linear_ramp", *_STATISTICS)
+_MODES = (*_BORDERS, "linear_ramp", "empty", *_STATISTICS)
 
 
 @repeated_function
@@ -120,6 +141,7 @@ def pad(
     constant_values: Any = 0,
     end_values: Any = 0,
     stat_length: Any = None,
+    reflect_type: str = "even",
 ) -> Any:
     """Add elements around an array.
 
@@ -132,12 +154,15 @@ def pad(
         ``"reflect"``: the array mirrored at the edge, without the edge element. ``"symmetric"``:
         the same with the edge element. ``"wrap"``: elements from the other end. ``"linear_ramp"``:
         a linear ramp from the edge to `end_values`. ``"maximum"``, ``"minimum"``, ``"mean"`` or
-        ``"median"``: of elements along the axis, for real arrays.
+        ``"median"``: of elements along the axis. ``"empty"``: undefined.
     constant_values, end_values : number, or tuples of numbers
         The constants, and the outermost numbers of ramps, in the form of `pad_width`.
     stat_length : int, or tuples of ints, optional
         The number of elements at each edge for a statistic, in the form of `pad_width`; by default
         all.
+    reflect_type : str
+        For ``"reflect"`` and ``"symmetric"``: ``"even"`` takes mirrored elements, and ``"odd"``
+        subtracts them from twice the edge element.
     {like x}
         Means and medians of integers are rounded to the nearest integer.
     {raises and see: numpy.pad}
@@ -148,9 +173,8 @@ def pad(
     """
     check_array("x", x, halves=True)
     choice_of("mode", mode, _MODES)
+    is_odd = choice_of("reflect_type", reflect_type, ("even", "odd")) == "odd"
     widths = _pairs("pad_width", pad_width, x.ndim, 0)
-    if mode in _STATISTICS:
-        check_array("x", x, kinds="biuf", halves=True)
     lengths: list[Any] = [(None, None)] * x.ndim
     if stat_length is not None:
         lengths = _pairs("stat_length", stat_length, x.ndim, 1)
@@ -159,7 +183,7 @@ def pad(
     found = on_device(x)
     for axis, (before, behind) in enumerate(widths):
         extent = before + x.shape[axis] + behind
-        if before + behind and mode != "constant" and not x.shape[axis]:
+        if before + behind and mode not in ("constant", "empty") and not x.shape[axis]:
             limit = f"Along axis {axis} are no elements, which only a constant surrounds"
             raise wrong_value("mode", mode, limit, "Say mode='constant'")
         if not before + behind:
@@ -169,8 +193,11 @@ def pad(
         elif mode in _STATISTICS:
             sides = _sides(found, axis, _STATISTICS[mode], lengths[axis])
             found = _surrounded(found, axis, extent, before, *sides)
+        elif is_odd and mode in _REFLECTIONS and x.shape[axis] > 1:
+            found = _reflected(found, axis, extent, before, _REFLECTIONS[mode])
         else:
-            found = moved(found, axis, extent, _BORDERS[mode], before, *fills[axis])
+            origin = _BORDERS["constant" if mode == "empty" else mode]
+            found = moved(found, axis, extent, origin, before, *fills[axis])
     return finish(fresh(found, x), like=x)
 
 
@@ -183,6 +210,16 @@ def _ramped(x: Array, axis: int, extent: int, before: int, ends: tuple[Any, Any]
         given, numbers = around_axis(found, axis), map(number, ends)
         arrays = (around_axis(x, axis), given, before, *numbers)
         over(ramp_along, given.shape, *arrays, number=number, **how)
+    return found
+
+
+def _reflected(x: Array, axis: int, extent: int, before: int, lacking: int) -> Array:
+    found = allocate(x, (*x.shape[:axis], extent, *x.shape[axis + 1 :]), x.dtype)
+    if found.size:
+        number = np.dtype(np.int64) if x.dtype.kind == "b" else computing_dtype(x.dtype)
+        given, period = around_axis(found, axis), 2 * x.shape[axis] - lacking
+        arrays = (around_axis(x, axis), given, before, period)
+        over(reflect_along, given.shape, *arrays, number=number.type, store=x.dtype.type)
     return found
 
 
@@ -226,9 +263,12 @@ def _fills(name: str, given: Any, x: Array) -> list[tuple[Any, Any]]:
 def _pairs(name: str, given: Any, ndim: int, least: int) -> list[tuple[int, int]]:
     """Return an integer for both sides of each axis, at least the given minimum."""
     pairs = _each_side(name, given, ndim)
+    limit = f"It has integers, {least} or more"
     wide = np.asarray(pairs) if pairs else np.zeros((0, 2), int)
-    if wide.dtype.kind not in "iu" or (wide.size and int(wide.min()) < least):
-        raise wrong_value(name, given, f"It has integers, {least} or more")
+    if wide.dtype.kind not in "iu":
+        raise wrong_type(name, given, limit)
+    if wide.size and int(wide.min()) < least:
+        raise wrong_value(name, given, limit)
     return [(int(low), int(high)) for low, high in wide]
 
 
@@ -239,5 +279,7 @@ def _each_side(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
     try:
         wide = np.broadcast_to(np.asarray(given), (ndim, 2)).tolist()
     except Exception as error:  # what NumPy, or a foreign object, raises
-        raise wrong_value(name, given, f"It is a number, a pair, or {ndim} pairs") from error
+        is_empty = isinstance(given, tuple | list) and not given
+        wrong = wrong_type if is_empty else wrong_value
+        raise wrong(name, given, f"It is a number, a pair, or {ndim} pairs") from error
     return [(low, high) for low, high in wide]

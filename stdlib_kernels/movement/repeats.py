@@ -36,7 +36,7 @@ def repeat(x: Array, repeats: Any, axis: int | None = None) -> Any:
     """Repeat each element, or slice along an axis.
 
     {parameters: array}
-    repeats : int, tuple of int, or int array of shape (n,)
+    repeats : int, tuple of int, or int or bool array of shape (n,)
         The number of repetitions, for all n or for each. An array has the same kind as `x`, and is
         not uint64. The host waits for the sum of an array.
     {along or flattened}
@@ -67,7 +67,7 @@ def _counts_of(repeats: Any, source: Array, x: Array) -> int | Array:
         return int(counts[0]) if counts.size == 1 else constant_beside(source, counts)
     if not isinstance(repeats, np.ndarray | kd.DeviceArray) or repeats.ndim == 0:
         return integer_of("repeats", repeats, 0)
-    integers = tuple(name for name in names_of("iu", halves=False) if name != "uint64")
+    integers = tuple(name for name in names_of("biu", halves=False) if name != "uint64")
     check_array("repeats", repeats, dtypes=integers, ndim=1)
     check_same_kind("repeats", repeats, "x", x)
     if repeats.size == 1:

@@ -7,7 +7,7 @@ from stdlib_kernels.families import make_callable
 from stdlib_kernels.reduce.extremes import all, any, count_nonzero, max, min
 from stdlib_kernels.reduce.moments import std, var
 from stdlib_kernels.reduce.places import argmax, argmin
-from stdlib_kernels.reduce.summation import dot, mean, norm, prod, reduce, sum
+from stdlib_kernels.reduce.summation import mean, norm, prod, reduce, sum
 
 __all__ = [
     "all",
@@ -15,7 +15,6 @@ __all__ = [
     "argmax",
     "argmin",
     "count_nonzero",
-    "dot",
     "max",
     "mean",
     "min",

@@ -16,9 +16,9 @@ class _Family:
     def all(
         x: Host,
         axis: None = None,
-        *,
         out: None = None,
         keepdims: Literal[False] = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> np.bool: ...
     @overload
@@ -26,9 +26,9 @@ class _Family:
     def all(
         x: Host,
         axis: Axis = None,
-        *,
         out: Host | None = None,
         keepdims: bool = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
@@ -36,9 +36,9 @@ class _Family:
     def all(
         x: DeviceArray,
         axis: Axis = None,
-        *,
         out: DeviceArray | None = None,
         keepdims: bool = False,
+        *,
         where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
@@ -46,9 +46,9 @@ class _Family:
     def all(
         x: Foreign,
         axis: Axis = None,
-        *,
         out: Foreign | None = None,
         keepdims: bool = False,
+        *,
         where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
@@ -56,9 +56,9 @@ class _Family:
     def all(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         out: None = None,
         keepdims: Literal[False] = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> np.bool: ...
     @overload
@@ -66,9 +66,9 @@ class _Family:
     def all(
         x: npt.ArrayLike,
         axis: Axis = None,
-        *,
         out: Host | None = None,
         keepdims: bool = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
@@ -76,9 +76,9 @@ class _Family:
     def any(
         x: Host,
         axis: None = None,
-        *,
         out: None = None,
         keepdims: Literal[False] = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> np.bool: ...
     @overload
@@ -86,9 +86,9 @@ class _Family:
     def any(
         x: Host,
         axis: Axis = None,
-        *,
         out: Host | None = None,
         keepdims: bool = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
@@ -96,9 +96,9 @@ class _Family:
     def any(
         x: DeviceArray,
         axis: Axis = None,
-        *,
         out: DeviceArray | None = None,
         keepdims: bool = False,
+        *,
         where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
@@ -106,9 +106,9 @@ class _Family:
     def any(
         x: Foreign,
         axis: Axis = None,
-        *,
         out: Foreign | None = None,
         keepdims: bool = False,
+        *,
         where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
@@ -116,9 +116,9 @@ class _Family:
     def any(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         out: None = None,
         keepdims: Literal[False] = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> np.bool: ...
     @overload
@@ -126,9 +126,9 @@ class _Family:
     def any(
         x: npt.ArrayLike,
         axis: Axis = None,
-        *,
         out: Host | None = None,
         keepdims: bool = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
@@ -136,8 +136,8 @@ class _Family:
     def argmax(
         x: Host,
         axis: None = None,
-        *,
         out: None = None,
+        *,
         keepdims: Literal[False] = False,
     ) -> np.int64: ...
     @overload
@@ -145,8 +145,8 @@ class _Family:
     def argmax(
         x: Host,
         axis: int | None = None,
-        *,
         out: Host | None = None,
+        *,
         keepdims: bool = False,
     ) -> Host: ...
     @overload
@@ -154,8 +154,8 @@ class _Family:
     def argmax(
         x: DeviceArray,
         axis: int | None = None,
-        *,
         out: DeviceArray | None = None,
+        *,
         keepdims: bool = False,
     ) -> DeviceArray: ...
     @overload
@@ -163,8 +163,8 @@ class _Family:
     def argmax(
         x: Foreign,
         axis: int | None = None,
-        *,
         out: Foreign | None = None,
+        *,
         keepdims: bool = False,
     ) -> Foreign: ...
     @overload
@@ -172,8 +172,8 @@ class _Family:
     def argmax(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         out: None = None,
+        *,
         keepdims: Literal[False] = False,
     ) -> np.int64: ...
     @overload
@@ -181,8 +181,8 @@ class _Family:
     def argmax(
         x: npt.ArrayLike,
         axis: int | None = None,
-        *,
         out: Host | None = None,
+        *,
         keepdims: bool = False,
     ) -> Host: ...
     @overload
@@ -190,8 +190,8 @@ class _Family:
     def argmin(
         x: Host,
         axis: None = None,
-        *,
         out: None = None,
+        *,
         keepdims: Literal[False] = False,
     ) -> np.int64: ...
     @overload
@@ -199,8 +199,8 @@ class _Family:
     def argmin(
         x: Host,
         axis: int | None = None,
-        *,
         out: Host | None = None,
+        *,
         keepdims: bool = False,
     ) -> Host: ...
     @overload
@@ -208,8 +208,8 @@ class _Family:
     def argmin(
         x: DeviceArray,
         axis: int | None = None,
-        *,
         out: DeviceArray | None = None,
+        *,
         keepdims: bool = False,
     ) -> DeviceArray: ...
     @overload
@@ -217,8 +217,8 @@ class _Family:
     def argmin(
         x: Foreign,
         axis: int | None = None,
-        *,
         out: Foreign | None = None,
+        *,
         keepdims: bool = False,
     ) -> Foreign: ...
     @overload
@@ -226,8 +226,8 @@ class _Family:
     def argmin(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         out: None = None,
+        *,
         keepdims: Literal[False] = False,
     ) -> np.int64: ...
     @overload
@@ -235,8 +235,8 @@ class _Family:
     def argmin(
         x: npt.ArrayLike,
         axis: int | None = None,
-        *,
         out: Host | None = None,
+        *,
         keepdims: bool = False,
     ) -> Host: ...
     @overload
@@ -293,35 +293,11 @@ class _Family:
         out: Host | None = None,
         keepdims: bool = False,
     ) -> Host: ...
-    @overload
-    @staticmethod
-    def dot(x: Host, y: ArrayLike, *, out: None = None) -> np.number[Any]: ...
-    @overload
-    @staticmethod
-    def dot(x: Host, y: ArrayLike, *, out: Host | None = None) -> Host: ...
-    @overload
-    @staticmethod
-    def dot(
-        x: DeviceArray,
-        y: DeviceArray | npt.ArrayLike,
-        *,
-        out: DeviceArray | None = None,
-    ) -> DeviceArray: ...
-    @overload
-    @staticmethod
-    def dot(x: Foreign, y: Foreign | npt.ArrayLike, *, out: Foreign | None = None) -> Foreign: ...
-    @overload
-    @staticmethod
-    def dot(x: npt.ArrayLike, y: ArrayLike, *, out: None = None) -> np.number[Any]: ...
-    @overload
-    @staticmethod
-    def dot(x: npt.ArrayLike, y: ArrayLike, *, out: Host | None = None) -> Host: ...
     @overload
     @staticmethod
     def max(
         x: Host,
         axis: None = None,
-        *,
         out: None = None,
         keepdims: Literal[False] = False,
         initial: Any = None,
@@ -332,7 +308,6 @@ class _Family:
     def max(
         x: Host,
         axis: Axis = None,
-        *,
         out: Host | None = None,
         keepdims: bool = False,
         initial: Any = None,
@@ -343,7 +318,6 @@ class _Family:
     def max(
         x: DeviceArray,
         axis: Axis = None,
-        *,
         out: DeviceArray | None = None,
         keepdims: bool = False,
         initial: Any = None,
@@ -354,7 +328,6 @@ class _Family:
     def max(
         x: Foreign,
         axis: Axis = None,
-        *,
         out: Foreign | None = None,
         keepdims: bool = False,
         initial: Any = None,
@@ -365,7 +338,6 @@ class _Family:
     def max(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         out: None = None,
         keepdims: Literal[False] = False,
         initial: Any = None,
@@ -376,7 +348,6 @@ class _Family:
     def max(
         x: npt.ArrayLike,
         axis: Axis = None,
-        *,
         out: Host | None = None,
         keepdims: bool = False,
         initial: Any = None,
@@ -387,10 +358,10 @@ class _Family:
     def mean(
         x: Host,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
@@ -398,10 +369,10 @@ class _Family:
     def mean(
         x: Host,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
@@ -409,10 +380,10 @@ class _Family:
     def mean(
         x: DeviceArray,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: DeviceArray | None = None,
         keepdims: bool = False,
+        *,
         where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
     @overload
@@ -420,10 +391,10 @@ class _Family:
     def mean(
         x: Foreign,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Foreign | None = None,
         keepdims: bool = False,
+        *,
         where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
     @overload
@@ -431,10 +402,10 @@ class _Family:
     def mean(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
     @overload
@@ -442,10 +413,10 @@ class _Family:
     def mean(
         x: npt.ArrayLike,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
+        *,
         where: ArrayLike | Number = True,
     ) -> Host: ...
     @overload
@@ -453,7 +424,6 @@ class _Family:
     def min(
         x: Host,
         axis: None = None,
-        *,
         out: None = None,
         keepdims: Literal[False] = False,
         initial: Any = None,
@@ -464,7 +434,6 @@ class _Family:
     def min(
         x: Host,
         axis: Axis = None,
-        *,
         out: Host | None = None,
         keepdims: bool = False,
         initial: Any = None,
@@ -475,7 +444,6 @@ class _Family:
     def min(
         x: DeviceArray,
         axis: Axis = None,
-        *,
         out: DeviceArray | None = None,
         keepdims: bool = False,
         initial: Any = None,
@@ -486,7 +454,6 @@ class _Family:
     def min(
         x: Foreign,
         axis: Axis = None,
-        *,
         out: Foreign | None = None,
         keepdims: bool = False,
         initial: Any = None,
@@ -497,7 +464,6 @@ class _Family:
     def min(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         out: None = None,
         keepdims: Literal[False] = False,
         initial: Any = None,
@@ -508,7 +474,6 @@ class _Family:
     def min(
         x: npt.ArrayLike,
         axis: Axis = None,
-        *,
         out: Host | None = None,
         keepdims: bool = False,
         initial: Any = None,
@@ -579,7 +544,6 @@ class _Family:
     def prod(
         x: Host,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
@@ -591,7 +555,6 @@ class _Family:
     def prod(
         x: Host,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
@@ -603,7 +566,6 @@ class _Family:
     def prod(
         x: DeviceArray,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: DeviceArray | None = None,
         keepdims: bool = False,
@@ -615,7 +577,6 @@ class _Family:
     def prod(
         x: Foreign,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Foreign | None = None,
         keepdims: bool = False,
@@ -627,7 +588,6 @@ class _Family:
     def prod(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
@@ -639,7 +599,6 @@ class _Family:
     def prod(
         x: npt.ArrayLike,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
@@ -723,11 +682,11 @@ class _Family:
     def std(
         x: Host,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         ddof: float = 0,
         keepdims: Literal[False] = False,
+        *,
         correction: float | None = None,
         where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
@@ -736,11 +695,11 @@ class _Family:
     def std(
         x: Host,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         correction: float | None = None,
         where: ArrayLike | Number = True,
     ) -> Host: ...
@@ -749,11 +708,11 @@ class _Family:
     def std(
         x: DeviceArray,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: DeviceArray | None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         correction: float | None = None,
         where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
@@ -762,11 +721,11 @@ class _Family:
     def std(
         x: Foreign,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Foreign | None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         correction: float | None = None,
         where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
@@ -775,11 +734,11 @@ class _Family:
     def std(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         ddof: float = 0,
         keepdims: Literal[False] = False,
+        *,
         correction: float | None = None,
         where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
@@ -788,11 +747,11 @@ class _Family:
     def std(
         x: npt.ArrayLike,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         correction: float | None = None,
         where: ArrayLike | Number = True,
     ) -> Host: ...
@@ -801,7 +760,6 @@ class _Family:
     def sum(
         x: Host,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
@@ -813,7 +771,6 @@ class _Family:
     def sum(
         x: Host,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
@@ -825,7 +782,6 @@ class _Family:
     def sum(
         x: DeviceArray,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: DeviceArray | None = None,
         keepdims: bool = False,
@@ -837,7 +793,6 @@ class _Family:
     def sum(
         x: Foreign,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Foreign | None = None,
         keepdims: bool = False,
@@ -849,7 +804,6 @@ class _Family:
     def sum(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         keepdims: Literal[False] = False,
@@ -861,7 +815,6 @@ class _Family:
     def sum(
         x: npt.ArrayLike,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         keepdims: bool = False,
@@ -873,11 +826,11 @@ class _Family:
     def var(
         x: Host,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         ddof: float = 0,
         keepdims: Literal[False] = False,
+        *,
         correction: float | None = None,
         where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
@@ -886,11 +839,11 @@ class _Family:
     def var(
         x: Host,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         correction: float | None = None,
         where: ArrayLike | Number = True,
     ) -> Host: ...
@@ -899,11 +852,11 @@ class _Family:
     def var(
         x: DeviceArray,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: DeviceArray | None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         correction: float | None = None,
         where: DeviceArray | npt.ArrayLike | Number = True,
     ) -> DeviceArray: ...
@@ -912,11 +865,11 @@ class _Family:
     def var(
         x: Foreign,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Foreign | None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         correction: float | None = None,
         where: Foreign | npt.ArrayLike | Number = True,
     ) -> Foreign: ...
@@ -925,11 +878,11 @@ class _Family:
     def var(
         x: npt.ArrayLike,
         axis: None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: None = None,
         ddof: float = 0,
         keepdims: Literal[False] = False,
+        *,
         correction: float | None = None,
         where: ArrayLike | Number = True,
     ) -> np.number[Any]: ...
@@ -938,11 +891,11 @@ class _Family:
     def var(
         x: npt.ArrayLike,
         axis: Axis = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
         correction: float | None = None,
         where: ArrayLike | Number = True,
     ) -> Host: ...
@@ -1024,7 +977,6 @@ any = _Family.any
 argmax = _Family.argmax
 argmin = _Family.argmin
 count_nonzero = _Family.count_nonzero
-dot = _Family.dot
 max = _Family.max
 mean = _Family.mean
 min = _Family.min

@@ -29,7 +29,6 @@ __all__ = ["all", "any", "count_nonzero", "max", "min"]
 def max(
     x: Array,
     axis: Axis = None,
-    *,
     out: Out = None,
     keepdims: bool = False,
     initial: Any = None,
@@ -37,10 +36,11 @@ def max(
 ) -> Any:
     """Find the largest element of an array, of all or along axes.
 
-    {reduction of: real array}
+    {reduction of: array}
     {initial and mask}
     {reduced}
-        NaN is larger than every number. Between 0 and -0 either is returned.
+        NaN is larger than every number. Between 0 and -0 either is returned. Complex numbers are
+        compared by their real parts, then by their imaginary parts.
     {raises if empty and see: numpy.max}
     >>> max(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
     [4, 9]
@@ -52,7 +52,6 @@ def max(
 def min(
     x: Array,
     axis: Axis = None,
-    *,
     out: Out = None,
     keepdims: bool = False,
     initial: Any = None,
@@ -60,10 +59,11 @@ def min(
 ) -> Any:
     """Find the smallest element of an array, of all or along axes.
 
-    {reduction of: real array}
+    {reduction of: array}
     {initial and mask}
     {reduced}
-        NaN is smaller than every number. Between 0 and -0 either is returned.
+        NaN is smaller than every number. Between 0 and -0 either is returned. Complex numbers are
+        compared by their real parts, then by their imaginary parts.
     {raises if empty and see: numpy.min}
     >>> int(min(np.array([3, 1, 4])))
     1
@@ -74,7 +74,7 @@ def min(
 def _extreme(
     name: str, x: Array, axis: Axis, out: Out, keepdims: bool, initial: Any, where: Any
 ) -> Any:
-    check_array("x", x, kinds="biuf", halves=True)
+    check_array("x", x, halves=True)
     if initial is None:
         check_not_empty(name, x, axis)
         if is_masked(where):
@@ -104,9 +104,9 @@ def _is_not_zero(v: Any, w: Any, parameter: Any) -> Any:
 def any(
     x: Array,
     axis: Axis = None,
-    *,
     out: Out = None,
     keepdims: bool = False,
+    *,
     where: Array | Number = True,
 ) -> Any:
     """Return whether any element is nonzero, of all or along axes.
@@ -127,9 +127,9 @@ def any(
 def all(
     x: Array,
     axis: Axis = None,
-    *,
     out: Out = None,
     keepdims: bool = False,
+    *,
     where: Array | Number = True,
 ) -> Any:
     """Return whether all elements are nonzero, of all or along axes.

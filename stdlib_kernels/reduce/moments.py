@@ -160,11 +160,11 @@ def _root(v: Any) -> Any:
 def var(
     x: Array,
     axis: Axis = None,
-    *,
     dtype: Any = None,
     out: Out = None,
     ddof: float = 0,
     keepdims: bool = False,
+    *,
     correction: float | None = None,
     where: Array | Number = True,
 ) -> Any:
@@ -186,11 +186,11 @@ def var(
 def std(
     x: Array,
     axis: Axis = None,
-    *,
     dtype: Any = None,
     out: Out = None,
     ddof: float = 0,
     keepdims: bool = False,
+    *,
     correction: float | None = None,
     where: Array | Number = True,
 ) -> Any:

@@ -78,7 +78,7 @@ _BETTER = {
 
 
 @repeated_function
-def argmax(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool = False) -> Any:
+def argmax(x: Array, axis: int | None = None, out: Out = None, *, keepdims: bool = False) -> Any:
     """Find the index of the largest element, of all or along an axis.
 
     {parameters of a place}
@@ -92,7 +92,7 @@ def argmax(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool
 
 
 @repeated_function
-def argmin(x: Array, axis: int | None = None, *, out: Out = None, keepdims: bool = False) -> Any:
+def argmin(x: Array, axis: int | None = None, out: Out = None, *, keepdims: bool = False) -> Any:
     """Find the index of the smallest element, of all or along an axis.
 
     {parameters of a place}

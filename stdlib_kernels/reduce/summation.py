@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from stdlib_kernels import parameters
-from stdlib_kernels.arrays import allocate, finish, on_device
-from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out
+from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.elementwise.calls import Number
 from stdlib_kernels.functions import repeated_function, warn
 from stdlib_kernels.operations import (
@@ -26,18 +25,16 @@ from stdlib_kernels.operations import (
     smaller,
     unchanged,
 )
-from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.folding import (
     Axis,
     Rule,
     check_not_empty,
-    fold,
     fold_call,
     rule_of,
 )
 from stdlib_kernels.reduce.masking import is_masked, masked, masked_mean
 
-__all__ = ["dot", "mean", "norm", "prod", "reduce", "sum"]
+__all__ = ["mean", "norm", "prod", "reduce", "sum"]
 
 
 def _quotient(total: Any, count: Any) -> Any:
@@ -48,7 +45,6 @@ def _quotient(total: Any, count: Any) -> Any:
 def sum(
     x: Array,
     axis: Axis = None,
-    *,
     dtype: Any = None,
     out: Out = None,
     keepdims: bool = False,
@@ -76,7 +72,6 @@ def sum(
 def prod(
     x: Array,
     axis: Axis = None,
-    *,
     dtype: Any = None,
     out: Out = None,
     keepdims: bool = False,
@@ -113,10 +108,10 @@ def _accumulated(
 def mean(
     x: Array,
     axis: Axis = None,
-    *,
     dtype: Any = None,
     out: Out = None,
     keepdims: bool = False,
+    *,
     where: Array | Number = True,
 ) -> Any:
     """Average the elements of an array, all or along axes.
@@ -186,9 +181,6 @@ _BY_ORDER = {
     -math.inf: (smaller, _size, unchanged),
 }
 _BY_OTHERS = (add, lambda v, w, order: abs(v) ** order, lambda total, order: total ** (1 / order))
-#: Products of numbers, and of booleans, and what combines them.
-_PRODUCTS = (lambda v, w, parameter: v * w, add)
-_PRODUCTS_OF_BOOLS = (lambda v, w, parameter: v & w, lambda a, b: a | b)
 
 
 @repeated_function
@@ -222,34 +214,3 @@ def norm(
     rule = Rule(op, identity, number.type, lift=lift, finish=root, parameter=ord)
     result = real if given.kind == "c" else given
     return fold_call(rule, x, axis, result, out, keepdims)
-
-
-@repeated_function
-def dot(x: Array, y: Array, *, out: Out = None) -> Any:
-    """Compute the scalar product of two vectors.
-
-    {parameters: vector of: bool, integer, float or complex.}
-    y : array of shape (n,)
-        Same kind as `x`.
-    out : array of rank 0, optional
-        Array for the result, with its dtype. Same kind as `x`.
-    {returns: NumPy scalar, or device array of rank 0}
-        NumPy's dtype for the two; `out` if it is given. Nothing is conjugated. Integers wrap around
-        in that dtype, and float16 and bfloat16 are added as float32.
-    {raises and see: numpy.dot, stdlib_kernels.linalg.matmul}
-    >>> int(dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
-    32
-    """
-    check_array("x", x, halves=True, ndim=1)
-    check_array("y", y, halves=True, ndim=1)
-    check_alike("y", y, "x", x)
-    dtype = parameters.common_dtype(x, y)
-    check_out(out, like=x, shape=(), dtype=dtype)
-    number = parameters.computing_dtype(dtype).type
-    lift, op = _PRODUCTS_OF_BOOLS if dtype.kind == "b" else _PRODUCTS
-    rule = Rule(op, number(0), number, lift=lift)
-    cut, other = (arrange(on_device(each), (0,))[0] for each in (x, y))
-    both = cut.of(*cut.inputs, *other.inputs)
-    result = allocate(both.inputs[0], (), dtype)
-    fold(rule, both, result.reshape((1, 1, 1)))
-    return finish(result, like=x, out=out)

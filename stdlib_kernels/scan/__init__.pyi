@@ -95,9 +95,9 @@ class _Family:
     def cumprod(
         x: Host,
         axis: int | None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
+        *,
         exclusive: bool = False,
         reverse: bool = False,
     ) -> Host: ...
@@ -106,9 +106,9 @@ class _Family:
     def cumprod(
         x: DeviceArray,
         axis: int | None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: DeviceArray | None = None,
+        *,
         exclusive: bool = False,
         reverse: bool = False,
     ) -> DeviceArray: ...
@@ -117,9 +117,9 @@ class _Family:
     def cumprod(
         x: Foreign,
         axis: int | None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Foreign | None = None,
+        *,
         exclusive: bool = False,
         reverse: bool = False,
     ) -> Foreign: ...
@@ -128,9 +128,9 @@ class _Family:
     def cumprod(
         x: npt.ArrayLike,
         axis: int | None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
+        *,
         exclusive: bool = False,
         reverse: bool = False,
     ) -> Host: ...
@@ -139,9 +139,9 @@ class _Family:
     def cumsum(
         x: Host,
         axis: int | None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
+        *,
         exclusive: bool = False,
         reverse: bool = False,
     ) -> Host: ...
@@ -150,9 +150,9 @@ class _Family:
     def cumsum(
         x: DeviceArray,
         axis: int | None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: DeviceArray | None = None,
+        *,
         exclusive: bool = False,
         reverse: bool = False,
     ) -> DeviceArray: ...
@@ -161,9 +161,9 @@ class _Family:
     def cumsum(
         x: Foreign,
         axis: int | None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Foreign | None = None,
+        *,
         exclusive: bool = False,
         reverse: bool = False,
     ) -> Foreign: ...
@@ -172,9 +172,9 @@ class _Family:
     def cumsum(
         x: npt.ArrayLike,
         axis: int | None = None,
-        *,
         dtype: npt.DTypeLike | None = None,
         out: Host | None = None,
+        *,
         exclusive: bool = False,
         reverse: bool = False,
     ) -> Host: ...

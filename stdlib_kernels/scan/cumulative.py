@@ -19,9 +19,9 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "scan"]
 def cumsum(
     x: Array,
     axis: int | None = None,
-    *,
     dtype: Any = None,
     out: Out = None,
+    *,
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:
@@ -45,9 +45,9 @@ def cumsum(
 def cumprod(
     x: Array,
     axis: int | None = None,
-    *,
     dtype: Any = None,
     out: Out = None,
+    *,
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Any:

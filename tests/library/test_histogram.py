@@ -39,12 +39,14 @@ def _weights_of(named):
 
 
 def check(pair, x, bins, **named):
-    """Hold that a histogram is NumPy's, of narrow floats that of float32."""
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    """Hold that a histogram is NumPy's; float16 is counted exactly, between NumPy's edges of it."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            exact, exact_edges = np.histogram(wide, bins, **{**named, **_weights_of(named)})
+            exact, exact_edges = np.histogram(x, bins, **{**named, **_weights_of(named)})
+            if x.dtype == np.float16:
+                wide, between = x.astype(np.float32), {**named, **_weights_of(named), "range": None}
+                exact, _ = np.histogram(wide, exact_edges, **between)
         except ValueError:
             with pytest.raises(ArgumentValueError, match="narrower than"):
                 pair(histogram, x, bins, **named)
@@ -183,17 +185,18 @@ def test_histograms_of_pairs(pair, rng, form):
 
 
 PAIRS = [("float32", "float32"), ("float32", "int8"), ("bool", "int64"), ("float16", "float32"),
-         ("float32", "float64")]  # fmt: skip
+         ("float16", "float16"), ("float32", "float64")]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtypes", full_beyond(PAIRS, [("float32", "int8")]))
+@pytest.mark.parametrize(
+    "dtypes", full_beyond(PAIRS, [("float32", "int8"), ("float16", "float16")])
+)
 def test_edges_of_pairs_have_numpys_dtype(pair, rng, dtypes):
     x, y = (random_array(rng, 501, each) for each in dtypes)
     x, y = (np.nan_to_num(each, posinf=1, neginf=-1) for each in (x, y))
-    wide = [each.astype(np.float32) if each.dtype == np.float16 else each for each in (x, y)]
     for named in ({}, {"range": [(-1, 1), (-2, 2)]}, {"density": True}):
         found = pair(histogram2d, x, y, [7, 5], **named)
-        exact = np.histogram2d(*wide, [7, 5], **named)
+        exact = np.histogram2d(x, y, [7, 5], **named)
         for each, other in zip(found, exact, strict=True):
             assert each.dtype == other.dtype, (dtypes, named)
         for each, other in zip(found[1:], exact[1:], strict=True):
@@ -203,11 +206,23 @@ def test_edges_of_pairs_have_numpys_dtype(pair, rng, dtypes):
     assert [each.dtype for each in empty] == [np.float64] * 3
 
 
+def test_weights_of_no_elements_count_as_integers(call):
+    for weights in (None, np.ones(0)):
+        got = call(bincount, np.zeros(0, int), weights, 3)
+        exact = np.bincount(np.zeros(0, int), weights, 3)
+        assert got.dtype == exact.dtype
+        np.testing.assert_array_equal(got, exact)
+
+
 def test_refusals(target):
     with pytest.raises(ArgumentValueError, match="an element of x is negative"):
         bincount(np.array([3, -1]))
     with pytest.raises(ArgumentTypeError, match="x has the dtype float64"):
         bincount(np.ones(3))
+    with pytest.raises(ArgumentValueError, match="x has 2 dimensions"):
+        bincount(np.ones((2, 2)))
+    with pytest.raises(ArgumentValueError, match="a pair of numbers"):
+        histogram(np.ones(3), 3, (1, 2, 3))
     with pytest.raises(ArgumentTypeError, match="x has the dtype uint64"):
         bincount(np.ones(3, np.uint64))
     with pytest.raises(ArgumentValueError, match="minlength is -1"):

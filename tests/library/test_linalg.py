@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
-from stdlib_kernels.linalg import batches, blocks, matmul, panels, product, transpose
-from tests.support.arrays import assert_same_bits, poisoned, random_array, strided
+from stdlib_kernels.linalg import batches, blocks, dot, matmul, panels, product, transpose
+from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond
 
 #: What the library takes.
@@ -226,6 +226,97 @@ def test_matmul_keeps_infinities_apart(call):
     np.testing.assert_array_equal(call(matmul, a, b), expected)
 
 
+def assert_rounded_product(got, a, b, name="matmul"):
+    """Products of booleans are exact; floats of 16 bits add up as float32 and are rounded once."""
+    exact = getattr(np, name)
+    dtype = np.result_type(a, b)
+    assert got.dtype == dtype
+    if dtype.kind == "b":
+        np.testing.assert_array_equal(got, exact(a, b))
+        return
+    wide = exact(a.astype(np.float64), b.astype(np.float64))
+    scale = exact(np.abs(a).astype(np.float64), np.abs(b).astype(np.float64))
+    eps = np.finfo(dtype).eps if dtype == np.float16 else 2.0**-7
+    bound = eps * np.abs(wide) + 100 * np.finfo(np.float32).eps * scale + 1e-7
+    assert np.all(np.abs(got.astype(np.float64) - wide) <= bound)
+
+
+NARROW_OR_BOOL = [each for each in ("bool", "float16", "bfloat16") if each in HOST_DTYPES]
+
+
+@pytest.mark.parametrize("dtype", full_beyond(NARROW_OR_BOOL, ["float16", "bool"]))
+def test_matmul_of_floats_of_16_bits_and_of_booleans(call, rng, dtype):
+    for left, right in [
+        ((5, 7), (7, 3)),
+        ((7,), (7, 3)),
+        ((2, 1, 5, 7), (4, 7, 1)),
+        ((3, 0), (0, 2)),
+    ]:
+        a, b = (rng.random(shape) - 0.25 for shape in (left, right))
+        a, b = (each > 0.5 if dtype == "bool" else each.astype(dtype) for each in (a, b))
+        assert_rounded_product(call(matmul, a, b), a, b)
+    out = np.empty((5, 5), dtype)
+    a = np.ones((5, 300), dtype)
+    assert matmul(a, a.T, out) is out
+    assert (out == (1 if dtype == "bool" else np.array(300).astype(dtype))).all()
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    full_beyond(
+        [("float32", "float32"), ("bool", "bool"), ("int8", "int32"), ("float16", "float16"),
+         ("complex64", "float64"), ("uint64", "uint8")],
+        [("float32", "float32"), ("bool", "bool")],
+    ),
+)  # fmt: skip
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_dot_of_any_ranks(call, rng, left, right, data):
+    depth = data.draw(st.sampled_from([0, 1, 3, 40]))
+    extents = st.lists(st.integers(1, 4), max_size=2)
+    shape = (*data.draw(extents), depth)
+    others = data.draw(extents)
+    other = (*others[:-1], depth, *others[-1:])
+    shape, other = data.draw(st.sampled_from([(shape, other), (shape, ()), ((), other), ((), ())]))
+    x, y = (np.asarray(rng.integers(-3, 4, each)) for each in (shape, other))
+    x, y = x.astype(left), y.astype(right)
+    if data.draw(st.booleans()):
+        x, y = (strided(e, (2,) * e.ndim) if e.ndim else e for e in (x, y))
+    got, exact = call(dot, x, y), np.dot(x, y)
+    assert (got.dtype, got.shape) == (exact.dtype, np.shape(exact))
+    np.testing.assert_array_equal(got, exact)  # of small integers every sum is exact
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    full_beyond(
+        [("float32", "float32"), ("float16", "float16"), ("complex64", "float64")],
+        [("float32", "float32")],
+    ),
+)
+def test_scalar_products(call, rng, left, right):
+    for size in (9000, 40, 1, 0):
+        x = random_array(rng, (size,), left)
+        y = random_array(rng, (2 * size,), right)[::-2]
+        got, dtype = call(dot, x, y), np.result_type(left, right)
+        assert got.dtype == dtype
+        wide = np.dot(x.astype(np.complex128), y.astype(np.complex128))
+        bound = np.dot(np.abs(x).astype(float), np.abs(y).astype(float)) + np.abs(wide)
+        assert abs(complex(got) - wide) <= 100 * np.finfo(np.float32).eps * bound + (
+            np.finfo(dtype).eps * abs(wide)
+        )
+
+
+def test_dot_into_out(target, rng):
+    x, y = rng.random((3, 4)), rng.random((2, 4, 5))
+    out = poisoned((3, 2, 5), np.float64)
+    assert dot(x, y, out) is out
+    np.testing.assert_allclose(out, np.dot(x, y))
+    device = kd.to_device(poisoned((3, 2, 5), np.float64))
+    assert dot(kd.to_device(x), kd.to_device(y), device) is device
+    np.testing.assert_allclose(device.copy_to_host(), np.dot(x, y))
+
+
 def test_matmul_into_out(target, rng):
     a = random_array(rng, (20, 20), "float64")
     expected = a @ a
@@ -238,10 +329,18 @@ def test_matmul_into_out(target, rng):
 
 
 def test_refusals(target):
-    with pytest.raises(ArgumentTypeError, match="a has 1 dimensions"):
+    with pytest.raises(ArgumentValueError, match="a has 1 dimensions"):
         transpose(np.ones(3))
-    with pytest.raises(ArgumentTypeError, match="a has the dtype bool"):
-        matmul(np.ones((2, 2), bool), np.ones((2, 2), bool))
+    with pytest.raises(ArgumentTypeError, match="a has the dtype <U1"):
+        matmul(np.array([["a"]]), np.ones((1, 1)))
+    with pytest.raises(
+        ArgumentValueError, match=r"x of shape \(2,\) and y of shape \(3,\) do not fit"
+    ):
+        dot(np.ones(2), np.ones(3))
+    with pytest.raises(ArgumentValueError, match=r"\(2, 3\) and y of shape \(3, 2, 4\) do not fit"):
+        dot(np.ones((2, 3)), np.ones((3, 2, 4)))
+    with pytest.raises(ArgumentValueError, match=r"out has the shape \(2,\)"):
+        dot(np.ones((2, 3)), np.ones((5, 3, 4)), np.zeros(2))
     with pytest.raises(ArgumentValueError, match=r"\(2, 3\) and b of shape \(2, 3\) do not fit"):
         matmul(np.ones((2, 3)), np.ones((2, 3)))
     for a, b in ((np.ones(3), np.ones(2)), (np.ones((2, 3, 4)), np.ones((3, 4, 5))), (1.0, 1.0)):

@@ -153,8 +153,22 @@ def test_constants_of_each_side(call, rng):
     ):
         with pytest.raises((ArgumentValueError, ArgumentTypeError)):
             call(pad, x, width, **named)
-    with pytest.raises(ArgumentTypeError, match="complex64"):
-        call(pad, z, 2, "median")
+    for mode in STATISTICS:
+        x = (rng.integers(0, 4, (4, 5)) + 1j * rng.integers(0, 4, (4, 5))).astype(np.complex64)
+        np.testing.assert_allclose(call(pad, x, 2, mode), np.pad(x, 2, mode), 1e-6)
+    np.testing.assert_array_equal(call(pad, x, 2, "empty")[2:-2, 2:-2], x)
+    assert call(pad, x[:0], ((1, 2), (0, 0)), "empty").shape == (3, 5)
+
+
+@pytest.mark.parametrize("dtype", full_beyond(["int8", "uint64", "complex128"], ["uint64"]))
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@settings(max_examples=examples(20, 5), deadline=None, suppress_health_check=list(HealthCheck))
+@given(n=st.integers(1, 40), before=st.integers(0, 40), behind=st.integers(0, 40))
+def test_pad_by_point_reflections(call, rng, mode, dtype, n, before, behind):
+    x = rng.integers(0, 20, (n, 3)).astype(dtype)
+    exact = np.pad(x, ((before, behind), (1, 0)), mode, reflect_type="odd")
+    got = call(pad, x, ((before, behind), (1, 0)), mode, reflect_type="odd")
+    assert_same_bits(got, exact, f"{n} {before} {behind}")
 
 
 @pytest.mark.parametrize("dtype", full_beyond(["int8", "int64", "uint32"], ["int64"]))
@@ -170,6 +184,8 @@ def test_repeat_by_counts(call, rng, dtype, drawn, most):
         assert_same_bits(call(repeat, x, tuple(counts.tolist()), along), exact, "a tuple")
         one = np.array([most], dtype)
         assert_same_bits(call(repeat, x, one, along), np.repeat(x, one, along), "one for all")
+        flags = counts != 0
+        assert_same_bits(call(repeat, x, flags, along), np.repeat(x, flags, along), "flags")
 
 
 def test_refused_counts(call):
@@ -180,6 +196,8 @@ def test_refused_counts(call):
         call(repeat, x, np.array([1, 1, 2]))
     with pytest.raises(ArgumentTypeError, match="float64"):
         call(repeat, x, np.ones(4))
+    with pytest.raises(ArgumentValueError, match="repeats has 2 dimensions"):
+        call(repeat, x, np.ones((2, 2), int))
     with pytest.raises(ArgumentValueError, match="repeats is -1"):
         call(repeat, x, (1, -1, 2, 0))
 
@@ -205,6 +223,9 @@ def test_take(call, rng, dtype, drawn, mode, m):
     wanted[axis] = m
     each = rng.integers(-n, n, wanted)
     assert_same_bits(call(take_along_axis, x, each, axis), np.take_along_axis(x, each, axis), "")
+    flat = each.reshape(-1)
+    exact = np.take_along_axis(x, flat, None)
+    assert_same_bits(call(take_along_axis, x, flat, None), exact, "flattened")
 
 
 @pytest.mark.parametrize("combine", full_beyond(["replace", "add", "max", "min"], ["add"]))
@@ -256,6 +277,51 @@ def test_joining(target, rng, function, kind):
         assert isinstance(got, kd.DeviceArray) == (kind == "device")
         got = got.copy_to_host() if kind == "device" else got
         assert_same_bits(got, getattr(np, function)(parts, axis), f"{function} {axis}")
+
+
+@pytest.mark.parametrize("function", ["concatenate", "stack"])
+def test_joining_into_another_dtype(target, rng, function):
+    ours, numpys = getattr(movement, function), getattr(np, function)
+    parts = [rng.integers(0, 99, (3, 4)).astype(each) for each in ("int16", "float32")]
+    for make in (np.asarray, kd.to_device):
+        given_parts = tuple(map(make, parts))
+        for dtype, casting in (("float64", "safe"), ("float16", "same_kind"), ("int8", "unsafe")):
+            exact = numpys(parts, 1, dtype=dtype, casting=casting)
+            got = ours(given_parts, 1, dtype=dtype, casting=casting)
+            assert_same_bits(np.asarray(kd.as_array(got).copy_to_host()), exact, dtype)
+            out = make(poisoned(exact.shape, dtype))
+            assert ours(given_parts, 1, out, casting=casting) is out
+            np.testing.assert_array_equal(kd.as_array(out).copy_to_host(), exact)
+        for named, error in (
+            ({"dtype": np.int32}, ArgumentTypeError),
+            ({"dtype": np.float32, "casting": "no"}, ArgumentTypeError),
+            ({"casting": "any"}, ArgumentValueError),
+            ({"dtype": np.float64, "out": make(np.zeros(exact.shape))}, ArgumentTypeError),
+            ({"out": make(np.zeros((9, 9)))}, ArgumentValueError),
+        ):
+            with pytest.raises(error):
+                ours(given_parts, 1, **named)
+
+
+def test_joining_of_flattened_arrays(call, rng):
+    x = strided(random_array(rng, (3, 4), "float32"), (2, -1))
+    got = call(lambda *parts: concatenate(parts, None), x, x[0], x[:0])
+    assert_same_bits(got, np.concatenate((x, x[0], x[:0]), None), "flattened")
+
+
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_roll_by_several_shifts(call, rng, data):
+    x = random_array(rng, (4, 5), "float32")
+    shifts = data.draw(st.lists(st.integers(-7, 7), min_size=1, max_size=3))
+    axis = data.draw(st.sampled_from([0, -1, None, tuple(i % 2 for i in range(len(shifts)))]))
+    exact = np.roll(x, shifts, axis)
+    for shift in (tuple(shifts), np.array(shifts)):
+        assert_same_bits(call(roll, x, shift, axis), exact, f"{shifts} {axis}")
+    one = np.array(shifts[0])
+    assert_same_bits(call(roll, x, one, axis), np.roll(x, one, axis), f"{one} {axis}")
+    with pytest.raises(ArgumentValueError, match="shift is"):
+        call(roll, x, np.array([shifts]), axis)
 
 
 def test_out(target, rng):

@@ -239,35 +239,47 @@ def test_out_may_be_a_part_of_the_input(target, rng):
     np.testing.assert_array_equal(x[3], exact)
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [
-        ("float32", "float32"),
-        *(
-            pytest.param(*pair, marks=pytest.mark.full)
-            for pair in [
-                ("bool", "bool"),
-                ("int8", "int32"),
-                ("float16", "float16"),
-                ("complex64", "float64"),
-            ]
-        ),
-    ],
-)
-def test_dot(call, rng, left, right):
-    for size in sample((9000, 40, 1, 0), 2):
-        x = random_array(rng, (size,), left)
-        y = random_array(rng, (2 * size,), right)[::-2]
-        got, dtype = call(reduce.dot, x, y), np.result_type(left, right)
-        assert got.dtype == dtype
-        if dtype.kind in "biu":
-            assert got == np.dot(x, y)
-        else:
-            wide = np.dot(x.astype(np.complex128), y.astype(np.complex128))
-            bound = np.dot(np.abs(x).astype(float), np.abs(y).astype(float)) + np.abs(wide)
-            assert abs(complex(got) - wide) <= 100 * np.finfo(np.float32).eps * bound + (
-                np.finfo(dtype).eps * abs(wide)
-            )
+#: Functions, and what stands for NumPy's parameters by their order after the axis.
+BY_POSITION = {
+    "sum": (np.float64, None, True, 3.0),
+    "prod": (np.float64, None, True, 3.0),
+    "mean": (np.float64, None, True),
+    "var": (np.float64, None, 1, True),
+    "std": (np.float64, None, 1, True),
+    "max": (None, True, 7),
+    "min": (None, True, -7),
+    "all": (None, True),
+    "any": (None, True),
+    "argmax": (None,),
+    "argmin": (None,),
+}
+
+
+@pytest.mark.parametrize("name", BY_POSITION)
+def test_parameters_have_numpys_order(call, rng, name):
+    x = rng.integers(-9, 9, (4, 5))
+    for axis in (0, 1):
+        got = call(getattr(reduce, name), x, axis, *BY_POSITION[name])
+        exact = getattr(np, name)(x, axis, *BY_POSITION[name])
+        np.testing.assert_allclose(got, exact, rtol=1e-12)
+        assert (got.dtype, got.shape) == (exact.dtype, exact.shape)
+
+
+@pytest.mark.parametrize("dtype", full_beyond(["complex64", "complex128"], ["complex64"]))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_extremes_of_complex_numbers_have_numpys_order(call, rng, dtype, data):
+    shape = tuple(data.draw(st.sampled_from([1, 2, 7, 1500])) for _ in range(2))
+    x = (rng.integers(0, 4, shape) + 1j * rng.integers(0, 4, shape)).astype(dtype)
+    if data.draw(st.booleans()):
+        x[tuple(data.draw(st.integers(0, n - 1)) for n in shape)] = complex(1, np.nan)
+    axis = data.draw(st.sampled_from([None, 0, 1, (0, 1)]))
+    for name in ("max", "min"):
+        exact = getattr(np, name)(x, axis)
+        np.testing.assert_array_equal(call(getattr(reduce, name), x, axis), exact)
+        edge = 2 + 2j
+        exact = getattr(np, name)(x, axis, initial=edge)
+        np.testing.assert_array_equal(call(getattr(reduce, name), x, axis, initial=edge), exact)
 
 
 def test_what_the_operator_captures(call, rng):
@@ -290,7 +302,7 @@ def test_refusals(target):
     with pytest.raises(ArgumentTypeError, match=r"axis is \(0, 1\)"):
         reduce.argmax(x, (0, 1))
     with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
-        reduce.max(x.astype(complex))
+        reduce.argmax(x.astype(complex))
     for name in ("sum", "prod", "mean", "var"):
         with pytest.raises(ArgumentTypeError, match="imaginary parts would be lost"):
             getattr(reduce, name)(x.astype(complex), dtype=np.float32)
@@ -298,10 +310,6 @@ def test_refusals(target):
         reduce.max(x, 0, out=np.zeros(2))
     with pytest.raises(ArgumentTypeError, match="out has the dtype float64"):
         reduce.argmax(x, 0, out=np.zeros(3))
-    with pytest.raises(ArgumentValueError, match=r"y has the shape \(3,\)"):
-        reduce.dot(np.ones(2), np.ones(3))
-    with pytest.raises(ArgumentTypeError, match="x has 2 dimensions"):
-        reduce.dot(x, x)
 
 
 @pytest.mark.parametrize("count", [1 << 28, (1 << 28) + 1, 1 << 30, 3 << 31, 100_000_007])
