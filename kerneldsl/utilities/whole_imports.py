@@ -13,6 +13,7 @@ import sys
 import threading
 from importlib import import_module
 
+from kerneldsl.utilities.address_space import Addresses
 from kerneldsl.utilities.locks import no_fork
 
 __all__ = ["import_whole"]
@@ -49,12 +50,13 @@ def import_whole(package: str) -> None:
     """Import a package of others whole, or not at all.
 
     Does nothing for what is imported already, nor outside the main thread, where no handler runs.
+    A limit on addresses leaves the import to the caller: a thread takes 70 MiB of them.
     An error is raised again by the next import of the package.
     """
     if threading.current_thread() is not threading.main_thread():
         return
     thread = _begun.get(package)
-    if thread is None and package in sys.modules:
+    if thread is None and (package in sys.modules or Addresses.limited() is not None):
         return
     if thread is None or thread.ident is None:  # it was interrupted before it began
         thread = _Import(package)

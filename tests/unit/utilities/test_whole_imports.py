@@ -9,6 +9,9 @@ import sys
 
 import pytest
 
+from kerneldsl.utilities import whole_imports
+from kerneldsl.utilities.address_space import Addresses
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of this system differ")
 
 #: Launches until nothing interrupts; a signal arrives while a module of Numba is looked for.
@@ -62,3 +65,13 @@ def test_an_interrupted_import_is_repeated(name: str) -> None:
         command, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stdout) == (0, "repeated\n"), done.stderr
+
+
+def test_no_thread_takes_addresses_that_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Addresses, "limited", classmethod(lambda cls: cls(2**30, 2**28)))
+    monkeypatch.setattr(whole_imports, "_begun", {})
+    whole_imports.import_whole("no_such_package")
+    assert whole_imports._begun == {}
+    monkeypatch.setattr(Addresses, "limited", classmethod(lambda cls: None))
+    whole_imports.import_whole("no_such_package")  # whose error the next import has
+    assert list(whole_imports._begun) == ["no_such_package"]
