@@ -1,7 +1,7 @@
 """The namespace of the Python array API standard 2024.12, for device arrays.
 
-``array.__array_namespace__()`` of a device array returns it. Functions are those of the library, or
-kernels of their own; extensions (`linalg`, `fft`) are not there.
+``array.__array_namespace__()`` of a device array returns it. Its functions are those of the
+library, or separate kernels. The extensions `linalg` and `fft` do not exist.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""A call of an elementwise function: NumPy's rules of dtypes, and one kernel."""
+"""Calls of elementwise functions: NumPy's rules for dtypes, and one kernel."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _Functions: TypeAlias = "Callable[..., Any] | Mapping[str, Callable[..., Any]]"
 class Rule(NamedTuple):
     """The rule of an elementwise function: the function of numbers, and its dtypes."""
 
-    #: NumPy's function, whose dtypes it has.
+    #: NumPy's function, which defines the dtypes.
     ufunc: np.ufunc
-    #: In the language of kernels.
+    #: The function in the language of kernels.
     functions: _Functions
-    #: Kinds of the dtypes in which it computes, as characters of NumPy's.
+    #: Kinds of the dtypes in which it computes, as NumPy's characters.
     kinds: str = "biufc"
-    #: Whether integers and booleans stay as they are, and have their own dtype.
+    #: Whether integers and booleans do not change, and keep their dtype.
     keeps_integers: bool = False
     #: Whether a result is the component of a complex number.
     is_component: bool = False
@@ -42,9 +42,9 @@ class Rule(NamedTuple):
 
 
 def compute(rule: Rule, name: str, operands: tuple[Any, ...], out: Out = None) -> Any:
-    """Return what a function makes of arrays and numbers, in the dtype that NumPy 2 has for them.
+    """Return the results of a function for arrays and numbers, in NumPy 2's dtype for them.
 
-    Python's numbers are weak: they take the dtype of the arrays where it has numbers of their kind.
+    Python's numbers are weak: they take the dtype of the arrays if it has numbers of their kind.
     """
     like, loop = _begin(rule, name, operands)
     whole = _beyond(rule, operands, loop)
@@ -56,7 +56,7 @@ def compute(rule: Rule, name: str, operands: tuple[Any, ...], out: Out = None) -
 
 
 def compute_in_place(rule: Rule, name: str, left: kd.DeviceArray, right: Any) -> Any:
-    """Replace an array's elements by what a function makes of them; see `compute`."""
+    """Replace an array's elements by the results of a function; see `compute`."""
     check_writable("the array", left)
     like, loop = _begin(rule, name, (left, right))
     if not np.can_cast(loop[-1], left.dtype, "same_kind"):
@@ -72,7 +72,7 @@ def compute_in_place(rule: Rule, name: str, left: kd.DeviceArray, right: Any) ->
 
 
 def _weak_type(value: Any) -> Any:
-    """Return what an operand's dtype follows from: a dtype, or ``int``, ``float``, ``complex``."""
+    """Return the source of an operand's dtype: a dtype, or ``int``, ``float``, ``complex``."""
     dtype = getattr(value, "dtype", None)
     if dtype is not None:
         return dtype
@@ -121,7 +121,7 @@ def _kind(dtype: np.dtype[Any]) -> str:
 
 
 def _function(rule: Rule, name: str, loop: tuple[Any, ...]) -> Any:
-    """Return the function for the kind of numbers that are computed with."""
+    """Return the function for the kind of numbers of the computation."""
     if callable(rule.functions):
         return rule.functions
     kind = _kind(loop[0])
@@ -129,13 +129,13 @@ def _function(rule: Rule, name: str, loop: tuple[Any, ...]) -> Any:
 
 
 def _prepared(operands: tuple[Any, ...], loop: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-    """Return the operands, numbers as scalars of their dtype, and what arrays are converted to."""
+    """Return the operands, with numbers as scalars of their dtype, and the dtype of arrays."""
     values: list[Any] = []
     convert: list[Any] = []
     for n, (value, dtype) in enumerate(zip(operands, loop, strict=False)):
         number = computing_dtype(dtype)
         if is_number(value):
-            # Logical functions take any number, though NumPy has them of booleans.
+            # Logical functions accept any number, although NumPy defines them for booleans.
             held = value != 0 if dtype.kind == "b" else value
             values.append(number.type(scalar_of(f"x{n + 1}", held, dtype)))
             convert.append(None)
@@ -147,7 +147,7 @@ def _prepared(operands: tuple[Any, ...], loop: tuple[Any, ...]) -> tuple[list[An
 
 
 def _beyond(rule: Rule, operands: tuple[Any, ...], loop: tuple[Any, ...]) -> Any:
-    """Return what a comparison with an int beyond a dtype gives: the same for every element."""
+    """Return the result of a comparison with an int beyond a dtype, equal for all elements."""
     if len(operands) != 2 or loop[-1].kind != "b" or loop[0].kind not in "iu":
         return None
     for at in (0, 1):
@@ -167,7 +167,7 @@ def _beyond(rule: Rule, operands: tuple[Any, ...], loop: tuple[Any, ...]) -> Any
 
 
 def mixed(left: Any, right: Any) -> ArgumentTypeError:
-    """Return the error of an operation on a NumPy and a device array."""
+    """Return the error of an operation with a NumPy array and a device array."""
     return ArgumentTypeError(
         f"an operation was requested on {a_type(left)} and {a_type(right)}",
         value=(left, right),

@@ -1,4 +1,4 @@
-"""Making arrays: of one value, of numbers at equal distances, of other arrays."""
+"""Creation of arrays: of one value, of numbers at equal distances, from other arrays."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def cut_triangle(x, out, k, *, is_upper):
 
 
 def _documented(function: Any) -> Any:
-    """Fill in what the docstrings of functions that make arrays share, and shorten errors."""
+    """Insert the shared texts into docstrings of functions that make arrays; shorten errors."""
     for word, text in _WORDS.items():
         function.__doc__ = function.__doc__.replace(f"    {{{word}}}", text)
     return shorten_errors(function)
@@ -70,15 +70,15 @@ def _documented(function: Any) -> Any:
 
 _WORDS = {
     "where": """    dtype : dtype, optional
-        Of an element; by default float64, or what is said of the parameters.
+        Dtype of the elements; by default float64, unless a parameter's description names another.
     device : str or Device, optional
-        Where; by default where kernels run now (:class:`kerneldsl.use`).""",
+        Device of the array; by default the current one (:class:`kerneldsl.use`).""",
     "like": """    x : array
-        Whose shape, and whose dtype and device by default.
+        Array with the shape of the result, and by default its dtype and device.
     dtype : dtype, optional
-        Of an element.
+        Dtype of the elements.
     device : str or Device, optional
-        Where.""",
+        Device of the result.""",
     "returns": """    Returns
     -------
     DeviceArray
@@ -131,7 +131,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> kd.DeviceArray
 
 @_documented
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> kd.DeviceArray:
-    """Make an array whose elements have no particular value.
+    """Make an array with undefined elements.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
     shape : int or tuple of int
         Extents.
     fill_value : number
-        The value; the dtype by default is NumPy's for it.
+        The value. By default the dtype is NumPy's for it.
     {where}
 
     {returns}
@@ -197,7 +197,7 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> kd.DeviceA
 
 @_documented
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> kd.DeviceArray:
-    """Make an array of another array's shape, whose elements have no particular value.
+    """Make an array of another array's shape, with undefined elements.
 
     Parameters
     ----------
@@ -238,15 +238,15 @@ def asarray(
     Parameters
     ----------
     obj : array, number, or nested sequences of numbers
-        A device array stays where it is; one of another library is taken over by DLPack or
-        ``__cuda_array_interface__``; what NumPy makes an array of is copied to the device.
+        A device array is returned as it is. An array of another library is imported by DLPack or
+        ``__cuda_array_interface__``. Objects that NumPy converts to an array are copied to the
+        device.
     dtype : dtype, optional
-        Of an element; by default the array's, and of numbers NumPy's.
+        Dtype of the elements; by default that of the array, or NumPy's for numbers.
     device : str or Device, optional
-        Where; by default where `obj` is, and of what is on the host, where kernels run now.
+        Device of the result; by default that of `obj`, and for objects on the host the current one.
     copy : bool, optional
-        Whether the result has memory of its own; by default only where it must. ``False`` raises
-        an error where it must.
+        Whether to copy; by default only if needed. ``False`` raises an error if it is needed.
 
     {returns}
     >>> xp.asarray([1, 2]).tolist()
@@ -279,7 +279,7 @@ def asarray(
 
 
 def _is_shared(obj: Any) -> bool:
-    """Return whether an array of another library shares its memory, but for NumPy's."""
+    """Return whether an object is an array of another library than NumPy that shares its memory."""
     if isinstance(obj, np.ndarray | np.generic):
         return False
     return any(hasattr(type(obj), n) for n in ("__cuda_array_interface__", "__dlpack__"))
@@ -296,16 +296,16 @@ def _needs_copy() -> ArgumentValueError:
 
 @_documented
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> kd.DeviceArray:
-    """Take over an array of another library by DLPack.
+    """Import an array of another library by DLPack.
 
     Parameters
     ----------
     x : object
-        With ``__dlpack__`` and ``__dlpack_device__``.
+        An object with ``__dlpack__`` and ``__dlpack_device__``.
     device : str or Device, optional
-        Where; by default where `x` is.
+        Device of the result; by default that of `x`.
     copy : bool, optional
-        Whether the result has memory of its own; by default only where it must.
+        Whether to copy; by default only if needed.
 
     {returns}
     >>> import numpy as np
@@ -331,21 +331,21 @@ def arange(
     dtype: Any = None,
     device: Any = None,
 ) -> kd.DeviceArray:
-    """Make an array of numbers at equal distances, from a first one up to a last one.
+    """Make an array of numbers with a given distance, from a first number to a limit.
 
     Parameters
     ----------
     start : number
-        The first; with it alone, the end, and the first is 0.
+        The first number. Without `stop`, the limit, and the first number is 0.
     stop : number, optional
-        The end, which is left out.
+        The limit, which is not included.
     step : number
         The distance.
     dtype : dtype, optional
-        Of an element; by default int64 for ints, and float64 if one of them is a float. Floats are
-        computed as float64 and rounded once.
+        Dtype of the elements; by default int64 for ints, and float64 if one of them is a float.
+        Floats are computed as float64 and rounded once.
     device : str or Device, optional
-        Where; by default where kernels run now.
+        Device of the array; by default the current one.
 
     {returns}
     >>> xp.arange(1, 6, 2).tolist()
@@ -413,20 +413,20 @@ def linspace(
     device: Any = None,
     endpoint: bool = True,
 ) -> kd.DeviceArray:
-    """Make an array of a number of numbers at equal distances.
+    """Make an array of a given number of elements at equal distances.
 
     Parameters
     ----------
     start, stop : number
-        The first, and the end.
+        The first element, and the end.
     num : int
-        How many.
+        The number of elements.
     dtype : dtype, optional
-        Of an element; by default float64, or complex128 if one of them is complex.
+        Dtype of the elements; by default float64, or complex128 if one of them is complex.
     device : str or Device, optional
-        Where; by default where kernels run now.
+        Device of the array; by default the current one.
     endpoint : bool
-        Whether `stop` is the last one.
+        Whether `stop` is the last element.
 
     {returns}
     >>> xp.linspace(0, 1, 3).tolist()
@@ -460,9 +460,9 @@ def eye(
     Parameters
     ----------
     n_rows, n_cols : int
-        Rows, and columns; as many by default.
+        Numbers of rows and columns; by default equal.
     k : int
-        Which diagonal: 0 is the main one, 1 the one above.
+        The diagonal: 0 is the main one, 1 the one above.
     {where}
 
     {returns}
@@ -474,7 +474,7 @@ def eye(
         integer_of("n_cols", n_rows if n_cols is None else n_cols, 0),
     )
     made = kd.empty(shape, np.float64 if dtype is None else dtype, device=device)
-    # Beyond the matrix all diagonals are alike.
+    # All diagonals beyond the matrix have the same effect.
     diagonal = min(max(integer_of("k", k), -shape[0]), shape[1])
     if made.size:
         launch_over(fill_diagonal, shape, made, diagonal, convert=made.dtype.type)
@@ -499,14 +499,14 @@ def _triangle(x: Any, k: int, is_upper: bool) -> kd.DeviceArray:
 
 @_documented
 def tril(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
-    """Copy the lower triangle of a matrix, or of each matrix of a stack; the rest is 0.
+    """Copy the lower triangle of a matrix, or of each matrix of a stack; other elements are 0.
 
     Parameters
     ----------
     x : array of shape (..., m, n)
         Of any layout.
     k : int
-        The diagonal up to which elements are copied: 0 is the main one, 1 the one above.
+        The highest diagonal that is copied: 0 is the main one, 1 the one above.
 
     {returns}
     >>> xp.tril(xp.ones((2, 2))).tolist()
@@ -517,14 +517,14 @@ def tril(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
 
 @_documented
 def triu(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
-    """Copy the upper triangle of a matrix, or of each matrix of a stack; the rest is 0.
+    """Copy the upper triangle of a matrix, or of each matrix of a stack; other elements are 0.
 
     Parameters
     ----------
     x : array of shape (..., m, n)
         Of any layout.
     k : int
-        The diagonal from which on elements are copied: 0 is the main one, 1 the one above.
+        The lowest diagonal that is copied: 0 is the main one, 1 the one above.
 
     {returns}
     >>> xp.triu(xp.ones((2, 2))).tolist()
@@ -535,14 +535,14 @@ def triu(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
 
 @_documented
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[kd.DeviceArray]:
-    """Make arrays of coordinates of vectors of coordinates.
+    """Make arrays of coordinates from vectors of coordinates.
 
     Parameters
     ----------
     *arrays : array of shape (n,)
         The coordinates along each axis.
     indexing : str
-        ``"xy"``, where the first vector goes along the columns, or ``"ij"``.
+        ``"xy"``: the first vector is along the second axis. ``"ij"``: along the first.
 
     {returns}
     >>> [each.tolist() for each in xp.meshgrid(xp.arange(2), xp.arange(2))]

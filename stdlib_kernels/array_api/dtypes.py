@@ -1,4 +1,4 @@
-"""Data types and constants of the standard, and what they can be converted to."""
+"""Data types and constants of the standard, and conversions between them."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def finfo(type: Any, /) -> FloatInfo:
     Parameters
     ----------
     type : dtype or array
-        Of floats or complex numbers.
+        A dtype of floats or complex numbers.
 
     Returns
     -------
     FloatInfo
-        With `bits`, `eps`, `max`, `min`, `smallest_normal` and `dtype`.
+        An object with `bits`, `eps`, `max`, `min`, `smallest_normal` and `dtype`.
 
     Raises
     ------
@@ -125,12 +125,12 @@ def iinfo(type: Any, /) -> IntegerInfo:
     Parameters
     ----------
     type : dtype or array
-        Of integers.
+        A dtype of integers.
 
     Returns
     -------
     IntegerInfo
-        With `bits`, `max`, `min` and `dtype`.
+        An object with `bits`, `max`, `min` and `dtype`.
 
     Raises
     ------
@@ -153,24 +153,24 @@ def iinfo(type: Any, /) -> IntegerInfo:
 
 
 def can_cast(from_: Any, to: Any, /) -> builtins.bool:
-    """Tell whether every number of one dtype can be converted to another dtype.
+    """Return whether every number of one dtype can be converted to another dtype.
 
     Parameters
     ----------
     from_ : dtype or array
-        What is converted.
+        The source.
     to : dtype
-        The other one.
+        The target.
 
     Returns
     -------
     bool
-        As ``numpy.can_cast`` has it.
+        The result of ``numpy.can_cast``.
 
     Raises
     ------
     kerneldsl.errors.ArgumentTypeError
-        If one of them is no dtype.
+        If one of them is not a dtype.
 
     Examples
     --------
@@ -187,12 +187,12 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     Parameters
     ----------
     *arrays_and_dtypes : array, dtype or number
-        Python's numbers take the dtype of the others where it has numbers of their kind.
+        Python's numbers take the dtype of the others if it has numbers of their kind.
 
     Returns
     -------
     dtype
-        As ``numpy.result_type`` has it.
+        The result of ``numpy.result_type``.
 
     Raises
     ------
@@ -218,12 +218,12 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
-    """Tell whether a dtype is of a kind.
+    """Return whether a dtype is of a kind.
 
     Parameters
     ----------
     dtype : dtype
-        What is asked about.
+        The dtype.
     kind : str, dtype, or tuple of them
         ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
         ``"real floating"``, ``"complex floating"``, ``"numeric"``, or a dtype.
@@ -231,12 +231,12 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     Returns
     -------
     bool
-        True for one of a tuple, too.
+        For a tuple, whether the dtype is of one of its kinds.
 
     Raises
     ------
     kerneldsl.errors.ArgumentTypeError
-        If there is no such kind.
+        If the kind does not exist.
 
     Examples
     --------
@@ -265,11 +265,11 @@ def astype(x: Array, dtype: Any, /, *, copy: builtins.bool = True, device: Any =
 
     {parameters: array}
     dtype : dtype
-        The new one.
+        The new dtype.
     copy : bool
-        Whether an array that has the dtype already is copied.
+        Whether to copy an array that already has the dtype.
     device : device, optional
-        Where the result is; by default where `x` is.
+        Device of the result; by default that of `x`.
     {returns: array}
         Same shape as `x`.
     {raises and see: numpy.astype}
@@ -287,7 +287,7 @@ def astype(x: Array, dtype: Any, /, *, copy: builtins.bool = True, device: Any =
 
 
 def _dtype_of(value: Any) -> np.dtype[Any]:
-    """Return the dtype that an array has, or that a value names."""
+    """Return the dtype of an array, or the dtype that a value names."""
     dtype = getattr(value, "dtype", value)
     try:
         return np.dtype(dtype if isinstance(dtype, np.dtype | str | type) else value)

@@ -33,21 +33,21 @@ class Info:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Return which optional indices and shapes there are, and the most axes of an array."""
+        """Return the supported optional features, and the largest number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> kd.Device:
-        """Return the device on which arrays are made if none is named."""
+        """Return the device of arrays that are made without a device."""
         return kd.empty(0).device
 
     def devices(self) -> list[kd.Device]:
-        """Return the devices of this machine that can be used."""
+        """Return the usable devices of this machine."""
         default = self.default_device()
         known = (kd.empty(0, device=str(each)).device for each in kd.devices())
         return [default, *(each for each in known if each is not default)]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
-        """Return the dtypes of arrays for which none is named; the same on every device."""
+        """Return the dtypes of arrays that are made without a dtype, equal on every device."""
         return {
             "real floating": dtypes.float64,
             "complex floating": dtypes.complex128,
@@ -56,12 +56,12 @@ class Info:
         }
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
-        """Return dtypes by name, those of a kind or of several; the same on every device."""
+        """Return dtypes by name, also of one or several kinds, equal on every device."""
         kinds = kind if isinstance(kind, tuple) else (kind,)
         names = _ALL if kind is None else [name for each in kinds for name in _KINDS[each]]
         return {name: getattr(dtypes, name) for name in names}
 
 
 def __array_namespace_info__() -> Info:
-    """Return an object that tells what the namespace can do."""
+    """Return an object that describes the namespace."""
     return Info()

@@ -1,4 +1,4 @@
-"""Making elementwise functions of the standard: signature, docstring and rule in one row."""
+"""Definition of the standard's elementwise functions: signature, docstring and rule in a row."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TEXT = """{summary}
 {operands}
 {{out}}
 {{returns: array}}
-    Of the dtype that ``numpy.{ufunc}`` gives; `out` if it is given.
-{{raises where: there is no such function of the dtypes, or the arguments do not fit.}}
+    The same dtype as from ``numpy.{ufunc}``; `out` if it is given.
+{{raises where: the function does not exist for the dtypes, or the arguments do not fit.}}
 {{see: numpy.{ufunc}}}
 
 Examples
@@ -28,12 +28,12 @@ Examples
 {result}
 """
 _ONE = """x : array
-    Of any rank and layout."""
+    Any rank and layout."""
 _TWO = """x1, x2 : array or number
-    At least one is an array; they are broadcast against each other. A number of Python's takes the
-    array's dtype, if that has numbers of its kind."""
+    At least one is an array. They are broadcast against each other. A Python number takes the
+    dtype of the array, if it has numbers of its kind."""
 
-#: What each function computes, by the names of the standard.
+#: Description of each function, by the names of the standard.
 RULES: dict[str, Rule] = {}
 
 
@@ -56,7 +56,7 @@ def binary(name: str, summary: str, rule: Rule, given: str, result: str) -> Call
 def _public(
     function: Any, name: str, summary: str, rule: Rule, operands: str, example: str, result: str
 ) -> Callable[..., Any]:
-    """Give a function its name and its docstring, and note its rule."""
+    """Set the name and the docstring of a function, and register its rule."""
     RULES[name] = rule
     function.__name__ = function.__qualname__ = name
     ufunc = rule.ufunc.__name__

@@ -34,7 +34,7 @@ __all__ = [
 
 @library_function
 def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Any:
-    """Repeat an array along axes where its extent is 1, as a view that is read-only.
+    """Repeat an array along axes of extent 1, as a read-only view.
 
     {parameters: array}
     shape : tuple of int
@@ -50,13 +50,13 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Any:
 
 @library_function
 def broadcast_arrays(*arrays: Array) -> list[Any]:
-    """Broadcast arrays against each other, as views that are read-only.
+    """Broadcast arrays against each other, as read-only views.
 
     {parameters}
     *arrays : array
-        Of one kind.
+        Arrays of one kind.
     {returns: list of array}
-        Of one shape.
+        Views of one shape.
     {raises and see: numpy.broadcast_arrays}
     >>> [each.shape for each in broadcast_arrays(np.zeros((2, 1)), np.zeros(3))]
     [(2, 3), (2, 3)]
@@ -73,11 +73,11 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
 
     {parameters}
     arrays : tuple of array
-        Of one kind, and of shapes that are the same but for the axis.
+        Arrays of one kind. Their shapes are equal except for the axis.
     axis : int, optional
-        Along which; ``None`` joins the arrays as flattened in C order.
+        The axis to join along; with ``None`` the arrays are flattened in C order.
     {returns: array}
-        Of their kind, and of NumPy's dtype for all of them.
+        Same kind as the arrays, and NumPy's dtype for all of them.
     {raises and see: numpy.concat}
     >>> concat((np.array([1, 2]), np.array([3]))).tolist()
     [1, 2, 3]
@@ -93,7 +93,7 @@ def expand_dims(x: Array, /, axis: Ints = 0) -> Any:
 
     {parameters: array}
     axis : int or tuple of int
-        Which axes of the result are new.
+        The new axes of the result.
     {like x}
     {raises and see: numpy.expand_dims}
     >>> expand_dims(np.zeros((2, 3)), axis=1).shape
@@ -109,11 +109,11 @@ def expand_dims(x: Array, /, axis: Ints = 0) -> Any:
 
 @library_function
 def squeeze(x: Array, /, axis: Ints) -> Any:
-    """Leave out axes of extent 1, as a view.
+    """Remove axes of extent 1, as a view.
 
     {parameters: array}
     axis : int or tuple of int
-        Which axes.
+        The axes to remove.
     {like x}
     {raises and see: numpy.squeeze}
     >>> squeeze(np.zeros((2, 1, 3)), 1).shape
@@ -132,11 +132,11 @@ def squeeze(x: Array, /, axis: Ints) -> Any:
 
 @library_function
 def moveaxis(x: Array, source: Ints, destination: Ints, /) -> Any:
-    """Move axes to other places, as a view.
+    """Move axes to other positions, as a view.
 
     {parameters: array}
     source, destination : int or tuple of int
-        Axes, and for each its place in the result.
+        The axes, and for each its position in the result.
     {like x}
     {raises and see: numpy.moveaxis}
     >>> moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
@@ -154,11 +154,11 @@ def moveaxis(x: Array, source: Ints, destination: Ints, /) -> Any:
 
 @library_function
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Any:
-    """Bring the axes into another order, as a view.
+    """Reorder the axes, as a view.
 
     {parameters: array}
     axes : tuple of int
-        For each axis of the result the one of `x` that it is.
+        For each axis of the result, the axis of `x`.
     {like x}
     {raises and see: numpy.permute_dims}
     >>> permute_dims(np.zeros((2, 3, 4)), (2, 0, 1)).shape
@@ -177,10 +177,9 @@ def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Any:
 
     {parameters: array}
     shape : tuple of int
-        The extents, of which one may be -1.
+        The extents; one may be -1.
     copy : bool, optional
-        Whether the result has memory of its own; by default only where it must. ``False`` raises
-        an error where it must.
+        Whether to copy; by default only if needed. ``False`` raises an error if it is needed.
     {like x}
     {raises and see: numpy.reshape}
     >>> reshape(np.arange(6), (2, -1)).shape
@@ -211,11 +210,11 @@ def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Any:
 
 @library_function
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """Take the slices along an axis apart, as views.
+    """Return the slices along an axis, as views.
 
     {parameters: array}
     axis : int
-        Along which.
+        The axis of the slices.
     {returns: tuple of array}
         Same kind and dtype as `x`, without the axis.
     {raises and see: numpy.unstack}

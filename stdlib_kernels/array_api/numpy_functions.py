@@ -1,4 +1,4 @@
-"""NumPy's functions of device arrays: those that the library has, and an error for all others.
+"""NumPy's functions for device arrays: those of the library, and an error for all others.
 
 References
 ----------
@@ -35,13 +35,13 @@ __all__ = ["call_function", "call_ufunc"]
 
 
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Call the library's function for a ufunc of NumPy's; ``DeviceArray.__array_ufunc__``."""
+    """Call the library's function for a NumPy ufunc; ``DeviceArray.__array_ufunc__``."""
     function = _UFUNCS.get(ufunc)
     name = f"numpy.{ufunc.__name__}"
     if function is None or method != "__call__":
         raise _not_there(name if method == "__call__" else f"{name}.{method}")
     outs = named.pop("out", (None,))
-    # Of a NumPy scalar beside an array, NumPy makes an array of rank 0.
+    # NumPy converts a scalar in a call with an array to an array of rank 0.
     inputs = tuple(e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in inputs)
     for each in (*inputs, *outs):
         if isinstance(each, np.ndarray):
@@ -52,7 +52,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str
 
 
 def call_function(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Call the library's function for one of NumPy's; ``DeviceArray.__array_function__``."""
+    """Call the library's function for a NumPy function; ``DeviceArray.__array_function__``."""
     row = _FUNCTIONS.get(function)
     name = f"{function.__module__}.{function.__name__}"
     if row is None:
@@ -74,7 +74,7 @@ def call_function(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -
 
 @cache
 def _parameters(function: Any, by_name: bool = False) -> Any:
-    """Return the names of a function's parameters, if it tells them, in their order."""
+    """Return the names of a function's parameters in order, if its signature is known."""
     try:
         found = inspect.signature(function).parameters.values()
     except ValueError:
@@ -123,8 +123,8 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, *, out: Any = None) -> A
     return elementwise.clip(x, a_min, a_max, out=out)
 
 
-#: The library's function, and how many of NumPy's parameters it takes by their order; the rest it
-#: takes by their names, which are the same.
+#: The library's function, and how many of NumPy's parameters it accepts by position. It accepts the
+#: others by name; the names are equal.
 _FUNCTIONS: dict[Any, tuple[Callable[..., Any], int]] = {
     **{
         getattr(np, name): (getattr(reduce, name), 1)

@@ -17,12 +17,12 @@ from stdlib_kernels.parameters import is_number
 __all__ = ["operate", "operate_in_place"]
 
 
-#: What Python would compare by identity, or join.
+#: Types that Python would compare by identity, or concatenate.
 _OF_HOST: Any = np.ndarray | list | tuple | str
 
 
 def operate(name: str, *operands: Any) -> Any:
-    """Return what an operator makes of one or two operands; ``NotImplemented`` for other types."""
+    """Return the result of an operator; ``NotImplemented`` for other types of operands."""
     if len(operands) == 1:
         return getattr(unary, name)(*operands)
     left, right = map(_number_of_rank_0, operands)
@@ -36,7 +36,7 @@ def operate(name: str, *operands: Any) -> Any:
 
 
 def operate_in_place(name: str, left: kd.DeviceArray, right: Any) -> Any:
-    """Replace the elements of an array by what an operator makes of them, and return the array."""
+    """Replace the elements of an array by the results of an operator, and return the array."""
     right = _number_of_rank_0(right)
     if not _is_operand(right):
         return _refuse(left, right)
@@ -47,12 +47,12 @@ def operate_in_place(name: str, left: kd.DeviceArray, right: Any) -> Any:
 
 @repeated_function
 def _replaced(name: str, left: Any, right: Any, *, out: Any) -> Any:
-    """Put what an operator makes of two operands into the first one, which is `out`."""
+    """Store the result of an operator in the first operand, which is `out`."""
     return compute_in_place(RULES[name], name, left, right)
 
 
 def _number_of_rank_0(value: Any) -> Any:
-    """Return the number in a NumPy array of rank 0, and anything else as it is."""
+    """Return the number in a NumPy array of rank 0, and other values unchanged."""
     return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
 
 
@@ -61,7 +61,7 @@ def _is_operand(value: Any) -> bool:
 
 
 def _refuse(left: Any, right: Any) -> Any:
-    """Raise an error for what is on the host, and leave objects of other libraries to Python."""
+    """Raise an error for arrays on the host; other objects are handled by Python."""
     if any(each is None or isinstance(each, _OF_HOST) for each in (left, right)):
         raise mixed(left, right)
     return NotImplemented

@@ -40,16 +40,16 @@ def matrix_transpose(x: Array, /) -> Any:
 
 @library_function
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
-    """Multiply vectors along an axis: the sum of products of the elements, the first conjugated.
+    """Compute scalar products of vectors along an axis; the first factor is conjugated.
 
     {parameters}
     x1, x2 : array
-        Of one kind; they are broadcast against each other, but for the axis, which has the same
-        extent in both.
+        Arrays of one kind. They are broadcast against each other, except for the axis, which has
+        the same extent in both.
     axis : int
-        Along which, counted from the last one: from -1 down, or from 0 of both.
+        The axis of the vectors: negative, counted from the last axis, or from 0 of both.
     {returns: array}
-        Of NumPy's dtype for the two, without the axis.
+        NumPy's dtype for the two, without the axis.
     {raises and see: numpy.vecdot}
     >>> int(vecdot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
@@ -77,12 +77,12 @@ def tensordot(x1: Array, x2: Array, /, *, axes: Any = 2) -> Any:
 
     {parameters}
     x1, x2 : array
-        Of one kind.
+        Arrays of one kind.
     axes : int or pair of sequences of int
-        How many of the last axes of `x1` and of the first ones of `x2`; or the axes of `x1`, and
-        for each the one of `x2`.
+        A number: so many last axes of `x1`, and first axes of `x2`. Or the axes of `x1`, and for
+        each the axis of `x2`.
     {returns: array}
-        The other axes of `x1`, then those of `x2`; of NumPy's dtype for the two.
+        The other axes of `x1`, then those of `x2`. NumPy's dtype for the two.
     {raises and see: numpy.tensordot}
     >>> tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
     (2, 4)

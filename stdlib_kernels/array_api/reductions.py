@@ -1,4 +1,4 @@
-"""Numbers and truths of whole arrays or along axes, sums up to each element, and differences."""
+"""Reductions of arrays or along axes, cumulative sums and products, and differences."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def cumulative_sum(
     dtype: Any = None,
     include_initial: bool = False,
 ) -> Any:
-    """Add up all elements up to each one.
+    """Compute the sum of all elements up to each element.
 
     {parameters: array}
     axis : int, optional
@@ -78,7 +78,7 @@ def cumulative_prod(
     dtype: Any = None,
     include_initial: bool = False,
 ) -> Any:
-    """Multiply all elements up to each one.
+    """Compute the product of all elements up to each element.
 
     {parameters: real array}
     axis : int, optional
@@ -120,7 +120,7 @@ def _cumulated(function: Any, x: Array, axis: int | None, dtype: Any, include_in
 
 
 def _sum_of_parts(x: Array, at: int, result: np.dtype[Any]) -> Any:
-    """Return sums of complex numbers: those of their real parts, and of their imaginary parts."""
+    """Return sums of complex numbers, from sums of their real and imaginary parts."""
     source = contiguous(x.astype(result))
     part = real_dtype(result)
     parts = reshape(source, (*source.shape, 1)).view(part)
@@ -141,13 +141,13 @@ def diff(
 
     {parameters: array}
     axis : int
-        Along which.
+        The axis of the differences.
     n : int
-        How often differences are taken, those of differences from the second time on.
+        The order of the differences.
     prepend, append : array, optional
-        What is joined before and behind first; of `x`'s kind.
+        Arrays to join before and after `x` first. Same kind as `x`.
     {returns: array}
-        Same kind and dtype as `x`, and `n` elements shorter along the axis; of booleans, whether
+        Same kind and dtype as `x`, and `n` elements shorter along the axis. For booleans, whether
         two elements differ.
     {raises and see: numpy.diff}
     >>> diff(np.array([1, 4, 9])).tolist()

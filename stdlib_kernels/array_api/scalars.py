@@ -1,8 +1,7 @@
-"""Functions of numbers in the language of kernels, of which the elementwise functions are made.
+"""Functions of numbers in the language of kernels, from which elementwise functions are made.
 
-Of integers they follow NumPy where the machine differs: by 0 a quotient and a remainder are 0, and
-a shift by a number's width or more leaves no bit of it. A public function of the same name says
-what each computes.
+For integers they follow NumPy: a quotient or remainder by 0 is 0, and a shift by the width of the
+number or more gives 0. The public function of the same name documents each.
 """
 
 from __future__ import annotations
@@ -135,7 +134,7 @@ def imag(v: Any) -> Any:
 
 
 def integer_power(a: Any, b: Any) -> Any:
-    """Return a power, which wraps around; of a negative exponent the integer part."""
+    """Return a power, which wraps around; for a negative exponent its integer part."""
     base, rest, result = np.int64(a), np.uint64(b), np.int64(1)
     if b < 0:
         if base == -1:

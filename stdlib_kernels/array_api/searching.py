@@ -1,4 +1,4 @@
-"""Places and order: searches, sorts, elements by their places, and distinct elements."""
+"""Searches, sorts, elements at indices, and distinct elements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class UniqueAll(NamedTuple):
-    """Distinct elements: where each is first, which of them each element is, and how many of it."""
+    """Distinct elements, with first indices, inverse indices and counts."""
 
     values: Any
     indices: Any
@@ -40,14 +40,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """Distinct elements, and how many there are of each."""
+    """Distinct elements, with their counts."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverse(NamedTuple):
-    """Distinct elements, and which of them each element is."""
+    """Distinct elements, with inverse indices."""
 
     values: Any
     inverse_indices: Any
@@ -73,7 +73,7 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
 
 @library_function
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Find the places that sort the elements along an axis.
+    """Find the indices that sort the elements along an axis.
 
     {parameters: array}
     {sorted axis}
@@ -94,17 +94,17 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
 def searchsorted(
     x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
 ) -> Any:
-    """Find for each value the place before which it belongs in a sorted array.
+    """Find the indices at which values belong into a sorted array.
 
     {parameters}
     x1 : array of shape (n,)
-        In rising order, NaN last, if no `sorter` says the order.
+        The array, in ascending order with NaN last, unless there is a `sorter`.
     x2 : array
-        The values, of `x1`'s kind.
+        The values. Same kind as `x1`.
     side : str
-        ``"left"``, before elements that are equal to a value, or ``"right"``, after them.
+        ``"left"``: before elements that are equal to a value. ``"right"``: after them.
     sorter : integer array of shape (n,), optional
-        The places that sort `x1`.
+        The indices that sort `x1`.
     {returns: int64 array}
         Same shape and kind as `x2`.
     {raises and see: numpy.searchsorted}
@@ -117,12 +117,12 @@ def searchsorted(
 
 @library_function
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Any:
-    """Take slices along an axis from places.
+    """Return the slices at given indices along an axis.
 
     {parameters: array}
     indices : array
-        Integers of `x`'s kind; from -n to n - 1 along an axis of n, for which the host waits for
-        the device.
+        Integers from -n to n - 1 along an axis of n. The host waits for the device to check them.
+        Same kind as `x`.
     axis : int, optional
         Along which; needed but for arrays of one axis.
     {like x}
@@ -137,14 +137,14 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Any:
 
 @library_function
 def unique_all(x: Array, /) -> UniqueAll:
-    """Find the distinct elements, in rising order, their first places, and their counts.
+    """Find the distinct elements in ascending order, their first indices, and their counts.
 
-    A NaN differs from every other one. The host waits for the device.
+    Each NaN is distinct. The host waits for the device.
 
     {parameters: array}
     {returns: values, indices, inverse_indices, counts : array}
-        The distinct elements; where each is first in the flattened array; of `x`'s shape, which of
-        them each element is; and how many there are of each.
+        The distinct elements; the index of the first occurrence of each in the flattened array; for
+        each element of `x` its number among the distinct ones; the number of occurrences.
     {raises and see: numpy.unique_all}
     >>> found = unique_all(np.array([3, 1, 3]))
     >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist()
@@ -155,9 +155,9 @@ def unique_all(x: Array, /) -> UniqueAll:
 
 @library_function
 def unique_counts(x: Array, /) -> UniqueCounts:
-    """Find the distinct elements, in rising order, and how many there are of each.
+    """Find the distinct elements in ascending order, and the number of occurrences of each.
 
-    A NaN differs from every other one. The host waits for the device.
+    Each NaN is distinct. The host waits for the device.
 
     {parameters: array}
     {returns: values, counts : array}
@@ -171,13 +171,13 @@ def unique_counts(x: Array, /) -> UniqueCounts:
 
 @library_function
 def unique_inverse(x: Array, /) -> UniqueInverse:
-    """Find the distinct elements, in rising order, and which of them each element is.
+    """Find the distinct elements in ascending order, and the number of each element among them.
 
-    A NaN differs from every other one. The host waits for the device.
+    Each NaN is distinct. The host waits for the device.
 
     {parameters: array}
     {returns: values, inverse_indices : array}
-        The second one of `x`'s shape.
+        `inverse_indices` has the shape of `x`.
     {raises and see: numpy.unique_inverse}
     >>> found = unique_inverse(np.array([3, 1, 3]))
     >>> found.values.tolist(), found.inverse_indices.tolist()
@@ -188,9 +188,9 @@ def unique_inverse(x: Array, /) -> UniqueInverse:
 
 @library_function
 def unique_values(x: Array, /) -> Any:
-    """Find the distinct elements, in rising order.
+    """Find the distinct elements in ascending order.
 
-    A NaN differs from every other one. The host waits for the device.
+    Each NaN is distinct. The host waits for the device.
 
     {parameters: array}
     {returns: array of shape (m,)}

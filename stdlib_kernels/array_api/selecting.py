@@ -1,4 +1,4 @@
-"""Indices that are arrays: elements of a mask, or of places; copies, and assignments to them."""
+"""Indexing by arrays: by a mask or by integers, with copies and assignments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["assign", "select"]
 
 
 def select(x: kd.DeviceArray, index: Any) -> kd.DeviceArray:
-    """Return the elements that an index with arrays in it names, as a copy."""
+    """Return the elements at an index that contains arrays, as a copy."""
     items = index if isinstance(index, tuple) else (index,)
     if len(items) == 1 and items[0].dtype == np.bool_:
         return _masked(x, items[0])
@@ -35,7 +35,7 @@ def select(x: kd.DeviceArray, index: Any) -> kd.DeviceArray:
 
 
 def assign(x: kd.DeviceArray, index: Any, value: Any) -> None:
-    """Replace elements of an array: all, or those that an index with arrays in it names."""
+    """Replace elements of an array: all, or those at an index that contains arrays."""
     if index is ...:
         _fill_from(x, value)
         return
@@ -70,13 +70,13 @@ def assign(x: kd.DeviceArray, index: Any, value: Any) -> None:
 
 @kd.kernel(wraparound=False)
 def put_slices(values, places, out):
-    """Put slices: ``values[a, m, b], places[m], out[a, n, b]``."""
+    """Write slices: ``values[a, m, b], places[m], out[a, n, b]``."""
     i, j, k = kd.grid(3)
     out[i, places[j], k] = values[i, j, k]
 
 
 def _fill_from(x: kd.DeviceArray, value: Any) -> None:
-    """Copy another array, which is broadcast and converted, over an array."""
+    """Copy another array, broadcast and converted, to an array."""
     source = value.broadcast_to(x.shape)
     if x.size:
         copy_elements(source, x)
@@ -89,7 +89,7 @@ def _is_one(value: Any) -> bool:
 
 
 def _as_array(x: kd.DeviceArray, value: Any) -> kd.DeviceArray:
-    """Return a value as an array beside another one and of its dtype."""
+    """Return a value as an array of another one's dtype, on its device."""
     if isinstance(value, kd.DeviceArray):
         return value if value.dtype == x.dtype else value.astype(x.dtype)
     if isinstance(value, np.ndarray | list | tuple):
@@ -106,7 +106,7 @@ def _check_mask(x: kd.DeviceArray, mask: kd.DeviceArray) -> None:
 
 
 def _masked(x: kd.DeviceArray, mask: kd.DeviceArray) -> kd.DeviceArray:
-    """Return the slices for which a mask holds; the host waits for how many there are."""
+    """Return the slices that a mask selects; the host waits for their number."""
     if any(n != m and n for n, m in zip(mask.shape, x.shape, strict=False)):
         _check_mask(x, mask)
     if mask.ndim > x.ndim:
@@ -125,9 +125,9 @@ def _masked(x: kd.DeviceArray, mask: kd.DeviceArray) -> kd.DeviceArray:
 
 
 def _places(x: kd.DeviceArray, items: tuple[Any, ...]) -> tuple[kd.DeviceArray, int, int]:
-    """Return the places that integer arrays and ints name in some axes that are taken as one.
+    """Return the indices of integer arrays and ints in some axes, which are merged into one.
 
-    With them the first of these axes, and how many they are.
+    The result includes the first of these axes, and their number.
     """
     each_axis = _without_ellipsis(x, items)
     whole = [isinstance(each, slice) and each == slice(None) for each in each_axis]
@@ -160,7 +160,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 def _wrapped(item: kd.DeviceArray, extent: int) -> kd.DeviceArray:
-    """Return places from 0 on; the host waits for the device, to refuse those out of range."""
+    """Return indices counted from 0; the host waits for the device, to report wrong ones."""
     counted = item.astype(np.int64)
     axis = arange(extent, device=item.device)
     found: kd.DeviceArray = movement.take(axis, counted, 0)
@@ -179,7 +179,7 @@ def _without_ellipsis(x: kd.DeviceArray, items: tuple[Any, ...]) -> list[Any]:
 
 
 def _by_places(x: kd.DeviceArray, first: int, count: int) -> kd.DeviceArray:
-    """Return the array with some of its axes as one."""
+    """Return the array with some of its axes merged into one."""
     extent = math.prod(x.shape[first : first + count])
     found: kd.DeviceArray = reshape(x, (*x.shape[:first], extent, *x.shape[first + count :]))
     return found

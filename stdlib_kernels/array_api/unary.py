@@ -1,4 +1,4 @@
-"""Elementwise functions of one array. Dtypes are those of NumPy's functions of the same kind.
+"""Elementwise functions of one array, with the dtypes of NumPy's functions.
 
 References
 ----------
