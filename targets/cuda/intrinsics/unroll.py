@@ -1,4 +1,4 @@
-"""What unrolled loops call: marks at their end, and a copy that LLVM knows nothing of."""
+"""Intrinsics of unrolled loops: marks at their end, and a copy that LLVM cannot look into."""
 
 from __future__ import annotations
 
