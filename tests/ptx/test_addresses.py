@@ -20,6 +20,7 @@ from kerneldsl.contract.promises import NARROW, NARROW_THREADS
 from kerneldsl.language.kinds import array_kinds
 from kerneldsl.language.signatures import parse_signature
 from targets.cuda.compile import ptx as ptx_module
+from targets.cuda.compile.addresses.countdowns import shorten_countdowns
 from targets.cuda.compile.addresses.facts import NO_FACTS, facts_of
 from targets.cuda.compile.addresses.shorten import shorten_addresses
 from targets.cuda.compile.compiler import compile_kernel
@@ -307,6 +308,58 @@ def test_the_last_thread_of_the_widest_narrow_grid_is_beyond_an_array() -> None:
     assert _bytes_of(one)[1] == _BASE + 2 * (NARROW - 2 - last)
 
 
+_COUNTDOWN = """.visible .entry e()
+{{
+mov.u32 %r1, %tid.x;
+{begin}
+$L1:
+st.global.b32 [%rd9], %r1;
+add.s64 %rd1, %rd1, {step};
+{test}
+@%p1 bra $L1;
+{after}
+ret;
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "step", "test", "after", "is_short"),
+    [
+        ("cvt.u64.u32 %rd1, %r1;", -4, "setp.gt.s64 %p1, %rd1, 0;", "", True),
+        ("cvt.u64.u32 %rd1, %r1;", -1, "setp.ne.b64 %p1, %rd1, 0;", "", True),
+        ("cvt.u64.u32 %rd1, %r1;", -2, "setp.ne.b64 %p1, %rd1, 0;", "", False),
+        ("cvt.u64.u32 %rd1, %r1;", 1, "setp.ne.b64 %p1, %rd1, 0;", "", False),
+        ("cvt.u64.u32 %rd1, %r1;", -1, "setp.ne.b64 %p1, %rd1, 7;", "", False),
+        ("cvt.u64.u32 %rd1, %r2;", -1, "setp.ne.b64 %p1, %rd1, 0;", "", False),
+        ("neg.s64 %rd1, %rd2;", -1, "setp.gt.s64 %p1, %rd1, 0;", "", False),
+        (
+            "cvt.u64.u32 %rd1, %r1;",
+            -4,
+            "setp.gt.s64 %p1, %rd1, 0;",
+            "st.global.b64 [%rd9], %rd1;",
+            False,
+        ),
+    ],
+)
+def test_counters_go_down_in_32_bits_if_all_that_they_begin_with_fits(
+    begin: str, step: int, test: str, after: str, is_short: bool
+) -> None:
+    text = _COUNTDOWN.format(begin=begin, step=step, test=test, after=after)
+    written = "\n".join(shorten_countdowns(text.splitlines(), NO_FACTS))
+    assert ("add.s32 %kd_count0" in written) == is_short
+    assert written == text or is_short
+
+
+def test_a_counter_at_an_end_of_32_bits_keeps_64() -> None:
+    begin = "mov.b64 %rd1, {start};"
+    for start, is_short in ((-(2**31) + 4, True), (-(2**31) + 3, False), (2**31, False)):
+        text = _COUNTDOWN.format(
+            begin=begin.format(start=start), step=-4, test="setp.gt.s64 %p1, %rd1, 0;", after=""
+        )
+        written = "\n".join(shorten_countdowns(text.splitlines(), NO_FACTS))
+        assert ("add.s32 %kd_count0" in written) == is_short
+
+
 def test_addresses_in_a_loop_are_multiples_from_each_other() -> None:
     """Golden: rows of a matrix are one register of 32 bits apart."""
     signature = _KERNELS[columns]
@@ -317,3 +370,5 @@ def test_addresses_in_a_loop_are_multiples_from_each_other() -> None:
     assert turn is not None
     assert turn[2].count("ld.global.nc.b32") == 8
     assert len(re.findall(r"mul\.wide\.s32 %kd_d\d+, %\w+, 4;", turn[2])) == 4
+    assert "setp.gt.s32" in turn[2]
+    assert not re.search(r"^\s*(?:mul|mad)\.lo\.s64", body, re.MULTILINE)

@@ -22,10 +22,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from targets.cuda.compile.addresses.countdowns import shorten_countdowns
 from targets.cuda.compile.addresses.dead_code import remove_dead_code
 from targets.cuda.compile.addresses.emission import Emitter, Expression, expression_of
 from targets.cuda.compile.addresses.facts import ParameterFacts
-from targets.cuda.compile.addresses.function import Function, Instruction, read_function
+from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
 from targets.cuda.compile.addresses.intervals import INT32, Interval, hull, is_within
 from targets.cuda.compile.addresses.polynomials import Polynomial, add, scale, wrap
 from targets.cuda.compile.addresses.values import Values
@@ -136,7 +137,7 @@ class _Shortening:
             text.append(line)
             if number == self._function.opening:
                 text += self._emitter.declarations()
-        return remove_dead_code(text)
+        return shorten_countdowns(remove_dead_code(text), self._facts)
 
     # ------------------------------------------------------------- integers that fit 32 bits
 
@@ -276,15 +277,45 @@ class _Shortening:
         return _Access(instruction, register, immediate, value, versions, array, element, rest)
 
     def _step(self, instruction: Instruction) -> _Access | None:
-        """Return the address that a register of others is moved on to."""
+        """Return the address that a register of others is moved on to, or begins with."""
         register, one, other = instruction.operands
         if self._function.writes[register] < 2:
             return None
         value = wrap(add(self._values.wide(one), self._values.wide(other)), 64)
-        is_number = len(value) < 2 or set(value) - {()} <= {next(iter(self._values.wide(register)))}
-        if is_number:
+        immediate = self._first_immediate(instruction)
+        if immediate is not None:
+            first = wrap(add(value, {(): immediate}), 64)
+            array, element, rest = self._element(first)
+            if array is not None and set(element) - {()}:
+                versions = dict(self._values.versions)
+                return _Access(
+                    instruction, register, immediate, first, versions, array, element, rest
+                )
+        if set(add(value, self._values.wide(register), -1)) <= {()}:
             return None
         return _Access(instruction, register, 0, value, dict(self._values.versions), None, {}, 0)
+
+    def _first_immediate(self, instruction: Instruction) -> int | None:
+        """Return the immediate offset of the access that is always the next use of an address.
+
+        It is in the only block that may follow, and so on. ``None`` if there is no such access.
+        """
+        register, blocks = instruction.operands[0], self._function.blocks
+        block = blocks[self._block]
+        after = [each for each in block.instructions if each.line > instruction.line]
+        seen = {self._block}
+        while len(block.followers) == 1 and block.followers[0] not in seen:
+            seen.add(block.followers[0])
+            block = blocks[block.followers[0]]
+            after += block.instructions
+        for each in after:
+            found = next(filter(None, map(_ADDRESS.fullmatch, each.operands)), None)
+            is_access = _ACCESS.match(each.opcode) is not None and not each.predicate
+            if is_access and found is not None and found[1] == register:
+                return int(found[2] or 0)
+            if register in results(each):
+                return None
+        return None
 
     def _element(self, address: Polynomial) -> tuple[int | None, Polynomial, int]:
         """Return the array and the number of the element that an address is of."""
@@ -311,7 +342,9 @@ class _Shortening:
 
     def _shorten(self, accesses: list[_Access]) -> None:
         for access in accesses:
-            if access.array is not None:
+            if access.array is not None and access.instruction.opcode == _STEP:
+                self._begin_element(access)
+            elif access.array is not None:
                 self._shorten_element(access, accesses)
             else:
                 self._shorten_other(access)
@@ -358,6 +391,13 @@ class _Shortening:
             self._bases[key].append(made)
         self._write(access, made.register, access.rest)
 
+    def _begin_element(self, access: _Access) -> None:
+        """Compute an address that a loop begins with."""
+        line = access.instruction.line
+        base = self._fresh(access, line)
+        rest = access.rest - access.immediate
+        self._lines[line] = f"\tadd.s64 {access.register}, {base.register}, {rest};"
+
     def _middle(self, access: _Access, others: list[_Access]) -> _Access:
         """Return the access of the same array, in the same block, that others are nearest to."""
         if access.instruction.predicate:
@@ -366,6 +406,7 @@ class _Shortening:
             each
             for each in others
             if each.array == access.array
+            and each.instruction.opcode != _STEP
             and not each.instruction.predicate
             and self._is_known(each.element, access)
         ]

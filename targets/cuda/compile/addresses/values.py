@@ -233,6 +233,12 @@ class Values:
             return None
         if instruction.opcode == "ld.param.b64":
             return self._parameter(operands[0])
+        if instruction.opcode == "ld.param.b32":
+            number = parameter_number(operands[0])
+            is_extent = number is not None and number in self._facts.extents
+            return ({(f"lp{number}",): 1}, (0, INT32[1])) if is_extent else None
+        if instruction.opcode == "bfe.u32" and is_literal(operands[2]):
+            return None, (0, 2 ** min(int(operands[2]), 32) - 1)
         if instruction.opcode in ("mov.u32", "mov.b32") and operands[0].startswith("%"):
             bounds = _special_bounds(operands[0])
             if bounds is not None:

@@ -1,0 +1,169 @@
+"""Count down in 32 bits if all that a counter begins with fits them.
+
+ptxas (seen with 13.0) keeps a counter of 64 bits in two registers, and steps and compares it by two
+instructions each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from targets.cuda.compile.addresses.facts import ParameterFacts
+from targets.cuda.compile.addresses.function import (
+    Function,
+    Instruction,
+    read_function,
+    results,
+)
+from targets.cuda.compile.addresses.intervals import INT32, Interval, is_within
+from targets.cuda.compile.addresses.values import Values
+
+__all__ = ["shorten_countdowns"]
+
+_REGISTER = re.compile(r"%\w+")
+
+
+def shorten_countdowns(lines: list[str], facts: ParameterFacts) -> list[str]:
+    """Return a function with counters of 32 bits.
+
+    Such a counter is decreased by a number at one place, and the loop goes on while it is positive.
+    If it is decreased by 1, the loop may also go on until it is 0.
+    """
+    function = read_function(lines)
+    if function is None:
+        return lines
+    registers = [each for each in _candidates(function) if function.writes[each] > 1]
+    if not registers:
+        return lines
+    uses = _uses(function, facts, set(registers))
+    added: dict[int, list[str]] = {}
+    declared: list[str] = []
+    written = list(lines)
+    for register in registers:
+        step = _Countdown.of(function, register, uses[register])
+        if step is None:
+            continue
+        short = f"%kd_count{len(declared)}"
+        declared.append(f"\t.reg .b32 {short};")
+        for use in uses[register]:
+            if use.is_begin:
+                copy = f"\tcvt.u32.u64 {short}, {register};"
+                added.setdefault(use.instruction.line, []).append(copy)
+        written[step.step.line] = f"\tadd.s32 {short}, {short}, {step.step.operands[2]};"
+        comparison = step.comparison.opcode.replace("64", "32")
+        predicate = step.comparison.operands[0]
+        written[step.comparison.line] = f"\t{comparison} {predicate}, {short}, 0;"
+    text: list[str] = []
+    for number, line in enumerate(written):
+        text += [line, *added.get(number, ())]
+        if number == function.opening:
+            text += declared
+    return text
+
+
+class _Use(NamedTuple):
+    """An instruction that reads or writes a register, and what it writes is between."""
+
+    block: int
+    instruction: Instruction
+    is_begin: bool
+    interval: Interval | None
+
+
+class _Countdown(NamedTuple):
+    """The step of a counter, and its comparison with 0."""
+
+    step: Instruction
+    comparison: Instruction
+
+    @classmethod
+    def of(cls, function: Function, register: str, uses: list[_Use]) -> _Countdown | None:
+        """Return how a register counts down; ``None`` if it does something else, or may not fit."""
+        steps = [each for each in uses if _is_step(each.instruction, register)]
+        if len(steps) != 1:
+            return None
+        block, step = steps[0].block, steps[0].instruction
+        tests = [
+            each.instruction
+            for each in uses
+            if each.block == block and _is_test(each.instruction, register)
+        ]
+        begins = [each for each in uses if each.is_begin]
+        if len(tests) != 1 or not begins or tests[0].line < step.line:
+            return None
+        (test,), decrease = tests, -int(step.operands[2])
+        last = function.blocks[block].instructions[-1]
+        if last.opcode.partition(".")[0] != "bra" or last.predicate.lstrip("!") != test.operands[0]:
+            return None
+        least = INT32[0] + decrease if test.opcode == "setp.gt.s64" else 0
+        if test.opcode != "setp.gt.s64" and decrease != 1:
+            return None
+        if not all(is_within(each.interval, (least, INT32[1])) for each in begins):
+            return None
+        others = {
+            each.block
+            for each in uses
+            if not each.is_begin and each.instruction not in (step, test)
+        }
+        homes = {each.block for each in begins}
+        if block in others or others & _reached(function, block, homes):
+            return None
+        return cls(step, test)
+
+
+def _candidates(function: Function) -> Iterator[str]:
+    seen: set[str] = set()
+    for block in function.blocks:
+        for each in block.instructions:
+            register = each.operands[0] if each.operands else ""
+            if register not in seen and _is_step(each, register):
+                seen.add(register)
+                yield register
+
+
+def _is_step(instruction: Instruction, register: str) -> bool:
+    return (
+        instruction.opcode == "add.s64"
+        and not instruction.predicate
+        and instruction.operands[:2] == (register, register)
+        and re.fullmatch(r"-\d{1,9}", instruction.operands[2]) is not None
+    )
+
+
+def _is_test(instruction: Instruction, register: str) -> bool:
+    return (
+        instruction.opcode in ("setp.gt.s64", "setp.ne.b64")
+        and not instruction.predicate
+        and instruction.operands[1:] == (register, "0")
+    )
+
+
+def _uses(function: Function, facts: ParameterFacts, registers: set[str]) -> dict[str, list[_Use]]:
+    """Return the instructions that read or write registers."""
+    found: dict[str, list[_Use]] = {register: [] for register in registers}
+    values = Values(function, facts)
+    for block in function.in_order():
+        values.enter(block)
+        for each in function.blocks[block].instructions:
+            values.execute(each)
+            written = set(results(each))
+            names = set(_REGISTER.findall(" ".join(each.operands)))
+            for register in names & registers:
+                is_begin = register in written and not _is_step(each, register)
+                interval = values.interval(register) if is_begin else None
+                found[register].append(_Use(block, each, is_begin, interval))
+    return found
+
+
+def _reached(function: Function, block: int, stops: set[int]) -> set[int]:
+    """Return the blocks that may follow one, up to others; a block that stops is not among them."""
+    found: set[int] = set()
+    waiting = list(function.blocks[block].followers)
+    while waiting:
+        each = waiting.pop()
+        if each not in found and each not in stops:
+            found.add(each)
+            waiting += function.blocks[each].followers
+    return found
