@@ -5,8 +5,8 @@ A *target* turns kernels into code for one family of devices and runs them there
 fulfils it without hardware. Each method's docstring says what an implementation **must**,
 **should** or **may** do.
 
-Compiling and running are apart: :meth:`Compiler.compile` needs no device and gives an
-:class:`Artifact` that can be looked at; :meth:`Device.load` puts it on a device as an
+Compiling and running are separate. :meth:`Compiler.compile` needs no device and returns an
+:class:`Artifact` that can be inspected. :meth:`Device.load` loads it on a device as an
 :class:`Executable` that can be launched.
 """
 
@@ -38,11 +38,11 @@ class Compiler(Observable, ABC):
 
     #: The target's name.
     name: str
-    #: Whether compiled code deals out the indices of ``forall`` as `Specialization.mapping` says;
-    #: then the core plans block and mapping, else :meth:`forall_config` decides.
+    #: Whether compiled code maps the indices of ``forall`` by `Specialization.mapping`. Then the
+    #: core plans block and mapping, else :meth:`forall_config` decides.
     maps_elements: bool = False
-    #: Whether arrays are passed as buffers in numbered slots and offsets, not as addresses; memory
-    #: is then at a `BufferOffset`, and the code's `ParameterLayout` has slots, too.
+    #: Whether arrays are passed as buffers in numbered slots and offsets, not as addresses. Memory
+    #: is then at a `BufferOffset`, and the code's `ParameterLayout` has slots.
     has_slots: bool = False
 
     def compiles_for(self, arch: str) -> bool:
@@ -63,9 +63,9 @@ class Compiler(Observable, ABC):
     ) -> LaunchConfig:
         """Choose grid and block so that every index of the extent is covered.
 
-        Under ``forall`` of an element kernel that uses ``grid`` alone, an implementation **may**
-        map any axis of the extent to x; its own compiled prologue undoes the mapping. Otherwise
-        the first axis of the extent **must** be x.
+        For ``forall`` of an element kernel that uses only ``grid``, an implementation **may** map
+        any axis of the extent to x. Its compiled prologue then reverses the mapping. Otherwise the
+        first axis of the extent **must** be x.
         """
 
     @observed("compilation")
@@ -73,8 +73,8 @@ class Compiler(Observable, ABC):
     def compile(self, specialization: Specialization) -> Artifact:
         """Compile without a device.
 
-        **Must** raise `KernelTypingError` with the kernel's line for a typing error,
-        `BarrierDivergenceError` for a barrier it cannot accept, and **must not** end the process
+        **Must** raise `KernelTypingError` with the kernel's line for a typing error, and
+        `BarrierDivergenceError` for a barrier that it cannot accept. **Must not** end the process
         for any input.
         """
 
@@ -116,9 +116,9 @@ class Compiler(Observable, ABC):
         Returns
         -------
         mapping or None
-            Name to value, such as the processor's features or a library's digest; part of the key,
-            so **must** be the same on every machine where the code is. ``None``, the default, where
-            this code is not to be kept. **Must not** import a compiler.
+            Name to value, such as the processor's features or a library's digest. It is part of the
+            key, so it **must** be equal on all machines that can use the code. With ``None``, the
+            default, the code is not cached. **Must not** import a compiler.
         """
         return None
 
@@ -135,10 +135,10 @@ class Compiler(Observable, ABC):
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
         """Make an artifact of what :meth:`dump` wrote, in another process or on another machine.
 
-        The sections are as they were written, and of this specialization and :meth:`code_identity`.
-        **Must** raise and warn as :meth:`compile` does where that takes no compiler, **must** raise
-        `UnusableCodeError` where the sections cannot be used here, and **must not** end the process
-        for any sections. **Should not** import a compiler.
+        The sections are unchanged, and belong to this specialization and :meth:`code_identity`.
+        **Must** raise and warn as :meth:`compile` does, if that needs no compiler. **Must** raise
+        `UnusableCodeError` if the process cannot use the sections. **Must not** end the process for
+        any sections. **Should not** import a compiler.
         """
         raise NotImplementedError
 
@@ -160,7 +160,7 @@ class Target(ABC):
 
     @abstractmethod
     def devices(self) -> tuple[Device, ...]:
-        """Return the devices, in the driver's order; empty where none of them can be used.
+        """Return the devices, in the driver's order; empty if none of them can be used.
 
         **Must not** raise, **must** return the same objects as long as they are the same devices,
         and **should** be cheap: starting and launching need it.
@@ -185,7 +185,7 @@ class Target(ABC):
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
 
-        **Should** be overridden where there can be more than one device; the default is the first.
+        **Should** be overridden if there can be several devices; the default is the first.
         """
         return self.devices()[0]
 

@@ -1,8 +1,8 @@
 """Memory of a device: one piece of it, and the pool that pieces come from.
 
-A target gives the primitives, :class:`PoolBackend`; what a pool promises on top of them (limits,
-statistics, what happens when memory runs out, when freed memory is used again) is the core's, in
-:mod:`kerneldsl.memory.pools`, and so the same on every target.
+A target implements the primitives, :class:`PoolBackend`. The core, in
+:mod:`kerneldsl.memory.pools`, implements the rest for all targets: limits, statistics, the steps
+when memory runs out, and the reuse of freed memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kerneldsl.utilities.observed import Observable, observed
 
 __all__ = ["WHOLE_DEVICE", "Buffer", "PoolBackend", "SharedBuffer"]
 
-#: Stands for every stream of the device, where memory was lent to others whose streams are unknown.
+#: Represents all streams of the device, for memory that was passed to other libraries.
 WHOLE_DEVICE: Final = "whole device"
 
 
@@ -27,22 +27,22 @@ class Buffer(ABC):
     __slots__ = ()
 
     device: Device
-    #: Where it is: an address, or a `BufferOffset` where the device's memory has none.
+    #: Its location: an address, or a `BufferOffset` if the device's memory has no addresses.
     pointer: Location
     nbytes: int
 
 
 class SharedBuffer(Buffer):
-    """Memory that the host reaches too: page-locked or managed; given back by `close`.
+    """Memory that the host can access, too: page-locked or managed; freed by `close`.
 
-    What holds it calls `close` once, from a finalizer, when no array is left over it; work on the
-    device may still use it. So `close` **must** leave the memory alone until everything that is on
-    the device by then has finished, without waiting for that; and it **must not** raise.
+    Its owner calls `close` once, from a finalizer, when no array uses the memory any more. Work on
+    the device may still use it. So `close` **must not** free the memory before all earlier work on
+    the device has finished, and **must not** wait for that. It **must not** raise.
     """
 
     __slots__ = ()
 
-    #: Address on the host. `Buffer.pointer` is the address for kernels, 0 where they cannot reach
+    #: Address on the host. `Buffer.pointer` is the address for kernels, or 0 if they cannot access
     #: the memory.
     host_pointer: int
 
@@ -54,19 +54,19 @@ class SharedBuffer(Buffer):
 class PoolBackend(Observable, ABC):
     """Source of a pool's memory.
 
-    The core calls one method at a time for each device, from any thread, but for `mark` and
-    `close`, which may come at any time; and a finalizer that allocates may call `acquire` while the
-    same thread is inside another method. A *stream* is ``None`` for
-    the device's default stream, else a `DeviceStream` that lives at least until the call returns.
+    For each device, the core calls one method at a time, from any thread. There are two exceptions:
+    `mark` and `close` may be called at any time, and a finalizer that allocates may call `acquire`
+    while the same thread is inside another method. A *stream* is ``None`` for the device's default
+    stream, else a `DeviceStream` that exists at least until the call returns.
 
     Attributes
     ----------
     device : Device
-        Whose memory.
+        The device of the memory.
     gives_out_at_once : bool
-        Whether what is released in the default stream, and was used in no other, may be used there
-        again at once. The core then keeps a few small blocks for itself, which it neither releases
-        nor acquires meanwhile.
+        Whether memory that was used only in the default stream, and is released there, may be
+        reused there immediately. The core then caches a few small blocks, without releasing and
+        acquiring them.
     """
 
     device: Device
@@ -80,13 +80,13 @@ class PoolBackend(Observable, ABC):
         Returns
         -------
         location : Location
-            Where it is: an address, or a `BufferOffset` where memory has no addresses. It is not 0.
+            An address, or a `BufferOffset` if memory has no addresses. It is not 0.
         is_new : bool
-            Whether the device had to give more memory for it.
+            Whether the pool had to request more memory from the device.
 
-        The location **must** be at least 256-byte aligned. **Must** raise `OutOfMemoryError` where
-        there is no room; the core then collects, trims and asks once more. It is never asked for 0
-        bytes.
+        The location **must** be at least 256-byte aligned. **Must** raise `OutOfMemoryError` if
+        there is too little memory; the core then collects, trims and calls it once more. It is
+        never called for 0 bytes.
         """
 
     @abstractmethod
@@ -100,21 +100,21 @@ class PoolBackend(Observable, ABC):
         stream : object
             The stream it was acquired in.
         used_on : sequence
-            Other streams in which it was used, marks that `mark` has made, or `WHOLE_DEVICE`. An
-            implementation **must not** give the memory out again before what is in all of these
-            streams now, and what stood before the marks, has finished, and **must not** wait for
-            that on the host where the device can order it.
+            Other streams in which it was used, marks that `mark` has made, or `WHOLE_DEVICE`. The
+            memory **must not** be reused before the current work in these streams, and the work
+            before the marks, has finished. The host **must not** wait for that if the device can
+            order it.
         """
 
     @abstractmethod
     def reserved_bytes(self) -> int:
-        """Return the bytes that the pool holds of the device, in use or kept for later."""
+        """Return the bytes that the pool has reserved on the device, in use or cached."""
 
     @abstractmethod
     def trim(self, keep_bytes: int) -> None:
-        """Give back to the device what is not in use, down to `keep_bytes` reserved.
+        """Return unused memory to the device, down to `keep_bytes` reserved.
 
-        Memory whose last work has not finished yet **may** stay.
+        Memory with unfinished work **may** stay reserved.
         """
 
     @abstractmethod
@@ -127,16 +127,16 @@ class PoolBackend(Observable, ABC):
     def mark(self, stream: Any, earlier: Any) -> Any:
         """Return a mark of what is in a stream now, for `release`.
 
-        Called for streams of other libraries, whose handles may be dead when the memory is
+        Called for streams of other libraries: their handles may be invalid when the memory is
         released.
 
         Parameters
         ----------
         stream : object
-            Whatever stands for a stream of this device.
+            Any representation of a stream of this device.
         earlier : object or None
-            The mark that was made last in the same stream for the same memory; **may** be reused,
-            nobody else holds it.
+            The previous mark in the same stream for the same memory. It **may** be reused; nothing
+            else refers to it.
 
         The default is right where everything has finished when a call returns.
         """

@@ -1,11 +1,11 @@
-"""From a request to its plan: block, mapping and member, where they are the planner's to choose.
+"""From a request to its plan: block, mapping and member, if the planner chooses them.
 
 A plan is made once for each kernel, signature, device, class of extents
-(:func:`~kerneldsl.planner.candidates.extent_class`) and set of promises that hold; whoever launches
-looks it up by the request's key, which holds those. Targets that map elements to threads as
-mappings say (:attr:`~kerneldsl.contract.Compiler.maps_elements`) are planned for; others choose by
-themselves. Where a kernel has a space, its members are candidates on every target, and one that is
-chosen serves whatever is promised of the arguments.
+(:func:`~kerneldsl.planner.candidates.extent_class`) and set of promises. The request's key contains
+these, and launches look the plan up by it. The planner plans for targets that map elements to
+threads by mappings (:attr:`~kerneldsl.contract.Compiler.maps_elements`); other targets choose
+themselves. If a kernel has a space, its members are candidates on every target, and the chosen one
+is used for all promises.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def is_planned(request: Request) -> bool:
         shape.extent is not None
         and request.device.compiler.maps_elements
         and not traits.uses_block
-        # Whoever counts indices by blockIdx has said how many a block serves.
+        # A kernel that uses blockIdx declares the number of indices of a block.
         and (shape.tile is None or traits.uses_grid_only)
         and not request.state.options.debug
     )
@@ -163,9 +163,9 @@ def mapping_of(request: Request, choice: Choice | None) -> ElementMapping:
 
 
 def tiled_config(shape: LaunchShape) -> LaunchConfig:
-    """Return the configuration of a block kernel over an extent, whose first axis is along x.
+    """Return the configuration of a block kernel over an extent; its first axis is along x.
 
-    Its grid is made of whole clusters where there are any.
+    If there are clusters, the grid consists of whole clusters.
     """
     assert shape.extent is not None
     assert shape.block_dim is not None
@@ -178,7 +178,7 @@ def tiled_config(shape: LaunchShape) -> LaunchConfig:
 
 
 def make_problems(request: Request, extent: tuple[int, ...] | None) -> list[Problem] | None:
-    """Say what is to be planned, for each member where the request leaves it open.
+    """Return the planning problem, or one for each member if the request selects none.
 
     Parameters
     ----------
@@ -261,9 +261,9 @@ def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem |
 
 
 def _threads(shape: LaunchShape) -> tuple[tuple[int, ...], float]:
-    """Return the threads of a launch whose block is given, and rounds of a loop of unknown length.
+    """Return the threads of a launch with a given block, and the rounds of loops of unknown length.
 
-    Each thread is an index of its own.
+    Each thread has one index.
     """
     assert shape.block_dim is not None
     blocks = shape.grid_dim if shape.extent is None else tiled_config(shape).grid_dim
@@ -309,7 +309,7 @@ def _check_grid(request: Request) -> None:
 
 
 def host_members(request: Request) -> list[Member]:
-    """Return the members for a CPU, best first: the largest block whose storage stays in a cache.
+    """Return the members for a CPU, best first: the largest block with storage that fits a cache.
 
     Those that launches take before they are tuned come before the others. Threads of a block are
     loops there, which are better long; but each of the machine's threads should have some blocks.

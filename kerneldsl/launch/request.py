@@ -46,30 +46,29 @@ __all__ = [
 
 
 class Request(NamedTuple):
-    """Request for a launch: everything that decides it.
+    """Request for a launch: all that determines it.
 
     Parameters
     ----------
     state : KernelState
-        The kernel, for the captured constants as they are.
+        The kernel, with the current captured constants.
     shape : LaunchShape
-        Grid and block, or the extent; where it leaves the member of a space open, the request is
-        one for a decision alone, and :meth:`of` gives that of the member.
+        Grid and block, or the extent. If it does not select the member of a space, the request is
+        only for a decision, and :meth:`of` returns the request of the member.
     device : Device
-        Where it runs.
+        The device.
     binding : Binding
-        The arguments, as the kernel takes them.
+        The arguments, bound to the parameters.
     is_overlapping : bool
-        Whether arguments overlap and the kernel's barriers are judged by that.
+        Whether arguments overlap and the analysis of the kernel's barriers depends on that.
     promise_number : int
-        Number of all that holds of the arguments, in the state's table.
+        Number of the properties of the arguments, in the state's table.
     extents : object
-        The class of the extents, or what was asked for in its place; ``None`` where nothing is
-        planned.
+        The class of the extents, or the value used instead; ``None`` if nothing is planned.
     key : tuple
-        What an executable and a plan are found by, in the tables of the state.
+        Key of the executable and the plan in the tables of the state.
     stand_in : StandIn or None
-        Of a launch whose device cannot be used: what was chosen, and why the CPU stands in.
+        If the chosen device cannot be used: that device, and the reason why the CPU replaces it.
     """
 
     state: KernelState
@@ -112,21 +111,21 @@ def make_request(
     *,
     is_launch: bool = False,
 ) -> Request:
-    """Read what a launch is made of.
+    """Make the request of a launch.
 
     Parameters
     ----------
     state : KernelState
         The kernel.
     shape : LaunchShape
-        In which shape.
+        The shape of the launch.
     args : tuple
         The arguments, or the text of a signature.
     device : Device, optional
-        Where; by default where a launch would run now.
+        The device; by default that of a launch.
     is_launch : bool
-        For a launch the arguments must be arguments, arrays that the kernel writes must be
-        writable, and the CPU may stand in for a device that cannot be used.
+        Whether the request is for a launch. Then a signature is not valid, arrays that the kernel
+        writes must be writable, and the CPU may replace a device that cannot be used.
 
     Raises
     ------
@@ -153,9 +152,9 @@ def make_request(
 
 
 def _check_plan(plan: LaunchPlan, device: Device) -> None:
-    """Refuse a plan that was made for a GPU on the CPU, and the other way round.
+    """Raise an error for a plan of a GPU on the CPU, and for a plan of the CPU on a GPU.
 
-    The CPU that takes over from a device asks nothing: it plans for itself.
+    A CPU that replaces a device ignores the plan and makes its own.
     """
     is_of_other = plan.arch != device.arch if device.is_host else plan.host is not None
     if is_of_other:
@@ -182,7 +181,7 @@ def _complete(state: KernelState, shape: LaunchShape, device: Device, binding: B
             extents = shape.planned_within(device.limits)
     elif device.is_shared_out:
         extents = shape.planned_for
-    # Ints are quick to hash, so the mode stands there as its rank.
+    # Ints are quick to hash, so the key contains the mode as its rank.
     key = (
         binding.codes,
         shape.forall_ndim,
@@ -256,9 +255,9 @@ def read_arguments(
 
 
 def named_kinds(args: tuple[Any, ...], count: int) -> tuple[Kind, ...] | None:
-    """Return the kinds that a signature names in the place of so many arguments.
+    """Return the kinds of a signature that is given instead of arguments.
 
-    ``None`` where something else stands there than one signature alone.
+    It is ``None`` unless the only argument is one signature.
     """
     if len(args) != 1 or not is_signature(args[0]):
         return None
@@ -270,7 +269,7 @@ def named_kinds(args: tuple[Any, ...], count: int) -> tuple[Kind, ...] | None:
 
 
 def read_kinds(state: KernelState, kinds: tuple[Kind, ...]) -> Binding:
-    """Stand for arguments of which the kinds alone are known."""
+    """Return a binding for arguments of known kinds without values."""
     if len(kinds) != state.parameter_count:
         _refuse_count(state.unit, len(kinds), state.unit.parameters[: len(kinds)])
     binding = Binding()
@@ -280,12 +279,12 @@ def read_kinds(state: KernelState, kinds: tuple[Kind, ...]) -> Binding:
 
 
 def arrays_overlap(state: KernelState, binding: Binding) -> bool:
-    """Return whether arrays overlap in memory, one of which the kernel writes."""
+    """Return whether an array that the kernel writes overlaps another one in memory."""
     return not binding.is_assumed and overlap(binding, state.traits.written)
 
 
 def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """Put arguments given by name behind those given by position.
+    """Return arguments by position, followed by those passed by name in the kernel's order.
 
     Raises
     ------
@@ -325,10 +324,9 @@ def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoR
 
 
 def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promises:
-    """Return what is taken to hold of arguments of which the kinds alone are known.
+    """Return the promises that are assumed for arguments of known kinds without values.
 
-    That is what holds of arrays that were made for the extent: they are aligned, apart from each
-    other, and as long as it.
+    They hold for arrays that were made for the extent: aligned, without overlap, and of its length.
     """
     arrays = tuple(
         ArrayPromises(

@@ -1,8 +1,8 @@
 """Memory of a device that its pools share, and the blocks that they give out.
 
-Memory is freed by finalizers, which Python may run at any moment, also while this thread is inside
-a pool. So freeing never waits: what is freed is put into a queue, and whoever holds the lock of the
-device empties it before going on.
+Finalizers free memory. Python may run them at any moment, also while this thread is inside a pool.
+So freeing never waits: freed memory is put into a queue, and the thread that holds the lock of the
+device empties the queue.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ class DeviceMemory:
     lock : RLock
         Held for each call of a backend. A finalizer may allocate while its thread holds it.
     sums : Counts
-        Bytes that arrays have, and the most they ever had, over all pools; the rest is not counted.
+        Bytes of arrays now and at their maximum, over all pools; other memory is not counted.
     pools : WeakSet of MemoryPool
-        The pools that are there.
+        The existing pools.
     gone : Counts
-        What was counted by pools that are gone, after `forget_pools`.
+        Counts of deleted pools, after `forget_pools`.
     going : deque of Counts
-        What was counted by pools whose finalizers ran since then.
+        Counts of pools with finalizers that ran since then.
     freed : deque
-        What finalizers have given up: pool, address, size, home stream, other uses.
+        Memory that finalizers have freed: pool, address, size, home stream, other uses.
     shared : dict
-        Page-locked and managed memory by the id of its owner: which of the two, and bytes.
+        Page-locked and managed memory by the id of its owner: its kind, and bytes.
     default : MemoryPool
-        Serves where no other pool is active.
+        The pool that is used if no other pool is active.
     """
 
     def __init__(self, device: Device) -> None:
@@ -88,7 +88,7 @@ class DeviceMemory:
         self._is_busy = False
 
     def acquire(self, pool: MemoryPool, nbytes: int, stream: Any) -> Location:
-        """Take memory and count it; raises `OutOfMemoryError` where there is no room."""
+        """Take memory and count it; raises `OutOfMemoryError` if there is too little."""
         if self.freed:
             self.drain()
         counts, sums = pool._counts, self.sums
@@ -124,7 +124,7 @@ class DeviceMemory:
         stream: Any,
         used_on: tuple[Any, ...],
     ) -> None:
-        """Give memory back, now or, where that would mean to wait, by whoever is in the way."""
+        """Free memory now, or, if that would have to wait, by the thread that holds the lock."""
         lock = self.lock
         if lock.acquire(False):  # by keyword it costs twice as much
             if not self._is_busy:
@@ -144,8 +144,8 @@ class DeviceMemory:
     def drain(self) -> None:
         """Free what has been given up, unless that would mean to wait for another thread.
 
-        Whoever keeps this one from doing so looks at the queue again after it has let go of the
-        lock, so nothing is left behind.
+        If another thread holds the lock, it looks at the queue again after it has released the
+        lock. So no memory is left in the queue.
         """
         lock = self.lock
         while self.freed:
@@ -187,7 +187,7 @@ class DeviceMemory:
                 self.gone.add(self.going.popleft())
 
     def trim(self, pool: MemoryPool, keep_bytes: int) -> None:
-        """Give back what the pool keeps unused."""
+        """Free the unused memory of the pool."""
         self.drain()
         self.clear_shelves(pool._shelves.values())
         with self.lock:
@@ -199,7 +199,7 @@ class DeviceMemory:
         self.drain()
 
     def clear_shelves(self, shelves: Iterable[Shelf]) -> None:
-        """Give back what native code keeps on shelves; nobody has it in use."""
+        """Free the unused memory that native code caches on shelves."""
         with self.lock:
             was_busy, self._is_busy = self._is_busy, True
             try:
@@ -215,9 +215,9 @@ class BufferMethods(Buffer):
     Attributes
     ----------
     pointer : Location
-        Where it is on the device; 0 without memory.
+        Its location on the device; 0 without memory.
     nbytes : int
-        Size as asked for.
+        The requested size.
     """
 
     __slots__ = (
@@ -240,13 +240,13 @@ class BufferMethods(Buffer):
         self._home = home
         #: Handle of another stream to that stream, or to a mark in it.
         self._uses: dict[Any, Any] | None = None
-        #: Whether other libraries have the memory, which use it in streams that nobody knows.
+        #: Whether the memory was passed to other libraries, which use it in unknown streams.
         self.is_shared = False
         #: Whether a graph works with it.
         self.is_recorded = False
         #: The arrays over this memory by their identity, once there is more than one.
         self.family: weakref.WeakValueDictionary[int, DeviceArray] | None = None
-        #: Where native code puts the memory when the object goes.
+        #: The shelf on which native code puts the memory when the object is deleted.
         self.shelf: Shelf | None = None
 
     @property
@@ -260,8 +260,8 @@ class BufferMethods(Buffer):
         Parameters
         ----------
         stream : DeviceStream or None or object
-            A stream of ours, which is kept alive until the memory is free; ``None`` for the
-            default stream; or another library's, whose handle is not touched after this call.
+            A stream of kerneldsl, which is kept alive until the memory is free; ``None`` for the
+            default stream; or another library's stream. Its handle is not used after this call.
         """
         if stream is self._home or not self.pointer:
             return

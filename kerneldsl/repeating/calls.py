@@ -1,13 +1,12 @@
 """Calls that are repeated: their launches are recorded once, and made again without their planning.
 
-What a function plans (axes, layouts, parts, blocks, constants) follows from shapes, strides,
-dtypes, devices and options alone. So the first call with some of them is recorded: the arrays that
-it made, its launches, and which part of which array each launch was given. The next such call
-makes new arrays of the same forms, and these launches again, through which streams, tuning and
-fallback are what they are at any launch.
+The plan of a function (axes, layouts, parts, blocks, constants) depends only on shapes, strides,
+dtypes, devices and options. So the first call with some of them is recorded: the arrays that it
+made, its launches, and the array and part of each argument. The next such call makes new arrays of
+the same forms and repeats these launches. Streams, tuning and fallback work as in any launch.
 
-A call whose work is not all in launches of arrays that are known, such as one that copies on the
-host, is not recorded, and runs as it is each time.
+A call is not recorded if not all of its work is in launches over known arrays, for example if it
+copies on the host. Such a call runs normally each time.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class _Current(threading.local):
 
 
 _current = _Current()
-#: Threads in which a recording is under way: to look there first takes less than to ask for it.
+#: Threads with an active recording; a look-up in this set is faster than reading the recording.
 _recording_threads: set[int] = set()
 
 
@@ -94,7 +93,7 @@ def run_on_host(function: Callable[..., None], /, *args: Any) -> None:
 def end_by(make: Callable[..., R], /, *args: Any) -> R:
     """Return ``make(*args)`` of arrays, numbers and None, as each call like this one does.
 
-    It is planned anew each time, so it may depend on elements, as the size of a part does.
+    It is planned again each time, so it may depend on elements, as the size of a part does.
     """
     recording = _current.recording
     if recording is None:
@@ -116,14 +115,14 @@ def note_made(array: Any, *, is_zero: bool) -> None:
 def note_constant(array: Any) -> None:
     """Note an array that follows from the call's options, and that nothing writes.
 
-    What an array says that was given to the call is none: calls are alike whatever is in those.
+    The contents of the arrays of the call are not part of it: calls are equal for all contents.
     """
     if _current.recording is not None:
         _current.recording.constants.append(array)
 
 
 def note_scalar(array: Any) -> None:
-    """Note the array whose only element is returned as a NumPy scalar."""
+    """Record the array with the only element that is returned as a NumPy scalar."""
     if _current.recording is not None:
         _current.recording.scalar = array
 
@@ -142,9 +141,9 @@ def repeat_calls(
     Parameters
     ----------
     function : function
-        What plans and launches; a parameter `out` is where the result goes.
+        The function that plans and launches; its parameter `out` is the array for the result.
     take : function
-        Of the function that is returned, makes what takes the calls that cannot be told by a key.
+        Makes, from the returned function, the one for calls without a key.
     """
     places = list(inspect.signature(function).parameters)
 
@@ -169,11 +168,11 @@ class Repeated:
     Parameters
     ----------
     function : function
-        What plans and launches.
+        The function that plans and launches.
     out_place : int or None
-        The positional argument that `out` is.
+        The position of the argument `out`.
     otherwise : function
-        Takes a call that cannot be told by a key.
+        The function for calls without a key.
     """
 
     def __init__(
@@ -249,7 +248,7 @@ _unknown: Any = object()
 
 
 def _key_of(values: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...] | None:
-    """Return values that are equal for calls that are alike, and list the arrays."""
+    """Return a key that is equal for equal calls, and list the arrays."""
     key: list[Any] = []
     for value in values:
         kind = type(value)
@@ -286,7 +285,8 @@ def _form_on_host(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     return array.shape, strides, array.dtype, flags, current_device()
 
 
-#: Types whose equal values are the same to a function; types and functions equal themselves alone.
+#: Types with values that a function cannot distinguish if they are equal. Types and functions are
+#: equal only to themselves.
 _PLAIN = frozenset(
     [bool, int, str, type(None), type, FunctionType, BuiltinFunctionType, DeviceFunction]
 )
@@ -306,7 +306,7 @@ def _is_apart(out: Any, arrays: list[Any]) -> bool:
 
 
 class _Recording:
-    """A call of a function, as far as it shall be repeated."""
+    """The repeatable part of a call of a function."""
 
     def __init__(self, arrays: list[Any]) -> None:
         self._arrays = arrays
@@ -316,9 +316,9 @@ class _Recording:
         self.launches: list[tuple[Any, tuple[Any, ...]]] = []
         #: Arrays that later calls have in common with this one.
         self.constants: list[Any] = []
-        #: What a scalar that is returned is the only element of.
+        #: The array with the only element that is returned as a scalar.
         self.scalar: Any = None
-        #: What makes the result, and of which arrays and numbers.
+        #: The function that makes the result, with its arrays and numbers.
         self.ending: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
         self.is_repeatable = all(each.size for each in arrays)
 

@@ -1,8 +1,9 @@
 """From a specialization to the Python function that runs a range of its blocks.
 
-This is the CPU target's pipeline: inline, drop or record exceptions, mark indices, isolate
-barriers, replace ids, cut at barriers, interchange loops, place storage, write Python. The result
-is an ordinary function of numbers and arrays that Numba compiles; it can be printed and read.
+This is the CPU target's pipeline. It inlines functions, drops or records exceptions, marks indices,
+isolates barriers and replaces ids. Then it splits at barriers, interchanges loops, places storage
+and writes Python. The result is an ordinary function of numbers and arrays that Numba compiles. It
+can be printed and read.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ __all__ = ["Generated", "generate"]
 _RANGE = ("kd_first", "kd_last")
 _ELEMENT_SPACE = ("kd_segment", "kd_nx", "kd_ny", "kd_nz", "kd_unused_0", "kd_unused_1")
 _BLOCK_SPACE = ("kd_gx", "kd_gy", "kd_gz", "kd_extent_0", "kd_extent_1", "kd_extent_2")
-#: The scratch memory of all blocks, each of which has a part.
+#: The scratch memory of all blocks, with a part for each.
 _PARTS = "kd_parts"
 _MAKE_STATE = "kd_make_state"
 
@@ -100,8 +101,8 @@ class Generated:
     uses_scratch: bool
     #: Whether it uses dynamic shared memory.
     uses_dynamic: bool
-    #: Whether blocks wait for each other: each has scratch memory of its own, as long as the launch
-    #: lives, and one call takes it as far as the next barrier of the grid.
+    #: Whether blocks wait for each other. Each then has its own scratch memory during the whole
+    #: launch, and a call runs it up to the next barrier of the grid.
     waits: bool
     #: Sites of faults in debug mode.
     fault_table: FaultTable | None
@@ -116,12 +117,12 @@ def generate(
 ) -> Generated:
     """Write the function for one specialization.
 
-    There is a block, unless the kernel uses ``grid`` alone. Given a function and the number of
-    int64 parameters before scratch memory and the kernel's own, `infer` returns Numba's types of
-    its variables; `infer_unit` returns the types of a unit, and is asked for kernels with tiles.
+    There is a block, unless the kernel uses only ``grid``. `infer` returns Numba's types of the
+    variables of a function; it also needs the number of int64 parameters before scratch memory and
+    the kernel's parameters. `infer_unit` returns the types of a unit, for kernels with tiles.
 
-    Device functions whose loops can then be run for many threads at once are inlined. The elements
-    of small local arrays become variables, unless all of them are kept.
+    Device functions are inlined if their loops can then run for many threads at once. The elements
+    of small local arrays become variables, unless all local arrays are kept.
     """
     flat = flat_function(spec.unit)
     if not spec.options.debug:
@@ -263,7 +264,7 @@ class _Generator:
         )
 
     def find_shared_values(self, tree: ast.FunctionDef, space_names: frozenset[str]) -> None:
-        """Let what threads that run together share stand in expressions of its own, in place."""
+        """Make separate expressions of values that threads share if they run together, in place."""
         pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
         if isinstance(self.space, WarpSpace):
             divide_by_warps(tree, pure)
@@ -285,7 +286,7 @@ class _Generator:
         return liveness_of(items, liveness.private | merging.made)
 
     def analyze(self, tree: ast.FunctionDef, unit: FunctionUnit) -> UniformityResult:
-        """Find what is uniform in a tree whose ids are replaced."""
+        """Find the uniform values of a tree with replaced ids."""
         return analyze_uniformity(
             unit.with_tree(tree),
             tuples=tuple_parameters(unit, self.spec.kinds),
@@ -308,7 +309,7 @@ class _Generator:
     # -- storage ---------------------------------------------------------------------------------
 
     def tile_writer(self) -> TileWriter | None:
-        """Return what writes the kernel's operations on tiles, where it has any."""
+        """Return the writer of the kernel's operations on tiles, if it has any."""
         if not uses_tiles(self.unit):
             return None
         assert isinstance(self.space, BlockSpace)
@@ -397,9 +398,9 @@ class _Generator:
     ) -> ast.FunctionDef:
         """Return a generated function around its statements, with its outside names bound.
 
-        The statements are copied: the items they were written from may stand in them more than
-        once, and in other functions too. The arrays of the block are made first; `in_parts` says
-        that each block has a part of the memory that is given, and they are made for each.
+        The statements are copied, because an item may occur in them several times, and in other
+        functions. The arrays of the block are made first. With `in_parts`, each block has a part of
+        the given memory, and arrays are made for each.
         """
         names = [*words, _PARTS if in_parts else SCRATCH, DYNAMIC, *parameters]
         if self.spec.options.debug:
@@ -412,7 +413,7 @@ class _Generator:
         loops = () if in_parts else self.space.loop_names  # there each thread cuts its parts out
         check_dynamic_slices(tree.body, self.arrays.dynamic(), loops)
         self.binder.bind(self.namespace, tree, self.unit, self.private_arrays)
-        # Binding has placed the arrays of device functions, behind which dynamic memory begins.
+        # Binding has placed the arrays of device functions; dynamic memory begins after them.
         if in_parts:
             (loop,) = (each for each in tree.body if isinstance(each, ast.For))
             loop.body[:0] = self.part_statements()

@@ -1,12 +1,12 @@
 """Cut a kernel at its barriers: statements to items.
 
-Statements without a barrier gather into :class:`~targets.cpu.items.Threads`; an ``if``, ``for`` or
-``while`` that holds a barrier becomes an item that runs once for the block; a uniform assignment
-runs once. What the control of a block needs but only threads know (a test over values that
-live in a thread) is evaluated in an item of its own.
+Statements without a barrier are collected in :class:`~targets.cpu.items.Threads`. An ``if``,
+``for`` or ``while`` that contains a barrier becomes an item that runs once for the block. A uniform
+assignment runs once. If the control flow of a block depends on values of threads, a separate item
+evaluates the condition.
 
-A thread that returns early leaves a mark, or, where its condition can be computed anew at any time,
-nothing at all: later items just carry the opposite condition as a guard.
+A thread that returns early sets a mark. If its condition can be computed again at any time, there
+is no mark: later items have the opposite condition as a guard.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ __all__ = ["Structure"]
 class Structure:
     """Turns one kernel's statements into items.
 
-    Block-level functions of `unit` are inlined; in `tree` ids are replaced and barriers stand in
-    statements of their own. Threads exchange values in the first of `rooms`, or
-    in two by turns; `tiles` writes operations on tiles.
+    Block-level functions of `unit` are inlined. In `tree`, ids are replaced, and barriers are
+    separate statements. Threads exchange values in the first of `rooms`, or alternately in two;
+    `tiles` writes operations on tiles.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Structure:
         self.pure = pure
         self.names = names
         self.rooms = rooms
-        #: Whether halves of masked exchanges stand in one loop over threads.
+        #: Whether halves of masked exchanges are in one loop over threads.
         self.shares_loops = len(rooms) > 1
         self.tiles = tiles
-        #: Variables added here of which each thread has its own, beside the user's.
+        #: Variables of each thread that were added here, in addition to the user's.
         self.thread_variables: set[str] = set()
         #: The mark of a thread that has returned.
         self.left = names.make("left")
@@ -93,7 +93,7 @@ class Structure:
     # -- items -----------------------------------------------------------------------------------
 
     def thread_variable(self, stem: str) -> str:
-        """Return a new variable of which each thread has its own."""
+        """Return a new variable of each thread."""
         name = self.names.make(stem)
         self.thread_variables.add(name)
         return name
@@ -178,9 +178,9 @@ class Structure:
         return items if is_inner else [*items, *pending.flush()]
 
     def room_beside(self, pending: Pending, call: ast.Call, *, is_guarded: bool) -> Room:
-        """Return memory for an exchange, where it may be other than what is still needed.
+        """Return memory for an exchange, other than memory that is still needed.
 
-        Shuffles of all threads are vectorized in loops of their own.
+        Shuffles of all threads are vectorized in separate loops.
         """
         lowering = lowering_of(self._use(call).intrinsic)
         assert isinstance(lowering, Exchange)
@@ -280,7 +280,7 @@ class Structure:
         return not loads or not any(map(writes_memory, pending))
 
     def cut(self, node: ast.stmt, guards: tuple[ast.expr, ...]) -> list[Item]:
-        """Cut one statement that has to be taken apart into items."""
+        """Split one statement into items."""
         match node:
             case ast.If():
                 return self.cut_if(node, guards)
@@ -335,7 +335,7 @@ class Structure:
     def fetch(
         self, call: ast.Call, guards: tuple[ast.expr, ...], known: Collection[str] = ()
     ) -> tuple[list[Item], ast.Call]:
-        """Return a call that the block can make, but for `known` variables, and what goes before.
+        """Return a call that the block can make, except for `known` variables, and preceding items.
 
         All threads agree on what the call is given. What lives in them, each writes to a variable.
         """
@@ -459,7 +459,7 @@ class Structure:
         target: ast.expr = node.target
         inner: list[Item] = []
         if not assigned_names(target) <= self.variables.loop_names:
-            # The loop variable is assigned elsewhere too: threads get a copy of their own.
+            # The loop variable is also assigned elsewhere: each thread gets a copy.
             counter = self.names.make("loop")
             copied = ast.Assign([target], load(counter))
             inner.append(self.threads([place_at(copied, node)], guards))

@@ -5,9 +5,9 @@
 :mod:`~targets.cuda.device.streams` call the driver through it. Nothing is loaded before
 :func:`get_driver` is called.
 
-Contexts are the devices' primary contexts, which torch, CuPy and the CUDA runtime use too. A call
-makes the device's context current in its thread and puts back what was current before, so that
-other libraries never find their device changed.
+Contexts are the primary contexts of the devices, as in torch, CuPy and the CUDA runtime. A call
+makes the device's context current in its thread, and then restores the previous one. So the current
+device of other libraries does not change.
 
 References
 ----------
@@ -45,20 +45,20 @@ __all__ = ["Driver", "get_driver"]
 
 _log = logging.getLogger("kerneldsl.cuda.driver")
 
-#: What ``cuInit`` answers where there is no device, or none that may be seen.
+#: Results of ``cuInit`` if there is no device, or no visible one.
 _NOTHING_THERE = (100, 101)
-#: What the driver's library is called here.
+#: Name of the driver's library on this system.
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
-#: Of which version of CUDA functions are looked up whose forms have not changed since, and with
-#: which default stream (CUDA Driver API, "Driver Entry Point Access").
+#: The version of CUDA and the default stream with which functions are looked up; these functions
+#: have not changed since (CUDA Driver API, "Driver Entry Point Access").
 _PROC_ADDRESS_VERSION, _LEGACY_STREAM = 12000, 1
 
-#: What a first launch imports here. The bindings give up the interpreter's lock in every call, and
-#: two of them take a tenth of a second each: they start the driver and open a device.
+#: Modules that are imported during a first launch. The bindings release the interpreter's lock in
+#: every call. Two calls take a tenth of a second each: they start the driver and open a device.
 _FIRST_LAUNCH = ("targets.cuda.device.executable", "targets.cuda.compile.stored")
 
-#: Tells NVIDIA's bindings to take the per-thread default stream where no other is named.
+#: Makes NVIDIA's bindings use the per-thread default stream if no stream is named.
 _PER_THREAD = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
 
 
@@ -155,11 +155,11 @@ class Driver:
     ) -> DriverError:
         """Compose the error for a status that is not success.
 
-        After a fatal error the device, or every device, is lost: whatever wants to use it from now
-        on gets a `DeviceLostError`, and so does whoever meets the same error a little later.
+        After a fatal error the device, or every device, is lost. Each later use of it raises a
+        `DeviceLostError`, and so does a call that gets the same error a little later.
 
-        The device is by default the one whose context is current now; `fields` are further ones of
-        the error, or other values for the usual ones.
+        By default the device is that of the current context. `fields` are further fields of the
+        error, or other values for the usual ones.
         """
         return self._fail(*describe_status(self.api, status), doing, index, fields)
 
@@ -190,7 +190,7 @@ class Driver:
         return error
 
     def suppress(self, error: DriverError, index: int) -> None:
-        """Write down an error of a device that nobody can be told of, as in a finalizer.
+        """Record an error of a device that cannot be raised, for example in a finalizer.
 
         If it is one that takes the device away, the next call there raises it again, and no launch
         goes round it to the CPU.
@@ -200,7 +200,7 @@ class Driver:
         _log.debug("%s", error)
 
     def _current_index(self) -> int | None:
-        """Return the device whose primary context is current in this thread, if that is known."""
+        """Return the device of the primary context that is current in this thread, if known."""
         failed, handle = self.api.cuCtxGetCurrent()
         return None if int(failed) else self._index_of_context.get(int(handle))
 
@@ -279,7 +279,7 @@ class Driver:
     def current(self, index: int) -> _CurrentContext | _NothingToDo:
         """Return a context manager in which a device's context is current in this thread.
 
-        Enter it at once: what is to be done is found out by this call.
+        Enter it immediately: this call determines the action.
         """
         known = self.contexts.get(index)
         if known is not None:  # as it mostly is, and current
@@ -330,7 +330,7 @@ def _start() -> Driver:
     except BaseException:
         fork_guard.disarm()
         raise
-    # Without contexts a forked child has to ask for one, and is told why it gets none.
+    # Without contexts, a forked child has to request one, and gets an error with the reason.
     fork_guard.arm(driver.contexts.clear)
     _driver = driver
     return driver

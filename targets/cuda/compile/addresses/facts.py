@@ -1,4 +1,4 @@
-"""What a launch promises of an entry's parameters, by their numbers in PTX."""
+"""Promises of a launch about an entry's parameters, by their numbers in PTX."""
 
 from __future__ import annotations
 

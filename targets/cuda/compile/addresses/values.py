@@ -66,7 +66,7 @@ def parameter_number(operand: str) -> int | None:
 
 
 class Values:
-    """What is known of the registers of a function, block after block."""
+    """Known values of the registers of a function, block by block."""
 
     def __init__(self, function: Function, facts: ParameterFacts) -> None:
         self._function = function
