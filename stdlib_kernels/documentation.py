@@ -174,7 +174,7 @@ axis : int or tuple of int, optional
     The axes to reduce; by default all.
 {out}
 {keepdims}""",
-    "parameters of a place": """{parameters: real array}
+    "parameters of a place": """{parameters: array}
 axis : int, optional
     The axis to reduce; by default the array is flattened in C order.
 {out}
@@ -190,7 +190,7 @@ correction : float, optional
 {mask}""",
     "reduced": """{returns: NumPy scalar or array, or device array}
     Same kind as `x`; `out` if it is given.""",
-    "parameters of a scan": """{parameters: real array}
+    "parameters of a scan": """{parameters: array}
 {along or flattened}
 {out}
 exclusive : bool

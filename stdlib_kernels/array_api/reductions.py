@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels import reduce, scan
 from stdlib_kernels.array_api.binary import not_equal, subtract
-from stdlib_kernels.array_api.manipulation import concat, reshape
-from stdlib_kernels.arrays import allocate, contiguous
+from stdlib_kernels.array_api.manipulation import concat
+from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import (
@@ -18,7 +16,6 @@ from stdlib_kernels.parameters import (
     axis_of,
     dtype_of,
     integer_of,
-    real_dtype,
 )
 from stdlib_kernels.reduce import all, any, argmax, argmin, count_nonzero, max, mean, min, std, var
 
@@ -106,10 +103,7 @@ def _cumulated(function: Any, x: Array, axis: int | None, dtype: Any, include_in
         )
     at = 0 if axis is None else axis_of(axis, x.ndim)
     result = dtype_of(dtype, accumulator_dtype(x.dtype))
-    if result.kind == "c" and function is scan.cumsum:
-        found = _sum_of_parts(x, at, result)
-    else:
-        found = function(x, at, dtype=result)
+    found = function(x, at, dtype=result)
     if not include_initial:
         return found
     shape = (*x.shape[:at], 1, *x.shape[at + 1 :])
@@ -117,14 +111,6 @@ def _cumulated(function: Any, x: Array, axis: int | None, dtype: Any, include_in
     if function is scan.cumprod:
         initial[...] = 1
     return concat((initial, found), axis=at)
-
-
-def _sum_of_parts(x: Array, at: int, result: np.dtype[Any]) -> Any:
-    """Return sums of complex numbers, from sums of their real and imaginary parts."""
-    source = contiguous(x.astype(result))
-    part = real_dtype(result)
-    parts = reshape(source, (*source.shape, 1)).view(part)
-    return reshape(scan.cumsum(parts, at).view(result), tuple(source.shape))
 
 
 @library_function

@@ -49,7 +49,10 @@ def places_in_rows(x, known, best, places, chunk, *, number, better, is_first, i
     if t == 0:
         if not is_last:
             best[a, b, kd.blockIdx.y] = top
-        places[a, b, kd.blockIdx.y] = place if is_first else known[a, b, place]
+        if is_first:  # and `known` are the elements
+            places[a, b, kd.blockIdx.y] = place
+        else:
+            places[a, b, kd.blockIdx.y] = known[a, b, place]
 
 
 @kd.kernel(wraparound=False)
@@ -67,13 +70,21 @@ def places_in_columns(x, known, best, places, chunk, *, number, better, is_first
             found, turn = v if is_better else found, kd.int32(k) if is_better else turn
         if not is_last:
             best[a, part, b] = found
-        places[a, part, b] = first + turn if is_first else known[a, first + turn, b]
+        if is_first:
+            places[a, part, b] = first + turn
+        else:
+            places[a, part, b] = known[a, first + turn, b]
 
 
 #: Whether an element is better than the best before; the first NaN is the best.
 _BETTER = {
     "argmax": lambda v, found: not (v <= found) and found == found,  # noqa: PLR0124
     "argmin": lambda v, found: not (v >= found) and found == found,  # noqa: PLR0124
+}
+#: Of complex numbers: by the real parts, then the imaginary parts, as NumPy compares them.
+_BETTER_OF_COMPLEX = {
+    "argmax": lambda v, found: found == found and larger(found, v) != found,  # noqa: PLR0124
+    "argmin": lambda v, found: found == found and smaller(found, v) != found,  # noqa: PLR0124
 }
 
 
@@ -106,23 +117,24 @@ def argmin(x: Array, axis: int | None = None, out: Out = None, *, keepdims: bool
 
 
 def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool) -> Any:
-    check_array("x", x, kinds="biuf", halves=True)
+    check_array("x", x, halves=True)
     axis = axis_or_none(axis, x.ndim)
     check_not_empty(name, x, axis)
     call = begin(x, axis, np.dtype(np.int64), out, keepdims, in_order=True)
     if not call.result.size:
         return call.deliver()
     number, cut = computing_dtype(x.dtype), call.arrangement
+    better = (_BETTER_OF_COMPLEX if number.kind == "c" else _BETTER)[name]
     if are_lanes_faster(cut, call.result):
         op = larger if name == "argmax" else smaller
-        launch_places(cut, call.result, number, op, _BETTER[name])
+        launch_places(cut, call.result, number, op, better)
         return call.deliver()
     known: Array = cut.inputs[0]
     while True:
         is_last = cut.parts == 1
         places = call.result if is_last else cut.allocate(np.dtype(np.int64))
         best = places if is_last else cut.allocate(number)
-        how: dict[str, Any] = {"number": number.type, "better": _BETTER[name]}
+        how: dict[str, Any] = {"number": number.type, "better": better}
         how |= {"is_first": cut is call.arrangement, "is_last": is_last}
         kernels = Kernels(places_in_rows, places_in_columns)
         cut.of(cut.inputs[0], known).launch(kernels, best, places, cut.chunk, **how)

@@ -8,7 +8,8 @@ rows                  rows that one block each goes over
 columns               rows that are too short for a block, or lie across memory
 ====================  =====================================================================
 
-Long columns that are too few to occupy a device are copied into rows first. Sums are scanned as
+Long columns that are too few to occupy a device are copied into rows first. Chains have no complex
+numbers: sums of these are scanned as sums of their parts. Sums are scanned as
 tiles, any other operation as values of threads. `number` is what elements are converted to first.
 
 References
@@ -31,14 +32,16 @@ from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
     allocate,
     around_axis,
+    contiguous,
     contiguous_1d,
     finish,
+    is_contiguous,
     is_on_host,
     source_and_result,
 )
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.operations import add
-from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.parameters import axis_of, real_dtype
 from stdlib_kernels.reduce.folding import Rule
 
 __all__ = ["scan_call"]
@@ -167,8 +170,27 @@ def scan_call(
         taken, given = around_axis(flat, place), around_axis(result, place)
         if is_reversed:
             taken, given = taken[:, ::-1], given[:, ::-1]
-        _scan(taken, given, constants)
+        if x.dtype.kind == "c" and rule.op is add:
+            _sum_parts(taken, given, constants)
+        else:
+            _scan(taken, given, constants)
     return finish(result, like=x, out=out)
+
+
+def _sum_parts(x: Array, out: Array, constants: dict[str, Any]) -> None:
+    """Add up complex numbers as their real and their imaginary parts, which chains can hold."""
+    sums = out if is_contiguous(out) else allocate(x, tuple(out.shape), out.dtype)
+    number = real_dtype(np.dtype(constants["number"])).type
+    how = {**constants, "number": number, "identity": constants["identity"].real}
+    _scan(_parts_of(contiguous(x)), _parts_of(sums), how)
+    if sums is not out:
+        finish(sums, like=x, out=out)
+
+
+def _parts_of(x: Array) -> Array:
+    """Return the real and imaginary parts of three axes, as two columns for each of the last."""
+    flat = x.reshape((*x.shape, 1)).view(real_dtype(x.dtype))
+    return flat.reshape((*x.shape[:2], -1))
 
 
 def _scan(x: Array, out: Array, constants: dict[str, Any]) -> None:
@@ -197,7 +219,8 @@ def _scan_rows(x: Array, out: Array, constants: dict[str, Any]) -> None:
     itemsize = np.dtype(constants["number"]).itemsize
     on_host = is_on_host(x)
     block = TILE_BLOCK if is_sum else HOST_BLOCK if on_host else BLOCK
-    if rows < MANY_ROWS and n >= LONG_ROW:
+    is_complex = np.dtype(constants["number"]).kind == "c"
+    if rows < MANY_ROWS and n >= LONG_ROW and not is_complex:
         items = HOST_ITEMS if on_host else ITEMS
         part = TILE_BYTES // itemsize if is_sum else items * block
         constants |= {"width": part} if is_sum else {"block": block, "items": items}

@@ -129,8 +129,8 @@ def scan(
     >>> scan(np.array([8, 2, 3]), lambda a, b: a | b, 0).tolist()
     [8, 10, 11]
     """
-    check_array("x", x, kinds="biuf", halves=True)
-    result = dtype_of(dtype, x.dtype, kinds="biuf")
+    check_array("x", x, halves=True)
+    result = dtype_of(dtype, x.dtype)
     return scan_call(rule_of(op, identity, result), x, axis, result, out, exclusive, reverse)
 
 
@@ -146,13 +146,14 @@ def _cumulated(
     x: Array, axis: int | None, dtype: Any, out: Out, exclusive: bool, reverse: bool, op: Any
 ) -> Any:
     """Scan by an operation of NumPy's."""
-    check_array("x", x, kinds="biuf", halves=True)
     is_extreme = op in _EXTREMES
+    check_array("x", x, halves=True)
     usual = x.dtype if is_extreme else accumulator_dtype(x.dtype)
-    result = dtype_of(dtype, usual, kinds="biuf" if is_extreme else "iuf")
+    result = dtype_of(dtype, usual, kinds="biufc" if is_extreme else "iufc")
     number = computing_dtype(result)
     # A sum of negative zeros is -0, but 0 + -0 is 0.
-    is_sum_of_floats = op is add and number.kind == "f"
-    identity = number.type(-0.0) if is_sum_of_floats else identity_of(op, number)
-    rule = Rule(_EXTREMES.get(op, op), identity, number.type)
+    zero = {"f": -0.0, "c": complex(-0.0, -0.0)}.get(number.kind) if op is add else None
+    identity = identity_of(op, number) if zero is None else number.type(zero)
+    is_real = number.kind != "c"
+    rule = Rule(_EXTREMES.get(op, op) if is_real else op, identity, number.type)
     return scan_call(rule, x, axis, result, out, exclusive, reverse)

@@ -110,7 +110,7 @@ def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) 
 def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     """Find the largest elements along an axis, and their indices.
 
-    {parameters: real array}
+    {parameters: array}
     k : int
         The number of elements.
     {along}
@@ -126,24 +126,30 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     >>> values.tolist(), places.tolist()
     ([5, 4], [4, 2])
     """
-    place = checked_axis(x, axis)
+    place = checked_axis(x, axis, kinds="biufc")
     count = integer_of("k", k, 0, x.shape[place])
     rows, restored = as_rows(on_device(x), place)
-    order = order_of(x.dtype, descending=read_flag("largest", largest))
+    is_descending, is_complex = read_flag("largest", largest), x.dtype.kind == "c"
     height, width = rows.shape
     found: Any
     if not count or not height:
         found = (allocate(rows, (height, count), d) for d in (x.dtype, np.dtype(np.int64)))
-    elif MAX_WIDTH < width <= LONG_ROW and height >= MANY_ROWS and not is_on_host(rows):
-        first, where = select_first(as_words(rows), count, order)
-        found = sort_rows(first.view(x.dtype), where, descending=largest, gives="values")
-    elif width > MAX_WIDTH and count > MAX_FIRST:
-        whole = sort_rows(rows, descending=largest, gives="places")
+    elif is_complex or (width > MAX_WIDTH and count > MAX_FIRST):
+        whole = sort_rows(rows, descending=is_descending, gives="places")
         found = (contiguous(each[:, :count]) for each in whole)
     else:
-        found = _first_of_rows(as_words(rows), count, order)
+        found = _first_of_real_rows(rows, count, is_descending)
     values, places = (restored(each) for each in found)
     return tuple(finish(each, like=x) for each in (values.view(x.dtype), places))
+
+
+def _first_of_real_rows(rows: Array, count: int, is_descending: bool) -> Any:
+    """Return the first elements of each row of real numbers, and their indices."""
+    order, (height, width) = order_of(rows.dtype, descending=is_descending), rows.shape
+    if MAX_WIDTH < width <= LONG_ROW and height >= MANY_ROWS and not is_on_host(rows):
+        first, where = select_first(as_words(rows), count, order)
+        return sort_rows(first.view(rows.dtype), where, descending=is_descending, gives="values")
+    return _first_of_rows(as_words(rows), count, order)
 
 
 def _first_of_rows(keys: Array, count: int, order: Order) -> Any:

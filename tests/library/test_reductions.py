@@ -301,8 +301,8 @@ def test_refusals(target):
         reduce.max(x, 1.5)
     with pytest.raises(ArgumentTypeError, match=r"axis is \(0, 1\)"):
         reduce.argmax(x, (0, 1))
-    with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
-        reduce.argmax(x.astype(complex))
+    with pytest.raises(ArgumentTypeError, match="x has the dtype <U1"):
+        reduce.max(x.astype("U1"))
     for name in ("sum", "prod", "mean", "var"):
         with pytest.raises(ArgumentTypeError, match="imaginary parts would be lost"):
             getattr(reduce, name)(x.astype(complex), dtype=np.float32)

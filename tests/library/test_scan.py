@@ -120,6 +120,28 @@ def test_any_axis_and_layout(call, rng, name, dtype, drawn, exclusive, reverse):
     compare(call, name, x.T, axis, exclusive=exclusive, reverse=reverse)
 
 
+@pytest.mark.parametrize("name", full_beyond(CASES, ["cumsum", "cummax"]))
+@pytest.mark.parametrize("dtype", full_beyond(["complex64", "complex128"], ["complex64"]))
+@pytest.mark.parametrize("size", full_beyond([5, 300, calls.LONG_ROW + 100], [300]))
+def test_complex_numbers(call, rng, name, dtype, size):
+    real = np.empty(0, dtype).real.dtype
+    parts = [np.round(rng.standard_normal((3, size)) * 3).astype(real) for _ in range(2)]
+    x = (parts[0] + 1j * parts[1]).astype(dtype)
+    if name == "cumprod":
+        x = np.exp(1j * parts[0]).astype(dtype)
+    ours, numpys = CASES[name].ours, CASES[name].numpys
+    for view in (x, x[:, ::-1], x.T):
+        for axis in (0, 1):
+            exact = numpys(view.astype(complex), axis=axis)
+            got = call(ours, view, axis)
+            assert got.dtype == view.dtype
+            np.testing.assert_allclose(got, exact, size * 1e-7, size * 1e-7)
+            turned = np.flip(numpys(np.flip(view, axis).astype(complex), axis=axis), axis)
+            got = call(ours, view, axis, reverse=True)
+            np.testing.assert_allclose(got, turned, size * 1e-7, size * 1e-7)
+    assert call(scan.cumsum, parts[0], 1, dtype=dtype).dtype == dtype
+
+
 @pytest.mark.parametrize("dtype", full_beyond(EXACT, []))
 def test_chains_of_integers_are_exact(call, rng, dtype):
     x = random_array(rng, 3 * calls.LONG_ROW + 777, dtype)
@@ -231,8 +253,8 @@ def test_out_may_be_the_input(target, rng):
 
 
 def test_refusals(target):
-    with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
-        scan.cumsum(np.ones(3, complex))
+    with pytest.raises(ArgumentTypeError, match="x has the dtype <U1"):
+        scan.cumsum(np.ones(3, "U1"))
     with pytest.raises(ArgumentTypeError, match="out has the dtype int32"):
         scan.cumsum(np.ones(3, np.int32), out=np.zeros(3, np.int32))
     with pytest.raises(ArgumentValueError, match=r"out has the shape \(4,\)"):
