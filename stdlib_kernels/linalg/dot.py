@@ -13,7 +13,7 @@ from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.linalg.product import matmul
 from stdlib_kernels.movement.permuting import permuted
 from stdlib_kernels.operations import add, multiply
-from stdlib_kernels.parameters import common_dtype, computing_dtype
+from stdlib_kernels.parameters import common_dtype, computing_dtype, wrong_value
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.folding import Rule, fold
 
@@ -55,8 +55,11 @@ def dot(x: Array, y: Array, out: Out = None) -> Any:
     check_array("x", x, halves=True)
     check_array("y", y, halves=True)
     check_same_kind("y", y, "x", x)
+    dtype = common_dtype(x, y)
+    if out is not None and getattr(out, "dtype", dtype) != dtype:
+        limit = f"The result has the dtype {dtype}"
+        raise wrong_value("out", out.dtype, limit, "Leave it away, or make one of that dtype")
     if not (x.ndim and y.ndim):
-        dtype = common_dtype(x, y)
         product = _both if dtype.kind == "b" else multiply
         to = [computing_dtype(dtype).type] * 2
         return map_call(product, [x, y], [dtype], [out], x, convert=to, exact=True)[0]

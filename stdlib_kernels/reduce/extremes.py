@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from stdlib_kernels.checks import Array, Out, check_array
+from stdlib_kernels.arrays import finish
+from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.elementwise.calls import Number
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.operations import add, identity_of, larger, smaller
@@ -114,13 +115,13 @@ def any(
     {reduction of: array}
     {mask}
     {reduced}
-        A bool; for no elements, False.
+        A bool; for no elements, False. An `out` of another dtype receives 0 and 1.
     {raises and see: numpy.any}
     >>> any(np.array([[0, 0], [0, 2]]), axis=1).tolist()
     [False, True]
     """
     check_array("x", x, halves=True)
-    return _truth(larger, np.bool_, masked(x, where, 0), axis, out, keepdims)
+    return _truth_as(larger, masked(x, where, 0), axis, out, keepdims)
 
 
 @repeated_function
@@ -137,13 +138,13 @@ def all(
     {reduction of: array}
     {mask}
     {reduced}
-        A bool; for no elements, True.
+        A bool; for no elements, True. An `out` of another dtype receives 0 and 1.
     {raises and see: numpy.all}
     >>> all(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [False, True]
     """
     check_array("x", x, halves=True)
-    return _truth(smaller, np.bool_, masked(x, where, 1), axis, out, keepdims)
+    return _truth_as(smaller, masked(x, where, 1), axis, out, keepdims)
 
 
 @repeated_function
@@ -158,6 +159,17 @@ def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: boo
     [1, 2]
     """
     return _truth(add, np.int64, x, axis, out, keepdims)
+
+
+def _truth_as(op: Any, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:
+    """Reduce to booleans, which `out` may hold as numbers, as in NumPy."""
+    if out is None or out.dtype == np.bool_:
+        return _truth(op, np.bool_, x, axis, out, keepdims)
+    check_array("out", out, halves=True)
+    found: Any = _truth(op, np.bool_, x, axis, None, keepdims)
+    flags = np.asarray(found) if isinstance(found, np.generic) else found
+    check_out(out, like=x, shape=tuple(flags.shape), dtype=out.dtype)
+    return finish(flags, like=x, out=out)
 
 
 def _truth(op: Any, dtype: Any, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:

@@ -341,6 +341,8 @@ def test_refusals(target):
         dot(np.ones((2, 3)), np.ones((3, 2, 4)))
     with pytest.raises(ArgumentValueError, match=r"out has the shape \(2,\)"):
         dot(np.ones((2, 3)), np.ones((5, 3, 4)), np.zeros(2))
+    with pytest.raises(ArgumentValueError, match=r"out is .*float32.* has the dtype float64"):
+        dot(np.ones(3), np.ones(3), np.zeros((), np.float32))
     with pytest.raises(ArgumentValueError, match=r"\(2, 3\) and b of shape \(2, 3\) do not fit"):
         matmul(np.ones((2, 3)), np.ones((2, 3)))
     for a, b in ((np.ones(3), np.ones(2)), (np.ones((2, 3, 4)), np.ones((3, 4, 5))), (1.0, 1.0)):

@@ -265,6 +265,20 @@ def test_parameters_have_numpys_order(call, rng, name):
         assert (got.dtype, got.shape) == (exact.dtype, exact.shape)
 
 
+@pytest.mark.parametrize("dtype", full_beyond(["int8", "float16", "complex64"], ["float16"]))
+@pytest.mark.parametrize("name", ["all", "any"])
+def test_truth_into_another_dtype(target, rng, name, dtype):
+    x = rng.integers(0, 2, (3, 4, 2)).astype("float32")
+    for make in (np.asarray, kd.to_device):
+        for axis in (None, 0, (1, 2)):
+            exact = getattr(np, name)(x, axis).astype(dtype)
+            out = make(poisoned(exact.shape, dtype))
+            assert getattr(reduce, name)(make(x), axis, out) is out
+            np.testing.assert_array_equal(kd.as_array(out).copy_to_host(), exact)
+        with pytest.raises(ArgumentValueError, match=r"out has the shape \(4,\)"):
+            getattr(reduce, name)(make(x), 0, make(np.zeros(4, dtype)))
+
+
 @pytest.mark.parametrize("dtype", full_beyond(["complex64", "complex128"], ["complex64"]))
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
