@@ -38,21 +38,14 @@ from stdlib_kernels.array_api.binary import (
     remainder,
     subtract,
 )
+from stdlib_kernels.array_api.conversion import asarray, from_dlpack
 from stdlib_kernels.array_api.creation import (
-    arange,
-    asarray,
     empty,
     empty_like,
-    eye,
-    from_dlpack,
     full,
     full_like,
-    linspace,
-    meshgrid,
     ones,
     ones_like,
-    tril,
-    triu,
     zeros,
     zeros_like,
 )
@@ -99,7 +92,9 @@ from stdlib_kernels.array_api.manipulation import (
     tile,
     unstack,
 )
+from stdlib_kernels.array_api.matrices import eye, tril, triu
 from stdlib_kernels.array_api.products import matmul, matrix_transpose, tensordot, vecdot
+from stdlib_kernels.array_api.ranges import arange, linspace, meshgrid
 from stdlib_kernels.array_api.reductions import (
     all,
     any,

@@ -13,8 +13,8 @@ from kerneldsl.errors.values import a_type, as_int
 from kerneldsl.repeating.calls import launch_over
 from stdlib_kernels import movement
 from stdlib_kernels.array_api.binary import add, multiply
-from stdlib_kernels.array_api.creation import arange
 from stdlib_kernels.array_api.manipulation import reshape
+from stdlib_kernels.array_api.ranges import arange
 from stdlib_kernels.arrays import contiguous
 from stdlib_kernels.compact import compress, nonzero
 from stdlib_kernels.copying import copy_elements

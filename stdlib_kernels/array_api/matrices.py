@@ -1,0 +1,123 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.repeating.calls import launch_over
+from stdlib_kernels.array_api.conversion import asarray
+from stdlib_kernels.array_api.creation_words import documented_creation
+from stdlib_kernels.arrays import contiguous
+from stdlib_kernels.checks import check_array
+from stdlib_kernels.parameters import integer_of
+
+__all__ = ["eye", "tril", "triu"]
+
+
+@kd.kernel(wraparound=False)
+def fill_diagonal(out, k, *, convert):
+    """Fill ``out[m, n]`` with ones on a diagonal, and zeros."""
+    i, j = kd.grid(2)
+    out[i, j] = convert(1 if j - i == k else 0)
+
+
+@kd.kernel(wraparound=False)
+def cut_triangle(x, out, k, *, is_upper):
+    """Copy ``x[a, m, n]`` on one side of a diagonal, and zeros on the other."""
+    a, i, j = kd.grid(3)
+    if j - i >= k if is_upper else j - i <= k:
+        out[a, i, j] = x[a, i, j]
+    else:
+        out[a, i, j] = 0
+
+
+@documented_creation
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: Any = None,
+) -> kd.DeviceArray:
+    """Make a matrix with ones on a diagonal and zeros elsewhere.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+        Numbers of rows and columns; by default equal.
+    k : int
+        The diagonal: 0 is the main one, 1 the one above.
+    {where}
+
+    {returns}
+    >>> xp.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    shape = (
+        integer_of("n_rows", n_rows, 0),
+        integer_of("n_cols", n_rows if n_cols is None else n_cols, 0),
+    )
+    made = kd.empty(shape, np.float64 if dtype is None else dtype, device=device)
+    # All diagonals beyond the matrix have the same effect.
+    diagonal = min(max(integer_of("k", k), -shape[0]), shape[1])
+    if made.size:
+        launch_over(fill_diagonal, shape, made, diagonal, convert=made.dtype.type)
+    return made
+
+
+def _triangle(x: Any, k: int, is_upper: bool) -> kd.DeviceArray:
+    check_array("x", x, halves=True)
+    if x.ndim < 2:
+        raise ArgumentValueError(
+            f"an array of shape {x.shape} has no matrices", value=x.shape, remedy="Add axes"
+        )
+    array = contiguous(asarray(x))
+    made = kd.empty(array.shape, array.dtype, device=array.device)
+    rows, columns = array.shape[-2:]
+    if array.size:
+        flat = [each.reshape((-1, rows, columns)) for each in (array, made)]
+        diagonal = min(max(integer_of("k", k), -rows - columns), rows + columns)
+        launch_over(cut_triangle, flat[0].shape, *flat, diagonal, is_upper=is_upper)
+    return made
+
+
+@documented_creation
+def tril(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
+    """Copy the lower triangle of a matrix, or of each matrix of a stack; other elements are 0.
+
+    Parameters
+    ----------
+    x : array of shape (..., m, n)
+        Of any layout.
+    k : int
+        The highest diagonal that is copied: 0 is the main one, 1 the one above.
+
+    {returns}
+    >>> xp.tril(xp.ones((2, 2))).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    return _triangle(x, k, False)
+
+
+@documented_creation
+def triu(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
+    """Copy the upper triangle of a matrix, or of each matrix of a stack; other elements are 0.
+
+    Parameters
+    ----------
+    x : array of shape (..., m, n)
+        Of any layout.
+    k : int
+        The lowest diagonal that is copied: 0 is the main one, 1 the one above.
+
+    {returns}
+    >>> xp.triu(xp.ones((2, 2))).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return _triangle(x, k, True)
