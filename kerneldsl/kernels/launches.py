@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, ParamSpec, Protocol
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
@@ -48,6 +49,8 @@ _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
 _MAX_TABLES = 4
 #: A sample takes a millisecond or more.
 _MAX_SAMPLES = 100_000
+#: Threads that prepare a native launch.
+_preparing: set[int] = set()
 
 
 class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
@@ -145,7 +148,20 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
             self._prepare(args)
 
     def _prepare(self, args: tuple[Any, ...]) -> None:
-        """Let native code repeat the launch that was just made, if it can."""
+        """Let native code repeat the launch that was just made, if it can.
+
+        A signal handler that launches in the middle of it does not begin it again.
+        """
+        me = get_ident()
+        if me in _preparing:
+            return
+        _preparing.add(me)
+        try:
+            self._prepare_once(args)
+        finally:
+            _preparing.discard(me)
+
+    def _prepare_once(self, args: tuple[Any, ...]) -> None:
         is_native = _install()
         from kerneldsl.launch.native import machine
         from kerneldsl.launch.native.prepare import prepare

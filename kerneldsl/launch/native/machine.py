@@ -35,6 +35,7 @@ from kerneldsl.streams import current
 from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.environment import launcher_is_off, logger
 from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.signal_errors import error_of_handler
 from kerneldsl.utilities.user_warnings import warn_user
 
 if TYPE_CHECKING:  # it imports llvmlite
@@ -128,6 +129,8 @@ def install() -> bool:
             logger.debug("kernels are launched through Python: %s", error)
             return False
         except (UnknownLayout, OSError, RuntimeError, ImportError, AttributeError) as error:
+            if error_of_handler(error) is not None:  # such as a TimeoutError
+                raise
             _refusal = str(error)
             warn_user(
                 "kernels are launched through Python, which costs some microseconds more: the "
