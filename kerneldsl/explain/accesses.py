@@ -29,44 +29,44 @@ class AccessReport(Shown):
     array : str
         The array.
     space : {"global", "shared", "local", "constant"}
-        Where it is.
+        Its memory.
     operation : {"load", "store", "atomic"}
-        What is done.
+        The kind of access.
     text : str
-        The access as the kernel has it.
+        The access in the kernel's source.
     where : SourceLocation
-        Its place.
+        Its line.
     itemsize : int
-        Bytes that a thread asks for.
+        Bytes that a thread requests.
     index : tuple of sympy.Expr
         Index along each axis, in coordinates, loop counters, parameters and extents.
     offset : sympy.Expr or None
-        Elements from the first of an array, in its C or Fortran order; ``None`` of what is no plain
-        element, and of an array with strides of its own.
+        Elements from the first of an array, in its C or Fortran order. ``None`` if the access is
+        not to a plain element, or the array has other strides.
     stride : sympy.Expr, int or None
-        Elements from a thread's access to that of its neighbour, as a formula where it depends on
-        extents or parameters; ``None`` where it is not the same for all.
+        Elements from a thread's access to that of its neighbour. A formula if it depends on extents
+        or parameters; ``None`` if it differs between threads.
     requests : float
         Requests of warps.
     threads : float
         Accesses of threads.
     sectors : float
-        Of global memory, the sectors of 32 bytes that all requests touch.
+        For global memory, the sectors of 32 bytes that all requests touch.
     needed_bytes : float
-        Of those, the bytes that were asked for, each once a request.
+        The requested bytes of these sectors, each counted once per request.
     wavefronts, least_wavefronts : float
-        Of shared memory, what requests take, and what they would without conflicts.
+        For shared memory, the wavefronts of the requests, and their number without conflicts.
     certainty : {"exact", "estimate", "bound"}
-        What the counts are.
+        Whether the counts are exact, estimated, or an upper bound.
     is_tile : bool
-        Whether a block takes a tile so; its index is left out.
+        Whether the block accesses a tile; then there is no index.
     record_bytes, field_offset : int
-        Of a record or a field of it, bytes of a record, of which strides count, and from its first
-        byte to the field's; 0 of others.
+        For a record or a field, the bytes of a record, and the offset of the field; strides count
+        records. Otherwise 0.
     is_bytewise : bool
-        Whether it is requested byte by byte: a field of a packed dtype, and a whole record.
+        Whether each byte is a request, as for a field of a packed dtype and a whole record.
     axis_bytes : tuple of int
-        Bytes from an element of the array to the next along each axis; 0 along axes that have one.
+        Bytes from an element of the array to the next along each axis; 0 along axes of extent 1.
     """
 
     array: str
@@ -104,7 +104,7 @@ class AccessReport(Shown):
 
     @property
     def efficiency(self) -> float:
-        """Part of the touched sectors' bytes that was asked for; 1 where there are none."""
+        """Requested part of the touched sectors' bytes; 1 if there are no sectors."""
         return self.needed_bytes / (SECTOR_BYTES * self.sectors) if self.sectors else 1.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def report_access(
 
 
 def _stride(tally: AccessTally, offset: Expression | None) -> Expression | int | None:
-    """Return the stride as a formula where that says more than the number that was met."""
+    """Return the stride as a formula if it contains symbols, else the counted number."""
     met = tally.stride
     if met is None or tally.depends_on_data:
         return None
@@ -193,7 +193,7 @@ def _stride(tally: AccessTally, offset: Expression | None) -> Expression | int |
 
 
 def source_text(where: SourceLocation) -> str:
-    """Return what the user wrote at a place; empty where that is not on one line."""
+    """Return the user's text at a location; empty if it is not on one line."""
     if where.col_offset is None or where.end_col_offset is None:
         return ""
     text = where.line[where.col_offset : where.end_col_offset]

@@ -42,39 +42,40 @@ class AccessTally:
     memory : Memory
         The array.
     text : str
-        The access as the kernel has it in its normal form.
+        The access in the kernel's normal form.
     is_store, is_atomic : bool
-        What it does; an atomic operation is a store as well.
+        The kind of access; an atomic operation is also a store.
     itemsize : int
-        Bytes that a lane asks for.
+        Bytes that a lane requests.
     requests : float
         Requests of warps.
     lanes : float
         Accesses of threads.
     asked_bytes : float
-        Bytes that they ask for.
+        Bytes that they request.
     sectors, needed_bytes : float
-        Sectors of 32 bytes that the requests touch, each counted once a request, and the distinct
-        bytes of them that were asked for.
+        Sectors of 32 bytes that the requests touch, each counted once per request, and the distinct
+        requested bytes in them.
     wavefronts, least_wavefronts : float
-        Of shared memory: those that requests take, and those they would without conflicts.
+        For shared memory: the wavefronts of the requests, and their number without conflicts.
     stride : int or None
-        Elements between neighbouring lanes, where those are the same for all.
+        Elements between neighbouring lanes, if equal for all lanes.
     depends_on_data : bool
-        Whether the index is data: counts are then those of evenly spread indices.
+        Whether the index is read from an array: counts are then those of evenly spread indices.
     is_uncertain : bool
-        Whether data decides if it is done: counts are then for all threads that may do it.
+        Whether a condition depends on array contents: counts are then for all threads that may do
+        it.
     tile_share : Fraction or None
-        Of a tile, the elements that each thread has on average.
+        For a tile, the elements that each thread has on average.
     moved : mapping
-        Of shared memory that has conflicts, arrangement of the array to the wavefronts with it.
+        For shared memory with conflicts: from a layout of the array to its wavefronts.
     box : tuple or None
-        Of global memory: the least and the greatest index along each axis of the first block that
-        was walked; ``None`` where that is not known, empty where it is not at work.
+        For global memory: the least and the greatest index along each axis in the first interpreted
+        block. ``None`` if unknown, empty if no lane is active.
     wraps : bool
-        Whether some index is seen to be negative, so that it counts from the end.
+        Whether an index was negative, and so counted from the end.
     part : Part or None
-        Of a record or a field of it, what it is of the record.
+        For a record or a field: its part of the record.
     """
 
     memory: Memory
@@ -122,10 +123,10 @@ class AccessTally:
         *,
         is_more: bool = False,
     ) -> None:
-        """Count the requests of the warps whose lanes a mask names.
+        """Count the requests of the warps with lanes in a mask.
 
-        Each lane asks for `nbytes`, by default an item; with `is_more` for more of the item that it
-        asked for before.
+        Each lane requests `nbytes`, by default an item. With `is_more` it requests more of the
+        previous item.
         """
         nbytes = nbytes or self.itemsize
         by_warp = addresses.reshape(-1, WARP_LANES)
@@ -194,7 +195,7 @@ class AccessTally:
             self.sets = [np.unique(np.concatenate(self.sets))]
 
     def widen(self, chosen: tuple[Any, ...] | None, mask: Mask, threads: Threads) -> None:
-        """Widen the box by the indices of the lanes at work; ``None`` where they are data."""
+        """Widen the box by the indices of the active lanes; ``None`` if they depend on data."""
         if chosen is None or self.box is None:
             self.box = None
             return
@@ -220,10 +221,10 @@ def split_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.i
 
 @dataclass(eq=False)
 class BranchTally:
-    """A branch or a loop: the warps that meet it, and those whose lanes part.
+    """A branch or a loop: the warps that reach it, and those with divergent lanes.
 
-    Of a loop `lanes` counts the rounds of threads and `slots` 32 times those of warps; of a branch
-    they are the lanes that take its sides, and 32 for each side that a warp takes.
+    For a loop, `lanes` counts the iterations of threads, and `slots` 32 times those of warps. For a
+    branch, `lanes` counts the lanes on its sides, and `slots` 32 for each side that a warp takes.
     """
 
     where: SourceLocation
@@ -283,15 +284,15 @@ class Tallies:
     slots: float = 0.0
     #: Arrays that the kernel makes.
     made: dict[Any, Memory] = field(default_factory=dict)
-    #: What was met and is not counted.
+    #: Operations that are not counted.
     left_out: set[str] = field(default_factory=set)
-    #: Accesses that were looked at, each for all lanes.
+    #: Accesses that were interpreted, each for all lanes.
     steps: float = 0.0
-    #: Loops of which some rounds stand for all.
+    #: Loops that are sampled: some iterations represent all.
     sampled: set[ast.AST] = field(default_factory=set)
 
     def settle(self) -> None:
-        """Round counts that are integers but for the rounding of their sums."""
+        """Round counts that are integers except for the rounding of their sums."""
         counted: list[Any] = [
             self,
             *self.accesses.values(),
@@ -309,7 +310,7 @@ class Tallies:
 
 
 def settled(count: float) -> float:
-    """Return the integer that a count is, but for the rounding of its sum; else the count.
+    """Return the nearest integer if a count differs from it only by the rounding of its sum.
 
     Examples
     --------

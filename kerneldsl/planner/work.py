@@ -58,28 +58,27 @@ class ElementWork(NamedTuple):
     #: uses part of a sector counts the sector.
     read_bytes: float = 0.0
     written_bytes: float = 0.0
-    #: Bytes that go between the level-2 cache and a multiprocessor for accesses whose neighbours
-    #: share no sectors, in whole sectors.
+    #: Bytes between the level-2 cache and a multiprocessor, in whole sectors, for accesses of which
+    #: neighbours share no sectors.
     scattered_bytes: float = 0.0
-    #: Arrays that neighbours read side by side, and how far from their own elements.
+    #: Arrays that neighbouring threads read contiguously, and the distance from their own elements.
     arrays: tuple[ArrayReads, ...] = ()
     #: Accesses.
     loads: float = 0.0
     stores: float = 0.0
-    #: Accesses side by side: those that several items can share one access for; those at an offset
-    #: along x, of which items share all but the outermost; and those under a condition.
+    #: Contiguous accesses: those that several items can combine; those at an offset along x, which
+    #: items share except for the outermost; and those under a condition.
     vector_accesses: float = 0.0
     shifted_accesses: float = 0.0
     row_accesses: float = 0.0
-    #: Bytes that the loads which wait for nothing ask for, each distinct.
+    #: Distinct bytes of the loads that do not wait for other loads.
     load_bytes: float = 0.0
-    #: Bytes of accesses whose neighbours lie along the second axis of a block, one side of a
-    #: transposition; they are not in the counts above, since what they cost depends on the block.
+    #: Bytes of accesses with neighbours along the second axis of a block, as on one side of a
+    #: transposition. They are not in the counts above, since their cost depends on the block.
     crossed_bytes: float = 0.0
-    #: Loads that wait for each other; 2 where an index is itself loaded.
+    #: Loads that wait for each other; 2 if an index is loaded.
     rounds: int = 1
-    #: Of the elements of arrays whose neighbours are touched by neighbouring threads; 0 where there
-    #: is none.
+    #: Sizes of the elements of contiguous accesses; 0 if there are none.
     narrowest_bytes: int = 0
     widest_bytes: int = 0
     #: Rounds of loops.
@@ -109,7 +108,7 @@ class ElementWork(NamedTuple):
 
     @property
     def max_vector(self) -> int:
-        """The longest vector whose accesses are no wider than 16 bytes."""
+        """The longest vector with accesses of at most 16 bytes."""
         if not self.vector_accesses:
             return 1
         return max(1, VECTOR_BYTES // self.widest_bytes)
@@ -250,9 +249,9 @@ def _sector_bytes(access: Access, pattern: str, itemsize: int) -> float:
 class Oriented(NamedTuple):
     """A body's work once the axes are decided."""
 
-    #: Its accesses lie to each other as neighbours along x do.
+    #: The work, with accesses of neighbours along x.
     body: BodyWork
-    #: Of the arguments, with "C" for the layout of those whose accesses were turned over.
+    #: Kinds of the arguments, with layout "C" for those with reversed indices.
     kinds: tuple[Kind, ...]
     #: Whether the first axis of the extent runs along x, then the second; else the last does.
     is_first: bool
@@ -264,8 +263,8 @@ def orient(last: BodyWork, first: BodyWork, kinds: Sequence[Kind], promises: Pro
     `last` and `first` are what the body does where the last, and where the first, axis runs along
     x, its arrays taken for C-contiguous ones.
     """
-    # An array whose first axis is contiguous is a C-contiguous one with all indices turned over, so
-    # that its accesses are those of the other order of axes.
+    # An array with a contiguous first axis is a C-contiguous one with reversed indices. So its
+    # accesses are those of the other order of axes.
     turned = _turned(kinds, promises)
     if len(last.accesses) != len(first.accesses):  # one text may be two places in one order only
         return Oriented(last, tuple(kinds), is_first=False)
@@ -282,7 +281,7 @@ def orient(last: BodyWork, first: BodyWork, kinds: Sequence[Kind], promises: Pro
 
 
 def _turned(kinds: Sequence[Kind], promises: Promises) -> set[int]:
-    """Return the positions of arrays whose first axis is the contiguous one."""
+    """Return the positions of arrays with a contiguous first axis."""
     return {
         array.position
         for number, array in enumerate(array_parameters(kinds))

@@ -1,10 +1,10 @@
 """The environment variables that kerneldsl reads, all of them, and its logger.
 
 ``docs/troubleshooting.md`` lists their values, and `check_environment` checks them when a function
-is decorated. Each is read whenever it is needed, except
-``KERNELDSL_DEBUG``, which is read when a kernel is decorated, ``KERNELDSL_LOG``, when the first one
-is, ``KERNELDSL_THREADING_LAYER`` at the CPU's first launch, ``KERNELDSL_POOL`` when a pool is made,
-and ``KERNELDSL_LAUNCHER`` when the first launch is prepared.
+is decorated. Most are read at each use. The exceptions are ``KERNELDSL_DEBUG``, which is read when
+a kernel is decorated, and ``KERNELDSL_LOG``, when the first one is. ``KERNELDSL_THREADING_LAYER``
+is read at the CPU's first launch, ``KERNELDSL_POOL`` when a pool is made, and
+``KERNELDSL_LAUNCHER`` when the first launch is prepared.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Variable(NamedTuple):
     Parameters
     ----------
     purpose : str
-        What it is for.
+        Its purpose.
     words : tuple of str
-        What it may be, in lower case; empty where it is no choice.
+        Its valid values, in lower case; empty if it is not a choice.
     otherwise : str
-        What happens with another value; without it such a value is an error.
+        The effect of another value; if empty, such a value is an error.
     reader : str
-        ``module:function`` that reads the value where it is used, and takes it as its only
-        argument. It raises a `KernelError` for a value that the variable cannot be.
+        ``module:function`` that reads the value at its use, with the value as its only argument. It
+        raises a `KernelError` for an invalid value.
     is_path : bool
         Whether it is a path, which `named_path` reads.
     """
@@ -137,19 +137,18 @@ _TARGET_KEY = os.environ.encodekey(_TARGET)
 _handler: logging.Handler | None = None
 
 
-#: The variables of ours that were checked last.
+#: The variables of kerneldsl at the last check.
 _checked: dict[str, str] | None = None
-#: Texts of errors that were warned of, and variables that are not read.
+#: Texts of errors that were shown as warnings, and unknown variables.
 _reported: set[str] = set()
 
 
 def check_environment() -> None:
-    """Check every variable of ours, once for each state of the environment.
+    """Check all variables of kerneldsl, once for each state of the environment.
 
-    A value that a variable cannot be is an error, or for the cache, which never raises one, a
-    warning; a variable that is not read is warned of, once, with the nearest name. Functions are
-    decorated after this check, so that a program learns of a slip when it starts. What is there,
-    a device or a folder, is not looked at.
+    An invalid value is an error, or for the cache, which never raises one, a warning. An unknown
+    variable is a warning with the nearest name, shown once. Functions are decorated after this
+    check, so that a program reports a mistake when it starts. Devices and folders are not checked.
 
     Raises
     ------
@@ -180,11 +179,11 @@ def check_environment() -> None:
 
 
 def _read(name: str, variable: Variable, text: str) -> None:
-    """Raise a `KernelError` if a value is none of the variable's."""
+    """Raise a `KernelError` if a value is invalid for the variable."""
     word = text.lower()
     if variable.words and word and word not in variable.words:
         raise refused_word(name, word)
-    if variable.is_path and text.startswith("~"):  # nothing else is wrong with a path as such
+    if variable.is_path and text.startswith("~"):  # other errors of a path are found at its use
         named_path(name, text)
     if variable.reader and text:
         from importlib import import_module
@@ -199,7 +198,7 @@ def was_reported(error: KernelError) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Return whether a variable with our prefix is one of ours, or of our tests."""
+    """Return whether a variable with kerneldsl's prefix is known, also to the tests."""
     return name in VARIABLES or name in _OF_TESTS or name.startswith(f"{_PREFIX}TEST_")
 
 
@@ -250,7 +249,7 @@ def target_spec() -> str | None:
 def choice(name: str) -> str:
     """Return the word of a variable, in lower case, or ``""``.
 
-    Raises `ArgumentValueError` if it is none of the variable's words.
+    Raises `ArgumentValueError` for a word that is invalid for the variable.
     """
     word = os.environ.get(name, "").strip().lower()
     if word and word not in VARIABLES[name].words:
@@ -308,7 +307,7 @@ def named_path(variable: str, text: str) -> Path:
 
 
 def launcher_is_off() -> bool:
-    """Return whether ``KERNELDSL_LAUNCHER`` asks for launches through Python."""
+    """Return whether ``KERNELDSL_LAUNCHER`` requests launches through Python."""
     return os.environ.get("KERNELDSL_LAUNCHER", "").strip().lower() in OFF_WORDS
 
 
@@ -317,7 +316,7 @@ def _is_linux() -> bool:
 
 
 def pool_is_off() -> bool:
-    """Return whether ``KERNELDSL_POOL`` asks for memory straight from the driver.
+    """Return whether ``KERNELDSL_POOL`` requests memory directly from the driver.
 
     Raises `ArgumentValueError` if it says neither yes nor no.
     """
@@ -325,7 +324,7 @@ def pool_is_off() -> bool:
 
 
 def debug_is_on() -> bool:
-    """Return whether ``KERNELDSL_DEBUG`` asks for debug mode.
+    """Return whether ``KERNELDSL_DEBUG`` requests debug mode.
 
     Raises `ArgumentValueError` if it says neither yes nor no.
     """
@@ -339,10 +338,10 @@ def _is_on(name: str, *, default: bool) -> bool:
 
 
 def traceback_is_full() -> bool:
-    """Return whether ``KERNELDSL_TRACEBACK`` asks for the frames and causes of libraries.
+    """Return whether ``KERNELDSL_TRACEBACK`` requests the frames and causes of libraries.
 
-    It is read while an error leaves, which another word must not replace by an error of its own:
-    `check_environment` refuses that word before.
+    It is read while an error propagates, and must not replace that error by another one.
+    `check_environment` reports an invalid word before.
     """
     return _traceback_word() == "full"
 

@@ -1,9 +1,10 @@
 """Imports of the packages that are installed beside kerneldsl, whatever else has their names.
 
-``targets`` is a common name: a script's folder may hold a ``targets.py``, which Python finds first.
-Ours are found beside this package, where its distribution and its checkout have them. If a module
-of the program has the name, the packages in ``targets`` are imported under their own names, and
-``targets`` itself stays the program's: it is not run by us, not when ours import each other either.
+``targets`` is a common name: a script's folder may contain a ``targets.py``, which Python finds
+first. kerneldsl's packages are next to this one, in the distribution and in the checkout. If a
+module of the program has the name, the packages in ``targets`` are imported under their own names.
+``targets`` itself remains the program's. kerneldsl never runs it, also when its packages import
+each other.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kerneldsl.utilities.own_submodules import find_below
 __all__ = ["import_own", "require_own_packages"]
 
 _ROOT = Path(__file__).parents[2]
-#: Held while ``targets`` is ours for the imports of its parts.
+#: Held while ``targets`` is kerneldsl's package for the imports of its parts.
 _standing_in = ForkSafeLock()
 
 
@@ -83,17 +84,17 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _import_parts(package: str, found: Path | None) -> None:
-    """Import what stands in a package of ours whose own name leads elsewhere.
+    """Import the parts of a package of kerneldsl that another module hides.
 
-    To import ``targets.cpu.ids`` Python needs ``targets.cpu`` among the loaded modules, and asks
-    for ``targets`` where that is missing: so all packages below are imported, while ``targets`` is
-    ours. A module of the program that ran then, or raised, would be run on our account.
+    To import ``targets.cpu.ids``, Python needs ``targets.cpu`` among the loaded modules. If that is
+    missing, it imports ``targets``. So all packages below are imported while ``targets`` is
+    kerneldsl's. Otherwise kerneldsl would run a module of the program.
     """
     files = [f for f in sorted((_ROOT / package).glob("*.py")) if f.name != "__init__.py"]
     parts = {f"{package}.{file.stem}": file for file in files}
     for file in sorted((_ROOT / package).glob("*/**/__init__.py")):
         parts[".".join(file.parent.relative_to(_ROOT).parts)] = file
-    # A folder of the program's can have parts of its own with these names.
+    # A folder of the program can have parts with the same names.
     folder = found.parent if found is not None and found.name == "__init__.py" else None
     taken = {f"{package}.{each.stem}" for each in folder.iterdir()} if folder is not None else set()
     clash = [n for n, file in parts.items() if n in taken or not _is_ours(sys.modules.get(n), file)]
@@ -115,7 +116,7 @@ def _import_parts(package: str, found: Path | None) -> None:
 
 @contextmanager
 def _ours_standing_in(package: str) -> Iterator[None]:
-    """Let a package's name lead to ours; the program's module, if it is loaded, comes back."""
+    """Import kerneldsl's package under a name, and then restore the program's module."""
     with _standing_in:
         theirs = sys.modules.pop(package, None)
         try:
@@ -142,6 +143,6 @@ def _import_file(name: str, file: Path) -> None:
 
 
 def _is_ours(loaded: ModuleType | None, ours: Path) -> bool:
-    """Return whether a name is free, or stands for a file of ours already."""
+    """Return whether a name is free, or already belongs to a file of kerneldsl."""
     file = getattr(loaded, "__file__", None)
     return loaded is None or (file is not None and _is_same(Path(file), ours))

@@ -1,9 +1,9 @@
 """The entry of a kernel, which the driver calls: it unpacks a launch and calls the body.
 
-:mod:`targets.cpu.code` describes it and what it is given. It runs its units piece by piece, and
-looks between them whether the launch is stopped; and a signal may have it leave the body at any
-instruction (:mod:`targets.cpu.signals`), so it is two functions: ``run`` runs the pieces, and what
-is around it holds the memory and C's ``setjmp``.
+:mod:`targets.cpu.code` describes it and its parameters. It runs its units piece by piece, and
+checks between them whether the launch is stopped. A signal may make it leave the body at any
+instruction (:mod:`targets.cpu.signals`). So it consists of two functions: ``run`` runs the pieces,
+and the outer one has the memory and C's ``setjmp``.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _I32 = ir.IntType(32)
 _I1 = ir.IntType(1)
 _BYTE = ir.IntType(8)
 _POINTER = _BYTE.as_pointer()
-#: Bytes behind dynamic shared memory that nobody else has, and how many words of them are looked at
-#: after a launch, for what they held before it. What is written there was meant for memory that the
-#: launch does not give.
+#: Unused bytes after dynamic shared memory, and the number of words of them that are compared with
+#: their initial value after a launch. A kernel that writes there uses more memory than the launch
+#: has.
 _BEYOND_BYTES, _WATCHED_WORDS, _UNTOUCHED = 1 << 16, 8, 0x5EA1ED5EA1ED5EA1
-#: A piece of a launch that takes less is followed by one of so many times its units, one that takes
-#: more by one of half: a launch is to stop within 100 ms.
+#: After a piece of a launch that takes less time, the next one has this multiple of its units.
+#: After one that takes more, it has half. So a launch can stop within 100 ms.
 _SHORT_NS, _LONG_NS, _GROWTH = 1_000_000, 10_000_000, 4
 
 
@@ -200,12 +200,11 @@ class EntryBuilder:
         return function
 
     def in_pieces(self, step: Any, first: Any, last: Any, run: Callable[[Any, Any], Any]) -> Any:
-        """Run units piece by piece, and ask between them whether the launch is stopped.
+        """Run units piece by piece, and check between them whether the launch is stopped.
 
-        A piece that was over soon is followed by a longer one, one that took long by a shorter one,
-        so that asking costs little and is done often. A launch that takes long calls what watches
-        over it. `step` is the first one of the range. Returns the address of what is said of an
-        exception that ended a piece, or 0.
+        After a short piece the next one is longer, and after a long one shorter. So the checks take
+        little time and are frequent. A long launch calls the watcher. `step` is the first one of
+        the range. Returns the address of the description of an exception that ended a piece, or 0.
         """
         builder = self.builder
         loop, late, look, go_on, more, stopped, done = (
@@ -225,7 +224,7 @@ class EntryBuilder:
         self.watch()
         builder.branch(look)
         builder.position_at_end(look)
-        # A signal sets it, so it is read anew each time.
+        # A signal sets it, so it is read again each time.
         stop = builder.load_atomic(self.word_at(STOP_WORD), "monotonic", 8)
         is_stopped = builder.icmp_signed("!=", stop, _I64(0))
         builder.cbranch(is_stopped, stopped, go_on)
@@ -271,9 +270,9 @@ class EntryBuilder:
             builder.call(builder.inttoptr(address, kind.as_pointer()), [self.launch])
 
     def nanoseconds_in(self, step: Any, first: Any, last: Any) -> Any:
-        """Return the time where there is more than one piece, or a step before this one; else 0.
+        """Return the time if there are several pieces, or a step before this one; else 0.
 
-        The first thread to read it tells the launch when it began.
+        The first thread that reads it stores the begin of the launch.
         """
         builder = self.builder
         count = builder.sub(last, first)
@@ -319,7 +318,7 @@ class EntryBuilder:
     def allocate(self, dynamic: Any) -> Any:
         """Return scratch memory of this call, an alignment's worth more than is used.
 
-        Without memory the entry says how much it asked for, and returns.
+        If there is too little memory, the entry stores the requested size, and returns.
         """
         pointer = _BYTE.as_pointer()
         malloc = cgutils.get_or_insert_function(
@@ -335,7 +334,7 @@ class EntryBuilder:
         return memory
 
     def words_behind(self, memory: Any) -> list[Any]:
-        """Return the addresses, of any alignment, of the words behind dynamic shared memory."""
+        """Return the addresses, of any alignment, of the words after dynamic shared memory."""
         builder = self.builder
         nbytes = builder.add(self.word(2 + SPACE_WORDS), _I64(self.scratch_bytes))
         end = builder.gep(self.aligned(memory), [nbytes])

@@ -1,27 +1,27 @@
 """Signals of a process that runs kernels: faults name the kernel, handlers run beside a launch.
 
-An access beyond an array ends the process, and Python's handlers of signals run in the main thread,
-which waits for the kernel. So native handlers stand before those that were there:
+An access beyond an array ends the process. Python's handlers of signals run in the main thread,
+which waits for the kernel. So native handlers are called before the existing ones:
 
-* that of ``SIGSEGV`` and ``SIGBUS`` writes which kernel the thread was running, puts the handler
-  back that was there before, and returns: the access is made again, and everything goes on as if
-  there had been no other handler (faulthandler's traceback, exit status, core dump);
-* *relay* stands before Python's own C handler, of whatever signal a program has a handler for, and
-  notes that one has come.
+* that of ``SIGSEGV`` and ``SIGBUS`` writes the name of the thread's kernel, restores the previous
+  handler and returns. Then the access is repeated, and the previous handler acts (faulthandler's
+  traceback, exit status, core dump);
+* *relay* precedes Python's C handler for each signal that the program handles, and records that a
+  signal has come.
 
-While the main thread waits for a launch, a thread of ours, the *watcher*, interrupts it every ten
-milliseconds by ``SIGURG``, whose handler is *poke*. There, where a piece of a launch is over, and
-where the main thread waits for other threads, *watch* puts *relay* before handlers that the program
-has set since, and where a signal has come it runs Python's handlers. If one raises, or cancels the
-task of asyncio that made the launch, the exception is kept for the end of the launch, and the
-launch stops: entries look at its mark between pieces, and the watcher pokes the threads that run
-launches. One that finds itself in the kernel's machine code leaves it by C's ``longjmp``, in loops
-that never end too, and without a test in any of them.
+While the main thread waits for a launch, a thread of kerneldsl, the *watcher*, interrupts it every
+ten milliseconds by ``SIGURG``; its handler is *poke*. *watch* is called there, between the pieces
+of a launch, and while the main thread waits for other threads. It puts *relay* before handlers that
+the program has set since, and runs Python's handlers if a signal has come. If a handler raises, or
+cancels the asyncio task of the launch, the exception is stored until the end of the launch, and the
+launch stops. Entries check its mark between pieces, and the watcher pokes the threads that run
+launches. A thread in the kernel's machine code leaves it by C's ``longjmp``. This also works in
+infinite loops, and loops need no test.
 
-The entry tells by a *frame* which launch its thread is running; a *record* of the thread, found by
-a key of POSIX threads, points to it. The handlers use functions that are safe in them, memory made
-beforehand, and no lock; but Python's handlers run in one, whose thread was running nothing but
-arithmetic then.
+The entry describes the launch of its thread in a *frame*. A *record* of the thread, found by a key
+of POSIX threads, points to the frame. The native handlers use only functions that are safe in
+handlers and memory allocated before, and no lock. Python's handlers run inside of one; at that time
+its thread runs only arithmetic.
 
 References
 ----------
@@ -68,12 +68,12 @@ __all__ = [
     "watch_address",
 ]
 
-#: How long a fork waits for OpenMP: its regions of ours take less.
+#: Time that a fork waits for OpenMP: kerneldsl's parallel regions take less.
 _LOOK_S, _MOST_LOOKS = 0.0001, 1000
 _lock = ForkSafeLock()
 _is_tried = False
 _library: Any = None
-#: Signals of faults, and where the table says what was done with them before.
+#: Signals of faults, and the words of the table for their previous handlers.
 _FAULTS = (
     {
         signal.SIGSEGV: SignalWord.OLD_SEGMENT_FAULT,
@@ -170,7 +170,7 @@ def _python_handler() -> int:
 def _after_handlers() -> None:
     """Raise what asyncio's handler of interrupts cannot: it cancels the task that runs now.
 
-    The task would learn that where it next awaits something.
+    Otherwise the task would notice this only at its next ``await``.
     """
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
@@ -234,7 +234,7 @@ _OF_THREADS = (
 
 
 def _before_fork() -> None:
-    """Wait until no thread of ours holds a lock of OpenMP's, for some microseconds."""
+    """Wait until no thread of kerneldsl holds a lock of OpenMP, for some microseconds."""
     table[SignalWord.IS_FORKING] = 1
     for _ in range(_MOST_LOOKS):
         if not table[SignalWord.IN_OPENMP]:
@@ -247,7 +247,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Begin anew: of the threads there is only this one, which is the main thread now."""
+    """Begin again in a forked child: the only thread is this one, now the main thread."""
     for word in (*_OF_THREADS, SignalWord.IN_OPENMP, SignalWord.IS_FORKING):
         table[word] = 0
     table[SignalWord.MAIN_THREAD] = threading.get_ident()

@@ -1,14 +1,13 @@
 """A second version of a loop over threads, for rows of a block that pass every guard.
 
-Tiles at the edge of an array are loaded with guards such as ``a[i] if i < n else 0``, or with
-indices that are clamped, ``a[min(max(i, 0), n - 1)]``, or periodic, ``a[(i + 1) % n]`` and
-``a[i - 1 if i > 0 else n - 1]``. In most blocks every thread passes them. Where all threads of a
-row do, which the ends of the row tell, the row runs a version whose guards are constants and whose
-indices are what was clamped, so that its accesses are plain vector loads. A row of elements that is
-as long as an axis has its ends at those of the axis; what is between them runs that version. Where
-the index chooses the last branch of its threads, parts of it have a version for each way. The other
-branch of a guard stays in the tree for Numba, which gives the value the type that it has in
-both.
+Tiles at the edge of an array are loaded with guards such as ``a[i] if i < n else 0``. Or indices
+are clamped, ``a[min(max(i, 0), n - 1)]``, or periodic, ``a[(i + 1) % n]`` and
+``a[i - 1 if i > 0 else n - 1]``. In most blocks every thread passes them. The ends of a row show
+whether all its threads do. If so, the row runs a version with constant guards and without clamping,
+so that its accesses are plain vector loads. If a row of elements is as long as an axis, its inner
+part runs that version. If the index chooses the last branch of its threads, parts of the row have a
+version for each branch. The other branch of a guard stays in the tree, because Numba unifies the
+types of both.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _MOST_STATEMENTS = 200
 
 @dataclass(frozen=True)
 class GuardFree:
-    """A body whose guards hold, and when it may run."""
+    """A body for threads that pass all guards, and the condition under which it may run."""
 
     #: The statements.
     body: list[ast.stmt]
@@ -82,20 +81,20 @@ def without_guards(
 class Branches:
     """The versions of a body that ends in an ``if`` with an ``else``."""
 
-    #: The one whose branch the ends of a part of a row can prove, and when it may run.
+    #: The version with a branch that the ends of a part of a row prove, and its condition.
     inner: GuardFree
-    #: The other one's statements, which may run where that one may not.
+    #: The statements of the other version, for threads for which the first may not run.
     outer: list[ast.stmt]
-    #: Without these, which are the same for all threads, neither is known.
+    #: Assumptions of both versions, with the same value in all threads.
     assumptions: list[ast.expr]
 
 
 def by_last_branch(body: list[ast.stmt], variable: str, pure: PureValues) -> Branches | None:
     """Make a version of a thread's statements for each way that its last branch may take.
 
-    In the loop as it is, ``if i < n // 4: fours[i] = … else: …`` would have vectors of threads
-    store under masks, each of their elements by itself. ``None`` says that the ends of a row do not
-    tell the ways apart, or that the statements are many.
+    Without this, vectors of threads in ``if i < n // 4: fours[i] = … else: …`` would store under
+    masks, element by element. It returns ``None`` if the ends of a row do not distinguish the
+    branches, or if there are many statements.
     """
     *before, last = body
     if not isinstance(last, ast.If) or not last.orelse:
@@ -119,7 +118,7 @@ def _unlike(nodes: list[ast.expr]) -> list[ast.expr]:
 
 
 def _index_names(body: Sequence[ast.stmt]) -> frozenset[str]:
-    """Return the variables of which indices depend."""
+    """Return the variables on which indices depend."""
     nodes = [node for statement in body for node in ast.walk(statement)]
     found: set[str] = set()
     for node in nodes:
@@ -169,7 +168,7 @@ class _GuardProof(ast.NodeTransformer):
     def sufficient(self, test: ast.expr) -> ast.expr:
         """Return the expanded test, or in the place of an inequality what ends of a row can prove.
 
-        An index is not 0 where it is greater, and not the last one where it is less.
+        An index that is greater is not 0, and one that is less is not the last one.
         """
         test = self.pure.expanded(test, self.known)
         match test:
@@ -202,7 +201,7 @@ class _GuardProof(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         if self.is_open and not self.depends(node.body) and self.depends(node.orelse):
-            # As in `0 if i < 1 else i - 1`, of which most threads get the latter.
+            # As in `0 if i < 1 else i - 1`: most threads get the latter.
             opposite = place_at(negate(node.test, self.pure), node.test)
             if self.is_provable(self.sufficient(opposite)):
                 node.test, node.body, node.orelse = opposite, node.orelse, node.body
@@ -282,7 +281,7 @@ class _GuardProof(ast.NodeTransformer):
         return inner if self.proves(ast.Compare(inner, [relation()], [limit])) else node
 
     def within_period(self, node: ast.expr, value: ast.expr, extent: ast.expr) -> ast.expr:
-        """Return what a remainder is of, where that is the remainder itself.
+        """Return the dividend of a remainder, if it equals the remainder.
 
         Programs add the extent once, to an index that may be -1: of ``(i - 1 + n) % n`` it is
         ``i - 1``.
@@ -326,7 +325,7 @@ class _GuardProof(ast.NodeTransformer):
 
 
 def _without_term(node: ast.expr, term: ast.expr) -> ast.expr:
-    """Return a sum without one of its terms; the node itself where that is none of them."""
+    """Return a sum without one of its terms, or the node itself if the term is not in it."""
     match node:
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             if ast.dump(right) == ast.dump(term):

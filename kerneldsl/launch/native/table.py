@@ -1,15 +1,14 @@
 """The tables that the native launcher works through: one for each prepared launch.
 
-One native function serves every launch; what is particular to a kernel, the types of its arguments,
-a device and a shape stands in a :class:`LaunchTable`, in words of 64 bits:
+One native function makes every launch. A :class:`LaunchTable` has the data for a kernel, the types
+of its arguments, a device and a shape, in words of 64 bits:
 
-* guards: what has to be where it was for the table to be good (:class:`Guard`);
-* steps: for each argument its type, what else is checked, and where it goes
+* guards: objects that must be unchanged for the table to be valid (:class:`Guard`);
+* steps: for each argument its type, the checks, and its offset
   (:mod:`~kerneldsl.launch.native.step_kinds`);
-* conditions: what the packed arguments have to fulfil
-  (:mod:`~kerneldsl.launch.native.conditions`);
-* the parameter buffer as it is before the arguments are written into it;
-* the entry: how the kernel is started (:mod:`kerneldsl.contract.native`).
+* conditions on the packed arguments (:mod:`~kerneldsl.launch.native.conditions`);
+* the initial parameter buffer, into which the arguments are written;
+* the entry: the start of the kernel (:mod:`kerneldsl.contract.native`).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ __all__ = [
 
 
 class Word(IntEnum):
-    """Offsets of fields in a table; behind these lie those of the entry."""
+    """Offsets of fields in a table; those of the entry follow."""
 
     GENERATION = 0
     ARGUMENT_COUNT = 1
@@ -62,7 +61,7 @@ class Word(IntEnum):
     BUFFER_WORDS = 13
     PARAMETERS = 14
     PARAMETER_BYTES = 15
-    #: Another library's function for its current stream, or 0, and the device it is asked for.
+    #: Another library's function for its current stream, or 0, and its argument, the device.
     CURRENT_STREAM = 16
     DEVICE_INDEX = 17
     #: The same as a Python function that returns an object, or 0, and the name of its handle.
@@ -79,10 +78,10 @@ class HostWord(IntEnum):
     PARALLEL_FOR = 23
     THREADS = 24
     RUNNING = 25
-    #: Where in the buffer a failure is told, and the Python function that raises it, or 0.
+    #: Offset of a failure in the buffer, and the Python function that raises it, or 0.
     FAILURE = 26
     FAIL = 27
-    #: Where the launch that the main thread waits for is told, or 0, and which thread that is.
+    #: Address for the launch that the main thread waits for, or 0, and the main thread's id.
     CURRENT = 28
     MAIN_THREAD = 29
 
@@ -137,21 +136,21 @@ _HANDLE = "ptr"
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An object that must be where it was when the table was made."""
+    """An object that must be unchanged since the table was made."""
 
-    #: How to look.
+    #: The kind of check.
     kind: GuardKind
-    #: Where to look; the object whose type, or array whose flags are looked at.
+    #: The object to check: a container, an object for its type, or an array for its flags.
     owner: Any
-    #: Under which key of a dictionary, or name of an attribute.
+    #: The key of a dictionary, or the name of an attribute.
     key: Any
-    #: What must be there, compared by identity.
+    #: The expected object, compared by identity.
     value: Any
-    #: Instead of `value`: nothing must be there, in a dictionary.
+    #: Instead of `value`: the dictionary must not have the key.
     is_missing: bool = False
 
     def words(self) -> tuple[int, ...]:
-        """Return the guard as the native code reads it; whoever has the words keeps the guard."""
+        """Return the words of the guard for native code; the owner of the words keeps the guard."""
         expected = 0 if self.is_missing else id(self.value)
         return self.kind, id(self.owner), id(self.key), expected, 0
 
@@ -184,11 +183,11 @@ class _Memory:
 class LaunchTable(ctypes.c_int64 * _TABLE_WORDS):  # type: ignore[misc]  # a class made at run time
     """One prepared launch; see the module."""
 
-    #: What the launch is found by when it is prepared again.
+    #: Key of the launch when it is prepared again.
     key: Any
     #: Counts its launches.
     counter: LaunchCounter
-    #: Everything whose address stands in the table.
+    #: All objects with addresses in the table.
     keep: tuple[Any, ...]
 
 
@@ -196,7 +195,7 @@ class LaunchTable(ctypes.c_int64 * _TABLE_WORDS):  # type: ignore[misc]  # a cla
 class TableParts:
     """Contents of a table."""
 
-    #: What the launch is found by when it is prepared again.
+    #: Key of the launch when it is prepared again.
     key: Any
     #: In which the table is good.
     generation: int
@@ -212,18 +211,18 @@ class TableParts:
     conditions: Sequence[PackedCondition]
     #: Whether a condition is on anything else than arrays.
     asks_numbers: bool
-    #: The parameter buffer, with what does not come from the arguments.
+    #: The parameter buffer, with the values that do not depend on arguments.
     parameters: bytes
     #: Address of another library's function for its current stream, which must be the default
-    #: stream; 0 where no argument is such a library's.
+    #: stream; 0 if no argument belongs to such a library.
     current_stream: int
-    #: The same as a Python function, whose result has the handle as its ``ptr``.
+    #: The same as a Python function; its result has the handle as its ``ptr``.
     stream_getter: Any
-    #: How the kernel is started.
+    #: The start of the kernel.
     entry: NativeEntry
     #: Counts the launches.
     counter: LaunchCounter
-    #: What else must live as long as the table.
+    #: Other objects that must exist as long as the table.
     keep: tuple[Any, ...]
 
 
