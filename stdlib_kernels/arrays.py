@@ -1,8 +1,8 @@
 """Array handling of library functions: bring to a device, allocate, return.
 
-A function takes NumPy arrays or device arrays and returns the same kind. NumPy arrays are used
-where they are on a target whose memory is the host's; for another target they are copied there
-once, so that a function of several kernels does not copy at each launch.
+A function takes NumPy arrays or device arrays and returns the same kind. On a target with the
+host's memory, NumPy arrays are used without a copy. For another target they are copied once, so
+that a function of several kernels does not copy at each launch.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def contiguous_1d(array: Array) -> Array:
 
 
 def contiguous(array: Array) -> Array:
-    """Return an array whose elements follow each other in C order: itself, or a copy."""
+    """Return an array with contiguous elements in C order: itself, or a copy."""
     if is_contiguous(array):
         return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array
     copy = allocate(array, array.shape, array.dtype)
@@ -71,7 +71,7 @@ def contiguous(array: Array) -> Array:
 
 
 def around_axis(array: Array, axis: int) -> Array:
-    """Return an array as three axes: all before one, that one, all behind it; a view if possible.
+    """Return an array as three axes: all before one, that one, all after it; a view if possible.
 
     `axis` is from 0 on.
     """
@@ -106,7 +106,7 @@ def destination(
 ) -> Array:
     """Return `out` where kernels can write to it directly, else a new array beside `source`.
 
-    That is where it is of the kind of `source`, and shares no memory with an input.
+    It can if it has the kind of `source`, and shares no memory with an input.
     """
     reachable = isinstance(out, kd.DeviceArray) == isinstance(source, kd.DeviceArray)
     if out is None or not reachable or any(may_overlap(out, a) for a in (source, *inputs)):
@@ -140,8 +140,8 @@ def to_like(like: Array, array: np.ndarray[Any, Any]) -> Array:
 def constant_beside(like: Array, numbers: np.ndarray[Any, Any]) -> Array:
     """Return numbers that follow from a call's options beside an array; nothing writes them.
 
-    A device that was given them lately has them still: a copy to a GPU would have the host wait for
-    what the GPU has to do before.
+    A device keeps numbers of recent calls, because for a copy to a GPU the host waits for the GPU's
+    earlier work.
     """
     if isinstance(like, np.ndarray):
         found: Array = np.ascontiguousarray(numbers)

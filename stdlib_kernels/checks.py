@@ -26,11 +26,11 @@ __all__ = [
     "checked_axis",
 ]
 
-#: What the functions of the library take.
+#: Arrays that the functions of the library accept.
 Array: TypeAlias = np.ndarray[Any, Any] | kd.DeviceArray
 #: One int for all axes, or one for each.
 Ints: TypeAlias = int | tuple[int, ...]
-#: Where they put a result; ``None`` makes an array.
+#: The array for a result; ``None`` makes a new one.
 Out: TypeAlias = Array | None
 
 
@@ -116,7 +116,7 @@ def check_shape(
 
 
 def check_but_for(name: str, value: Array, axis: int, other_name: str, other: Array) -> None:
-    """Refuse an array whose shape is another one's along other axes than one."""
+    """Raise an error unless the shape of an array equals another one's except along one axis."""
     wanted = tuple(other.shape)
     limit = f"But for axis {axis} it is that of {other_name}, {wanted}"
     if value.ndim == other.ndim:

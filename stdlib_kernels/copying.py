@@ -68,7 +68,7 @@ def _assign(source: Any, out: Any) -> None:
 
 @shorten_errors
 def convert(array: kd.DeviceArray, dtype: Any) -> kd.DeviceArray:
-    """Return a new array of another dtype, whose elements a kernel converts on the array's device.
+    """Return a new array of another dtype; a kernel converts the elements on the array's device.
 
     This is `kerneldsl.DeviceArray.astype`.
     """

@@ -1,9 +1,9 @@
 """Texts that docstrings share: a table, and a decorator that inserts them.
 
-A line of a docstring that is a name in braces is replaced by the text of the table. Text after a
-colon is inserted into it: `{out}` becomes the description of that parameter, and `{returns: array}`
-the title of a section and its first line. Blank lines are added before sections. If examples import
-only the function, they need no name: the section begins at the first example.
+A line of a docstring that is a name in braces is replaced by the text of the table, with the text
+after a colon inserted. `{out}` becomes the description of that parameter. `{returns: array}`
+becomes the title of a section and its first line. Blank lines are added before sections. If
+examples import only the function, they need no name: the section begins at the first example.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def library_function(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def repeated_function(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a public function whose launches depend on its arrays' forms and its options alone.
+    """Make a public function with launches that depend only on its arrays' forms and its options.
 
     As `library_function`; the launches of a call are made again at the next one like it.
     """

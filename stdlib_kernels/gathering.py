@@ -56,7 +56,7 @@ def _refuse_wrong(name: str, remedy: str, found: Array, places: Array, n: int) -
 def over(kernel: Any, shape: tuple[int, ...], *args: Any, **constants: Any) -> None:
     """Launch a kernel over three axes along which threads follow each other, the last one first.
 
-    Where that has an extent of 1, the middle one is the last, as `is_last` tells the kernel.
+    If that has an extent of 1, the middle one is the last, and `is_last` is true.
     """
     is_last = shape[2] == 1
     extent = (shape[0], 1, shape[1]) if is_last else shape

@@ -1,7 +1,7 @@
 """Parameters that are no arrays: axes, dtypes and numbers, checked once for all functions.
 
-What is of another type raises an `ArgumentTypeError`, and what is out of range or no choice that
-there is an `ArgumentValueError`; both name the parameter.
+A value of a wrong type raises an `ArgumentTypeError`, and one that is out of range or not a valid
+choice an `ArgumentValueError`. Both name the parameter.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def wrong_value(
 
 @cache
 def names_of(kinds: str, *, halves: bool) -> tuple[str, ...]:
-    """Return the names of dtypes of NumPy's kinds, with those of 16-bit floats if asked for."""
+    """Return the names of dtypes of NumPy's kinds, if requested with those of 16-bit floats."""
     names = tuple(sorted(name for name in NUMERIC if np.dtype(name).kind in kinds))
     return names + NARROW if halves else names
 
@@ -162,7 +162,7 @@ def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def common_dtype(*values: Any) -> np.dtype[Any]:
-    """Return NumPy's dtype for arrays and numbers, of which Python's take the arrays' precision."""
+    """Return NumPy's dtype for arrays and numbers; Python's numbers take the arrays' precision."""
     try:
         # Which integer of Python's it is does not count: `scalar_of` refuses one that is too large.
         weak = (v if isinstance(v, bool) or not isinstance(v, int) else 0 for v in values)
@@ -190,10 +190,10 @@ def choice_of(name: str, value: Any, choices: Collection[str]) -> str:
 
 
 def integer_of(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> int:
-    """Return an integer of Python's or NumPy's, of an interval; a bool is none."""
+    """Return a Python or NumPy integer in an interval; a bool is not valid."""
     found = as_int(value)
     if type(value) is np.ndarray:
-        refuse_to_repeat()  # calls are alike whatever is in their arrays
+        refuse_to_repeat()  # calls are equal for all contents of their arrays
     if found is None:
         raise wrong_type(name, value, "It is an int", "Convert it, with int(…) for instance")
     if not low <= found <= high:
@@ -246,7 +246,7 @@ def is_number(value: Any) -> bool:
 
 
 def weak_scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return an operand, of which a Python int takes the dtype of arrays, as in NumPy."""
+    """Return an operand; a Python int takes the dtype of arrays, as in NumPy."""
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     if dtype.kind not in "iu":

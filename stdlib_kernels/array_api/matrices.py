@@ -94,7 +94,7 @@ def tril(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
     Parameters
     ----------
     x : array of shape (..., m, n)
-        Of any layout.
+        Any layout.
     k : int
         The highest diagonal that is copied: 0 is the main one, 1 the one above.
 
@@ -112,7 +112,7 @@ def triu(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
     Parameters
     ----------
     x : array of shape (..., m, n)
-        Of any layout.
+        Any layout.
     k : int
         The lowest diagonal that is copied: 0 is the main one, 1 the one above.
 

@@ -53,12 +53,12 @@ def cumulative_sum(
 
     {parameters: array}
     axis : int, optional
-        Along which; needed but for arrays of one axis.
+        The axis; not needed for arrays of one axis.
     {accumulating dtype}
     include_initial : bool
         Whether the result begins with 0.
     {returns: array}
-        Same kind as `x`, and its shape but for an initial element.
+        Same kind as `x`, with its shape plus an initial element.
     {raises and see: numpy.cumulative_sum}
     >>> cumulative_sum(np.array([1, 2, 3]), include_initial=True).tolist()
     [0, 1, 3, 6]
@@ -79,12 +79,12 @@ def cumulative_prod(
 
     {parameters: real array}
     axis : int, optional
-        Along which; needed but for arrays of one axis.
+        The axis; not needed for arrays of one axis.
     {accumulating dtype}
     include_initial : bool
         Whether the result begins with 1.
     {returns: array}
-        Same kind as `x`, and its shape but for an initial element.
+        Same kind as `x`, with its shape plus an initial element.
     {raises and see: numpy.cumulative_prod}
     >>> cumulative_prod(np.array([1, 2, 3])).tolist()
     [1, 2, 6]

@@ -124,7 +124,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Any:
         Integers from -n to n - 1 along an axis of n. The host waits for the device to check them.
         Same kind as `x`.
     axis : int, optional
-        Along which; needed but for arrays of one axis.
+        The axis; not needed for arrays of one axis.
     {like x}
     {raises and see: numpy.take}
     >>> take(np.array([5, 6, 7]), np.array([2, 0])).tolist()

@@ -22,11 +22,11 @@ from stdlib_kernels.functions import repeated_function
 
 __all__ = ["begins_run", "choose", "front", "is_not_zero", "is_zero", "lengths_of", "move"]
 
-#: Threads of a block on a GPU, and elements of a thread by the bytes of one: what a block holds of
-#: them leaves a multiprocessor's shared memory and registers to three others.
+#: Threads of a block on a GPU, and elements of a thread by their size in bytes. A multiprocessor
+#: has shared memory and registers for four such blocks.
 BLOCK, ITEMS = 256, {1: 20, 2: 20, 4: 20, 8: 16, 16: 8}
 HOST_BLOCK, HOST_ITEMS = 1, 4096
-#: Elements that int32 counts; blocks hand on what they have counted in fewer words then.
+#: Number of elements that int32 can count; then blocks publish their counts in fewer words.
 MAX_NARROW = 1 << 31
 
 

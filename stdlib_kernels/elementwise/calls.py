@@ -28,7 +28,7 @@ from stdlib_kernels.parameters import (
 
 __all__ = ["Number", "broadcast_shape", "checked_operands", "map_call", "result_dtypes", "widened"]
 
-#: What stands beside arrays.
+#: Numbers in a call with arrays.
 Number: TypeAlias = int | float | complex | np.number[Any] | np.bool_
 
 
@@ -71,7 +71,7 @@ def result_dtypes(function: Any, values: Sequence[Any], asked: Any) -> tuple[np.
 
     In a kernel int32 + int32 is int64, and float32 * 0.5 is float64. As in NumPy, a result is no
     wider than NumPy's dtype for the operands, if both are integers, or both are floats. `asked` is
-    the dtype, or those, that the caller wants instead.
+    the dtype, or the dtypes, that the caller requests instead.
     """
     operands = tuple(
         Operand((False,) if _is_array(v) else None, widened(v) is not None) for v in values

@@ -1,7 +1,7 @@
 """Kernels that call a function for each element, one for each number of arrays.
 
-A kernel has no variable number of parameters, so its text is written for the operands: which are
-arrays, along which axes an array has one element for all, and which are converted first.
+A kernel has a fixed number of parameters, so its text is written for the operands. It depends on
+the operands that are arrays, their axes of extent 1, and the conversions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INDICES = ("i", "j", "k")
 
 
 class Operand(NamedTuple):
-    """Describe one argument of the function, as far as a kernel depends on it."""
+    """Describe the properties of an argument that a kernel depends on."""
 
     #: Of an array, for each axis whether it has one element for all; ``None`` for a number.
     repeats: tuple[bool, ...] | None

@@ -40,7 +40,7 @@ __all__ = ["histogram", "histogram2d"]
 
 #: A number of bins, or their edges.
 Bins: TypeAlias = int | Sequence[float] | Array
-#: Bins up to which float32 has a quotient's place but for one.
+#: Number of bins up to which a quotient in float32 is wrong by at most one bin.
 MAX_NARROW_BINS = 1 << 16
 
 

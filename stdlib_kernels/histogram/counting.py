@@ -1,6 +1,6 @@
-"""Counting: each block into counters of its own, which are added to the common ones at the end.
+"""Counting: each block has its own counters, which are added to the common ones at the end.
 
-Where there are too many counters for that, all blocks count in the common ones.
+If there are too many counters for that, all blocks count in the common ones.
 
 References
 ----------
@@ -21,14 +21,14 @@ from stdlib_kernels.functions import repeated_function
 
 __all__ = ["between", "count_bins", "edges_array", "evenly", "itself"]
 
-#: Bytes of a block's own counters at most.
+#: The largest size of a block's own counters, in bytes.
 OWN_BYTES = 1 << 15
-#: Counters of a block, of which the first that are enough are taken: code is compiled for each.
+#: Numbers of counters of a block; the first sufficient one is taken, since each needs other code.
 WIDTHS = (256, 2048, 8192)
-#: Elements that a block counts at least, and blocks at most, on a GPU and on a host.
+#: Minimum number of elements of a block, and maximum number of blocks, on a GPU and on a host.
 MIN_CHUNK, MAX_BLOCKS, HOST_BLOCKS = 1 << 14, 4096, 64
-#: Threads of a block on a GPU, and elements that each loads before it counts them; on a host one
-#: goes over its part at the speed of its memory.
+#: Threads of a block on a GPU, and elements that each loads before it counts them. On a host one
+#: thread processes its part at the speed of its memory.
 BLOCK, ITEMS = 512, 16
 
 
@@ -40,8 +40,9 @@ def count_apart(
 ):  # fmt: skip
     """Count in the block's own counters and add these up; otherwise as `count_together`.
 
-    Of each counter there are some copies, neighbouring threads' in other banks: elements that are
-    alike do not meet there. `nothing` is a number of no bin, for what lies behind the last element.
+    Each counter has several copies, and neighbouring threads use copies in different banks. So
+    equal elements do not conflict. `nothing` is a number without a bin, for indices after the last
+    element.
     """
     own = kd.shared.array(width * copies, counter)
     loaded = kd.local.array(items, number)
@@ -84,7 +85,7 @@ def count_together(
 ):  # fmt: skip
     """Count in ``counts[bins]``: ``x[n], y[n], weights[n]``, and the edges that `bin_of` looks at.
 
-    `y` and its edges are read of pairs alone, and the weights where there are some.
+    `y` and its edges are read only for pairs, and weights only if there are any.
     """
     i = kd.grid(1)
     k = bin_of(number(x[i]), x_edges, span_of(x_edges))
@@ -96,10 +97,11 @@ def count_together(
 
 
 def edges_array(edges: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return edges as kernels take them: behind them bins by unit of width, and their doubt.
+    """Return edges for kernels, followed by the number of bins per unit and its uncertainty.
 
-    That is how far a product may lie from the place between the edges which it is to tell: what the
-    edges are rounded by, and the product itself. From 1 on it tells nothing.
+    A product with that number gives a position between the edges. The uncertainty is the largest
+    error of the position, from the rounding of the edges and of the product. From 1 on it is
+    useless.
     """
     bins, exact = edges.size - 1, edges.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -128,7 +130,7 @@ def itself(v: Any, edges: Any, span: Any) -> Any:
 def evenly(v: Any, edges: Any, span: Any) -> Any:
     """Return the bin between edges at even distances, -1 if there is none.
 
-    A product tells which one it is but near an edge, and outside, where edges are compared.
+    A product determines the bin. Near an edge, and outside, edges are compared.
     """
     low, _, scale, sure = span
     at = (v - low) * scale

@@ -75,7 +75,7 @@ def grey(image: Array, *, out: Out = None) -> Any:
     {grey out}
     {returns: uint8 array of shape (h, w)}
         The luma, rounded half up; `out` if it is given.
-    {raises where: `image` is no colour image of bytes, or `out` does not fit.}
+    {raises where: `image` is not a colour image of bytes, or `out` does not fit.}
     >>> grey(np.array([[[255, 255, 255], [255, 0, 0]]], np.uint8)).tolist()
     [[255, 76]]
     """
@@ -104,7 +104,7 @@ def histogram(image: Array, *, out: Out = None) -> Any:
         Array for the counts. Same kind as `image`.
     {returns: int64 array of shape (256,)}
         Same kind as `image`; `out` if it is given.
-    {raises where: `image` is no array of bytes, or `out` does not fit.}
+    {raises where: `image` is not an array of bytes, or `out` does not fit.}
     {see: numpy.bincount : with ``minlength=256`` gives the same.}
     >>> histogram(np.array([[2, 0], [2, 1]], np.uint8))[:4].tolist()
     [1, 1, 2, 0]
@@ -121,13 +121,13 @@ def equalize(image: Array, *, out: Out = None) -> Any:
 
     {parameters}
     image : uint8 array of shape (h, w)
-        Of any layout.
+        Any layout.
     {grey out}
     {returns: uint8 array of shape (h, w)}
         A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``, with halves rounded up.
         c is the cumulative histogram, c_min its first value above 0, and n the number of pixels. An
         image with only one grey value does not change. `out` if it is given.
-    {raises where: `image` is no grey image of bytes, or `out` does not fit.}
+    {raises where: `image` is not a grey image of bytes, or `out` does not fit.}
     >>> equalize(np.array([[10, 11], [11, 12]], np.uint8)).tolist()
     [[0, 170], [170, 255]]
     """

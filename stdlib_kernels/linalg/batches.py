@@ -99,7 +99,7 @@ def multiply_batches(a: Array, b: Array, out: Array, batches: tuple[Any, Any, An
 
 
 def places_of(shape: tuple[int, ...], wanted: tuple[int, ...]) -> np.ndarray[Any, Any] | None:
-    """Return which matrix each product takes, or ``None`` where it is its own."""
+    """Return the matrix number of each product, or ``None`` if each has its own."""
     if shape == wanted:
         return None
     numbers = np.arange(math.prod(shape)).reshape(shape)

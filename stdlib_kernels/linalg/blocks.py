@@ -1,10 +1,10 @@
 """The product of two large matrices of floats on a GPU: each thread adds up 64 or 128 elements.
 
-A block of 256 threads makes 128 rows of 128 or 256 columns. It walks along the inner dimension in
-steps of `DEPTH`: while the parts of both factors are multiplied that lie in one of two places in
-shared memory, the next ones are on their way to the other one through registers. Of each factor a
-thread reads eight numbers, four neighbours at once, for 64 products, or for 128 of wide blocks; the
-lanes of a warp, eight rows of four, read from different banks.
+A block of 256 threads computes 128 rows of 128 or 256 columns. It goes along the inner dimension in
+steps of `DEPTH`. Shared memory has two buffers for parts of both factors. While one is multiplied,
+the next parts are loaded into the other one through registers. A thread reads eight numbers of each
+factor, four neighbours at once, for 64 products, or for 128 in wide blocks. The lanes of a warp,
+eight rows of four, read from different banks.
 
 References
 ----------
@@ -30,11 +30,11 @@ __all__ = ["MAX_GRID_Y", "MIN_SIDE", "multiply_blocks"]
 SIDE, DEPTH = 128, 8
 #: Threads; rows and columns of half a thread's part, in two groups of four.
 THREADS, OWN = 256, 8
-#: How far the two groups lie apart: what the lanes of a warp span along rows and columns.
+#: Distance of the two groups: the extent of a warp's lanes along rows and columns.
 ROW_SPAN, COLUMN_SPAN = 32, 16
-#: Numbers between the rows of the first factor's part, so that its columns lie in different banks.
+#: Numbers between the rows of the first factor's part, so that its columns are in different banks.
 PAD = 4
-#: Time of a block of two halves, of which one of a half takes 1: on an H100 it is 0.94 a half.
+#: Time of a block of two halves, relative to a block of one half: on an H100 it is 0.94 per half.
 WIDE_TIME = 1.88
 #: Fewest rows and columns of a product that fill a block well enough.
 MIN_SIDE = 96
@@ -98,7 +98,7 @@ def matmul_blocks(a, b, out, *, number, vector, halves, whole):
     left = kd.shared.array((2 * DEPTH, SIDE + PAD), number)
     right = kd.shared.array((2 * DEPTH, halves * SIDE), number)
     lefts, rights = kd.view(left, vector), kd.view(right, vector)
-    # The second half has an array of its own, or ptxas chooses worse registers.
+    # The second half has a separate array, since otherwise ptxas chooses worse registers.
     sums, more = kd.local.array((OWN, OWN), number), kd.local.array((OWN, OWN), number)
     near_a, near_b = kd.local.array(OWN, number), kd.local.array(halves * OWN, number)
     next_a, next_b = kd.local.array(4, number), kd.local.array(4 * halves, number)
@@ -107,8 +107,8 @@ def matmul_blocks(a, b, out, *, number, vector, halves, whole):
     row = warp % 2 * (2 * ROW_SPAN) + lane // 4 * 4
     column = warp // 2 * (2 * halves * COLUMN_SPAN) + lane % 4 * 4
     top, first = kd.blockIdx.y * SIDE, kd.blockIdx.x * halves * SIDE
-    # Beyond the last row or column is that one again, of which nothing is stored; beyond the inner
-    # dimension are zeros.
+    # Beyond the last row or column, it is read again and not stored. Beyond the inner dimension
+    # there are zeros.
     inner, last_row, last_column = a.shape[1], a.shape[0] - 1, b.shape[1] - 1
     # What a thread loads: four neighbours of a row of a, and of one of b for each half.
     ar, ak = t // 2, t % 2 * 4
@@ -162,7 +162,7 @@ def matmul_blocks(a, b, out, *, number, vector, halves, whole):
 
 
 def multiply_blocks(a: Array, b: Array, out: Array) -> None:
-    """Multiply two matrices of any size into a third one, whose dtype is a float."""
+    """Multiply two matrices of any size into a third one of a float dtype."""
     vectors, halves = vectors_of(out.dtype, a, b, out), _halves(out)
     is_whole = not (out.shape[0] % SIDE or out.shape[1] % (halves * SIDE) or a.shape[1] % DEPTH)
     how = {"vector": vectors["vector"], "whole": is_whole and vectors["width"] > 1}

@@ -1,9 +1,10 @@
 """The product of two matrices on a CPU: each thread adds up eight elements of a column.
 
-`WIDTH` bytes of each row of the second factor stand side by side in a panel, which is read from its
-beginning to its end. The threads of a block are its columns, so that a row of them is two vectors
-of the widest processors, and the sums of eight rows are sixteen, which registers hold. Where the
-last rows or columns are fewer, those before them are added up once more, to the same bits.
+A panel contains `WIDTH` bytes of each row of the second factor, one row after the other, and is
+read from its beginning to its end. The threads of a block are its columns. A row of them is two
+vectors of the widest processors, and the sums of eight rows are sixteen, which fit into registers.
+If there are fewer last rows or columns, the preceding ones are computed once more, with the same
+bits.
 
 References
 ----------
@@ -68,7 +69,7 @@ def fits_panels(out: Array, inner: int) -> bool:
 
 
 def multiply_panels(a: Array, b: Array, out: Array) -> None:
-    """Multiply two matrices on the host into a third one, whose size fits."""
+    """Multiply two matrices on the host into a third one of fitting size."""
     columns = WIDTH // out.dtype.itemsize
     static: dict[str, Any] = {"number": out.dtype.type, "columns": columns}
     inner, count = b.shape[0], -(-out.shape[1] // columns)

@@ -126,7 +126,7 @@ def transpose(a: Array, *, out: Out = None) -> Any:
         Array for the result. Same dtype and kind as `a`. It must not overlap `a`.
     {returns: array of shape (n, m)}
         Same dtype and kind as `a`, C-contiguous; `out` if it is given.
-    {raises where: `a` is no matrix, or `out` does not fit.}
+    {raises where: `a` is not a matrix, or `out` does not fit.}
     {see: numpy.transpose : returns a view instead.}
     >>> transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
     [[1, 4], [2, 5], [3, 6]]

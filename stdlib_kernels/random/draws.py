@@ -1,11 +1,11 @@
-"""The state of a generator, and the numbers of a counter, by fours or twos.
+"""The state of a generator, and the functions that draw two or four numbers from a counter.
 
-Those are functions of ``(key, index, beyond, a, b, c)``.
+These are functions of ``(key, index, beyond, a, b, c)``.
 
-`index` and `beyond` are the lower and the upper half of the counter; `a`, `b` and `c` are what the
-distribution takes. Kernels fill arrays with them: a thread takes one counter, and stores what it
-gives as vectors. Which counter a number comes of, and which part of it, depends on its place in the
-array alone.
+`index` and `beyond` are the lower and the upper half of the counter; `a`, `b` and `c` are the
+parameters of the distribution. Kernels fill arrays with the numbers: a thread takes one counter,
+and stores its numbers as vectors. The counter of a number, and its part of it, depend only on the
+number's index in the array.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["WEIGHTED", "Counter", "Draw", "State", "draw_of", "drawn", "integer_
 
 
 class State(NamedTuple):
-    """The numbers to come: the key of Philox4x32-10, and the counter of the next draw.
+    """The state of a generator: the key of Philox4x32-10, and the counter of the next draw.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class State(NamedTuple):
 
 
 class Counter:
-    """The state of a generator that threads may share, and the device where it makes arrays."""
+    """The state of a generator that threads may share, and the device of its arrays."""
 
     def __init__(self, seed: int | None = None, *, device: Any = None) -> None:
         # The key of no seed is not foreseen.
@@ -81,7 +81,7 @@ def _of_bits(name: str, value: Any, bits: int) -> int:
 
 
 class Draw(NamedTuple):
-    """A function of a counter, and how many numbers it gives."""
+    """A function of a counter, and the number of its results."""
 
     function: Any
     per_counter: int
@@ -175,7 +175,7 @@ def _weighted_2(key: Any, index: Any, beyond: Any, sums: Any, b: Any, c: Any) ->
 
 
 def _place(sums: Any, u: Any) -> Any:
-    """Return the first place whose cumulative sum is above a part of the last one."""
+    """Return the first index with a cumulative sum above a given part of the last one."""
     first, last = 0, sums.size - 1
     while first < last:
         middle = (first + last) // 2
@@ -228,7 +228,7 @@ def _packing(vector: Any, count: int) -> Any:
 def fill(out, key, counter, above, a, b, c, *, draw, number, count, vector, pack, has_vectors):
     """Store numbers ``count * i`` and on of counter i: ``(out[n], …)``.
 
-    They are stored at once, where there are vectors of so many.
+    They are stored in one access if there are vectors of that length.
     """
     i = kd.grid(1)
     index = counter + np.uint64(i)

@@ -57,8 +57,8 @@ class Generator(Counter):
         """Draw uniform numbers in [0, 1).
 
         {parameters: drawn parameters}
-            Each a multiple of 2**-53 for float64, of 2**-24 for float32, of 2**-11 for float16 and
-            of 2**-8 for bfloat16, all equally likely.
+            Multiples of 2**-53 for float64, 2**-24 for float32, 2**-11 for float16 and 2**-8 for
+            bfloat16, with equal probabilities.
         {drawn}
         """
         return self._of_floats("unit", size, dtype, out, 0.0, 0.0)

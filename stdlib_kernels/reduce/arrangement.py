@@ -12,8 +12,8 @@ columns    (kept, reduced, kept)       a thread reduces one part of a column
 =========  ==========================  =========================================================
 
 Each pass leaves one element of a part, in an array of the same form, until there is one part. The
-order in which elements meet follows from shape and strides alone, so that a result has the same
-bits at every launch and on every target.
+order of evaluation depends only on shape and strides, so that a result has the same bits at every
+launch and on every target.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from stdlib_kernels.checks import Array
 
 __all__ = ["MAX_PARTS", "Arrangement", "Kernels", "arrange"]
 
-#: Elements of a row's part at least, so that a block is worth its cost.
+#: The smallest number of elements of a row's part, so that a block is worth its cost.
 MIN_ROW_PART = 4096
 #: Elements of a row up to which it is one part: a second launch would cost more than it gains.
 SINGLE_PART = 1 << 14
-#: Blocks that all parts of all rows come to, about.
+#: Approximate number of blocks for all parts of all rows.
 ROW_BLOCKS = 4096
-#: Parts of a row at most, where there are more blocks: one block combines as many.
+#: The largest number of parts of a row: one block can combine so many.
 MAX_PARTS = 1 << 15
-#: Elements of a column's part at least.
+#: The smallest number of elements of a column's part.
 MIN_COLUMN_PART = 64
-#: Threads that all parts of all columns come to, about: as many as a large device runs.
+#: Approximate number of threads for all parts of all columns: as many as a large device runs.
 COLUMN_THREADS = 1 << 18
-#: Threads of a block: in the plain case, and where there is little for each block to do.
+#: Threads of a block: normally, and if each block has little work.
 BLOCK, WARP = 256, 32
-#: Threads of a block where a single part is larger than others are, and rows below which it is so:
-#: more of them occupy a device with smaller blocks.
+#: Threads of a block for a single part that is larger than others, and the number of rows below
+#: which it is used: more rows occupy a device with smaller blocks.
 WIDE_BLOCK, FEW_ROWS = 1024, 256
-#: Elements beyond which a row has more than a warp, and up to which many rows have but two.
+#: Number of elements from which a row has more than one warp, and up to which many rows have two.
 LONG_ROW, TWO_WARP_ROW = 1024, 8192
 #: Rows shorter than this are reduced by a thread each.
 SHORT_ROW = 64
@@ -71,7 +71,7 @@ class Arrangement:
 
     inputs: tuple[Array, ...]
     by_rows: bool
-    #: Elements of a row's part at most, where it is cut into less than MAX_PARTS; 0 for no limit.
+    #: The largest number of elements of a row's part, with fewer than MAX_PARTS; 0 for no limit.
     largest_part: int = 0
     #: Elements of a row up to which it is one part.
     single_part: int = SINGLE_PART
@@ -188,7 +188,7 @@ def _packed(
 
 
 def _of_three(view: Array, is_reduced: tuple[bool, ...]) -> Arrangement:
-    """Arrange up to three axes, of which one or none is reduced, in the order of memory."""
+    """Arrange up to three axes, with one or none reduced, in the order of memory."""
     reduced = [i for i, each in enumerate(is_reduced) if each]
     kept = [i for i, each in enumerate(is_reduced) if not each]
     count = math.prod(view.shape[i] for i in reduced)

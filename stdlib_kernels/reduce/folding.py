@@ -1,8 +1,8 @@
 """The kernels under most reductions: elements are lifted, and combined two by two.
 
-What the functions of the library differ in is a `Rule`. How an array is laid out, and how many
-passes there are, is for `stdlib_kernels.reduce.arrangement` to say; a `Call` is an array that is
-reduced over axes, and where its result goes.
+A `Rule` contains the differences between the functions of the library.
+`stdlib_kernels.reduce.arrangement` determines the layout of an array and the number of passes. A
+`Call` is an array, its reduced axes, and the array for the result.
 
 References
 ----------
@@ -121,7 +121,7 @@ class Rule:
     parameter: Any = 0.0
 
     def beginning_with(self, initial: Any) -> Rule:
-        """Return the rule whose result is combined with a number, unless that is ``None``."""
+        """Return the rule that combines its result with a number, unless that is ``None``."""
         if initial is None:
             return self
         number = np.dtype(self.number)
@@ -173,7 +173,7 @@ class Call:
     out: Out
 
     def deliver(self) -> Any:
-        """Return the result as the caller wants it."""
+        """Return the result in the requested form."""
         return finish(self.shaped, like=self.x, out=self.out)
 
 
@@ -214,7 +214,7 @@ def fold_call(
 
 
 def check_not_empty(name: str, x: Array, axis: Axis) -> None:
-    """Refuse to reduce no elements where that has no result, as NumPy does."""
+    """Raise an error for no elements if they have no result, as in NumPy."""
     axes = axes_of(axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         raise ArgumentValueError(

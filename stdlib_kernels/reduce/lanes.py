@@ -1,7 +1,7 @@
 """Extremes of long rows on a host, and their places: one thread a part, which has many lanes.
 
-A lane is an element of a local array, of which a core's vector registers hold several. An extreme
-does not depend on the order in which elements meet, so that parts can be a host's own.
+A lane is an element of a local array; a core's vector registers hold several. A maximum or minimum
+does not depend on the order of evaluation, so that the parts can depend on the host.
 """
 
 from __future__ import annotations

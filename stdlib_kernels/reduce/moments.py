@@ -1,9 +1,9 @@
 """Variance and standard deviation, in one pass over memory.
 
-Of each part a kernel makes the mean and the sum of squared distances from it; these pairs are then
-combined. A thread takes an element, or several at a time, as distances from the mean of those that
-it had before. Numbers far from 0 lose no digits: all are counted from the first of their row or
-column, and what is subtracted from a sum of squares is what a mean was off by, and no more.
+A kernel computes the mean of each part and the sum of squared distances from it. These pairs are
+then combined. A thread takes elements, one or several at a time, as distances from the mean of its
+previous ones. Numbers far from 0 lose no digits: all are taken relative to the first one of their
+row or column. Only the error of a mean is subtracted from a sum of squares.
 
 References
 ----------

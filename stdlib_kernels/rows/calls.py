@@ -62,7 +62,7 @@ class Kernels(NamedTuple):
 def factor_of(name: str, array: Array | None, x: Array, axis: int) -> Array:
     """Check weights or shifts, and bring them to where kernels can reach them.
 
-    For ``None`` it is an array of the dtype that is computed in, which nobody reads.
+    For ``None`` it is an array of the dtype of the computation, which is not read.
     """
     if array is None:
         return allocate(

@@ -46,15 +46,15 @@ from stdlib_kernels.reduce.folding import Rule
 
 __all__ = ["scan_call"]
 
-#: Bytes of the tiles of a sum, and threads of their blocks, which have registers for twice as many
-#: on a GPU but a few that are spilled.
+#: Bytes of the tiles of a sum, and threads of their blocks. On a GPU, registers suffice for twice
+#: as many, with a few spills.
 TILE_BYTES, TILE_BLOCK = 1 << 15, 256
-#: Elements of a chain's state for each block, so many that blocks publish in sectors of their own.
+#: Elements of a chain's state for each block, so that each block publishes in a separate sector.
 STATE_WORDS = 6
 #: Elements of the tiles of rows.
 ROW_TILE = 4096
-#: Threads of a block, and its steps, where values of threads are scanned: on a GPU, and on a host,
-#: where one thread goes over its part at the speed of its memory.
+#: Threads of a block, and its steps, for scans of threads' values: on a GPU, and on a host. There
+#: one thread processes its part at the speed of its memory.
 BLOCK, ITEMS = 256, 16
 HOST_BLOCK, HOST_ITEMS = 1, 2048
 #: Rows shorter than this are scanned by a thread each.
@@ -71,7 +71,7 @@ FEW_COLUMNS = 512
 def sum_chain(x, out, state, *, width, number, identity, is_exclusive):
     """Add up one array, a tile by each block: ``x[n], out[n], state[6 * blocks]``.
 
-    Blocks behind this one have its sum while it goes over its elements.
+    Later blocks have the sum of this one while it processes its elements.
     """
     part = kd.chain.next(state)
     v = kd.tile.load(x, part * width, width, other=identity, dtype=number)
@@ -97,8 +97,8 @@ def sum_rows(x, out, *, width, number, identity, is_exclusive):
 def scan_chain(x, out, state, *, block, items, number, op, identity, is_exclusive):
     """Scan one array, a part by each block: ``x[n], out[n], state[6 * blocks]``.
 
-    A block of `block` threads goes over its part in `items` steps, and holds what they give until
-    it knows what the parts before come to.
+    A block of `block` threads processes its part in `items` steps. It holds the results until the
+    result of the earlier parts is known.
     """
     part, t = kd.chain.next(state), kd.threadIdx.x
     held = kd.shared.array(items * block, number)

@@ -1,7 +1,7 @@
 """Sorts on a host: elements move by an upper digit first, so that what is left fits a cache.
 
-One long row is cut by eight bits of its elements, the highest in which they differ, into segments;
-a core sorts each of those, or each of many rows, from the lowest digit to the highest.
+One long row is divided into segments by eight bits of its elements, the highest in which they
+differ. A core sorts each segment, or each of many rows, from the lowest digit to the highest.
 
 References
 ----------
@@ -64,7 +64,7 @@ def count_digits(keys, counts, chunk, shift, flip, *, rank):
 
 @kd.kernel(wraparound=False)
 def cut(keys, out, values, out_values, counts, bounds, chunk, shift, flip, *, rank, gives):
-    """Move each part's elements behind those of smaller digits, which begin at ``bounds[257]``.
+    """Move each part's elements after those of smaller digits, which begin at ``bounds[257]``.
 
     ``keys[n], out[n], values[n], out_values[n], counts[parts, 256]``. What is moved beside the keys
     is said by `gives`: ``"keys"`` nothing, ``"values"``, or ``"places"``.

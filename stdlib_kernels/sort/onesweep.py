@@ -1,8 +1,8 @@
 """Radix sort of long rows on a GPU: one pass over memory for each digit of eight bits.
 
-All digits are counted first. Then each block takes the next part of a row, ranks its elements by
-their digit, looks back for how many of each digit the parts before it have, and moves its elements
-to their places, those of one digit together.
+All digits are counted first. Then each block takes the next part of a row and ranks its elements by
+their digit. It looks back for the number of elements of each digit in the earlier parts, and moves
+its elements to their positions, those of one digit together.
 
 References
 ----------
@@ -26,12 +26,13 @@ __all__ = ["sort_long_rows"]
 RADIX = 256
 #: Threads of a block, and bytes that it holds in shared memory beside its counters.
 BLOCK, HELD_BYTES = 384, 30720
-#: Elements of a thread at most, of keys alone and of pairs: two blocks have their registers on a
-#: multiprocessor. With 20 keys a thread spills 48 bytes, and 2**26 of them are sorted 3 % sooner.
+#: The largest number of elements of a thread, for keys only and for pairs: a multiprocessor has
+#: registers for two blocks. With 20 keys a thread spills 48 bytes, and 2**26 of them are sorted 3 %
+#: sooner.
 MAX_KEYS, MAX_PAIRS = 20, 15
 #: Threads of a block that counts, and elements that it counts.
 COUNTING, CHUNK = 256, 1 << 14
-#: Elements that what blocks tell each other is counted in 32 bits for.
+#: Number of elements up to which blocks publish counts in 32 bits.
 MAX_NARROW = 1 << 30
 
 
@@ -88,7 +89,7 @@ def move_by_digit(
     mine = first + warp * 32 * items + lane
     for j in range(items):
         own[j] = keys[row, mine + 32 * j] if mine + 32 * j < n else key(0)
-    # What comes behind the last element counts as the highest digit, of which it is the last.
+    # Indices after the last element count as the highest digit, and are its last ones.
     for j in range(items):
         d = digit(own[j], flip, k) if mine + 32 * j < n else kd.int32(RADIX - 1)
         kd.atomic.or_(peers_of, warp * RADIX + d, kd.uint32(1) << kd.uint32(lane))
