@@ -25,6 +25,7 @@ from numba.core import cgutils
 from numba.core.typing import signature
 from numba.cpython.numbers import int_floordiv_impl, int_rem_impl
 from numba.np import ufunc_db
+from numba.np.npyfuncs import np_real_spacing_impl
 
 from kerneldsl.lowering import complex_functions
 from kerneldsl.lowering.numba_internals.tuple_comparisons import COMPARISONS_OF_TUPLES
@@ -167,6 +168,14 @@ def _cube_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.call(cgutils.insert_pure_function(builder.module, function, name), args)
 
 
+def _spacing(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Return the distance to the next number; of -0 it is that of 0, as in NumPy."""
+    (x,) = args
+    zero = x.type(0.0)
+    x = builder.select(builder.fcmp_ordered("==", x, zero), zero, x)
+    return np_real_spacing_impl(context, builder, sig, [x])
+
+
 def _remainder_of_integers(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Return the remainder with the sign of the first, and 0 by 0; by -1 LLVM's has no value."""
     a, b = args
@@ -252,6 +261,7 @@ _LOOPS: dict[Any, tuple[tuple[tuple[str, ...], _Lowering], ...]] = {
         (_UNSIGNED, _sign_of_unsigned),
     ),
     np.cbrt: ((_FLOATS, _cube_root),),
+    np.spacing: ((_FLOATS, _spacing),),
     **{
         getattr(np, spelled): ((_COMPLEX, lower),)
         for (_, spelled), lower in _COMPLEX_FUNCTIONS.items()

@@ -126,6 +126,7 @@ for _name in ("isnan", "isinf", "isfinite", "signbit", "logical_not"):
     _add_unary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS)
 for _name in ("sign", "conjugate", "negative"):
     _add_unary(f"np_{_name}", getattr(np, _name), _COMPLEX)
+_add_unary("np_spacing", np.spacing, _FLOATS)
 _add_unary("np_reciprocal", np.reciprocal, _COMPLEX, ulp=2)
 for _name in ("floor", "ceil", "trunc"):
     _add_unary(f"math_{_name}_of_integers", getattr(math, _name), ("int64", "uint64"), np.positive)
