@@ -160,10 +160,8 @@ def is_narrow(
     threads : tuple of int
         Of an explicit launch: blocks of the grid times threads of a block, along each axis.
     """
-    return (
-        all(n < NARROW for n in extent)
-        and all(n <= NARROW_THREADS for n in threads)
-        and all(max(math.prod(shape), *shape) < NARROW for shape in shapes if shape)
+    return all(n <= NARROW_THREADS for n in (*extent, *threads)) and all(
+        max(math.prod(shape), *shape) < NARROW for shape in shapes if shape
     )
 
 

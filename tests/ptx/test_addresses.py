@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
@@ -214,7 +214,7 @@ _KERNELS: dict[Callable[..., Any], str] = {
 @st.composite
 def _extents(draw: st.DrawFn, ndim: int) -> tuple[int, ...]:
     """Shapes, also with nearly 2**31 elements, in one row or many."""
-    left, shape = draw(st.sampled_from([100, 2**20, NARROW - 1])), []
+    left, shape = draw(st.sampled_from([100, 2**20, NARROW_THREADS, NARROW - 1])), []
     for axis in range(ndim):
         shape.append(left if axis == ndim - 1 else draw(st.integers(1, min(left, 70_000))))
         left //= shape[-1]
@@ -284,6 +284,11 @@ def test_loops_access_the_same_elements(is_narrow: bool, data: st.DataObject) ->
     assert one == other
 
 
+def test_the_guard_of_forall_compares_32_bits() -> None:
+    _, after = _both(corners, _TWO, LaunchMode(2))
+    assert re.search(r"setp\.ge\.u32 %p\d+, %kd_r\d+, %kd_r\d+;", after)
+
+
 @settings(deadline=None)  # the first case compiles
 @given(data=st.data())
 def test_forall_accesses_the_same_elements(data: st.DataObject) -> None:
@@ -291,8 +296,10 @@ def test_forall_accesses_the_same_elements(data: st.DataObject) -> None:
     if key not in _cache:
         _cache[key] = _both(corners, _TWO, LaunchMode(2))
     shape = data.draw(_extents(2))
+    assume(max(shape) <= NARROW_THREADS)
     thread = tuple(_index(data.draw, n) for n in shape[::-1])
     grid = tuple(-(-n // 16) for n in shape[::-1])
+    thread = tuple(min(i, 16 * n - 1) for i, n in zip(thread, grid, strict=True))
     one, other = _traces(
         _cache[key], [_BASE, *shape, 2 * _BASE, *shape, *shape], grid, (16, 16), thread
     )

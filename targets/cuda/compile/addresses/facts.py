@@ -22,8 +22,8 @@ class ParameterFacts:
     extents : frozenset of int
         Extents from 0 to 2**31 - 1.
     is_grid_narrow : bool
-        The grid has at most :data:`~kerneldsl.contract.promises.NARROW_THREADS` threads along each
-        axis.
+        The first thread of each block has a number of at most
+        :data:`~kerneldsl.contract.promises.NARROW_THREADS` along each axis.
     """
 
     arrays: Mapping[int, int] = field(default_factory=dict)
@@ -43,4 +43,6 @@ def facts_of(specialization: Specialization) -> ParameterFacts:
     extents = {number for each in layout.arrays for number in each.extents}
     count, ndim = len(layout.parameters), specialization.mode.forall_ndim
     extents.update(range(count - (ndim or 0), count))
-    return ParameterFacts(arrays, frozenset(extents), is_grid_narrow=ndim is None)
+    # Over an extent, the blocks of other kernels may have more threads than indices.
+    is_grid_narrow = ndim is None or specialization.traits.uses_grid_only
+    return ParameterFacts(arrays, frozenset(extents), is_grid_narrow)

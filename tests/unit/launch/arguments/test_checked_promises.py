@@ -270,6 +270,8 @@ def test_arrays_in_tuples_are_counted_too() -> None:
         ((2**16, 2**15), (5,), False),
         ((2**40, 0), (5,), False),
         ((5,), (2**31,), False),
+        ((5,), (NARROW_THREADS,), True),
+        ((5,), (7, NARROW_THREADS + 1), False),
     ],
 )
 def test_narrow_means_below_2_31(
