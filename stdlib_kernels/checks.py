@@ -118,7 +118,7 @@ def check_shape(
 def check_but_for(name: str, value: Array, axis: int, other_name: str, other: Array) -> None:
     """Raise an error unless the shape of an array equals another one's except along one axis."""
     wanted = tuple(other.shape)
-    limit = f"But for axis {axis} it is that of {other_name}, {wanted}"
+    limit = f"Except along axis {axis} it is that of {other_name}, {wanted}"
     if value.ndim == other.ndim:
         wanted = (*wanted[:axis], value.shape[axis], *wanted[axis + 1 :])
     check_shape(name, value, wanted, limit, "Reshape it, or take another axis")

@@ -1,9 +1,9 @@
 """Find which arrays a function's expressions may read and write.
 
-Device functions are followed by argument position. Where a function is not known, its arguments
-count as read and written. An augmented assignment of a variable writes where that is a view; where
-:mod:`kerneldsl.analysis.aliases` takes it for an element, :func:`augmented_values` tells so, for
-whoever knows the ranks.
+Device functions are followed by argument position. The arguments of an unknown function count as
+read and written. An augmented assignment of a variable writes to an array if the variable is a
+view. :func:`augmented_values` returns those that :mod:`kerneldsl.analysis.aliases` regards as
+elements, for callers that know the ranks.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _NO_ROOTS: frozenset[Root] = frozenset()
 
 
 def array_effects(unit: FunctionUnit) -> tuple[frozenset[int], frozenset[int]]:
-    """Find the parameters whose arrays may be read, and those whose arrays may be written.
+    """Find the parameters with arrays that may be read, and those with arrays that may be written.
 
-    Parameters are told by position. A scalar counts as neither as far as can be seen: a parameter
-    counts that is subscripted, or given to a function that may look into it.
+    The result contains their positions. A parameter counts if it is subscripted, or passed to a
+    function that may access its elements. So scalars normally do not count.
     """
     summary = _summarize(unit)
     return summary.read, summary.written
@@ -79,7 +79,7 @@ class Accesses(Aliases):
                 returned |= self._alias_of(node.value)
                 returned_tuples |= self.tuples.of(node.value)
         if tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs:
-            # Numba binds such arguments in ways of its own.
+            # Numba binds such arguments by other rules.
             read.update(range(len(self._unit.parameters)))
             written |= read
         return Summary(

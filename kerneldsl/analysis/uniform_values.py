@@ -1,8 +1,8 @@
 """Rules by which the value of an expression is uniform.
 
-There is a rule for each form of expression, each attribute and each kind of call. What no rule
-speaks of is not proved uniform. Everywhere else it holds that an operation gives threads the same
-result if it reads the same: the same operands, and of arrays the same elements.
+There is a rule for each form of expression, each attribute and each kind of call. A value without a
+rule is not proved uniform. For all others, threads get the same result from an operation if they
+read the same operands, and the same elements of arrays.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ __all__ = ["COUNTING_FUNCTIONS", "ExpressionRules"]
 _VIEW_ATTRIBUTES = frozenset({"T", "flat", "imag", "real"})
 
 _EXTENT_FUNCTIONS = frozenset({"len", "numpy.shape", "numpy.size"})
-#: How many items they give, and which, is in their arguments.
+#: Functions with items that depend only on their arguments.
 COUNTING_FUNCTIONS = frozenset({"numba.misc.special.prange", "numpy.ndindex", "range", "slice"})
-#: They give the items of their arguments.
+#: Functions that return the items of their arguments.
 _ITERATING_FUNCTIONS = frozenset({"enumerate", "numpy.ndenumerate", "numpy.nditer", "zip"})
-#: The first argument in another shape, which the other ones tell.
+#: Functions that return the first argument in another shape, given by the others.
 _VIEW_FUNCTIONS = frozenset(
     f"numpy.{name}"
     for name in (
@@ -64,15 +64,15 @@ _VIEW_FUNCTIONS = frozenset(
         "transpose",
     )
 )
-#: Libraries whose functions compute a value from their arguments alone.
+#: Libraries with functions that compute a value only from their arguments.
 _COMPUTING_LIBRARIES = ("builtins", "cmath", "math", "numpy")
 
 
 class ExpressionRules(ABC):
     """Evaluates expressions of one function.
 
-    `array_names` are variables that hold a declared array, where a target has replaced its
-    declaration; `scope` says between whose threads values are compared.
+    `array_names` are variables of a declared array, if a target has replaced its declaration.
+    `scope` selects the threads for which values are compared.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class ExpressionRules(ABC):
         return self.unknown(node, None, f"nothing is known of `{name}`")
 
     def unknown(self, node: ast.expr, cause: Fact, what: str) -> Value:
-        """Return a value that no rule speaks of."""
+        """Return a value without a rule."""
         level = max(level_of(cause), Uniformity.UNPROVEN)
         fact = Divergence(level, what, self.unit.locate(node), cause)
         return Value(fact, fact)
@@ -228,7 +228,7 @@ class ExpressionRules(ABC):
         return Value(fact, form=Form.NUMBERS)
 
     def comparison(self, node: ast.Compare, env: Environment) -> Value:
-        # What stands behind the second operand is evaluated by those threads that get there.
+        # Operands after the second are evaluated only by the threads that reach them.
         values = [(self.value(node.left, env), node.left)]
         fact: Fact = None
         for comparator in node.comparators:
@@ -237,7 +237,7 @@ class ExpressionRules(ABC):
         return Value(fact, form=Form.NUMBERS)
 
     def choice_of_operands(self, node: ast.BoolOp, env: Environment) -> Value:
-        # What stands behind a varying operand is evaluated by some threads only.
+        # Operands after a varying one are evaluated only by some threads.
         values: list[Value] = []
         fact: Fact = None
         for operand in node.values:
@@ -323,7 +323,7 @@ class ExpressionRules(ABC):
     def check_of_block(self, intrinsic: Intrinsic, node: ast.Call, values: list[Value]) -> None:
         """Note what surely is given what varies though it is done as one, or what some have left.
 
-        Both are told as a barrier that diverges: threads would work on different tiles, or parts.
+        Both are reported as a divergent barrier: threads would work on different tiles, or parts.
         """
         if node in self.barriers:
             return
@@ -387,17 +387,17 @@ class ExpressionRules(ABC):
         return Value(fact, fact)
 
     def is_known(self, node: ast.Call) -> bool:
-        """Return whether the result of a call depends on nothing but what it is given."""
+        """Return whether the result of a call depends only on its arguments."""
         if self.unit.callee_of(node) is not None:
             return True
         function = self.memory.accesses.function_of(node)
-        if function is None:  # a method, of what is looked at anyway
+        if function is None:  # a method of a value that is checked anyway
             return isinstance(node.func, ast.Attribute)
         if isinstance(function, type) and issubclass(function, np.generic):
             return True
         if name_of_function(function) in COUNTING_FUNCTIONS:
             return True
-        # A ufunc has no module of its own.
+        # A ufunc has no attribute for its module.
         module: str = getattr(function, "__module__", None) or type(function).__module__
         return is_numba_type(function) or module.partition(".")[0] in _COMPUTING_LIBRARIES
 

@@ -1,11 +1,11 @@
-"""The bound of a folder's size: what is written is counted, and room is made where it is full.
+"""The bound of a folder's size: writes are counted, and a full folder is pruned.
 
-To list a folder takes a second where it holds tens of thousands of entries, so a write adds to an
-estimate that is kept beside them, and the folder is listed where the estimate says that it is full,
-once a day, and where there is no estimate. A write is counted before it is made, over another entry
-too, so a process that ends in between leaves the estimate too high; then the folder is listed
-early, and the estimate is right again. It is too low only by what other programs put there, and by
-what was counted without a lock where there are none; both for a day.
+Listing a folder of tens of thousands of entries takes a second. So a write adds to an estimate,
+which is stored next to the entries. The folder is listed if the estimate exceeds the bound, once a
+day, and if there is no estimate. A write is counted before it is made, even if it replaces an
+entry. So a process that ends in between leaves the estimate too high. Then the folder is listed
+early, which corrects the estimate. It is too low only by files of other programs, and by writes
+that were counted without a lock; both for at most a day.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["evict", "make_room", "write_within"]
 _FILE = "size"
 _TEXT = rb"(\d{1,19}) (\d{1,19}) (\d{1,19})\n"
 _MAX_TEXT_BYTES = 64
-#: An estimate is believed for so long, in seconds; either way from now, since clocks jump.
+#: Validity of an estimate in seconds, before and after now, since clocks may jump.
 _BELIEVED_S = 86400.0
-#: A file that nobody has finished for so long, in seconds, was left by a process that ended.
+#: A file that was unfinished for this time, in seconds, was left by a process that ended.
 _ABANDONED_AFTER_S = 3600.0
-#: A time stamp so far ahead, in seconds, comes from a clock that was wrong.
+#: A time stamp this far in the future, in seconds, comes from a wrong clock.
 _FUTURE_S = 3600.0
-#: Once the cache is full, this share of the cap is left, so that the next writes find room.
+#: After the cache was full, this share of the bound remains, so that there is room for next writes.
 _REST = 0.9
 #: What is fuller than this when a write has it listed is full: each write would have it listed.
 _NEARLY = 0.95
@@ -77,7 +77,7 @@ def write_within(
     before = _change(store.folder, lambda known: known._replace(nbytes=known.nbytes + len(data)))
 
     def note_written(known: _Estimate) -> _Estimate:
-        # Whoever has listed the folder since may have done so before the file was there.
+        # Another process may have listed the folder since, before the file existed.
         is_same = before is not None and known.listed_ns == before.listed_ns
         nbytes = known.nbytes + (0 if is_same else len(data))
         return known._replace(nbytes=nbytes, written=known.written + len(data))
@@ -111,7 +111,7 @@ def make_room(store: Store, max_bytes: int, keep: Path | None = None) -> Evicted
 
 
 def _change(folder: Folder, change: Callable[[_Estimate], _Estimate]) -> _Estimate | None:
-    """Replace the estimate, and return it; ``None`` where there is none."""
+    """Replace the estimate, and return it; ``None`` if there is none."""
     try:
         with folder.opened(STATE, make=True) as state, size_locked(folder):
             known = _read(state)
@@ -133,7 +133,7 @@ def _read_estimate(store: Store) -> _Estimate | None:
 
 
 def _read(state: Directory) -> _Estimate | None:
-    """Read the estimate; ``None`` for what is none."""
+    """Read the estimate; ``None`` if the file is invalid."""
     try:
         descriptor = state.open_file(_FILE, os.O_RDONLY)
     except OSError:
@@ -157,10 +157,9 @@ def _write(folder: Folder, state: Directory, estimate: _Estimate) -> None:
 def evict(store: Store, max_bytes: int, keep: Path | None = None) -> Evicted:
     """Remove abandoned files, and the entries that were not used for longest, until the rest fits.
 
-    The order is that of the files' time stamps, which reading renews. Everything is looked at anew;
-    whatever clocks do, the worst that can come of it is that an entry goes too early. Removing an
-    entry that another process is reading does no harm: it has the file open and reads it to its
-    end, or finds none.
+    The order is that of the files' time stamps, which reading renews. The folder is listed again. A
+    wrong clock can only cause an entry to be removed too early. An entry may be removed while
+    another process reads it: that process has the file open and reads it to its end, or finds none.
 
     `keep` is an entry that stays: the one just written.
     """
@@ -183,6 +182,6 @@ def evict(store: Store, max_bytes: int, keep: Path | None = None) -> Evicted:
             chosen.append(entry)
             total -= entry.nbytes
     removed, kept = store.remove(chosen)
-    # What another process has removed is in neither, and gone all the same.
+    # Files that another process has removed are in neither list.
     left = total + sum(file.nbytes for file in kept)
     return Evicted(len(removed), sum(file.nbytes for file in removed), left)

@@ -19,12 +19,12 @@ from kerneldsl.utilities.formatting import format_bytes
 
 __all__ = ["reuse"]
 
-#: How often a block asks for a sector that it is told of.
+#: The number of requests of a sector by a block from which on it is a finding.
 _AGAIN = 2.0
-#: Rounds of a loop whose elements a tile holds, where not all fit.
+#: Iterations of a loop with elements in a tile, if not all fit.
 _ROUNDS = 32
 #: Bytes of static shared memory of a block (CUDA C++ Programming Guide, "Compute Capabilities":
-#: more has to be asked for at the launch).
+#: a launch must request more).
 _STATIC_BYTES = 48 * 1024
 
 
@@ -33,11 +33,11 @@ def reuse(
     accesses: Sequence[AccessReport],
     *walked: tuple[Tallies, Threads],
 ) -> Iterator[Finding]:
-    """Yield the arrays of which blocks ask for the same sectors again and again.
+    """Yield the arrays with sectors that blocks request repeatedly.
 
-    The tile is that of the first block of what was walked, or of what was walked else where that
-    block is not at work. It holds what is asked for again: where loads read ranges that lie apart,
-    the range that takes the most of what could be spared.
+    The tile is that of the first interpreted block, or of another one if that block is not active.
+    It contains the elements that are requested again. If loads read separate ranges, it is the
+    range with the most avoidable requests.
     """
     for array in arrays:
         reads = [
@@ -114,10 +114,10 @@ def _tile(shape: tuple[int, ...], memory: Memory) -> str:
 def _read_again(
     loads: Sequence[AccessTally], whole: tuple[Tallies, Threads]
 ) -> Sequence[AccessTally]:
-    """Return the loads of one range that a block asks for again, of those that lie apart.
+    """Return the loads of one range that a block requests again, among separate ranges.
 
-    How often it does is asked of the whole launch, of which more rounds of loops were walked. Loads
-    whose range is not known are left out.
+    The number of requests is that of the whole launch, with more iterations of loops. Loads of an
+    unknown range are omitted.
     """
     groups: list[list[AccessTally]] = []
     for each in loads:
@@ -147,7 +147,7 @@ def _is_near(one: AccessTally, other: AccessTally) -> bool:
 
 
 def _box(loads: Sequence[AccessTally]) -> tuple[int, ...] | None:
-    """Return the extents of what a block reads, as far as data does not decide it."""
+    """Return the extents of the elements that a block reads, if they do not depend on data."""
     ranges = [each.box for each in loads if each.box]
     if len({len(each) for each in ranges}) != 1:
         return None

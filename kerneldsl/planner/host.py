@@ -1,9 +1,9 @@
 """Sharing of a launch on the CPU among threads.
 
-Three numbers decide: how long the work would take one thread, what it costs to wake the pool, and
-what it costs to take up a step of it. Work that is over before the others are awake stays in the
-calling thread; else each thread gets several steps, so that one that was held up leaves the rest to
-others, but none so short that taking it up would count.
+Three times decide: that of the work in one thread, that of waking the pool, and that of starting a
+step. Work that ends before the pool is awake stays in the calling thread. Otherwise each thread
+gets several steps, so that others can take over the steps of a delayed thread. Steps are long
+enough that starting them takes a negligible time.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 
 __all__ = ["describe_share", "element_ns", "host_ns", "share_on_host"]
 
-#: Operations that a core does in a nanosecond where the loop over indices is vectorized, and in a
-#: loop of the kernel's own, where each mostly waits for the one before.
+#: Operations of a core per nanosecond if the loop over indices is vectorized, and in a loop of the
+#: kernel, where most operations wait for the previous one.
 _OPERATIONS_PER_NS, _OPERATIONS_PER_NS_IN_LOOPS = 40.0, 1.8
 #: Operations up to which LLVM unrolls loops of known lengths, so that the one over indices is
 #: vectorized nevertheless (its ``UnrollThreshold``).
 _UNROLLED_OPERATIONS = 300.0
-#: Bytes of all data, and what a core moves in a nanosecond of so much; between these points, and
-#: those of the next table, lies a straight line over logarithms.
+#: Bytes of all data, and bytes that a core moves per nanosecond for that size. Values between these
+#: points, and those of the next table, are interpolated linearly over logarithms.
 _BYTES_PER_NS = ((1 << 20, 72.0), (1 << 24, 56.0), (1 << 25, 22.0))
-#: Of an access to a cache line that neighbours do not share, by the same sizes.
+#: Time of an access to a cache line that neighbours do not share, by the same sizes.
 _LINE_NS = ((1 << 18, 0.4), (1 << 20, 0.5), (1 << 22, 1.0), (1 << 24, 1.8), (1 << 26, 8.0))
-#: Lines so many bytes apart fall into few sets of a cache, where they displace each other once they
-#: span more than the first cache: then an access takes longer by this factor, up to what memory
-#: takes.
+#: Lines at this distance in bytes are in few sets of a cache. If they span more than the first
+#: cache, they evict each other. Then an access takes longer by this factor, at most as long as
+#: memory.
 _CONFLICTING_BYTES, _FIRST_CACHE_BYTES, _CONFLICT = 512, 32 << 10, 3.5
 _ATOMIC_NS = 5.0
-#: To begin a row of the last axis: its bounds, its addresses, and what is left over by vectors.
+#: Time to begin a row of the last axis: its bounds, its addresses, and the remainder of vectors.
 _ROW_NS = 20.0
-#: Of one index, whatever it does.
+#: The least time of one index.
 _LEAST_NS = 0.005
-#: Steps for each thread, at most, and at least where there is more than one: a thread that is late
-#: with one of two has half of its work left, and what others take of it lies in its cache.
+#: Largest number of steps of a thread, and smallest one above one. A thread that is late with one
+#: of two steps has half of its work left, and the data of that work is in its cache.
 _STEPS_PER_THREAD, _FEWEST_STEPS = 8, 4
-#: A step that is shorter costs more to take up than it evens out, nanoseconds.
+#: Nanoseconds of the shortest step: starting a shorter one takes longer than it saves.
 _SHORTEST_STEP_NS = 3_000.0
-#: By how much sharing has to win before it is worth waking others.
+#: The smallest gain from sharing for which the pool is woken.
 _GAIN = 1.25
 
 
@@ -56,7 +56,8 @@ def element_ns(
     -----
     The constants come from one thread's times of the kernels of ``benchmarks/planner.py --cpu``
     and of transpositions of 60² to 2048² elements, on an AMD EPYC with 32 KiB, 512 KiB and 32 MiB
-    of caches. What they decide, whether and how finely to share, bears errors of a third.
+    of caches. An error of a third hardly changes their result: whether to share, and in how many
+    steps.
     """
     itemsize = work.narrowest_bytes or 4
     apart = work.scattered_bytes / SECTOR_BYTES
@@ -95,7 +96,7 @@ def _across_ns(
 
 
 def host_ns(indices: Quantity, each_ns: Quantity, threads: Quantity, wake_ns: Quantity) -> Quantity:
-    """Return the nanoseconds of a launch whose work some threads share.
+    """Return the nanoseconds of a launch with work that some threads share.
 
     To share anything costs `wake_ns` nanoseconds.
     """

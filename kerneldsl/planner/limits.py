@@ -1,9 +1,8 @@
 """Limits of a multiprocessor from which occupancy is computed.
 
-Most of them the driver tells (:meth:`DeviceOccupancyLimits.from_device`). How registers and shared
-memory are allocated it does not tell; `RULES` has that for each compute capability, beside what is
-needed to plan for a device that is not there
-(:meth:`DeviceOccupancyLimits.for_compute_capability`).
+The driver reports most of them (:meth:`DeviceOccupancyLimits.from_device`). It does not report how
+registers and shared memory are allocated. `RULES` has that for each compute capability, and the
+limits of devices that are not present (:meth:`DeviceOccupancyLimits.for_compute_capability`).
 
 References
 ----------
@@ -56,10 +55,9 @@ class AllocationRules(NamedTuple):
     shared_unit: int = 128
     #: Bytes of shared memory that the driver takes of each block.
     reserved: int = KB
-    #: Barriers there are for each block that a multiprocessor has room for; ``None`` where they are
-    #: no limit.
+    #: Barriers for each block that fits on a multiprocessor; ``None`` if they are no limit.
     barriers_per_block: int | None = None
-    #: Virtual resources of a multiprocessor; ``None`` where there are none.
+    #: Virtual resources of a multiprocessor; ``None`` if there are none.
     virtual_resources: int | None = None
 
 
@@ -82,7 +80,7 @@ RULES: dict[ComputeCapability, AllocationRules] = {
     (12, 1): AllocationRules(1536, 24, _UP_TO_100, barriers_per_block=1, virtual_resources=128),
 }
 
-#: The compute capabilities whose rules are known, oldest first.
+#: The compute capabilities with known rules, oldest first.
 COMPUTE_CAPABILITIES: tuple[ComputeCapability, ...] = tuple(RULES)
 
 
@@ -112,10 +110,10 @@ class DeviceOccupancyLimits:
         Bytes of shared memory that a multiprocessor can be set to, ascending; the L1 cache has the
         rest.
     max_barriers_per_multiprocessor : int or None
-        Barriers; ``None`` where they are no limit.
+        Barriers; ``None`` if they are no limit.
     max_virtual_resources_per_multiprocessor : int or None
-        NVIDIA's header counts them from compute capability 10.0 on and does not say what they are;
-        ``None`` where there are none.
+        NVIDIA's header counts them from compute capability 10.0 on, without an explanation.
+        ``None`` if there are none.
     multiprocessor_count : int
         Multiprocessors of the device.
     warp_size : int
@@ -126,11 +124,11 @@ class DeviceOccupancyLimits:
         Parts that a multiprocessor's registers and warps are divided into; a warp has all its
         registers in one.
     max_registers_per_thread : int
-        Registers beyond which the calculator lets no block run. Instructions can name 255, which
-        are allocated as 256.
+        The largest number of registers with which the calculator lets a block run. Instructions can
+        name 255, which are allocated as 256.
     rules_of : tuple of int or None
-        The compute capability whose rules of allocation are assumed, for a device newer than the
-        table; ``None`` where its own are known.
+        For a device newer than the table, the compute capability with the assumed allocation rules;
+        ``None`` if the rules of the device are known.
 
     Raises
     ------

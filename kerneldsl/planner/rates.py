@@ -1,8 +1,8 @@
 """Throughput of a device, which the cost model divides by.
 
-Bandwidths and clocks come from the driver's attributes. What no attribute tells (latencies, what a
-launch costs, how much of the bandwidth can be had) stands here for each generation, with where it
-comes from; `docs/planning.md` says how it was found.
+Bandwidths and clocks come from the driver's attributes. This module has the other figures for each
+generation, with their sources: latencies, the time of a launch, and the achievable share of the
+bandwidth. `docs/planning.md` describes how they were measured.
 
 References
 ----------
@@ -20,7 +20,7 @@ from kerneldsl.contract import Device
 
 __all__ = ["DeviceRates"]
 
-#: Of a device whose clocks are not known: a mid-size card.
+#: For a device with unknown clocks: those of a mid-size card.
 _ASSUMED_CLOCK_KHZ = 1_500_000
 _ASSUMED_BANDWIDTH = 500e9
 _ASSUMED_L2_BYTES = 4 << 20
@@ -31,9 +31,9 @@ class DeviceRates(NamedTuple):
 
     #: Multiprocessors.
     multiprocessor_count: int
-    #: Of a multiprocessor.
+    #: Clock of a multiprocessor.
     clock_hz: float
-    #: Bandwidth of device memory that can be had.
+    #: Achievable bandwidth of device memory.
     memory_bytes_per_s: float
     #: Bandwidth of the level-2 cache.
     l2_bytes_per_s: float
@@ -54,7 +54,7 @@ class DeviceRates(NamedTuple):
 
     @classmethod
     def from_device(cls, device: Device) -> DeviceRates:
-        """Return the rates of a device, as far as its attributes and its generation tell them."""
+        """Return the rates of a device, from its attributes and its generation."""
         extra: Mapping[str, Any] = device.extra
         major, minor = extra.get("compute_capability", (8, 0))
         generation = _generation(major, minor)
@@ -80,7 +80,7 @@ class DeviceRates(NamedTuple):
 
 
 class _Generation(NamedTuple):
-    """Figures of a GPU generation that no attribute tells."""
+    """Figures of a GPU generation that are not attributes."""
 
     fp32: float
     fp64: float

@@ -1,8 +1,8 @@
 """Expressions that give the same value whenever a thread evaluates them.
 
 A *pure* variable has one assignment in the whole kernel, from coordinates, arguments, shapes and
-other pure variables. It needs no memory to outlive a barrier: each part of the kernel computes it
-anew. Pure integer expressions that are affine in one loop variable can become bounds of that loop.
+other pure variables. It needs no memory across a barrier: each part of the kernel computes it
+again. Pure integer expressions that are affine in one loop variable can become bounds of that loop.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class PureValues:
                 self.definitions[node.targets[0].id] = node.value
 
     def set_invariant(self, names: frozenset[str], tree: ast.FunctionDef) -> None:
-        """Tell which variables belong to the block; which of them are integers is found out."""
+        """Declare variables of the block; the method finds the integers among them."""
         values: dict[str, list[ast.expr | None]] = {name: [] for name in names}
         for _, target, value, is_item in bindings(tree):
             if isinstance(target, ast.Name) and target.id in values:
@@ -100,7 +100,7 @@ class PureValues:
         self.invariant = names
 
     def add_integers(self, names: Collection[str]) -> None:
-        """Tell of further variables of the block, which are of int64."""
+        """Declare further variables of the block, with type int64."""
         self.invariant |= frozenset(names)
         self._integers |= frozenset(names)
 
@@ -116,7 +116,7 @@ class PureValues:
     def is_steady(self, node: ast.expr) -> bool:
         """Return whether an expression keeps its value while a loop over threads runs.
 
-        That is a pure expression in which variables of the block may stand as well.
+        Such an expression is pure and may also contain variables of the block.
         """
         names = loaded_names(node) & self.invariant
         constants = {name: ast.Constant(0) for name in names}
@@ -193,7 +193,7 @@ class PureValues:
         return _Expansion(definitions).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
 
     def steady_values(self, body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
-        """Return the expanded values of a body's own variables that are steady where it runs.
+        """Return the expanded values of a body's own variables that are steady while it runs.
 
         Each is assigned once in the kernel, before what reads it.
         """
@@ -216,7 +216,7 @@ class PureValues:
         ]
 
     def definition(self, name: str) -> ast.stmt:
-        """Compute a pure variable anew."""
+        """Compute a pure variable again."""
         return assign(name, copy.deepcopy(self.definitions[name]))
 
     def needed(self, names: set[str]) -> list[str]:
@@ -249,8 +249,8 @@ class PureValues:
     def as_int64(self, node: ast.expr) -> ast.expr:
         """Convert the unsigned arguments in an integer expression.
 
-        Numba computes with such an argument in int64 as long as the other operand is signed, and in
-        uint64 where an expression that is taken apart leaves two of them together.
+        Numba computes with such an argument in int64 if the other operand is signed. It computes in
+        uint64 if a split expression combines two of them.
         """
         return _Conversion(self._is_unsigned).visit(node)  # type: ignore[no-any-return]
 
@@ -302,7 +302,7 @@ class PureValues:
                 return False
 
     def affine(self, node: ast.expr, variable: str) -> Affine | None:
-        """Write an expanded expression as ±variable + rest, or ``None`` where it is not that."""
+        """Write an expanded expression as ±variable + rest, or ``None`` if it has another form."""
         if variable not in loaded_names(node):
             return Affine(0, node)
         match node:
@@ -329,7 +329,7 @@ class PureValues:
                 return None
 
     def stride(self, node: ast.expr, variable: str) -> int | None:
-        """Return by how much an expanded expression grows with a variable, where that is known."""
+        """Return the slope of an expanded expression in a variable, if it is known."""
         if variable not in loaded_names(node):
             return 0
         match node:
@@ -385,7 +385,7 @@ class _Expansion(ast.NodeTransformer):
 
 
 def negate(test: ast.expr, pure: PureValues) -> ast.expr:
-    """Return the opposite of a test, with ``not`` driven inwards where that is exact.
+    """Return the opposite of a test, with ``not`` moved inwards if that is exact.
 
     Comparisons of integers are turned around; others keep ``not``, since NaN compares false both
     ways.

@@ -1,18 +1,19 @@
-"""The threads that run a launch: a pool of our own or one of Numba's, chosen and driven by us.
+"""The threads that run a launch: the target's own pool, or one of Numba's.
 
-Numba ships three thread pools. Each offers ``parallel_for``, which runs the inner loop of a
-generalized ufunc over ranges; our entries have that signature, so a pool runs them directly and no
-wrapper is compiled for a kernel. The target's own pool has the same. The order of preference:
+Numba has three thread pools. Each has a function ``parallel_for``, which runs the inner loop of a
+generalized ufunc over ranges. The entries of kernels have that signature, so that a pool runs them
+directly without a compiled wrapper. The target's own pool has the same function. The order of
+preference:
 
 ``native``
-    The target's own (:mod:`targets.cpu.pool`), on Linux. Any number of threads may launch at once,
-    one of which shares its launch; and a forked child may go on.
+    The target's own pool (:mod:`targets.cpu.pool`), on Linux. Any number of threads may launch at
+    the same time, and the pool shares the launch of one of them. A forked child may continue.
 ``tbb``
-    Any number of threads may launch at once, and a forked child may go on.
+    Any number of threads may launch at the same time, and a forked child may continue.
 ``omp``
     Any number of threads may launch at once; GNU's library ends a forked child.
 ``workqueue``
-    Always there; one launch at a time, so a lock stands before it.
+    Always available; a lock permits one launch at a time.
 ``serial``
     The calling thread.
 """
@@ -80,7 +81,7 @@ class ThreadingLayer:
     parallel_for: Callable[..., None] | None = None
     #: Held during a launch.
     lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
-    #: Where native code finds the pool's function; 0 where a lock stands before it.
+    #: Address of the pool's function for native code; 0 if it needs a lock.
     parallel_for_address: int = 0
 
     def run(self, entry: int, launch: int, steps: int, *, parallel: bool) -> None:
@@ -203,7 +204,7 @@ def _load(name: str) -> ThreadingLayer:
         raise _too_few_threads(name, count, started)
     pool = _import_pool(_MODULES[name])
     ctypes.CFUNCTYPE(None, ctypes.c_int)(pool.launch_threads)(count)
-    # A pool that was never told how many threads to mask refuses to run.
+    # A pool does not run until its number of threads is set.
     ctypes.CFUNCTYPE(None, ctypes.c_int)(pool.set_num_threads)(count)
     return ThreadingLayer(
         name,
@@ -253,7 +254,7 @@ def asked_threads() -> int | None:
 
 
 def _thread_count() -> int:
-    """Return the threads of a pool: as many as are asked for, and never more than can run."""
+    """Return the threads of a pool: the requested number, at most as many as can run."""
     runnable = runnable_threads().threads
     return min(asked_threads() or runnable, runnable)
 
@@ -261,9 +262,9 @@ def _thread_count() -> int:
 def _import_pool(name: str) -> Any:
     """Return Numba's module of a pool, by its path where Numba itself has not been imported.
 
-    It is a library of C functions that needs nothing of the package around it. It is not put among
-    the imported modules, so Numba finds it in its own way later, and the pool is the same: its
-    state is the library's.
+    It is a library of C functions that needs nothing else of its package. It is not added to the
+    imported modules, so that Numba finds it later by itself. The pool is then the same, because its
+    state is in the library.
     """
     if "numba" not in sys.modules:
         package = importlib.util.find_spec("numba")
@@ -319,8 +320,9 @@ def _before_fork() -> None:
 def _after_fork_in_child() -> None:
     """Leave a pool that cannot live in a forked child alone there.
 
-    Our own starts its threads anew. TBB lives, unless another thread than the one that started it
-    forked, or a launch was running: then threads that it waits for are gone.
+    The target's own pool starts its threads again. TBB continues, unless another thread than the
+    one that started it forked, or a launch was running: then the threads that it waits for do not
+    exist.
     """
     forget_threads()
     _process.lock = threading.Lock()

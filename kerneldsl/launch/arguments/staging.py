@@ -1,12 +1,13 @@
-"""Host arrays on a target with memory of its own: copied in, and back where they were written.
+"""Host arrays on a target with separate memory: copied in, and copied back if they were written.
 
-Views that overlap in memory are staged as one buffer, so that they overlap on the device too. A
-strided array is staged with all the memory between its first and last element; only its elements
-are copied back, because what lies between them may be somebody else's. One that overlaps no other
-and whose elements are far apart, a column of a wide matrix say, is packed instead.
+Views that overlap in memory are staged as one buffer, so that they also overlap on the device. A
+strided array is staged with all the memory between its first and last element. Only its elements
+are copied back, because the memory between them may belong to other data. An array is packed
+instead if it overlaps no other one and its elements are far apart, for example a column of a wide
+matrix.
 
-Where something fails, :class:`Progress` says how far the launch had come: as long as no array in
-host memory has been touched, it may be run again elsewhere.
+If something fails, :class:`Progress` has the last step of the launch. If no array in host memory
+has been modified, the launch may run again on another device.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = ["HostArray", "Progress", "launch_staged"]
 
 #: Addresses keep their remainder by this many bytes, so that every element stays aligned.
 _ALIGNMENT = 256
-#: A strided array is packed where it spans so many times the bytes of its elements.
+#: A strided array is packed if it spans this multiple of the bytes of its elements.
 _SPARSE = 4
 
 
@@ -45,7 +46,7 @@ class HostArray:
     Parameters
     ----------
     parameters : ArrayParameters
-        Where it is among the flat values.
+        Its position among the flat values.
     array : ndarray
         The array.
     is_written : bool
@@ -136,11 +137,11 @@ def launch_staged(
     values : list
         The flat values of the launch; the pointers of `arrays` are replaced.
     launch : callable
-        Starts the kernel with the values it is given.
+        A function that starts the kernel with the given values.
     stream : object
         The stream of the launch.
     progress : Progress
-        Is told how far it came.
+        Records the steps of the launch.
 
     Notes
     -----

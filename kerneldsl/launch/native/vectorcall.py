@@ -1,13 +1,13 @@
 """Calls of instances and methods that native code replaces.
 
-Calling an instance of a Python class looks its ``__call__`` up and packs the arguments into a
-tuple, which takes as long as all that native code then does. An instance of a class made here
-carries the address of a C function that is called instead; while it is 0, ``__call__`` is. A
-method gets its native form in an empty class below the one that has it, so that the Python one,
-which the native one goes back to, stays where it is.
+A call of an instance of a Python class looks up its ``__call__`` and packs the arguments into a
+tuple. This takes as long as all of the native code. An instance of a class made here has the
+address of a C function, which is called instead; while the address is 0, ``__call__`` is called.
+The native form of a method is in an empty subclass, so that the Python method, to which it falls
+back, remains.
 
-Classes say here what there is; :mod:`~kerneldsl.launch.native.machine` makes it when it is worth
-while.
+Classes register here; :mod:`~kerneldsl.launch.native.machine` makes the native functions when they
+are needed.
 
 References
 ----------
@@ -65,12 +65,12 @@ class _Spec(ctypes.Structure):
     )
 
 
-#: Symbol of a native function to the class whose instances' calls it takes.
+#: Symbol of a native function to the class; the function takes the calls of its instances.
 ENTRIES: dict[str, type] = {}
-#: Symbol of a native function to the class and the name of the method that it is a form of.
+#: Symbol of a native function to the class and the name of its method.
 METHODS: dict[str, tuple[type, str]] = {}
-#: Name of what native code reads to the class that has the slot, the slot's name, and a class whose
-#: instances it is tried out on.
+#: Name in native code to the class that has the slot, the slot's name, and a class with instances
+#: for a trial.
 SLOTS: dict[str, tuple[type, str, type]] = {}
 
 #: What the interpreter refers to by address as long as it lives.
@@ -78,12 +78,12 @@ _keep_alive: list[Any] = []
 
 
 def callable_by_entry(base: type[T], symbol: str, **slots: str) -> type[T]:
-    """Make a class like `base` whose instances may be given an entry, see :func:`set_entry`.
+    """Make a class like `base` with instances that can have an entry, see :func:`set_entry`.
 
-    The base has ``__slots__`` and ``__call__``; `symbol` is of the native function that takes the
-    calls, and `slots` are slots of the base by the names under which native code reads them. The
-    result is a subclass of the same name, whose attribute ``_entry`` is the address of the function
-    that an instance's calls go to, and the base itself on interpreters where that is not done.
+    The base has ``__slots__`` and ``__call__``. `symbol` is the symbol of the native function that
+    takes the calls. `slots` are slots of the base by their names in native code. The result is a
+    subclass of the same name; its attribute ``_entry`` is the address of the function for an
+    instance's calls. On interpreters that do not support this, the result is the base.
     """
     made = _make_callable(base)
     ENTRIES[symbol] = made
@@ -111,7 +111,7 @@ def native_methods(methods: dict[str, str], **slots: str) -> Callable[[type[T]],
 def _make_callable(base: type[T]) -> type[T]:
     is_known = (
         sys.implementation.name == "cpython"
-        # Interpreters for debugging want a function for calls where there is only an inherited one.
+        # Debug builds need a function for calls, even if only an inherited one exists.
         and not hasattr(sys, "gettotalrefcount")
     )
     if not is_known:

@@ -1,16 +1,17 @@
 """From a thread to the indices it runs the body for: the prologue of an entry.
 
-An explicit launch runs the body once a thread. Under ``forall`` the threads of an element kernel
-beyond the extent run nothing. Only a kernel that asks for its place by ``grid`` alone is mapped
-otherwise than one index a thread with the first axis along x, as its
-:class:`~kerneldsl.contract.ElementMapping` says:
+An explicit launch runs the body once in each thread. Under ``forall`` the threads of an element
+kernel beyond the extent run nothing. By default each thread has one index, with the first axis
+along x. A kernel that uses only ``grid`` is mapped by its
+:class:`~kerneldsl.contract.ElementMapping`:
 
-* where all items of a thread lie within the extent and pass the kernel's own guard, the body stands
-  in a loop of constant length without a test, which LLVM unrolls, so that accesses to neighbouring
-  elements become one. A guard that was marked (:mod:`kerneldsl.lowering.passes.mark_guard`) is
-  passed by all of a thread's items when it is by the first and the last along each axis;
-* otherwise each item is tested, in a loop that stays one;
-* along the axes of ``grid_stride`` threads walk on from tile to tile by the size of the grid.
+* If all items of a thread are within the extent and pass the kernel's guard, the body is in a loop
+of
+  constant length without a test. LLVM unrolls it, so that accesses to neighbouring elements become
+  one. All items of a thread pass a marked guard (:mod:`kerneldsl.lowering.passes.mark_guard`) if
+  the first and the last along each axis do.
+* Otherwise each item is tested, in a loop that is not unrolled.
+* Along the axes of ``grid_stride``, threads continue from tile to tile by the size of the grid.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _i64 = ir.IntType(64)
 #: Of operations that never leave int64: extents that a grid can walk are far below its end.
 _EXACT = ("nuw", "nsw")
 
-#: Emits the body for what ``grid`` and ``gridsize`` give, three values each, and for what is to be
-#: done at its guard; returns the status.
+#: Emits the body for the results of ``grid`` and ``gridsize``, three values each, and for the
+#: action at its guard; returns the status.
 Body: TypeAlias = Callable[[list[ir.Value], list[ir.Value], int], ir.Value]
 #: The same for an index along x, y and z.
 _Run: TypeAlias = Callable[[Sequence[ir.Value], int], ir.Value]
@@ -55,10 +56,10 @@ def emit_body(
 ) -> None:
     """Emit the body with the indices that the thread runs it for.
 
-    The builder stands at the end of the prologue's block, and afterwards where the entry ends.
+    The builder is at the end of the prologue's block, and afterwards at the end of the entry.
     `extent` is that of ``forall``, i64, in the user's order, and empty for an explicit launch.
-    `body` emits the body where the builder stands, and is called once or several times; `has_guard`
-    says that it can be asked if an index passes its guard.
+    `body` emits the body at the builder's position, and is called once or several times. With
+    `has_guard`, it can emit a test whether an index passes its guard.
     """
     if not extent:
         index = [_grid(builder, axis) for axis in "xyz"]
@@ -258,7 +259,7 @@ def _items(
 
 
 def _mark_loop(module: ir.Module, branch: ir.Instruction, unrolling: str) -> None:
-    """Say whether a loop is to be unrolled, in a node that begins with itself, as LLVM wants it."""
+    """Mark whether LLVM must unroll a loop, with a self-referential node as it requires."""
     wish = module.add_metadata([ir.MetaDataString(module, f"llvm.loop.unroll.{unrolling}")])
     node = module.add_metadata([ir.Constant(ir.MetaDataType(), None), wish])
     node.operands = (node, wish)
@@ -286,8 +287,8 @@ def _walk(
 ) -> Iterator[ir.Value]:
     """Repeat the body for `start` and every grid's size after it that is below `stop`.
 
-    Nearly always once. So that nothing is computed ahead for further rounds, LLVM is not told what
-    the size of the grid is: it is read at the end of each round, where it cannot be moved from.
+    There is nearly always one iteration. So that LLVM computes nothing ahead for further ones, the
+    size of the grid is read at the end of each iteration, from where LLVM cannot move it.
     """
     before = builder.block
     loop = builder.append_basic_block("walk")

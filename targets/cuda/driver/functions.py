@@ -54,14 +54,14 @@ class LoadedFunction:
 
     #: The entry's name.
     name: str
-    #: The name of the kernel's function in Python, by which a launch that fails is told.
+    #: The name of the kernel's function in Python, for messages about failed launches.
     kernel: str
     #: Where it is loaded.
     device_index: int
     #: The driver's ``CUfunction``, and the ``CUmodule`` it belongs to.
     handle: Any
     module: Any
-    #: What the driver's assembler gave it.
+    #: The resources that the driver's assembler reported.
     resources: Resources
     #: Where recent launches on the device are noted, should one of them prove fatal.
     launches: deque[LaunchNote] = field(default_factory=deque, repr=False, compare=False)
@@ -140,7 +140,8 @@ def _load_module(
 def _fill(driver: Driver, module: Any, name: str, values: NDArray[Any]) -> None:
     """Copy an array into memory of a module, and wait for that.
 
-    In a stream of its own, for the default stream may not be waited for while another one records.
+    It uses a separate stream, since the default stream cannot be waited for while another one
+    records.
     """
     api, doing = driver.api, f"copy a captured array of {values.nbytes} bytes to the device"
     address, size = driver.call(api.cuModuleGetGlobal, module, name.encode(), doing=doing)
@@ -207,7 +208,7 @@ def allow_shared_bytes(driver: Driver, function: LoadedFunction, dynamic_bytes: 
 
 
 def prefer_carveout(driver: Driver, function: LoadedFunction, percent: int) -> None:
-    """Ask for a part of the largest carve-out of shared memory when a function runs."""
+    """Request a part of the largest carve-out of shared memory when a function runs."""
     _set_attribute(
         driver,
         function,
@@ -226,7 +227,7 @@ def _set_attribute(
 
 
 class _ParameterRoom(threading.local):
-    """Room for the parameters of a thread's launch, with the addresses the driver wants.
+    """Memory for the parameters of a thread's launch, with the addresses that the driver needs.
 
     cuLaunchKernel copies the parameters before it returns, so one buffer a thread will do, and the
     ``extra`` array that points to it is written once.
@@ -268,8 +269,8 @@ def launch(
     where blocks run together, in clusters or cooperatively. `shared_bytes` are those of dynamic
     shared memory of a block.
 
-    Raises `ResourceLimitError` where there are more parameters than a kernel can take. Raises
-    `DriverError` where the driver refused the launch, or something that ran before it had failed.
+    Raises `ResourceLimitError` if there are more parameters than a kernel can have. Raises
+    `DriverError` if the driver rejected the launch, or earlier work has failed.
     """
     room = _room
     if len(parameters) > _MAX_PARAMETER_BYTES:
