@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 from _pytest.doctest import DoctestModule
+from hypothesis import settings
 
 from tests.cache.trials import PROPERTY
 from tests.support.extent import IS_QUICK, is_full
 from tests.support.seeds import fresh_rng
+
+# A first example imports and compiles, and other programs may share the machine.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 # Tests see what is compiled now, not what an earlier run has left; those of the cache turn it on.
 os.environ.setdefault("KERNELDSL_CACHE", "off")
