@@ -121,7 +121,16 @@ class Binder:
         The namespace is filled, and the tree, whose ids are replaced, is changed in place.
         `private_arrays` names variables that hold a shared or local array.
         """
-        from targets.cpu.intrinsics import bounds, faults, memory, ranges, typing_hints, units, warp
+        from targets.cpu.intrinsics import (
+            bounds,
+            faults,
+            memory,
+            ranges,
+            slots,
+            typing_hints,
+            units,
+            warp,
+        )
         from targets.cpu.intrinsics.groups.room import nothing_posted
         from targets.cpu.library import end_of_loop, keep_preheader
 
@@ -130,8 +139,8 @@ class Binder:
         namespace.update({name: captured.value for name, captured in unit.constants.items()})
         namespace.update(
             kd_unsigned=typing_hints.unsigned,
-            kd_load=memory.load_slot,
-            kd_store=memory.store_slot,
+            kd_load=slots.load_slot,
+            kd_store=slots.store_slot,
             kd_view=memory.array_view,
             kd_dynamic_bound=memory.dynamic_bound,
             kd_expect=warp.expect,

@@ -106,6 +106,9 @@ class Generated:
     waits: bool
     #: Sites of faults in debug mode.
     fault_table: FaultTable | None
+    #: Whether there are slots whose types Numba finds while it compiles the function. Where that
+    #: fails, the function is to be written with types that are inferred before.
+    has_open_slots: bool = False
 
 
 def generate(
@@ -114,6 +117,7 @@ def generate(
     infer_unit: Callable[[FunctionUnit], TypedUnit],
     *,
     keeps_arrays: bool = False,
+    opens_slots: bool = False,
 ) -> Generated:
     """Write the function for one specialization.
 
@@ -122,15 +126,16 @@ def generate(
     the kernel's parameters. `infer_unit` returns the types of a unit, for kernels with tiles.
 
     Device functions are inlined if their loops can then run for many threads at once. The elements
-    of small local arrays become variables, unless all local arrays are kept.
+    of small local arrays become variables, unless all local arrays are kept. `opens_slots` leaves
+    the types of slots open (:mod:`targets.cpu.slots`); then `infer` is not called.
     """
     flat = flat_function(spec.unit)
     if not spec.options.debug:
         for unit, how in faster_functions(spec, flat, keeps_arrays=keeps_arrays):
-            generated = _Generator(spec, infer, infer_unit, unit).run(how)
+            generated = _Generator(spec, infer, infer_unit, unit, opens_slots).run(how)
             if generated is not None:
                 return generated
-    generated = _Generator(spec, infer, infer_unit, flat).run()
+    generated = _Generator(spec, infer, infer_unit, flat, opens_slots).run()
     assert generated is not None
     return generated
 
@@ -142,6 +147,7 @@ class _Generator:
         infer: Callable[[types.FunctionType, int], dict[str, Any]],
         infer_unit: Callable[[FunctionUnit], TypedUnit],
         unit: FunctionUnit,
+        opens_slots: bool,
     ) -> None:
         self.spec = spec
         self.infer = infer
@@ -149,6 +155,8 @@ class _Generator:
         self.unit = unit
         self.names = FreshNames.for_unit(self.unit)
         self.waits = spec.traits.syncs_grid
+        # What a block keeps while it waits is no part of the stack, where open slots are.
+        self.opens_slots = opens_slots and not self.waits
         self.storage = Storage(most_stack_bytes=0 if self.waits else STACK_BYTES)
         self.namespace: dict[str, Any] = {}
         self.sites: list[FaultSite] = []
@@ -251,6 +259,10 @@ class _Generator:
             body = load_once_for_rows(body, self.unit, self.names, pure.arrays())
         words = (*_RANGE, *self.space_words())
         function_tree = self.definition(body, words, prepared.parameters, in_parts=self.waits)
+        if self.opens_slots:
+            from targets.cpu.intrinsics.slots import open_slot_operations
+
+            self.namespace.update(open_slot_operations())
         self.storage.check(self.unit)
         return Generated(
             self.build(function_tree),
@@ -261,6 +273,7 @@ class _Generator:
             self.spec.traits.uses_dynamic_shared,
             self.waits,
             FaultTable(tuple(self.sites)) if self.spec.options.debug else None,
+            has_open_slots=self.opens_slots and bool(slots),
         )
 
     def find_shared_values(self, tree: ast.FunctionDef, space_names: frozenset[str]) -> None:
@@ -331,7 +344,7 @@ class _Generator:
         """Reserve what says where a block goes on, at the beginning of its storage."""
         from numba import types as numba_types
 
-        from targets.cpu.intrinsics.memory import slot_maker
+        from targets.cpu.intrinsics.slots import slot_maker
 
         offset = self.storage.place(STATE_BYTES)
         self.namespace[_MAKE_STATE] = slot_maker(numba_types.int64, (1,), offset)
@@ -345,6 +358,13 @@ class _Generator:
         small: frozenset[str],
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Give each private variable that outlives an item a slot for each type it then has."""
+        widths: dict[str, str] = {}
+        if not self.spec.options.debug:
+            widths = stored_widths(items, liveness, self.arrays.shared() | pure.arrays())
+        dims_of = partial(self.slot_dims, of_strips=liveness.of_strips(items))
+        placer = SlotPlacer(dims_of, self.names, self.storage, self.namespace, small, widths)
+        if self.opens_slots:
+            return placer.place_open(items, liveness)
         writer = ProbeWriter(
             Variables(pure, liveness, {}, {}, frozenset(), frozenset(), True, frozenset()),
             self.names,
@@ -360,13 +380,7 @@ class _Generator:
             for name in sorted({name for probe in probes.values() for name in probe.names})
         ]
         function = self.build(self.definition([*starts, trip], words, parameters))
-        found = self.infer(function, len(words))
-        dims_of = partial(self.slot_dims, of_strips=liveness.of_strips(items))
-        widths: dict[str, str] = {}
-        if not self.spec.options.debug:
-            widths = stored_widths(items, liveness, self.arrays.shared() | pure.arrays())
-        placer = SlotPlacer(dims_of, self.names, self.storage, self.namespace, small, widths)
-        return placer.place(probes, found)
+        return placer.place(probes, self.infer(function, len(words)))
 
     def slot_dims(self, name: str, of_strips: frozenset[str]) -> tuple[int, ...]:
         """Return what a variable's slot has a value for: each thread of a block, or of a strip."""

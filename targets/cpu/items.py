@@ -7,7 +7,7 @@ finished the first before any begins the second, which is what a barrier asks fo
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ __all__ = [
     "Vote",
     "WhileLoop",
     "has_rows",
+    "items_of_threads",
     "statements_of",
 ]
 
@@ -125,6 +126,21 @@ def has_rows(items: Sequence[Item]) -> bool:
         if found:
             return True
     return False
+
+
+def items_of_threads(items: Sequence[Item]) -> Iterator[Threads | Vote]:
+    """Yield the items that threads run, each before those of its rows, in the order of writing."""
+    for item in items:
+        match item:
+            case Threads():
+                yield item
+                yield from items_of_threads(item.rows or ())
+            case Vote():
+                yield item
+            case Branch():
+                yield from items_of_threads((*item.orelse, *item.body))
+            case ForLoop() | WhileLoop():
+                yield from items_of_threads(item.body)
 
 
 def statements_of(items: Sequence[Item]) -> list[ast.AST]:

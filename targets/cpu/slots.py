@@ -1,16 +1,22 @@
-"""Give each private variable that outlives an item storage, by the types that Numba infers."""
+"""Give each private variable that outlives an item storage, by the types that Numba infers.
+
+Most variables have one type wherever they are stored; Numba infers it with the types of the code
+that has the slots (:meth:`SlotPlacer.place_open`). Where that fails, a function with probes is
+typed before (:meth:`SlotPlacer.place`).
+"""
 
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
-from targets.cpu.items import Item
+from targets.cpu.items import Item, items_of_threads
+from targets.cpu.liveness import Liveness
 from targets.cpu.storage import SCRATCH, Storage
 from targets.cpu.typing_probes import Probe
 from targets.cpu.variables import Slot
@@ -60,9 +66,30 @@ class SlotPlacer:
                     known.append(plain)
                 fetched[item][name] = known.index(plain)
         # Without a type a variable never has a value where an item begins.
-        for name, known in kinds.items():
-            known[:] = [self._narrowed(name, each) for each in known]
         return {name: self._slot(name, each) for name, each in kinds.items() if each}, fetched
+
+    def place_open(
+        self, items: Sequence[Item], liveness: Liveness
+    ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
+        """Return the same for slots whose types Numba finds while it types the code.
+
+        The code is compiled, or fails with :class:`~targets.cpu.intrinsics.slots.OpenSlotError`.
+        """
+        from targets.cpu.intrinsics.slots import open_slot_maker
+
+        slots: dict[str, Slot] = {}
+        fetched: dict[Item, dict[str, int]] = {}
+        for item in items_of_threads(items):
+            names = sorted(liveness.loads(item))
+            fetched[item] = dict.fromkeys(names, 0)
+            for name in names:
+                if name not in slots:
+                    slot = slots[name] = self._names_of_slots(name, 1)
+                    (maker,) = slot.makers
+                    self.namespace[maker] = open_slot_maker(
+                        maker, self.dims_of(name), self.storage, partial(self._kept, name)
+                    )
+        return slots, fetched
 
     def _narrowed(self, name: str, element: Any) -> Any:
         """Return the type in which a variable is kept."""
@@ -75,24 +102,30 @@ class SlotPlacer:
         stored = element_type(self.widths[name])
         return stored if stored.bitwidth < element.bitwidth else element
 
-    def _slot(self, name: str, elements: list[Any]) -> Slot:
+    def _kept(self, name: str, element: Any) -> tuple[Any, bool]:
+        """Return the type in which values are kept, and whether they are narrow integers."""
         from numba import types as numba_types
 
-        from kerneldsl.lowering.numba_internals.host_code import size_of
-        from targets.cpu.intrinsics.memory import slot_maker
+        kept = self._narrowed(name, element)
+        return kept, name in self.small and kept == numba_types.int64
+
+    def _slot(self, name: str, elements: list[Any]) -> Slot:
+        from targets.cpu.intrinsics.slots import slot_bytes, slot_maker
 
         dims = self.dims_of(name)
-        slot_names, makers = [], []
-        for element in elements:
-            variable = self.names.make(f"slot_{name}")
-            is_narrow = name in self.small and element == numba_types.int64
-            nbytes = 4 if is_narrow else size_of(element)
-            offset = self.storage.place(nbytes * math.prod(dims))
-            maker = self.names.make(f"make_slot_{name}")
-            self.namespace[maker] = slot_maker(element, dims, offset, is_narrow=is_narrow)
-            slot_names.append(variable)
-            makers.append(maker)
-        return Slot(tuple(slot_names), tuple(makers))
+        slot = self._names_of_slots(name, len(elements))
+        for maker, element in zip(slot.makers, elements, strict=True):
+            kept, is_narrow = self._kept(name, element)
+            offset = self.storage.place(slot_bytes(kept, dims, is_narrow=is_narrow))
+            self.namespace[maker] = slot_maker(kept, dims, offset, is_narrow=is_narrow)
+        return slot
+
+    def _names_of_slots(self, name: str, count: int) -> Slot:
+        made = [
+            (self.names.make(f"slot_{name}"), self.names.make(f"make_slot_{name}"))
+            for _ in range(count)
+        ]
+        return Slot(tuple(slot for slot, _ in made), tuple(maker for _, maker in made))
 
 
 def slot_statements(slots: Mapping[str, Slot]) -> list[ast.stmt]:

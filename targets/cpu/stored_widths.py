@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from targets.cpu.items import Branch, ForLoop, Item, Threads, Vote, WhileLoop
+from targets.cpu.items import Item, Threads, Vote, items_of_threads
 from targets.cpu.liveness import Liveness
 
 __all__ = ["stored_widths"]
@@ -26,7 +26,7 @@ def stored_widths(
     `arrays` are variables that hold one array, with its dtype and rank.
     """
     found: dict[str, set[str | None]] = {}
-    for item in _of_threads(items):
+    for item in items_of_threads(items):
         for name in liveness.loads(item):
             found.setdefault(name, set()).update(_uses(name, item, arrays))
     return {
@@ -36,20 +36,6 @@ def stored_widths(
         for dtype in dtypes
         if dtype is not None and ELEMENT_TYPES[dtype].is_integer
     }
-
-
-def _of_threads(items: Sequence[Item]) -> Iterable[Threads | Vote]:
-    for item in items:
-        match item:
-            case Threads():
-                yield item
-                yield from _of_threads(item.rows or ())
-            case Vote():
-                yield item
-            case Branch():
-                yield from _of_threads((*item.body, *item.orelse))
-            case ForLoop() | WhileLoop():
-                yield from _of_threads(item.body)
 
 
 def _uses(

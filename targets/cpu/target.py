@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -103,10 +104,18 @@ class CpuCompiler(Compiler):
         def infer_unit(unit: FunctionUnit) -> TypedUnit:
             return _typed_unit(unit, specialization.kinds)
 
-        def attempt(*, keeps_arrays: bool) -> tuple[Generated, float, Compiled]:
-            generated = generate(specialization, infer, infer_unit, keeps_arrays=keeps_arrays)
-            written = time.perf_counter()
-            compiled = compile_body(
+        def write(*, keeps_arrays: bool, opens_slots: bool) -> tuple[Generated, float]:
+            generated = generate(
+                specialization,
+                infer,
+                infer_unit,
+                keeps_arrays=keeps_arrays,
+                opens_slots=opens_slots,
+            )
+            return generated, time.perf_counter()
+
+        def compiled_from(generated: Generated) -> Compiled:
+            return compile_body(
                 generated.function,
                 specialization.layout,
                 fastmath=numba_flags(specialization),
@@ -117,7 +126,15 @@ class CpuCompiler(Compiler):
                 is_short=is_short(specialization.unit),
                 unit=specialization.unit,
             )
-            return generated, written, compiled
+
+        def attempt(*, keeps_arrays: bool) -> tuple[Generated, float, Compiled]:
+            generated, written = write(keeps_arrays=keeps_arrays, opens_slots=True)
+            if generated.has_open_slots:
+                # An error is told of the function whose slots have types, or is of open slots.
+                with suppress(Exception):
+                    return generated, written, compiled_from(generated)
+                generated, written = write(keeps_arrays=keeps_arrays, opens_slots=False)
+            return generated, written, compiled_from(generated)
 
         try:
             with collector_paused():

@@ -14,11 +14,18 @@ from numba.core import types, utils
 from numba.core.errors import ForceLiteralArg, TypingError
 from numba.core.typeinfer import TypeVarMap
 
-__all__ = ["propagate"]
+__all__ = ["NotTypedYetError", "propagate"]
 
 _logger = logging.getLogger("numba.core.typeinfer")
 #: Types that may change their meaning while they are the same.
 _UNSETTLED = (types.RecursiveCall, types.FunctionType)
+
+
+class NotTypedYetError(Exception):
+    """A typing rule needs what other constraints have not told so far.
+
+    Numba would remember a ``TypingError`` of the call, and never ask again.
+    """
 
 
 class _RecordingMap(TypeVarMap):
@@ -59,6 +66,8 @@ def propagate(network: Any, typeinfer: Any) -> list[Exception]:
                 constraint(typeinfer)
             except ForceLiteralArg as error:
                 errors.append(error)
+            except NotTypedYetError as error:
+                errors.append(TypingError(str(error), loc=constraint.loc, highlighting=False))
             except TypingError as error:
                 _logger.debug("captured error", exc_info=error)
                 told = TypingError(str(error), loc=constraint.loc, highlighting=False)

@@ -1,7 +1,7 @@
-"""Storage of a block: shared and local arrays, and private values that outlive a barrier.
+"""Arrays of a block's storage: shared and local ones, and the memory of exchanges.
 
-It lies on the stack of the worker that runs the block, or, where it is large, in scratch memory
-that the native entry allocates for each call; :mod:`targets.cpu.storage` decides which.
+The storage lies on the stack of the worker that runs the block, or, where it is large, in scratch
+memory that the native entry allocates for each call; :mod:`targets.cpu.storage` decides which.
 
 Numba keeps every intrinsic to the end of the process, so kernels share those that are alike.
 """
@@ -24,15 +24,11 @@ from kerneldsl.lowering.types import element_type
 from targets.cpu.code import MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE, dynamic_failure
 
 __all__ = [
-    "SlotType",
     "array_maker",
     "array_view",
     "dynamic_bound",
-    "load_slot",
     "part_maker",
     "reserve_or_place",
-    "slot_maker",
-    "store_slot",
     "words_maker",
 ]
 
@@ -193,103 +189,3 @@ def dynamic_bound(typingctx: Any, bound: Any, array: Any, line: Any) -> Any:
         return args[0]
 
     return bound(bound, array, line), generate
-
-
-# -- private values that outlive a barrier ----------------------------------------------------
-
-
-class SlotType(types.Type):
-    """One value of a Numba type for each thread along the last 1, 2 or 3 axes of a block.
-
-    What `is_narrow` is an int64 that 32 bits hold, and is kept in as many: as many lanes then serve
-    it as serve a float32.
-    """
-
-    def __init__(self, element: Any, dims: tuple[int, ...], *, is_narrow: bool = False) -> None:
-        self.element = element
-        self.dims = dims
-        self.is_narrow = is_narrow
-        super().__init__(name=f"Slot({element}, {dims}, {is_narrow})")
-
-    def storage(self, context: Any) -> Any:
-        """Return LLVM's type of all values."""
-        storage: Any = _I32 if self.is_narrow else context.get_data_type(self.element)
-        for n in reversed(self.dims):
-            storage = ir.ArrayType(storage, n)
-        return storage
-
-
-register_model(SlotType)(models.OpaqueModel)
-
-
-@cache
-def slot_maker(
-    element: Any, dims: tuple[int, ...], offset: int | None, *, is_narrow: bool = False
-) -> Callable[..., Any]:
-    """Make the intrinsic ``make(scratch) -> slot`` that reserves one value a thread.
-
-    `dims` counts threads along z, y, x, or along x alone; without an offset into scratch memory the
-    slot is on the stack.
-    """
-    slot = SlotType(element, dims, is_narrow=is_narrow)
-
-    @intrinsic
-    def make(typingctx: Any, scratch: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            if offset is None:
-                memory = _reserve(builder, slot.storage(context))
-                return builder.bitcast(memory, cgutils.voidptr_t)
-            return _in_scratch(builder, args[0], offset)
-
-        return slot(types.voidptr), generate
-
-    return make  # type: ignore[no-any-return]
-
-
-def _slot_place(
-    context: Any, builder: Any, slot: SlotType, pointer: Any, index: Any, value: Any
-) -> Any:
-    if isinstance(index, types.BaseTuple):
-        indices = cgutils.unpack_tuple(builder, value, len(index))
-    else:
-        indices = [context.cast(builder, value, index, types.int64)]
-    typed = builder.bitcast(pointer, slot.storage(context).as_pointer())
-    return builder.gep(typed, [_I64(0), *indices], inbounds=True)
-
-
-@intrinsic
-def load_slot(typingctx: Any, slot: Any, index: Any) -> Any:
-    """Read this thread's value; `index` is an int64, or a tuple of one for each axis."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _slot_place(context, builder, slot, args[0], index, args[1])
-        stored = builder.load(place)
-        if slot.is_narrow:
-            return builder.sext(stored, _I64)
-        return context.data_model_manager[slot.element].from_data(builder, stored)
-
-    return slot.element(slot, index), generate
-
-
-@intrinsic
-def store_slot(typingctx: Any, slot: Any, index: Any, value: Any) -> Any:
-    """Write this thread's value, converted as Numba converts where two assignments meet.
-
-    A value that cannot be converted is not written: it belongs to another version of the variable,
-    of another type, which has a slot of its own.
-    """
-    convertible = typingctx.can_convert(value, slot.element) is not None
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if convertible:
-            place = _slot_place(context, builder, slot, args[0], index, args[1])
-            converted = context.cast(builder, args[2], value, slot.element)
-            if slot.is_narrow:
-                stored = builder.trunc(converted, _I32)
-            else:
-                model = context.data_model_manager[slot.element]
-                stored = model.as_data(builder, converted)
-            builder.store(stored, place)
-        return context.get_dummy_value()
-
-    return types.none(slot, index, value), generate
