@@ -11,6 +11,7 @@ the code for one is measured as far as PTX, and ptxas is another program.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import linecache
 import os
@@ -205,6 +206,14 @@ def watch(stages: Stages) -> None:
 
     PassManager._runPass = run
 
+    def collect(phase: str, _: dict[str, Any]) -> None:
+        if phase == "start":
+            stages.enter("garbage collection")
+        else:
+            stages.leave()
+
+    gc.callbacks.append(collect)
+
 
 def made(text: str, round_: int, name: str) -> Any:
     """Return the kernel of a text that has its own constants in each round."""
@@ -267,7 +276,7 @@ def measure(rounds: int, first: int) -> dict[str, list[dict[str, float]]]:
     stages = Stages()
     found: dict[str, list[dict[str, float]]] = defaultdict(list)
     with kd.use("cpu"):
-        for name, compiled in cases().items():
+        for compiled in cases().values():
             compiled(first + 998)  # imports, and what the process keeps of the first compilation
         watch(stages)
         for round_ in range(first, first + rounds):
@@ -292,9 +301,7 @@ def report(found: dict[str, list[dict[str, float]]]) -> bool:
         least, middle = totals(runs)
         print(f"{name}: {1e3 * least:.0f} ms at least, {1e3 * middle:.0f} in the median")
         stages = dict.fromkeys(stage for run in runs for stage in run)
-        parts = {
-            stage: statistics.median(run.get(stage, 0.0) for run in runs) for stage in stages
-        }
+        parts = {stage: statistics.median(run.get(stage, 0.0) for run in runs) for stage in stages}
         for stage, seconds in sorted(parts.items(), key=lambda part: -part[1]):
             print(f"    {1e3 * seconds:8.1f} ms  {stage}")
     ours, theirs = (

@@ -29,6 +29,7 @@ from kerneldsl.analysis.library_effects import (
 from kerneldsl.analysis.library_names import name_of_function, outside_value
 from kerneldsl.analysis.tuple_indices import TupleIndices, Tuples, longest, substitute
 from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
 from kerneldsl.language.kinds import Kind
@@ -131,7 +132,7 @@ class Aliases(ABC):
             for target, value in pairs:
                 changed |= self._bind(target, self._alias_of(value))
         self._known = {}
-        for node in ast.walk(unit.tree):
+        for node in walk_here(unit.tree):
             for root, depth, _ in self._indexed_by(node):
                 self._depth[root] = max(self._depth.get(root, 0), min(depth, _MAX_DEPTH))
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import augmented_value
+from kerneldsl.frontend.trees import walk_here
 
 __all__ = ["Binding", "bindings", "unpack_targets"]
 
@@ -30,7 +31,7 @@ class Binding(NamedTuple):
 
 def bindings(tree: ast.AST) -> Iterator[Binding]:
     """Yield every binding in a function; augmented assignments of variables alone."""
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:

@@ -61,6 +61,8 @@ class Bounds:
 
     def lower_of_form(self, form: Linear, env: Environment, integers: frozenset[str]) -> int | None:
         """Return a constant that a form is never below."""
+        if not form.terms:
+            return form.constant
 
         def is_integer(atom: str) -> bool:
             return all(n in integers for n in self.forms.unsure_names(atom))

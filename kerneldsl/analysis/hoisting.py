@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TypeVar
 
-from kerneldsl.analysis.expressions import sometimes_evaluated, walk_here
+from kerneldsl.analysis.expressions import sometimes_evaluated
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["CallHoister", "place_at"]
@@ -120,7 +121,7 @@ class CallHoister(ABC):
 
     def contains(self, node: ast.AST) -> bool:
         """Return whether a wanted call stands somewhere below."""
-        return any(isinstance(n, ast.Call) and self.wants(n) for n in ast.walk(node))
+        return any(isinstance(n, ast.Call) and self.wants(n) for n in walk_here(node))
 
     def hoist(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Move wanted calls out of one expression."""

@@ -11,7 +11,6 @@ unit as ``kd_origin``. Locals of an inlined function get fresh names, another at
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.analysis.returns import lower_returns
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL
 
@@ -60,7 +60,7 @@ class _Inliner(CallHoister):
         self.spellings = dict(unit.spellings)
 
     def run(self) -> FunctionUnit:
-        tree = copy.deepcopy(self.unit.tree)
+        tree = copy_tree(self.unit.tree)
         tree.body = self.block(tree.body)
         return replace(
             self.unit,
@@ -87,11 +87,10 @@ class _Inliner(CallHoister):
         """Append the callee's body to `before`; return what the call's value became."""
         callee = self.block_callee(call)
         assert callee is not None
-        body = copy.deepcopy(callee.tree.body)
-        for statement in body:
-            for inner in ast.walk(statement):
-                if not hasattr(inner, "kd_origin"):
-                    inner.kd_origin = callee  # type: ignore[attr-defined]
+        body = copy_tree(callee.tree.body)
+        for inner in walk_here(body):
+            if not hasattr(inner, "kd_origin"):
+                inner.kd_origin = callee  # type: ignore[attr-defined]
         stored = assigned_names(body)
         rename: dict[str, ast.expr] = {
             name: self.local(name, callee) for name in sorted(stored - set(callee.parameters))

@@ -17,6 +17,7 @@ from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
 from kerneldsl.analysis.effects import Accesses
 from kerneldsl.analysis.expressions import operands, sometimes_evaluated
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
 
@@ -122,7 +123,7 @@ class _Layout(Dataflow[_Step]):
 
     def expression(self, node: ast.expr, current: _Step) -> _Step:
         """Visit one expression; a barrier in it puts what is evaluated after it in another step."""
-        inside = [inner for inner in ast.walk(node) if isinstance(inner, ast.expr)]
+        inside = [inner for inner in walk_here(node) if isinstance(inner, ast.expr)]
         if not any(map(self.is_barrier, inside)):
             for inner in inside:
                 self.note(inner, current)

@@ -6,6 +6,7 @@ import ast
 
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import walk_here
 
 __all__ = ["contains_return", "lower_returns"]
 
@@ -96,7 +97,7 @@ class _ReturnLowering:
 
 
 def contains_return(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Return) for n in ast.walk(node))
+    return any(isinstance(n, ast.Return) for n in walk_here(node))
 
 
 def _always_returns(statements: list[ast.stmt]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
@@ -39,7 +40,7 @@ class FreshNames:
         unit : FunctionUnit
             Whose variables and outside names are taken.
         """
-        variables = (n.id for n in ast.walk(unit.tree) if isinstance(n, ast.Name))
+        variables = (n.id for n in walk_here(unit.tree) if isinstance(n, ast.Name))
         outside = (*unit.uses, *unit.callees, *unit.constants, *unit.namespace)
         return cls((*variables, *unit.parameters, *outside))
 

@@ -8,7 +8,6 @@ in :mod:`kerneldsl.frontend.unit`.
 from __future__ import annotations
 
 import ast
-import copy
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Scope, device_function
 from kerneldsl.frontend.rewrite import Rewriter
 from kerneldsl.frontend.source import find_source
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["make_unit"]
@@ -173,7 +173,7 @@ class _Session:
         if not is_plain:
             _check_parameters(source.node, constants, is_device, reporter)
             refuse_unsupported(source.node, reporter)
-        tree = copy.deepcopy(source.node)
+        tree = copy_tree(source.node)
         functions = {} if is_plain else take_local_functions(tree, reporter)
         if is_device and not is_plain:
             name_every_parameter(tree)
@@ -266,7 +266,7 @@ class _Session:
     ) -> tuple[_Body, dict[str, LocalFunction]]:
         name = local.name
         reporter = around.reporter._replace(qualname=f"{around.reporter.qualname}.{name}")
-        tree = copy.deepcopy(local.node)
+        tree = copy_tree(local.node)
         functions = take_local_functions(tree, reporter)
         name_every_parameter(tree)
         clean_function(tree)

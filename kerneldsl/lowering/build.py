@@ -12,10 +12,10 @@ import numpy as np
 
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.trees import copy_tree, walk_here
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_input import rename_locals, return_from_one_block
-from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.lowering.types import element_type
 
 __all__ = ["build_function"]
@@ -41,7 +41,7 @@ def build_function(
         if namespace.get(name, own) is not own
     }
     if renamed:
-        for node in ast.walk(definition):
+        for node in walk_here(definition):
             if isinstance(node, ast.Name):
                 node.id = renamed.get(node.id, node.id)
         namespace = {renamed.get(known, known): value for known, value in namespace.items()}
@@ -98,7 +98,7 @@ def _without_places_beyond_lines(tree: ast.FunctionDef) -> ast.FunctionDef:
     code of two files meets.
     """
     copied = copy_tree(tree)
-    for node in ast.walk(copied):
+    for node in walk_here(copied):
         line, end = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
         if line is None or end is None:
             continue

@@ -10,6 +10,7 @@ import ast
 
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["rename_locals", "return_from_one_block"]
@@ -24,7 +25,7 @@ def rename_locals(definition: ast.FunctionDef) -> None:
     """
     parameters = [a.arg for a in definition.args.args]
     local = set(parameters) | assigned_names(definition.body)
-    known = {n.id for n in ast.walk(definition) if isinstance(n, ast.Name)} | local
+    known = {n.id for n in walk_here(definition) if isinstance(n, ast.Name)} | local
     renamed: dict[str, str] = {}
     for name in sorted(local):
         if name[-1].isdigit() and not name.startswith(RESERVED_PREFIX):
@@ -33,7 +34,7 @@ def rename_locals(definition: ast.FunctionDef) -> None:
                 new += "_"
             known.add(new)
             renamed[name] = new
-    for node in ast.walk(definition):
+    for node in walk_here(definition):
         if isinstance(node, ast.Name):
             node.id = renamed.get(node.id, node.id)
         elif isinstance(node, ast.arg):
@@ -54,7 +55,7 @@ def return_from_one_block(definition: ast.FunctionDef) -> None:
     Two assignments make the block longer than that. Which blocks are short enough without them
     depends on the version of Python.
     """
-    if any(isinstance(n, _BRANCHES) for n in ast.walk(definition)):
+    if any(isinstance(n, _BRANCHES) for n in walk_here(definition)):
         _LongReturns().visit(definition)
         if not isinstance(definition.body[-1], ast.Return):
             end = ast.copy_location(ast.Return(None), definition.body[-1])

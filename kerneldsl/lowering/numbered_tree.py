@@ -6,8 +6,8 @@ import ast
 
 from kerneldsl.analysis.expressions import condition_expressions
 from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["NumberedTree"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from kerneldsl.analysis.tile_shapes import Shape, is_tile_use
 from kerneldsl.frontend.syntax import call
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.tile_plan import TilePlan
-from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["element_expression"]
 

@@ -21,10 +21,10 @@ import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from kerneldsl.analysis.expressions import walk_here
 from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape, broadcast, is_tile_use
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.syntax import assign
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind

@@ -13,7 +13,6 @@ Python Language Reference, section 7.2, "Assignment statements".
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from kerneldsl.analysis.bindings import unpack_targets
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["in_turn", "split_assignments"]
@@ -44,7 +44,7 @@ def _split(unit: FunctionUnit, known: dict[FunctionUnit, FunctionUnit]) -> Funct
         has_several = any(isinstance(n, ast.Assign) and _pairs(n) for n in ast.walk(unit.tree))
         if has_several and not unit.is_plain_numba:
             splitting = _Splitting(FreshNames.for_unit(unit))
-            found = found.with_tree(splitting.visit(copy.deepcopy(unit.tree)))
+            found = found.with_tree(splitting.visit(copy_tree(unit.tree)))
         known[unit] = found
     return found
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.frontend.trees import copy_tree
 
 __all__ = ["CallReplacement", "array_variables", "take_only_variable"]
 

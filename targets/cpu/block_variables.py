@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from kerneldsl.analysis.expressions import assigned_names, augmented_value
 from kerneldsl.analysis.grid_barriers import syncs_grid
 from kerneldsl.analysis.uniformity import UniformityResult
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.purity import PureValues
@@ -48,7 +49,7 @@ class BlockVariables:
 
         So does a ``break`` in it, if it leaves a loop that is itself taken apart.
         """
-        for inner in ast.walk(node):
+        for inner in walk_here(node):
             use = self.unit.use_of(inner)
             if use is not None and use.intrinsic.is_barrier:
                 return True
@@ -123,7 +124,7 @@ class BlockVariables:
                 return False
         if name in self.pure.definitions:
             return False  # computed wherever it is needed
-        for inner in ast.walk(value):
+        for inner in walk_here(value):
             if isinstance(inner, ast.Call):
                 use = self.unit.use_of(inner)
                 if self.unit.callee_of(inner) is not None or (
@@ -135,7 +136,7 @@ class BlockVariables:
 
     def evaluable(self, node: ast.expr) -> bool:
         """Return whether an expression can be evaluated once for the block."""
-        for inner in ast.walk(node):
+        for inner in walk_here(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
                 name = inner.id
                 if name in self.pure.definitions:

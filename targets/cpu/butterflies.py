@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import assign, call, load
-from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.frontend.trees import copy_tree
 from targets.cpu.purity import PureValues
 from targets.cpu.statements import writes_memory
 from targets.cpu.syntax import thread_loop

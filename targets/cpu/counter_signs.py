@@ -30,9 +30,9 @@ from kerneldsl.analysis.expressions import assigned_names, index_parts
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.trees import copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.mark_nonnegative_indices import UNSIGNED
-from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.counted_loops import is_range
 
 __all__ = ["tell_signs_of_counters"]
@@ -42,7 +42,7 @@ def tell_signs_of_counters(
     body: list[ast.stmt], unit: FunctionUnit, names: FreshNames, arrays: Set[str]
 ) -> list[ast.stmt]:
     """Return statements with such loops twice; `arrays` are parameters that stay as given."""
-    loops = (node for statement in body for node in ast.walk(statement))
+    loops = walk_here(body)
     if not any(_bounds(node, unit) for node in loops):
         return body
     module = ast.Module(copy_tree(body), [])
@@ -67,7 +67,7 @@ class _Versions(ast.NodeTransformer):
         self.arrays = arrays
 
     def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
-        if any(isinstance(n, ast.For | ast.While) for s in node.body for n in ast.walk(s)):
+        if any(isinstance(n, ast.For | ast.While) for n in walk_here(node.body)):
             self.generic_visit(node)
             return node
         bounds = _bounds(node, self.unit)

@@ -11,8 +11,8 @@ import ast
 from dataclasses import replace
 
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.known_integers import KnownIntegers
 
 __all__ = ["without_dead_branches"]

@@ -14,8 +14,8 @@ from kerneldsl.analysis.expressions import assigned_names, index_parts
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.code_size import size_of
 from targets.cpu.counted_loops import is_range
 from targets.cpu.known_integers import KnownIntegers

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from kerneldsl.analysis.expressions import does_nothing, loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
-from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.frontend.trees import copy_tree
 from targets.cpu.ids import BlockSpace, ElementSpace, WarpSpace
 from targets.cpu.interchange import STRIP, peel
 from targets.cpu.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop

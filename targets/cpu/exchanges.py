@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.intrinsics.table import Exchange, lowering_of
 
@@ -87,7 +88,7 @@ class Room:
         assert isinstance(call.func, ast.Name)
         statements: list[ast.stmt] = []
         if is_guarded:
-            here: list[ast.expr] = [load(self.lanes), copy.deepcopy(self.thread)]
+            here: list[ast.expr] = [load(self.lanes), copy_tree(self.thread)]
             statements.append(ast.Expr(ast.Call(load("kd_arrive"), here, [])))
         half = self._half(post_name(call.func.id), call, is_window=is_window)
         statements.append(ast.Expr(half) if posted is None else assign(posted, half))
@@ -117,5 +118,5 @@ class Room:
 
     def _half(self, name: str, call: ast.Call, *, is_window: bool) -> ast.Call:
         lanes = ast.Constant(None) if is_window else load(self.lanes)
-        room: list[ast.expr] = [load(self.values), lanes, copy.deepcopy(self.thread)]
-        return ast.Call(load(name), [*room, *copy.deepcopy(call.args)], [])
+        room: list[ast.expr] = [load(self.values), lanes, copy_tree(self.thread)]
+        return ast.Call(load(name), [*room, *copy_tree(call.args)], [])

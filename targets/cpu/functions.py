@@ -23,6 +23,7 @@ from kerneldsl.analysis.tile_shapes import is_tile_use
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic
 from kerneldsl.lowering.build import build_function
@@ -171,7 +172,7 @@ class Binder:
         # What a loop goes over once is counted without a step.
         for name, is_counted in _ranges_of_loops(tree, unit).items():
             namespace[name] = ranges.counting_range if is_counted else range
-        for node in ast.walk(tree):
+        for node in walk_here(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
             # A function that an intrinsic is given belongs to what is bound for that.
@@ -309,12 +310,12 @@ class Binder:
 
 def _ranges_of_loops(tree: ast.FunctionDef, unit: FunctionUnit) -> dict[str, bool]:
     """Return the names of Python's range, each with whether only heads of loops use it."""
-    loops = [n for n in ast.walk(tree) if isinstance(n, ast.For) and is_range(n.iter, unit)]
+    loops = [n for n in walk_here(tree) if isinstance(n, ast.For) and is_range(n.iter, unit)]
     heads = [n.iter.func for n in loops if isinstance(n.iter, ast.Call)]
     found = Counter(head.id for head in heads if isinstance(head, ast.Name))
     if not found:
         return {}
-    named = Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
+    named = Counter(n.id for n in walk_here(tree) if isinstance(n, ast.Name))
     return {name: named[name] == count for name, count in found.items()}
 
 
@@ -342,7 +343,7 @@ def free_coordinates(tree: ast.FunctionDef) -> set[str]:
     stored = assigned_names(tree)
     return {
         node.id
-        for node in ast.walk(tree)
+        for node in walk_here(tree)
         if isinstance(node, ast.Name)
         and node.id not in stored
         and (node.id in _COORDINATES or node.id in (FAULT, SCRATCH))

@@ -22,10 +22,10 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
-from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.storage import SCRATCH, Storage
 
 __all__ = ["GatheredAtomics", "gatherable"]

@@ -25,6 +25,7 @@ from kerneldsl.analysis.uniformity import UniformityResult, analyze_uniformity
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
@@ -33,7 +34,6 @@ from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
-from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.array_variables import array_variables
 from targets.cpu.block_arrays import BlockArrays
 from targets.cpu.block_variables import BlockVariables
@@ -106,8 +106,8 @@ class Generated:
     waits: bool
     #: Sites of faults in debug mode.
     fault_table: FaultTable | None
-    #: Whether there are slots whose types Numba finds while it compiles the function. Where that
-    #: fails, the function is to be written with types that are inferred before.
+    #: Whether Numba infers the types of slots while it compiles the function. If that fails, the
+    #: function must be written again, with types that are inferred before.
     has_open_slots: bool = False
 
 

@@ -31,9 +31,9 @@ from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
-from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.dead_branches import without_dead_branches
 from targets.cpu.element_writer import ElementWriter, LocalArray, conversion, element_of
 from targets.cpu.flat_function import flat_function

@@ -26,11 +26,11 @@ from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import index_parts, loaded_names
 from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.passes.mark_nonnegative_indices import UNSIGNED
-from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.block_variables import BlockVariables
 from targets.cpu.interchange import STRIP
 from targets.cpu.items import Branch, ForLoop, Item, Threads, WhileLoop

@@ -8,7 +8,6 @@ again. Pure integer expressions that are affine in one loop variable can become 
 from __future__ import annotations
 
 import ast
-import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.expressions import index_parts, loaded_names
 from kerneldsl.analysis.library_names import library_name, outside_value
 from kerneldsl.frontend.syntax import assign, call
+from kerneldsl.frontend.trees import copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.utilities.operators import OPPOSITES
@@ -57,7 +57,9 @@ class PureValues:
         self.space_names = space_names
         self.kinds: dict[str, Kind] = dict(zip(unit.parameters, kinds, strict=True))
         self.assignments = Counter(
-            n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            n.id
+            for n in walk_here(tree)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         )
         #: Pure variables in the order of their definitions, with their defining expressions.
         self.definitions: dict[str, ast.expr] = {}
@@ -67,7 +69,7 @@ class PureValues:
         self._collect(tree)
 
     def _collect(self, tree: ast.FunctionDef) -> None:
-        for node in ast.walk(tree):  # breadth first: definitions of inner lists come later
+        for node in walk_here(tree):  # breadth first: definitions of inner lists come later
             if (
                 isinstance(node, ast.Assign)
                 and len(node.targets) == 1
@@ -120,7 +122,7 @@ class PureValues:
         """
         names = loaded_names(node) & self.invariant
         constants = {name: ast.Constant(0) for name in names}
-        return self.is_pure(_Expansion(constants).visit(copy.deepcopy(node)))
+        return self.is_pure(_Expansion(constants).visit(copy_tree(node)))
 
     def is_pure(self, node: ast.expr) -> bool:
         """Return whether an expression only reads what never changes while a thread runs."""
@@ -190,7 +192,7 @@ class PureValues:
     def expanded(self, node: ast.expr, known: Mapping[str, ast.expr] | None = None) -> ast.expr:
         """Return a copy with every pure or `known` variable replaced by its expression."""
         definitions = {**self.definitions, **known} if known else self.definitions
-        return _Expansion(definitions).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
+        return _Expansion(definitions).visit(copy_tree(node))  # type: ignore[no-any-return]
 
     def steady_values(self, body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
         """Return the expanded values of a body's own variables that are steady while it runs.
@@ -217,7 +219,7 @@ class PureValues:
 
     def definition(self, name: str) -> ast.stmt:
         """Compute a pure variable again."""
-        return assign(name, copy.deepcopy(self.definitions[name]))
+        return assign(name, copy_tree(self.definitions[name]))
 
     def needed(self, names: set[str]) -> list[str]:
         """Return the pure variables among `names`, with those they are computed from, in order."""
@@ -381,7 +383,7 @@ class _Expansion(ast.NodeTransformer):
         found = self.definitions.get(node.id)
         if found is None or not isinstance(node.ctx, ast.Load):
             return node
-        return self.visit(copy.deepcopy(found))  # type: ignore[no-any-return]
+        return self.visit(copy_tree(found))  # type: ignore[no-any-return]
 
 
 def negate(test: ast.expr, pure: PureValues) -> ast.expr:

@@ -29,11 +29,11 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.passes.mark_nonnegative_indices import UNSIGNED
-from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["load_once_for_rows"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
-from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.frontend.trees import copy_tree
 from targets.cpu.butterflies import in_halves
 from targets.cpu.syntax import extreme, thread_loop
 from targets.cpu.variables import Variables

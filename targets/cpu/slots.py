@@ -1,8 +1,8 @@
 """Give each private variable that outlives an item storage, by the types that Numba infers.
 
 Most variables have one type wherever they are stored; Numba infers it with the types of the code
-that has the slots (:meth:`SlotPlacer.place_open`). Where that fails, a function with probes is
-typed before (:meth:`SlotPlacer.place`).
+that has the slots (:meth:`SlotPlacer.place_open`). If that fails, a function with probes is typed
+before (:meth:`SlotPlacer.place`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SlotPlacer:
     def place_open(
         self, items: Sequence[Item], liveness: Liveness
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
-        """Return the same for slots whose types Numba finds while it types the code.
+        """Return the same for slots with open types, which Numba infers while it types the code.
 
         The code is compiled, or fails with :class:`~targets.cpu.intrinsics.slots.OpenSlotError`.
         """

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 
 from kerneldsl.analysis.expressions import index_parts
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from targets.cpu.items import Item, Threads, Vote, items_of_threads
 from targets.cpu.liveness import Liveness
@@ -46,7 +47,7 @@ def _uses(
         yield None
         return
     stored: set[ast.expr] = set()
-    nodes = [inner for node in (*item.body, *item.guards) for inner in ast.walk(node)]
+    nodes = list(walk_here((*item.body, *item.guards)))
     for node in nodes:
         match node:
             case ast.Assign(

@@ -115,7 +115,7 @@ class CpuCompiler(Compiler):
             return generated, time.perf_counter()
 
         def compiled_from(generated: Generated) -> Compiled:
-            return compile_body(
+            compiled: Compiled = compile_body(
                 generated.function,
                 specialization.layout,
                 fastmath=numba_flags(specialization),
@@ -126,11 +126,12 @@ class CpuCompiler(Compiler):
                 is_short=is_short(specialization.unit),
                 unit=specialization.unit,
             )
+            return compiled
 
         def attempt(*, keeps_arrays: bool) -> tuple[Generated, float, Compiled]:
             generated, written = write(keeps_arrays=keeps_arrays, opens_slots=True)
             if generated.has_open_slots:
-                # An error is told of the function whose slots have types, or is of open slots.
+                # Errors are those of the function with known types of slots.
                 with suppress(Exception):
                     return generated, written, compiled_from(generated)
                 generated, written = write(keeps_arrays=keeps_arrays, opens_slots=False)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.analysis.tile_shapes import Shape
 from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.lowering.tile_folds import identity_of
-from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.ids import WARP_SIZE
 from targets.cpu.syntax import sum_of
 

@@ -15,12 +15,12 @@ from typing import Any
 from kerneldsl.analysis.tile_shapes import Shape
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.tile_elements import element_expression
 from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_plan import TilePlan
-from kerneldsl.lowering.trees import copy_tree
 from targets.cpu.syntax import sum_of
 from targets.cpu.tile_folds import FoldWriter
 from targets.cpu.tile_scans import ScanWriter

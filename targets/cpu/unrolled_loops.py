@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from kerneldsl.analysis.expressions import assigned_names, loaded_names, names_read, walk_here
+from kerneldsl.analysis.expressions import assigned_names, loaded_names, names_read
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
 from targets.cpu.counted_loops import is_range

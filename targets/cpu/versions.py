@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from kerneldsl.analysis.expressions import assigned_names, index_parts, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import call
-from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.frontend.trees import copy_tree
 from targets.cpu.code_size import size_of
 from targets.cpu.narrowing import Bounds, conjuncts, narrow
 from targets.cpu.purity import PureValues, negate

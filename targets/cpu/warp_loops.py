@@ -27,6 +27,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.intrinsics.table import INTRINSICS
@@ -82,7 +83,7 @@ def _outermost(
 
 
 def _synchronizes_warps_alone(loop: Loop, unit: FunctionUnit) -> bool:
-    calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    calls = [node for node in walk_here(loop) if isinstance(node, ast.Call)]
     uses = [unit.use_of(node) for node in calls if ast.unparse(node.func) != _VOTE]
     barriers = [use.intrinsic for use in uses if use is not None and use.intrinsic.is_barrier]
     return bool(barriers) and not any(each.synchronizes(Scope.BLOCK) for each in barriers)

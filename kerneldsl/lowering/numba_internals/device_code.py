@@ -17,7 +17,7 @@ from numba.core.codegen import Codegen, CodeLibrary, JITCPUCodegen
 
 from kerneldsl.lowering.loop_marks import with_loop_marks
 from kerneldsl.lowering.numba_internals.moved import overriding
-from kerneldsl.lowering.numba_internals.text import module_text
+from kerneldsl.lowering.numba_internals.text import drop_instructions, module_text
 
 __all__ = ["DeviceCodegen", "ModuleLibrary"]
 
@@ -32,8 +32,9 @@ class ModuleLibrary(CodeLibrary):
         self._linked: list[ModuleLibrary] = []
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
-        """Keep a module."""
+        """Keep the text of a module, which is left without instructions."""
         self._texts.append(with_loop_marks(ir_module, module_text))
+        drop_instructions(ir_module)
 
     def add_linking_library(self, library: ModuleLibrary) -> None:
         """Remember a library whose functions this one calls."""

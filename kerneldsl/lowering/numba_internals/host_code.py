@@ -31,7 +31,7 @@ from kerneldsl.lowering.numba_internals.scalar_lowerings import (
     operator_lowering,
     ufunc_loops,
 )
-from kerneldsl.lowering.numba_internals.text import is_of_this_process
+from kerneldsl.lowering.numba_internals.text import drop_instructions, is_of_this_process
 
 __all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts", "inlined_functions", "size_of"]
 
@@ -176,9 +176,10 @@ class HostLibrary(JITCodeLibrary):
         self.machine_code = b""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
-        """Add a module."""
+        """Add a module, which is left without instructions."""
         self._raise_if_finalized()
         module = llvm.parse_assembly(self._write(ir_module))
+        drop_instructions(ir_module)
         module.name = ir_module.name
         module.verify()
         self.add_llvm_module(module)

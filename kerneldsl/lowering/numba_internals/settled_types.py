@@ -22,9 +22,9 @@ _UNSETTLED = (types.RecursiveCall, types.FunctionType)
 
 
 class NotTypedYetError(Exception):
-    """A typing rule needs what other constraints have not told so far.
+    """A typing rule needs the result of a constraint that comes later.
 
-    Numba would remember a ``TypingError`` of the call, and never ask again.
+    After a ``TypingError`` Numba would not type the same call again.
     """
 
 

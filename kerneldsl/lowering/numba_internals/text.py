@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-__all__ = ["is_of_this_process", "let_integers_wrap", "module_text"]
+__all__ = ["drop_instructions", "is_of_this_process", "let_integers_wrap", "module_text"]
 
 #: How the names of variables begin that hold the address of a function's environment: what Numba's
 #: functions know of the Python objects around them.
@@ -31,6 +31,19 @@ _NUMBAS_OWN = ("numba_", "NRT_", "__svml_")
 def module_text(module: ir.Module) -> str:
     """Return a module that Numba lowered in LLVM's textual form, with integers that wrap around."""
     return let_integers_wrap(cgutils.normalize_ir_text(str(module)))
+
+
+def drop_instructions(module: ir.Module) -> None:
+    """Take the instructions out of a module, after its text has been written.
+
+    An instruction and its block refer to each other. Without these cycles memory is freed at once.
+    The garbage collector would search for them among all objects of the compilation.
+    """
+    for function in module.functions:
+        for block in function.blocks:
+            block.instructions.clear()
+            block.terminator = None
+        function.blocks.clear()
 
 
 def let_integers_wrap(text: str) -> str:

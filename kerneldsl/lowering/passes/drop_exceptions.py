@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import does_nothing
-from kerneldsl.lowering.trees import copy_tree
+from kerneldsl.frontend.trees import copy_tree
 
 __all__ = ["DropExceptions"]
 

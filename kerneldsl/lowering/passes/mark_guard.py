@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from kerneldsl.analysis.guards import find_guard, returns_alone
 from kerneldsl.frontend.syntax import call
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["GUARD", "MarkGuard"]
 

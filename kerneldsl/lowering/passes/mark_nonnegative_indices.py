@@ -10,9 +10,9 @@ from typing import Any
 from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.syntax import call
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
-from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["UNSIGNED", "MarkNonnegativeIndices"]
 

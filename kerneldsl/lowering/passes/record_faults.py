@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.syntax import call
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.faults import FaultSite, FaultTable
-from kerneldsl.lowering.trees import copy_tree
 
 __all__ = ["CHECKED", "FAULT", "RecordFaults"]
 

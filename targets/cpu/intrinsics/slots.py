@@ -1,7 +1,7 @@
 """Slots: private values that outlive a barrier, one for each thread of a block.
 
-The type of a slot's values is known before the code is typed, or found while Numba types it: then
-the first value that is stored has it.
+The type of a slot is known before the code is typed, or it is open. An open slot takes the type of
+the first value that is stored in it, in the order in which Numba types the code.
 """
 
 from __future__ import annotations
@@ -123,9 +123,7 @@ def slot_maker(
     return make  # type: ignore[no-any-return]
 
 
-def _place(
-    context: Any, builder: Any, slot: SlotType, scratch: Any, offset: int | None
-) -> Any:
+def _place(context: Any, builder: Any, slot: SlotType, scratch: Any, offset: int | None) -> Any:
     memory = reserve_or_place(builder, scratch, slot.storage(context), offset)
     return builder.bitcast(memory, cgutils.voidptr_t)
 
@@ -140,8 +138,8 @@ def load_slot(typingctx: Any, slot: Any, index: Any) -> Any:
 def store_slot(typingctx: Any, slot: Any, index: Any, value: Any) -> Any:
     """Write this thread's value, converted as Numba converts where two assignments meet.
 
-    A value that cannot be converted is not written: it belongs to another version of the variable,
-    of another type, which has a slot of its own.
+    A value that cannot be converted is not written. It belongs to a version of the variable with
+    another type and another slot.
     """
     return types.none(slot, index, value), _emit_store
 
@@ -150,7 +148,7 @@ def store_slot(typingctx: Any, slot: Any, index: Any, value: Any) -> Any:
 
 
 class OpenSlotError(Exception):
-    """A slot whose type must be known before the code is typed."""
+    """A slot cannot have an open type: probes must infer its types before."""
 
 
 class _OpenSlotType(SlotType):
@@ -186,7 +184,7 @@ def open_slot_maker(
     storage: Storage,
     kept: Callable[[Any], tuple[Any, bool]],
 ) -> BoundIntrinsic:
-    """Make the intrinsic ``make(scratch) -> slot`` whose type is open until a value is stored.
+    """Make the intrinsic ``make(scratch) -> slot`` of a slot with an open type.
 
     The slot is on the stack. `kept` gives, for the type of the values that are stored, the type in
     which they are kept and whether they are narrow. Lowering raises :class:`OpenSlotError` where

@@ -10,9 +10,9 @@ import ast
 from typing import Any
 
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Typing
-from kerneldsl.lowering.trees import copy_tree
 from targets.cuda.intrinsics.hinted import hinted_access
 
 __all__ = ["hint_accesses"]

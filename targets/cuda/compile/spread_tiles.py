@@ -19,6 +19,7 @@ from kerneldsl.analysis.tile_shapes import Shape, is_tile_use
 from kerneldsl.contract.promises import Promises
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.table import INTRINSICS
@@ -26,7 +27,6 @@ from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.tile_elements import element_expression
 from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_plan import Layout, TilePlan, plan_tiles, transposed_reads
-from kerneldsl.lowering.trees import copy_tree
 from targets.cuda.compile.fold_tiles import FoldSpreader
 from targets.cuda.compile.scan_tiles import ScanSpreader
 from targets.cuda.compile.sort_places import PlaceSpreader

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.analysis.tile_shapes import Shape
 from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.lowering.tile_plan import Layout
-from kerneldsl.lowering.trees import copy_tree
 
 if TYPE_CHECKING:
     from targets.cuda.compile.spread_tiles import TileSpreader

@@ -12,8 +12,8 @@ from typing import Any
 
 from kerneldsl.analysis.trips import constant_trips, integer_value, is_range
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.lowering.trees import copy_tree
 from targets.cuda.intrinsics.unroll import UNROLL, UNROLL_NAME
 
 __all__ = ["unroll_loops"]

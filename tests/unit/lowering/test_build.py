@@ -11,6 +11,7 @@ import pytest
 
 from kerneldsl.errors import KernelFault, SourceLocation
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.build import build_function
@@ -21,7 +22,6 @@ from kerneldsl.lowering.faults import (
     FaultTable,
     raise_fault,
 )
-from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.lowering.types import numba_type
 from tests.support.cases import kind_of
 

@@ -52,9 +52,10 @@ def kept_in_narrower_elements(x, out):
 def fetched_before_they_are_stored(x, out):
     tx, ty = kd.threadIdx.x, kd.threadIdx.y
     found = np.int64(0)
+    last = np.int64(0)
     for k in range(3):
         if k > 0:
-            found += last  # noqa: F821 - is assigned by the round before
+            found += last
         kd.syncthreads()
         last = np.int64(x[tx]) + k
         if kd.syncthreads_or(found > 1000):
@@ -66,7 +67,7 @@ def fetched_before_they_are_stored(x, out):
 def exchanges(x, out, n):
     t = kd.threadIdx.x
     v, u = np.int64(x[t]), np.float32(t)
-    for k in range(n):
+    for _ in range(n):
         w = v % 5
         while kd.any_sync(F, w > 0):
             w -= 1

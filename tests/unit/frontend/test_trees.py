@@ -1,0 +1,62 @@
+"""Trees are walked and copied as Python's own functions do it, but for what has no fields."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import kerneldsl
+from kerneldsl.frontend.trees import copy_tree, walk_here
+
+MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+SOURCES = sorted(Path(kerneldsl.__file__).parent.glob("frontend/*.py"))
+
+
+@pytest.fixture(scope="module")
+def trees() -> list[ast.Module]:
+    return [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES]
+
+
+def test_the_order_is_that_of_python(trees):
+    for tree in trees:
+        expected = [node for node in ast.walk(tree) if not isinstance(node, MARKS)]
+        assert list(walk_here(tree)) == expected
+
+
+def test_nodes_of_a_list_are_walked_one_after_the_other(trees):
+    body = trees[0].body
+    assert list(walk_here(body)) == [inner for node in body for inner in walk_here(node)]
+
+
+def test_a_node_may_be_changed_once_it_is_yielded():
+    tree = ast.parse("f(a, b)")
+    found = []
+    for node in walk_here(tree):
+        if isinstance(node, ast.Call):
+            node.args = []
+        if isinstance(node, ast.Name):
+            found.append(node.id)
+    assert found == ["f", "a", "b"]
+
+
+def test_a_copy_is_equal_and_shares_no_node_with_fields(trees):
+    for tree in trees:
+        copied = copy_tree(tree)
+        assert ast.dump(copied, include_attributes=True) == ast.dump(tree, include_attributes=True)
+        assert not set(walk_here(copied)) & set(walk_here(tree))
+
+
+def test_a_copy_can_be_changed_alone():
+    tree = ast.parse("a < b <= c")
+    copied = copy_tree(tree)
+    copied.body[0].value.ops[0] = ast.Gt()
+    copied.body[0].value.comparators.pop()
+    assert ast.unparse(tree) == "a < b <= c"
+
+
+def test_what_hangs_beside_the_fields_is_shared():
+    tree = ast.parse("a").body[0]
+    tree.kd_origin = origin = [object()]
+    assert copy_tree(tree).kd_origin is origin
