@@ -266,7 +266,7 @@ class _Generator:
         self.storage.check(self.unit)
         return Generated(
             self.build(function_tree),
-            ast.unparse(ast.fix_missing_locations(function_tree)),
+            ast.unparse(function_tree),
             self.space.rows_along if isinstance(self.space, ElementSpace) else None,
             self.storage.scratch_bytes,
             self.storage.scratch_bytes > 0 or self.spec.traits.uses_dynamic_shared,
