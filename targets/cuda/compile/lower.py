@@ -13,6 +13,7 @@ from numba import errors, types
 from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelError
+from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind
@@ -37,7 +38,6 @@ from kerneldsl.lowering.passes.mark_guard import MarkGuard
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
-from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.hint_accesses import hint_accesses
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor

@@ -29,15 +29,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kerneldsl.analysis.expressions import assigned_names, loaded_names, walk_here
+from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.inferred_types import InferredTypes
 from kerneldsl.analysis.integer_limits import IntegerLimits
 from kerneldsl.analysis.trips import is_range
 from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.trees import copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind
-from kerneldsl.lowering.trees import copy_tree
 from kerneldsl.transforms.copying import CopyingTransformer
 from targets.cuda.intrinsics.unroll import ROLLED, ROLLED_NAME, SAME, SAME_NAME, UNROLL, UNROLL_NAME
 
