@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -24,6 +25,8 @@ __all__ = ["OURS", "Call", "Parameters"]
 OURS = frozenset([np.ndarray, kd.DeviceArray, type(None)])
 #: Attributes of types that share the memory of an array.
 _PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array_interface__", "__array__")
+#: Types of arrays in annotations, and origins of annotations with several types.
+_ARRAYS, _UNIONS = {np.ndarray, kd.DeviceArray}, (Union, UnionType)
 _NUMBERS = (int, float, complex, np.generic)
 _OF_NUMPY = (np.ndarray, np.generic)
 #: Types that are remembered.
@@ -35,7 +38,7 @@ class _Parameter(NamedTuple):
 
     #: Lists, which become arrays, and numbers.
     is_loose: bool = False
-    #: Numbers that stay what they are: ``"Number"`` beside an array, ``"int"`` always.
+    #: Numbers that stay what they are: ``"any"`` beside an array, ``"int"`` always.
     numbers: str = ""
     #: A tuple of values that may be arrays.
     is_tuple: bool = True
@@ -50,11 +53,11 @@ class Parameters:
         #: Places of arguments that are arrays, and the first of any number of them.
         self._places: list[int] = []
         self._rest: int | None = None
+        types = get_type_hints(function)
         for place, (name, each) in enumerate(inspect.signature(function).parameters.items()):
-            said = str(each.annotation)
-            if "Array" in said and name != "out":
-                numbers = next((kind for kind in ("Number", "int") if kind in said), "")
-                self._arrays[name] = _Parameter(True, numbers, "tuple[" in said)
+            found = _parameter_of(types.get(name))
+            if found is not None and name != "out":
+                self._arrays[name] = found
                 if each.kind is each.VAR_POSITIONAL:
                     self._rest = place
                 elif each.kind is not each.KEYWORD_ONLY:
@@ -86,6 +89,27 @@ class Parameters:
     def of(self, name: str) -> _Parameter:
         """Return a parameter by its name; without an array in its annotation `_OTHER`."""
         return self._arrays.get(name, _OTHER)
+
+
+def _parameter_of(annotation: Any) -> _Parameter | None:
+    """Return the parameter with an annotation.
+
+    It is ``None`` if the function accepts no arrays there, or reads lists itself.
+    """
+    choices = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
+    types = {get_origin(each) or each for each in choices}
+    are_in_tuple = any(each is not None for each in map(_parameter_of, _elements_of(choices)))
+    if Sequence in types or not (are_in_tuple or types.intersection(_ARRAYS)):
+        return None
+    numbers = "any" if complex in types else "int" if int in types else ""
+    return _Parameter(True, numbers, are_in_tuple)
+
+
+def _elements_of(choices: Iterable[Any]) -> Iterator[Any]:
+    """Return the types of elements of tuples."""
+    for each in choices:
+        if get_origin(each) is tuple:
+            yield from get_args(each)
 
 
 #: `out`, and what takes no array by its annotation: only arrays of other libraries are replaced.
@@ -194,7 +218,7 @@ class Call:
                 found[at] = _like(value, [_as_loose(name, one, device) for one in value])
             elif not (each.numbers and isinstance(value, _NUMBERS)):
                 found[at] = _as_loose(name, value, device)
-        beside = [at for at, each in takes.items() if each.numbers == "Number"]
+        beside = [at for at, each in takes.items() if each.numbers == "any"]
         if beside and not any(isinstance(found[at], np.ndarray | kd.DeviceArray) for at in takes):
             # Of numbers alone NumPy's say the dtype, and Python's if there are no others.
             scalars = [at for at in beside if isinstance(found[at], np.generic)]

@@ -9,7 +9,8 @@ import array
 import math
 import statistics
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ import pytest
 import kerneldsl as kd
 import stdlib_kernels as sk
 from kerneldsl.errors import ArgumentTypeError, KernelError, ReadOnlyArrayError
+from stdlib_kernels.checks import Array, Out
+from stdlib_kernels.elementwise.calls import Number
+from stdlib_kernels.inputs import Parameters
 from tests.support.extent import full_beyond
 
 
@@ -389,3 +393,25 @@ def test_a_call_inside_a_recorded_one_takes_numbers():
     """A call with a number beside an array is planned anew, and gives the same each time."""
     for n in (1, 2, 1):
         np.testing.assert_array_equal(sk.where(X > 2, X, [n] * 6), np.where(X > 2, X, n))
+
+
+Renamed: TypeAlias = int | Array
+
+
+def test_parameters_are_recognized_by_types_and_not_by_names_of_aliases():
+    def function(
+        x: Array,
+        count: Renamed,
+        scale: Array | Number,
+        many: tuple[Array, ...],
+        edges: Sequence[float] | Array,
+        array_count: int,
+        *,
+        out: Out = None,
+    ) -> Any: ...
+
+    of = Parameters(function).of
+    assert [of(name).is_loose for name in ("x", "count", "scale", "many")] == [True] * 4
+    assert [of(name).is_loose for name in ("edges", "array_count", "out")] == [False] * 3
+    assert [of(name).numbers for name in ("x", "count", "scale")] == ["", "int", "any"]
+    assert [of(name).is_tuple for name in ("x", "many")] == [False, True]
