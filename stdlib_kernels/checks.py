@@ -19,6 +19,7 @@ __all__ = [
     "check_alike",
     "check_array",
     "check_but_for",
+    "check_matrices",
     "check_out",
     "check_same_kind",
     "check_shape",
@@ -122,6 +123,15 @@ def check_but_for(name: str, value: Array, axis: int, other_name: str, other: Ar
     if value.ndim == other.ndim:
         wanted = (*wanted[:axis], value.shape[axis], *wanted[axis + 1 :])
     check_shape(name, value, wanted, limit, "Reshape it, or take another axis")
+
+
+def check_matrices(x: Any) -> None:
+    """Refuse what is no array, or has fewer than two axes."""
+    check_array("x", x, halves=True)
+    if x.ndim < 2:
+        raise ArgumentValueError(
+            f"an array of shape {x.shape} has no matrices", value=x.shape, remedy="Add axes"
+        )
 
 
 def check_writable(name: str, array: Array) -> None:

@@ -1,13 +1,15 @@
 """The namespace of the Python array API standard 2024.12, for device arrays.
 
 ``array.__array_namespace__()`` of a device array returns it. Its functions are those of the
-library, or separate kernels. The extensions `linalg` and `fft` do not exist.
+library, or separate kernels. The extension `linalg` has the functions that need no decomposition
+of a matrix; the extension `fft` does not exist.
 
 References
 ----------
 Consortium for Python Data API Standards, "Python array API standard", version 2024.12.
 """
 
+from stdlib_kernels.array_api import linalg
 from stdlib_kernels.array_api.binary import (
     add,
     atan2,
@@ -248,6 +250,7 @@ __all__ = [
     "isnan",
     "less",
     "less_equal",
+    "linalg",
     "linspace",
     "log",
     "log1p",

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
 from kerneldsl.repeating.calls import launch_over
 from stdlib_kernels.array_api.conversion import asarray
 from stdlib_kernels.array_api.creation_words import documented_creation
 from stdlib_kernels.arrays import contiguous
-from stdlib_kernels.checks import check_array
+from stdlib_kernels.checks import check_matrices
 from stdlib_kernels.parameters import integer_of
 
 __all__ = ["eye", "tril", "triu"]
@@ -72,11 +71,7 @@ def eye(
 
 
 def _triangle(x: Any, k: int, is_upper: bool) -> kd.DeviceArray:
-    check_array("x", x, halves=True)
-    if x.ndim < 2:
-        raise ArgumentValueError(
-            f"an array of shape {x.shape} has no matrices", value=x.shape, remedy="Add axes"
-        )
+    check_matrices(x)
     array = contiguous(asarray(x))
     made = kd.empty(array.shape, array.dtype, device=array.device)
     rows, columns = array.shape[-2:]

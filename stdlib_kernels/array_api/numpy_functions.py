@@ -123,6 +123,10 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, *, out: Any = None) -> A
     return elementwise.clip(x, a_min, a_max, out=out)
 
 
+def _outer(x: Any, y: Any) -> Any:
+    return xp.linalg.outer(_ravel(x), _ravel(y))
+
+
 #: The library's function, and how many of NumPy's parameters it accepts by position. It accepts the
 #: others by name; the names are equal.
 _FUNCTIONS: dict[Any, tuple[Callable[..., Any], int]] = {
@@ -175,6 +179,17 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., Any], int]] = {
     np.triu: (lambda x, k=0: xp.triu(x, k=k), 2),
     np.meshgrid: (xp.meshgrid, 0),
     np.tensordot: (xp.tensordot, 2),
+    np.outer: (_outer, 2),
+    np.linalg.matrix_norm: (xp.linalg.matrix_norm, 1),
+    np.linalg.vector_norm: (xp.linalg.vector_norm, 1),
+    **{
+        getattr(np.linalg, name): (getattr(xp.linalg, name), 2)
+        for name in ("cross", "matmul", "outer", "tensordot", "vecdot")
+    },
+    **{
+        getattr(np.linalg, name): (getattr(xp.linalg, name), 1)
+        for name in ("diagonal", "matrix_transpose", "trace")
+    },
     np.zeros_like: (xp.zeros_like, 1),
     np.ones_like: (xp.ones_like, 1),
     np.empty_like: (xp.empty_like, 1),

@@ -11,13 +11,13 @@ from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.array_api.binary import multiply
 from stdlib_kernels.array_api.manipulation import reshape
 from stdlib_kernels.array_api.unary import conj
-from stdlib_kernels.checks import Array, check_array, check_same_kind
+from stdlib_kernels.checks import Array, check_array, check_matrices, check_same_kind
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.linalg import matmul
 from stdlib_kernels.parameters import axis_of, common_dtype, each_axis_of, integer_of
 from stdlib_kernels.reduce import sum
 
-__all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
+__all__ = ["last_axis", "matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 
 @library_function
@@ -30,11 +30,7 @@ def matrix_transpose(x: Array, /) -> Any:
     >>> matrix_transpose(np.zeros((2, 3, 4))).shape
     (2, 4, 3)
     """
-    check_array("x", x, halves=True)
-    if x.ndim < 2:
-        raise ArgumentValueError(
-            f"an array of shape {x.shape} has no matrices", value=x.shape, remedy="Add axes"
-        )
+    check_matrices(x)
     return np.swapaxes(x, -1, -2) if isinstance(x, np.ndarray) else x.mT
 
 
@@ -60,13 +56,14 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
     left, right = (axis_of(axis, each.ndim) - each.ndim for each in (x1, x2))
     if x1.shape[left] != x2.shape[right]:
         raise _unequal(x1, x2)
-    x1, x2 = (_last(each, at) for each, at in ((x1, left), (x2, right)))
+    x1, x2 = (last_axis(each, at) for each, at in ((x1, left), (x2, right)))
     dtype = common_dtype(x1, x2)
     products = multiply(conj(x1) if x1.dtype.kind == "c" else x1, x2)
     return sum(products, -1, dtype=dtype)
 
 
-def _last(x: Array, axis: int) -> Array:
+def last_axis(x: Array, axis: int) -> Array:
+    """Return a view with an axis, counted from the last one, as the last."""
     order = [n for n in range(x.ndim) if n != x.ndim + axis]
     return x if axis == -1 else x.transpose((*order, x.ndim + axis))
 

@@ -39,6 +39,10 @@ CALLS = [
     lambda x: np.searchsorted(np.sort(np.ravel(x)), x),
     lambda x: np.astype(x, np.int32),
     lambda x: np.pad(x, 1),
+    lambda x: np.outer(x, x[0]),
+    lambda x: np.linalg.trace(x, offset=1),
+    lambda x: np.linalg.vector_norm(x, axis=1),
+    lambda x: np.linalg.cross(x[:, :3], x[:, 1:]),
 ]
 
 
