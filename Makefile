@@ -126,6 +126,12 @@ ARRAY_API_TESTS ?= ../array-api-tests
 array-api: $(VENV)/.stamp ## the array API test suite on the library's namespace (ARRAY_API_TESTS=checkout)
 	@.ci/array-api $(BIN)/python $(ARRAY_API_TESTS) -n $(WORKERS)
 
+# It compiles each function for each dtype: the first run takes an hour of processor time.
+CUPY_SOURCES ?= ../cupy
+.PHONY: cupy-tests
+cupy-tests: $(VENV)/.stamp ## CuPy's tests with the library in CuPy's place (CUPY_SOURCES=checkout)
+	@.ci/cupy-tests $(BIN)/python $(CUPY_SOURCES) -n $(WORKERS)
+
 .PHONY: numba-next
 numba-next: $(VENV)/.stamp ## the next Numba, or a candidate of it, where the package index has one
 	@.ci/numba-next $(BIN)/python -n $(WORKERS) $(ANOTHER_PYTHON_TESTS) tests/cache/test_overloads.py \

@@ -1,0 +1,1 @@
+"""CuPy's own tests on the library; ``make cupy-tests`` runs them."""
