@@ -325,7 +325,9 @@ add.forall(8)((x, x.astype(np.float32)), out)
         "from stdlib_kernels.sort import sort\n\nsort(np.array(['2020-01-02'], 'M8[D]'))"
     ),
     "a_sort_of_texts": "from stdlib_kernels.sort import sort\n\nsort(np.array(['b', 'a']))",
-    "a_maximum_of_complex_numbers": "from stdlib_kernels.reduce import max\n\nmax(x * 1j)",
+    "a_histogram_of_complex_numbers": (
+        "from stdlib_kernels.histogram import histogram\n\nhistogram(x * 1j)"
+    ),
     "a_sort_of_records": "from stdlib_kernels.sort import sort\n\nsort(np.zeros(2, 'i4,f4'))",
     "a_derivative_by_time": (
         "import sympy\n\ns, t = sympy.symbols('s t')\nu = sympy.Function('u')(s, t)\n"
