@@ -254,6 +254,7 @@ def median_filter(
     mode: str = 'reflect',
     cval: float = 0.0,
     *,
+    footprint: ArrayLike | None = None,
     out: Host | None = None,
 ) -> Host: ...
 @overload
@@ -263,6 +264,7 @@ def median_filter(
     mode: str = 'reflect',
     cval: float = 0.0,
     *,
+    footprint: DeviceArray | npt.ArrayLike | None = None,
     out: DeviceArray | None = None,
 ) -> DeviceArray: ...
 @overload
@@ -272,6 +274,7 @@ def median_filter(
     mode: str = 'reflect',
     cval: float = 0.0,
     *,
+    footprint: Foreign | npt.ArrayLike | None = None,
     out: Foreign | None = None,
 ) -> Foreign: ...
 @overload
@@ -281,6 +284,7 @@ def median_filter(
     mode: str = 'reflect',
     cval: float = 0.0,
     *,
+    footprint: ArrayLike | None = None,
     out: Host | None = None,
 ) -> Host: ...
 @overload

@@ -13,11 +13,11 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import launch, launch_over
+from kerneldsl.repeating.calls import launch, launch_over, refuse_to_repeat
 from stdlib_kernels.arrays import constant_beside, finish, is_on_host, source_and_result, to_host
 from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.functions import library_function, repeated_function
-from stdlib_kernels.parameters import integer_of, scalar_of
+from stdlib_kernels.parameters import integer_of, scalar_of, wrong_value
 from stdlib_kernels.stencil.borders import (
     CONSTANT,
     MAX_SIZE,
@@ -236,25 +236,49 @@ def median_box(x, out, *, box, count, number):
         for q in range(box[1]):
             for r in range(box[2]):
                 v[(p * box[1] + q) * box[2] + r] = x[i + p, j + q, k + r]
+    out[i, j, k] = _median_of(v, count)
+
+
+@kd.kernel(wraparound=False)
+def median_footprint(x, places, out, *, count, number):
+    """Find the median of the elements of a footprint: ``x[a + …], places[count, 3], out[a]``."""
+    i, j, k = kd.grid(3)
+    v = kd.local.array(count, number)
+    for n in range(count):
+        v[n] = x[i + places[n, 0], j + places[n, 1], k + places[n, 2]]
+    out[i, j, k] = _median_of(v, count)
+
+
+def _median_of(v: Any, count: Any) -> Any:
+    """Reorder the elements of a local array, and return their median."""
     for a in range(count // 2 + 1):
         for b in range(a + 1, count):
             low, high = min(v[a], v[b]), max(v[a], v[b])
             v[a] = low
             v[b] = high
-    out[i, j, k] = v[count // 2]
+    return v[count // 2]
 
 
 @repeated_function
 def median_filter(
-    x: Array, size: Ints = 3, mode: str = "reflect", cval: float = 0.0, *, out: Out = None
+    x: Array,
+    size: Ints = 3,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    *,
+    footprint: Array | None = None,
+    out: Out = None,
 ) -> Any:
-    """Take the median of the box around each element.
+    """Take the median of the box around each element, or of some elements of the box.
 
     {parameters: filtered}
     size : int or tuple of int
         Extent of the box along all axes, or along each. For an even number of elements, the median
         is the larger one of the two in the middle.
     {border}
+    footprint : array, optional
+        The elements of the box that count, by values that are not zero. It has as many axes as `x`,
+        and replaces `size`. The host reads it.
     {filtered result}
 
     Notes
@@ -266,7 +290,10 @@ def median_filter(
     [1, 2, 3, 3, 8]
     """
     check_array("x", x, kinds="iuf")
-    sizes = per_axis("size", size, x.ndim, integer_of, 1, MAX_SIZE)
+    chosen = None if footprint is None else _read_footprint(footprint, x.ndim)
+    sizes = per_axis(
+        "size", size if chosen is None else chosen.shape, x.ndim, integer_of, 1, MAX_SIZE
+    )
     if not 1 <= x.ndim <= 3:
         raise ArgumentValueError(
             f"x has {x.ndim} axes",
@@ -282,6 +309,23 @@ def median_filter(
         before = [-(n // 2) for n in box]
         fill = scalar_of("cval", border.fill, x.dtype) if border.mode == CONSTANT else 0
         wide = padded(source[(None,) * missing], x.dtype, Border(border.mode, fill), before, box)
-        how = {"box": box, "count": math.prod(box), "number": x.dtype.type}
-        launch_over(median_box, shape, wide, result.reshape(shape), **how)
+        how = {"count": math.prod(box), "number": x.dtype.type}
+        if chosen is None:
+            launch_over(median_box, shape, wide, result.reshape(shape), box=box, **how)
+        else:
+            places = np.argwhere(chosen.reshape(box))
+            how["count"] = len(places)
+            beside = constant_beside(wide, places.reshape(-1)).reshape(places.shape)
+            launch_over(median_footprint, shape, wide, beside, result.reshape(shape), **how)
     return finish(result, like=x, out=out)
+
+
+def _read_footprint(footprint: Array, ndim: int) -> np.ndarray[Any, Any]:
+    """Return where a footprint is not zero."""
+    check_array("footprint", footprint, ndim=ndim)
+    refuse_to_repeat()  # the launches depend on its elements
+    found: np.ndarray[Any, Any] = to_host(footprint) != 0
+    if not found.any():
+        limit = "At least one element of it is not zero"
+        raise wrong_value("footprint", footprint, limit)
+    return found

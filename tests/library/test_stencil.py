@@ -11,6 +11,7 @@ from scipy import ndimage
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import stencil
+from stdlib_kernels.arrays import to_host
 from stdlib_kernels.stencil import boxes as box_kernels
 from stdlib_kernels.stencil import filters, lines, planes
 from stdlib_kernels.stencil.borders import border_of
@@ -228,6 +229,27 @@ def test_median(call, rng, dtype):
             got = call(stencil.median_filter, x, size, mode, 3)
             np.testing.assert_array_equal(got, expected)
             assert got.dtype == x.dtype
+
+
+FOOTPRINTS = {
+    "cross": ((13, 17), [[0, 1, 0], [1, 1, 1], [0, 1, 0]]),
+    "row": ((9, 8), [[1, 0, 0, 1]]),
+    "box": ((5, 6, 7), np.arange(12).reshape(2, 3, 2) % 3),
+}
+
+
+@pytest.mark.parametrize("mode", full_beyond(["reflect", "constant", "wrap"], ["reflect"]))
+@pytest.mark.parametrize("dtype", full_beyond(["float32", "uint8"], ["uint8"]))
+@pytest.mark.parametrize("name", full_beyond(FOOTPRINTS, ["cross"]))
+def test_medians_of_footprints(to_kind, rng, name, dtype, mode):
+    shape, footprint = FOOTPRINTS[name]
+    x, chosen = random_array(rng, shape, dtype), np.asarray(footprint) != 0
+    for each in (chosen, chosen, np.flip(chosen), ~chosen):  # a call is not repeated for another
+        found = stencil.median_filter(to_kind(x), 3, mode, 3, footprint=to_kind(each))
+        expected = ndimage.median_filter(x, footprint=each, mode=mode, cval=3)
+        np.testing.assert_array_equal(to_host(found), expected)
+    with pytest.raises(ArgumentValueError, match="not zero"):
+        stencil.median_filter(to_kind(x), footprint=to_kind(chosen & ~chosen))
 
 
 @pytest.mark.full
