@@ -379,3 +379,34 @@ def test_addresses_in_a_loop_are_multiples_from_each_other() -> None:
     assert len(re.findall(r"mul\.wide\.s32 %kd_d\d+, %\w+, 4;", turn[2])) == 4
     assert "setp.gt.s32" in turn[2]
     assert not re.search(r"^\s*(?:mul|mad)\.lo\.s64", body, re.MULTILINE)
+
+
+_EXTENDED_LOW_HALF = """.visible .entry e(
+.param .u64 e_param_0
+)
+{{
+.reg .pred %p<2>;
+.reg .b32 %r<2>;
+.reg .b64 %rd<6>;
+ld.param.b64 %rd1, [e_param_0];
+mov.u32 %r1, %tid.x;
+cvt.u64.u32 %rd2, %r1;
+min.s64 %rd3, %rd1, 5120;
+cvt.{conversion} %rd4, %rd3;
+setp.lt.s64 %p1, %rd2, %rd4;
+@%p1 bra $L1;
+ret;
+$L1:
+st.global.b64 [%rd1], %rd4;
+ret;
+}}"""
+
+
+@pytest.mark.parametrize("conversion", ["s64.s32", "u64.u32"])
+def test_a_conversion_may_extend_the_low_half_of_a_wide_register(conversion: str) -> None:
+    """LLVM writes such: the register is no operand of instructions of 32 bits."""
+    text = _EXTENDED_LOW_HALF.format(conversion=conversion)
+    written = shorten_addresses(text, NO_FACTS)
+    assert not re.search(r"[.][subf]32 .*%rd", written.replace(f"cvt.{conversion}", ""))
+    header = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    assert assemble(header + written, "sm_90")

@@ -13,11 +13,13 @@ _PURE = re.compile(
     r"|(?:add|sub|neg|mul|mad|shl|shr|and|or|xor|not|min|max|selp|cvt)(?:\.(?:lo|wide))?"
     r"(?:\.[bsu](?:8|16|32|64))+)\s+(%\w+),[^;]*;\s*$"
 )
+#: What differs from one reading to the next (PTX ISA, section "Special Registers").
+_VOLATILE = re.compile(r"%(?:clock|globaltimer|pm)")
 _REGISTER = re.compile(r"%\w+")
 
 
 def remove_dead_code(lines: list[str]) -> list[str]:
-    """Return a function without them.
+    """Return a function without them; inline assembly is kept as it is written.
 
     Examples
     --------
@@ -27,8 +29,11 @@ def remove_dead_code(lines: list[str]) -> list[str]:
     uses = Counter(register for line in lines for register in _REGISTER.findall(line))
     makers: dict[str, list[int]] = {}
     results: dict[int, str] = {}
+    is_assembly = False
     for number, line in enumerate(lines):
-        if found := _PURE.match(line):
+        if "inline asm" in line:
+            is_assembly = "begin" in line
+        elif (found := _PURE.match(line)) and not (is_assembly or _VOLATILE.search(line)):
             results[number] = found[1]
             makers.setdefault(found[1], []).append(number)
     removed: set[int] = set()

@@ -38,6 +38,8 @@ _MAX_TERMS, _MAX_DEGREE = 12, 4
 _UINT32: Interval = (0, 2**32 - 1)
 _INT64: Interval = (-(2**63), 2**63 - 1)
 _PARAMETER = re.compile(r"\[[\w$]+_param_(\d+)\]")
+#: Names of registers of 64 bits. A conversion from 32 bits may read one: cvt.s64.s32 %rd2, %rd1.
+_WIDE = ("%rd", "%kd_d")
 _LITERAL = re.compile(r"-?(?:0x[0-9a-fA-F]+|\d+)")
 #: Bounds of special registers (PTX ISA, section "Special Registers").
 _SPECIAL = {
@@ -265,6 +267,8 @@ class Values:
         self, types: str, operand: str
     ) -> tuple[Polynomial | None, Interval | None] | None:
         if types in ("u64.u32", "s64.s32"):
+            if operand.startswith(_WIDE):
+                return self._extended_low_half(operand, INT32 if types[0] == "s" else _UINT32)
             value = self._extension(operand, is_signed=types[0] == "s")
             ((term, factor),) = value.items() if value else (((), 0),)
             interval = self.interval_of_atom(term[0]) if term else (factor, factor)
@@ -274,6 +278,15 @@ class Values:
             is_kept = is_within(interval, INT32) or is_within(interval, _UINT32)
             return self.low_half(self.wide(operand)), interval if is_kept else None
         return None
+
+    def _extended_low_half(
+        self, register: str, bounds: Interval
+    ) -> tuple[Polynomial | None, Interval]:
+        """Return the low half of a register of 64 bits, which a conversion extends again."""
+        known = self.interval(register)
+        if known is not None and is_within(known, bounds):
+            return self.wide(register), known
+        return None, bounds
 
     def _wide_product(
         self, operands: tuple[str, ...], *, is_signed: bool
