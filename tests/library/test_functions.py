@@ -144,7 +144,7 @@ def test_examples_of_a_docstring_begin_by_themselves():
 def test_the_library_keeps_to_its_limit_of_lines():
     root = Path(stdlib_kernels.__path__[0])
     files = [each for each in root.rglob("*.py") if root / "array_api" not in each.parents]
-    assert sum(len(each.read_text(encoding="utf-8").splitlines()) for each in files) < 10_500
+    assert sum(len(each.read_text(encoding="utf-8").splitlines()) for each in files) < 11_100
 
 
 @pytest.mark.parametrize("to", full_beyond([np.asarray, kd.to_device], [kd.to_device]))
