@@ -106,15 +106,17 @@ def take_along_axis(
     """
     if axis is None:
         check_array("x", x, halves=True)
-        found = take_along_axis(contiguous_1d(on_device(x)), indices, 0, mode=mode, out=out)
-        return finish(found, like=x, out=out)
-    at = _checked(x, indices, axis)
+        check_indices("indices", indices, x)
+        values, at = contiguous_1d(on_device(x)), 0
+        check_but_for("indices", indices, 0, "the flattened x", values)
+    else:
+        values, at = x, _checked(x, indices, axis)
     place = _PLACES[choice_of("mode", mode, _PLACES)]
     check_out(out, like=x, shape=tuple(indices.shape), dtype=x.dtype)
-    places = on_device(indices)
-    if mode == "raise" or not x.shape[at]:
-        check_range("indices", places, x.shape[at], -x.shape[at], _REMEDY)
-    return finish(take_each(on_device(x), places, at, place), like=x, out=out)
+    places, length = on_device(indices), values.shape[at]
+    if mode == "raise" or not length:
+        check_range("indices", places, length, -length, _REMEDY)
+    return finish(take_each(on_device(values), places, at, place), like=x, out=out)
 
 
 @repeated_function

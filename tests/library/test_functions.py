@@ -156,7 +156,7 @@ def test_dry_runs_of_functions_that_wait_for_numbers(to):
         assert histogram.histogram(x)[0].shape == (10,)
         assert histogram.histogram2d(x, x, 3, density=True)[0].shape == (3, 3)
         assert rng.choice(x, 4, p=x).shape == rng.choice(x, 4, replace=False).shape == (4,)
-        assert movement.take(x, k).shape == (8,)
+        assert movement.take(x, k).shape == movement.take_along_axis(x, k, None).shape == (8,)
         for each in (histogram.bincount(few), histogram.bincount(k), *compact.nonzero(k)):
             assert each.shape == (0,)
         assert [each.shape for each in compact.unique(k, return_counts=True)] == [(0,), (0,)]

@@ -289,7 +289,7 @@ def test_names_of_arguments_are_no_values(cpu):
     x = np.ones((2, 3))
     for _ in range(2):
         assert reduce.sum(x, axis=0).tolist() == [2, 2, 2]
-        with pytest.raises(TypeError, match="positional"):
+        with pytest.raises(TypeError, match="dtype is 'axis'"):
             reduce.sum(x, 0, "axis")
 
 

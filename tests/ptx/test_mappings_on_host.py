@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.contract import ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.contract.promises import NARROW_THREADS
 from kerneldsl.launch.arguments.checked_promises import promises_of
 from kerneldsl.launch.arguments.passed_arrays import passed_arrays
 from targets.cuda.compile.compiler import compile_kernel
@@ -266,7 +267,9 @@ def window(start, out):
         out[place] += 1
 
 
-@pytest.mark.parametrize("extent", [2**31 - 3, 2**31 + 77, 2**33 + 5, 2**40 - 1])
+@pytest.mark.parametrize(
+    "extent", [NARROW_THREADS - 3, NARROW_THREADS + 1, 2**31 - 3, 2**31 + 77, 2**33 + 5, 2**40 - 1]
+)
 @pytest.mark.parametrize(
     "mapping", [ElementMapping((4, 1, 1), 4), ElementMapping((8, 1, 1))], ids=str
 )
@@ -278,7 +281,7 @@ def test_the_end_of_a_long_extent(mapping: ElementMapping, extent: int) -> None:
     values = [start, out.ctypes.data, out.size]
     base = _unmapped(window, "int64, int32[::1]", 1)
     promises = promises_of(passed_arrays(base.layout.arrays, values), (extent,), written={1})
-    assert promises.is_narrow == (extent < 2**31)
+    assert promises.is_narrow == (extent <= NARROW_THREADS)
     _mapped(base, mapping, promises).run(
         grid, block, [*values, extent], blocks=(grid[0] - 5, grid[0])
     )

@@ -209,12 +209,12 @@ def test_other_loops_stay(old: str, new: str) -> None:
 
 
 def test_a_loop_that_is_left_early() -> None:
-    def rounds(x, out, most):
-        value, count = x[0], 0
-        while count < most and value * value < 4.0:
-            value = value * value - 1.25
+    def escape(a, b, out, most):
+        x, y, count = 0.0, 0.0, 0
+        while count < most and x * x + y * y < 4.0:
+            x, y = x * x - y * y + a, 2.0 * x * y + b
             count += 1
         out[0] = count
 
-    body = body_of(compile_ptx(rounds, "float32[::1], int32[::1], int64"))
+    body = body_of(compile_ptx(escape, "float64, float64, int32[::1], int64"))
     assert re.search(r"add\.s32 %kd_short0_0, %kd_short0_0, 1;", body)
