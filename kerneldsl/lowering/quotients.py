@@ -67,11 +67,6 @@ _UNSIGNED = {
 """,
 }
 _SIGNED = """\
-  %has_sign = icmp slt i64 %both, 0
-  br i1 %has_sign, label %signed, label %unsigned
-unsigned:
-"""
-_SIGNED = """\
   %is_zero = icmp eq i64 %b, 0
   %is_least = icmp eq i64 %a, -9223372036854775808
   %is_minus_one = icmp eq i64 %b, -1
