@@ -93,6 +93,8 @@ def entry(name: str, value: Any) -> str:
             if issubclass(value, BaseException):
                 options = ":show-inheritance:\n:members:"
             return f".. autoclass:: {name}\n{indent(options, '   ')}\n"
+        case ModuleType():
+            return f".. automodule:: {name}\n   :members:\n"
         case _ if inspect.isroutine(value):
             return f".. autofunction:: {name}\n"
     raise TypeError(

@@ -163,9 +163,10 @@ def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: boo
 
 def _truth_as(op: Any, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:
     """Reduce to booleans, which `out` may hold as numbers, as in NumPy."""
+    if out is not None:
+        check_array("out", out, halves=True)
     if out is None or out.dtype == np.bool_:
         return _truth(op, np.bool_, x, axis, out, keepdims)
-    check_array("out", out, halves=True)
     found: Any = _truth(op, np.bool_, x, axis, None, keepdims)
     flags = np.asarray(found) if isinstance(found, np.generic) else found
     check_out(out, like=x, shape=tuple(flags.shape), dtype=out.dtype)

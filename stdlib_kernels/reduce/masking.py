@@ -91,8 +91,8 @@ class _Total(NamedTuple):
 def _total_of(x: Array, where: Any, axis: Axis, dtype: np.dtype[Any]) -> _Total:
     number = computing_dtype(dtype)
     wide = x if x.ndim else x.reshape((1,))
+    total = _sum_of(masked(wide, where, 0), axis, number)  # checks the condition
     (flags,) = map_call(_one_or_none, [wide, where], [_COUNT], [None], wide)
-    total = _sum_of(masked(wide, where, 0), axis, number)
     return _Total(wide, total, _sum_of(flags, axis))
 
 

@@ -176,8 +176,8 @@ def test_coalescing_and_banks():
     assert "Make the array (32, 33)" in shown(name, "def transpose(")
 
 
-def test_each_product_asks_for_less_than_the_one_before():
-    asked = re.findall(r"asks for +(\d+) MB", shown("06-matmul-on-a-roofline", "explained = {"))
+def test_each_product_requests_less_than_the_one_before():
+    asked = re.findall(r"requests +(\d+) MB", shown("06-matmul-on-a-roofline", "explained = {"))
     assert [*map(int, asked)] == sorted(map(int, asked), reverse=True)
     assert len(set(asked)) == 4
 
@@ -185,7 +185,7 @@ def test_each_product_asks_for_less_than_the_one_before():
 def test_debugging_shows_an_error_of_each_kind():
     notebook = stored(ROOT / "notebooks" / "11-debugging.ipynb")
     text = "\n".join(map(text_of, code_cells(notebook)))
-    for kind in ("LaunchConfig", "ArgumentType", "UnsupportedConstruct", "KernelTyping"):
+    for kind in ("LaunchConfig", "ArgumentType", "UndefinedAttribute", "KernelTyping"):
         assert f"{kind}Error: " in text
     for kind in ("KernelIndex", "KernelAssertion"):
         assert re.search(rf"{kind}Error: .*in thread \(\d+, 0, 0\) of block", text)

@@ -382,7 +382,7 @@ def test_files_are_written_where_they_are_asked_for(tmp_path):
             kd.cache.export(name)
     mine = tmp_path / "here" / "results.csv"
     mine.write_text("1,2,3")
-    with pytest.raises(kd.ArgumentValueError, match="no archive"):
+    with pytest.raises(kd.ArgumentValueError, match="not an archive"):
         kd.cache.export(mine)
     assert mine.read_text() == "1,2,3"
     mine.unlink()
