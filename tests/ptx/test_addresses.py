@@ -19,7 +19,7 @@ from kerneldsl.contract.abi import EXPLICIT, LaunchMode
 from kerneldsl.contract.promises import NARROW, NARROW_THREADS
 from kerneldsl.language.kinds import array_kinds
 from kerneldsl.language.signatures import parse_signature
-from targets.cuda.compile import ptx as ptx_module
+from targets.cuda.compile import pipeline
 from targets.cuda.compile.addresses.countdowns import shorten_countdowns
 from targets.cuda.compile.addresses.facts import NO_FACTS, facts_of
 from targets.cuda.compile.addresses.shorten import shorten_addresses
@@ -113,8 +113,12 @@ def _both(
         return seen[1]
 
     promises = _promises(signature, is_narrow=is_narrow)
+    passes = [
+        each._replace(rewrite=note) if each.name == "narrow-addresses" else each
+        for each in pipeline.PASSES
+    ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ptx_module, "shorten_addresses", note)
+        patch.setattr(pipeline, "PASSES", passes)
         compile_kernel(
             specialize(kernel, signature, mode, promises=promises, **options), arch="sm_90"
         )

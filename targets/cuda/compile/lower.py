@@ -41,10 +41,9 @@ from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.hint_accesses import hint_accesses
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
-from targets.cuda.compile.short_variables import shorten_variables
+from targets.cuda.compile.pipeline import FunctionTree, Stage, run_stage
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
-from targets.cuda.compile.unroll_loops import unroll_loops
-from targets.cuda.compile.unroll_strides import hide_counters, unroll_strides
+from targets.cuda.compile.unroll_strides import hide_counters
 from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.guard import guard_helper
 from targets.cuda.intrinsics.table import EMITTERS, bind
@@ -113,8 +112,9 @@ def _without_tiles(specialization: Specialization) -> tuple[FunctionUnit, Mappin
     """Return a kernel that has no tiles, and what its statements call beside the language."""
     unit = specialization.unit
     if not uses_tiles(unit):
-        is_debug = specialization.options.debug
-        return unit if is_debug else unroll_strides(unit, specialization.kinds), {}
+        if not specialization.options.debug:
+            unit = run_stage(Stage.NORMAL_FORM, unit, specialization.kinds)
+        return unit, {}
     from targets.cuda.compile.spread_tiles import spread_tiles
     from targets.cuda.intrinsics.tiles import tile_operations
 
@@ -196,9 +196,9 @@ class _FunctionBuilder:
         }
         tree, hinted = hint_accesses(unit, self._rewrite(unit))
         if not self._options.debug:
-            tree, marks = unroll_loops(unit, hide_counters(tree))
-            tree, conversions = shorten_variables(unit, copy_tree(tree), self._arrays(unit))
-            namespace |= marks | conversions
+            code = FunctionTree(copy_tree(hide_counters(tree)), {})
+            tree, names = run_stage(Stage.TREE, code, unit, self._arrays(unit))
+            namespace |= names
         namespace |= hinted
         namespace |= {name: self._device(callee) for name, callee in unit.callees.items()}
         return build_function(tree, unit.name, namespace, unit.filename)

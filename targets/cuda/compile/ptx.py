@@ -26,16 +26,12 @@ from kerneldsl.lowering.shifts import shift_definitions
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.addresses.facts import NO_FACTS, ParameterFacts
-from targets.cuda.compile.addresses.shorten import shorten_addresses
-from targets.cuda.compile.affine_chains import step_through_chains
-from targets.cuda.compile.bit_products import multiply_by_bits
 from targets.cuda.compile.float_conversions import write_conversion
-from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
+from targets.cuda.compile.pipeline import Stage, run_stage
 from targets.cuda.compile.ptx_text import count_anew
 from targets.cuda.compile.ptxas_workarounds import work_around_ptxas
-from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.intrinsics.by_architecture import definitions, is_by_architecture
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 
@@ -128,7 +124,8 @@ def link(
     if any(function.name == ROUND_TO_BFLOAT16 for function in module.functions):
         module.link_in(_parse(_NATIVE_ROUNDING))
     symbols = [function.name for function in module.functions]
-    for definition in (*shift_definitions(symbols), *division_definitions(symbols)):
+    divisions = run_stage(Stage.LLVM, division_definitions(symbols))
+    for definition in (*shift_definitions(symbols), *divisions):
         module.link_in(_parse(definition))
     for function in module.functions:
         if not function.is_declaration and function.name != entry_name:
@@ -213,15 +210,7 @@ def write_ptx(
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
     text = count_anew(machine.emit_assembly(module))
-    for write in (
-        count_turns_down,
-        shorten_counters,
-        multiply_by_bits,
-        step_through_chains,
-        lambda ptx: shorten_addresses(ptx, facts),
-        work_around_ptxas,
-    ):
-        text = write(text)
+    text = work_around_ptxas(run_stage(Stage.PTX, text, facts))
     return text, count_anew(str(module))
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from kerneldsl.analysis.trips import constant_trips, integer_value, is_range
 from kerneldsl.frontend.syntax import load
-from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cuda.intrinsics.unroll import UNROLL, UNROLL_NAME
 
@@ -30,7 +29,7 @@ def unroll_loops(
     """Return the tree with marks in such loops, and what they call.
 
     They have a number of turns that is known, hold no loop themselves, and are left at their end
-    alone.
+    alone. The tree is changed.
     """
     declares = {name for name, use in unit.uses.items() if use.intrinsic.name == "local.array"}
     arrays = {
@@ -45,7 +44,7 @@ def unroll_loops(
     arrays -= set(_indexed_by_data(tree))
     if not arrays:
         return tree, {}
-    return _Marker(unit, arrays).visit(copy_tree(tree)), {UNROLL_NAME: UNROLL}
+    return _Marker(unit, arrays).visit(tree), {UNROLL_NAME: UNROLL}
 
 
 def _indexed_by_data(tree: ast.AST) -> Iterator[str]:

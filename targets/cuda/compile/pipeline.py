@@ -1,0 +1,154 @@
+"""The optimizing passes of CUDA code, by name and in their order.
+
+A kernel is rewritten in four stages. The first is its normal form, the second the syntax tree of
+each of its functions. Numba lowers these trees. The third stage is the LLVM IR that is linked with
+them, the last the PTX that LLVM writes. Results are the same without any pass. Rewrites that keep
+results right are not in the table, such as :mod:`targets.cuda.compile.ptxas_workarounds`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar
+
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.lowering.quotients import simplify_divisions
+from targets.cuda.compile.addresses.facts import ParameterFacts
+from targets.cuda.compile.addresses.shorten import shorten_addresses
+from targets.cuda.compile.affine_chains import step_through_chains
+from targets.cuda.compile.bit_products import multiply_by_bits
+from targets.cuda.compile.loop_counters import count_turns_down
+from targets.cuda.compile.short_counters import shorten_counters
+from targets.cuda.compile.short_variables import shorten_variables
+from targets.cuda.compile.unroll_loops import unroll_loops
+from targets.cuda.compile.unroll_strides import unroll_strides
+
+__all__ = ["PASSES", "FunctionTree", "Pass", "Stage", "run_stage"]
+
+Code = TypeVar("Code")
+
+
+class Stage(Enum):
+    """A form of a kernel's code, and what a pass of it is called with after the code."""
+
+    #: A `FunctionUnit`, and the kinds of its arguments.
+    NORMAL_FORM = "normal form"
+    #: A `FunctionTree`, its `FunctionUnit`, and the parameters that are known to be arrays.
+    TREE = "syntax tree"
+    #: The definitions of functions that kernels call; nothing else.
+    LLVM = "LLVM IR"
+    #: The text of a module, and the `ParameterFacts` of its entry.
+    PTX = "PTX"
+
+
+class FunctionTree(NamedTuple):
+    """The syntax tree of a function, which a pass may change, and names that passes added to it."""
+
+    tree: ast.FunctionDef
+    names: Mapping[str, Any]
+
+
+class Pass(NamedTuple):
+    """An optimizing pass.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    purpose : str
+        What it does, a sentence.
+    stage : Stage
+        The code that it rewrites.
+    rewrite : function
+        Returns the code, written otherwise.
+    """
+
+    name: str
+    purpose: str
+    stage: Stage
+    rewrite: Callable[..., Any]
+
+
+def run_stage(stage: Stage, code: Code, *known: Any) -> Code:
+    """Return code after the passes of a stage; `known` is what they are called with beside it."""
+    for each in PASSES:
+        if each.stage is stage:
+            code = each.rewrite(code, *known)
+    return code
+
+
+def _unroll_loops(code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str]) -> FunctionTree:
+    tree, names = unroll_loops(unit, code.tree)
+    return FunctionTree(tree, {**code.names, **names})
+
+
+def _shorten_variables(
+    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str]
+) -> FunctionTree:
+    tree, names = shorten_variables(unit, code.tree, list(arrays))
+    return FunctionTree(tree, {**code.names, **names})
+
+
+def _on_text(rewrite: Callable[[str], str]) -> Callable[[str, ParameterFacts], str]:
+    return lambda ptx, facts: rewrite(ptx)
+
+
+#: In the order in which they run.
+PASSES = (
+    Pass(
+        "unroll-strides",
+        "Unroll loops with the stride of a grid by four, so that loads come before their uses.",
+        Stage.NORMAL_FORM,
+        unroll_strides,
+    ),
+    Pass(
+        "unroll-array-loops",
+        "Unroll loops of known length that index a local array, so that it is in registers.",
+        Stage.TREE,
+        _unroll_loops,
+    ),
+    Pass(
+        "narrow-variables",
+        "Keep integers that are multiplied or divided in loops in 32 bits if they fit.",
+        Stage.TREE,
+        _shorten_variables,
+    ),
+    Pass(
+        "simplify-divisions",
+        "Divide nonnegative integers without signs, and by constants in 32 bits if they fit.",
+        Stage.LLVM,
+        simplify_divisions,
+    ),
+    Pass(
+        "count-loops-down",
+        "Count the iterations of innermost loops down to 0, so that ptxas unrolls them.",
+        Stage.PTX,
+        _on_text(count_turns_down),
+    ),
+    Pass(
+        "narrow-counters",
+        "Count in 32 bits in loops with several exits if the number of iterations fits.",
+        Stage.PTX,
+        _on_text(shorten_counters),
+    ),
+    Pass(
+        "multiply-by-bits",
+        "Compute a choice between a constant and 0 by a bit as a product.",
+        Stage.PTX,
+        _on_text(multiply_by_bits),
+    ),
+    Pass(
+        "chain-affine-steps",
+        "Compute each number of a linear congruential generator from the one before it.",
+        Stage.PTX,
+        _on_text(step_through_chains),
+    ),
+    Pass(
+        "narrow-addresses",
+        "Compute addresses, and integers that fit, in 32 bits, and addresses from neighbours.",
+        Stage.PTX,
+        shorten_addresses,
+    ),
+)
