@@ -19,7 +19,7 @@ from typing import Any
 
 import kerneldsl
 import stdlib_kernels
-from docs.site.entries import as_rst, entry, first_sentence, names_in
+from docs.site.entries import as_rst, automodule, entry, first_sentence, names_in
 from docs.site.examples import families
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 
@@ -272,7 +272,7 @@ def _kernels_of(family: ModuleType) -> dict[str, Any]:
 def _page_of(
     module: ModuleType, objects: dict[str, Any], kernels: dict[str, Any] | None = None
 ) -> Page:
-    intro = f".. automodule:: {module.__name__}\n   :no-members:\n"
+    intro = automodule(module.__name__, ":no-members:")
     family = module.__name__.removeprefix("stdlib_kernels.")
     words = _FAMILIES.get(family)
     title = module.__name__ if words is None else f"{words} ({family})"
@@ -288,7 +288,7 @@ def _place_of_family(module: ModuleType) -> int:
 
 def _page_of_targets() -> Page:
     intro = "".join(
-        f"{_heading(name, '-')}\n.. automodule:: targets.{name}\n   :no-members:\n\n"
+        f"{_heading(name, '-')}\n{automodule(f'targets.{name}', ':no-members:')}\n"
         for name in _TARGETS
     )
     about = (

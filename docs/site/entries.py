@@ -61,6 +61,8 @@ def first_sentence(name: str, value: object) -> str:
             text = "The version, a string."
         case np.dtype():
             text = "A dtype of NumPy."
+        case float() | None:
+            text = f"The value `{value!r}`."
         case _ if get_origin(value) is not None:
             text = f"The type `{value!r}`.".replace("typing.", "")
         case _ if _is_data(value):
@@ -94,13 +96,21 @@ def entry(name: str, value: Any) -> str:
                 options = ":show-inheritance:\n:members:"
             return f".. autoclass:: {name}\n{indent(options, '   ')}\n"
         case ModuleType():
-            return f".. automodule:: {name}\n   :members:\n"
+            return automodule(name, ":members:")
         case _ if inspect.isroutine(value):
             return f".. autofunction:: {name}\n"
     raise TypeError(
         f"{name} is a {type(value).__name__}, which the reference has no entry for: "
         "describe its kind in docs/site/entries.py"
     )
+
+
+def automodule(name: str, option: str) -> str:
+    """Return the directive for a module's docstring.
+
+    Entries that follow have full names, which must not be read as names in that module.
+    """
+    return f".. automodule:: {name}\n   {option}\n\n.. py:currentmodule:: None\n"
 
 
 def _is_data(value: object) -> bool:
