@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 
 from targets.cuda.compile.short_counters import shorten_counters
 from tests.ptx.helpers import body_of, compile_ptx
+from tests.ptx.interpreter import RELATIONS, run_ptx
 
-_WIDTH = 2**64
 _LIMIT = 2**29
-_OPERATORS = {
-    "eq": lambda one, two: one == two,
-    "ne": lambda one, two: one != two,
-    "lt": lambda one, two: one < two,
-    "le": lambda one, two: one <= two,
-    "gt": lambda one, two: one > two,
-    "ge": lambda one, two: one >= two,
-}
 _LOOP = """.entry e()
 {{
 mov.b64 %rd1, {start};
@@ -58,65 +50,13 @@ _NUMBERS = st.one_of(
 )
 
 
-def _run(ptx: str, most_lines: int = 3000) -> dict[str, int] | None:
-    """Return registers after what PTX does; ``None`` if it runs for too long."""
-    lines = [line.strip() for line in ptx.split("\n")]
-    places = {line[:-1]: n for n, line in enumerate(lines) if line.endswith(":")}
-    values: dict[str, int] = {}
-
-    def read(text: str) -> int:
-        return values[text] if text.startswith("%") else int(text)
-
-    def signed(value: int, bits: int) -> int:
-        return (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
-
-    place = lines.index("{") + 1
-    while (line := lines[place]) != "ret;":
-        place += 1
-        most_lines -= 1
-        if not most_lines:
-            return None
-        if not line or line.endswith(":") or line.startswith(".reg"):
-            continue
-        if line.startswith("@"):
-            predicate, line = line.split(None, 1)
-            name = predicate.strip("@!")
-            if bool(values[name]) == predicate.startswith("@!"):
-                continue
-        operation, _, rest = line.rstrip(";").partition(" ")
-        given_ = [part.strip() for part in rest.split(",")]
-        kinds = operation.split(".")
-        bits = int(kinds[-1][1:]) if kinds[-1][1:].isdigit() else 0
-        match kinds[0]:
-            case "bra":
-                place = places[given_[0]]
-            case "setp":
-                numbers = [read(each) % 2**bits for each in given_[1:3]]
-                if kinds[-1][0] == "s":
-                    numbers = [signed(each, bits) for each in numbers]
-                found = _OPERATORS[kinds[1]](*numbers)
-                values[given_[0]] = found and (kinds[2] != "and" or bool(values[given_[3]]))
-            case "mov":
-                values[given_[0]] = read(given_[1]) % 2**bits
-            case "cvt":
-                value = read(given_[1])
-                if kinds[-1] == "s32":
-                    value = signed(value, 32)
-                values[given_[0]] = value % 2 ** int(kinds[1][1:])
-            case "add":
-                values[given_[0]] = (read(given_[1]) + read(given_[2])) % 2**bits
-            case _:
-                raise AssertionError(line)
-    return values
-
-
 @settings(deadline=None)
 @given(
     start=_NUMBERS,
     bound=_NUMBERS,
     other=_NUMBERS,
     most=st.integers(1, 60),
-    relation=st.sampled_from(sorted(_OPERATORS)),
+    relation=st.sampled_from(sorted(RELATIONS)),
     is_swapped=st.booleans(),
     is_literal=st.booleans(),
     end=st.sampled_from(sorted(_ENDS)),
@@ -142,9 +82,9 @@ def test_what_is_computed_is_the_same(
         kept="\n".join(f"mov.b64 %rd2{each}, %rd{each};" for each in sorted(kept)),
     )
     ptx = ptx.replace("mov.b64 %rd5,", "mov.b64 %rd6, 0;\nmov.b64 %rd5,", 1)
-    written, expected = shorten_counters(ptx), _run(ptx)
+    written, expected = shorten_counters(ptx), run_ptx(ptx)
     assert expected is not None
-    found = _run(written)
+    found = run_ptx(written)
     assert found is not None
     for name in ["%rd8", "%r1", *(f"%rd2{each}" for each in kept)]:
         assert found.get(name) == expected.get(name)
@@ -170,7 +110,7 @@ def test_small_counters_have_32_bits() -> None:
     written = shorten_counters(_plain())
     assert written.count("add.s32") == 3
     assert written.count("setp.eq.b32") == 2
-    values = _run(written)
+    values = run_ptx(written)
     assert values is not None
     assert values["%r1"] == 9
     assert "%kd_short0_0" in values
@@ -179,7 +119,7 @@ def test_small_counters_have_32_bits() -> None:
 @pytest.mark.parametrize(("start", "bound"), [(_LIMIT, 9), (0, _LIMIT), (-1, 9), (9, 0)])
 def test_large_counters_have_64(start: int, bound: int) -> None:
     """An end that is passed already is reached after 2**64 turns, and not after 2**32."""
-    values = _run(shorten_counters(_plain(start=str(start), bound=str(bound))))
+    values = run_ptx(shorten_counters(_plain(start=str(start), bound=str(bound))))
     assert values is not None
     assert "%kd_short0_0" not in values
 

@@ -19,7 +19,9 @@ from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.shorten import shorten_addresses
 from targets.cuda.compile.affine_chains import step_through_chains
 from targets.cuda.compile.bit_products import multiply_by_bits
+from targets.cuda.compile.coalesce_copies import coalesce_copies
 from targets.cuda.compile.loop_counters import count_turns_down
+from targets.cuda.compile.merge_exits import merge_exits
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.short_variables import shorten_variables
 from targets.cuda.compile.unroll_loops import unroll_loops
@@ -120,6 +122,18 @@ PASSES = (
         "Divide nonnegative integers without signs, and by constants in 32 bits if they fit.",
         Stage.LLVM,
         simplify_divisions,
+    ),
+    Pass(
+        "coalesce-copies",
+        "Compute the next value of a variable in its register, instead of copying it there.",
+        Stage.PTX,
+        _on_text(coalesce_copies),
+    ),
+    Pass(
+        "merge-exits",
+        "Test at the end of an iteration whether the next one ends the loop at its start.",
+        Stage.PTX,
+        _on_text(merge_exits),
     ),
     Pass(
         "count-loops-down",

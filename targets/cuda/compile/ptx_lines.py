@@ -11,12 +11,27 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-__all__ = ["LABEL", "Branch", "branch_of", "declare", "each_function", "results_of", "uses_of"]
+__all__ = [
+    "LABEL",
+    "Branch",
+    "branch_of",
+    "declare",
+    "each_function",
+    "opposite",
+    "results_of",
+    "uses_of",
+]
 
 LABEL = re.compile(r"^(\$\w+):")
 _BRANCH = re.compile(r"^\s*(?:@(!?)(%\w+) )?bra(?:\.uni)?\s+(\$\w+);")
 _RESULT = re.compile(r"^\s*(?:@!?%\w+ )?[a-z][\w.:]*\s+(?:\{([^}]*)\}|(%\w+))\s*,")
 _STORE = re.compile(r"\s*(?:@!?%\w+ )?(?:st|red)\b")
+_OPPOSITE = {"eq": "ne", "lt": "ge", "gt": "le", "lo": "hs", "hi": "ls"}
+#: Of floats, one of two opposites is true where an operand is no number.
+_OPPOSITE_OF_FLOATS = {
+    **{"eq": "neu", "ne": "equ", "lt": "geu", "le": "gtu", "gt": "leu", "ge": "ltu"},
+    "num": "nan",
+}
 
 
 class Branch(NamedTuple):
@@ -52,6 +67,18 @@ def branch_of(line: str) -> Branch | None:
     """Return the branch of a line, if it is one."""
     found = _BRANCH.match(line)
     return Branch(bool(found[1]), found[2] or "", found[3]) if found else None
+
+
+def opposite(relation: str, kind: str) -> str:
+    """Return the comparison that is true where another one is false; `kind` is its type.
+
+    Examples
+    --------
+    >>> opposite("ge", "s32"), opposite("le", "f32"), opposite("gtu", "f32")
+    ('lt', 'gtu', 'le')
+    """
+    pairs = _OPPOSITE_OF_FLOATS if kind.startswith("f") else _OPPOSITE
+    return pairs.get(relation) or next(one for one, other in pairs.items() if other == relation)
 
 
 def results_of(line: str) -> list[str]:

@@ -24,9 +24,11 @@ from targets.cuda.compile.ptx_lines import (
     branch_of,
     declare,
     each_function,
+    opposite,
     results_of,
     uses_of,
 )
+from targets.cuda.compile.ptx_loops import innermost_loops
 
 __all__ = ["shorten_counters"]
 
@@ -36,7 +38,8 @@ _LIMIT = 2**29
 _MOST_LINES = 80
 _STEP = re.compile(r"^\s*add\.s64\s+(%rd\d+), (%rd\d+), (-?1);")
 _COMPARISON = re.compile(
-    r"^\s*setp\.(eq|ne|lt|le|gt|ge)\.[bs]64\s+(%p\d+), (%rd\d+|-?\d+), (%rd\d+|-?\d+);"
+    r"^\s*setp\.(eq|ne|lt|le|gt|ge)\.(?:and\.)?[bs]64\s+(%p\d+), (%rd\d+|-?\d+), "
+    r"(%rd\d+|-?\d+)((?:, !?%p\d+)?);"
 )
 _COPY = re.compile(r"^\s*(mov\.b64|cvt\.u32\.u64)\s+(%\w+), (%rd\d+);")
 _BOTH = re.compile(r"^\s*(and|or)\.pred\s+(%p\d+), (%p\d+), (%p\d+);")
@@ -44,7 +47,6 @@ _BOTH = re.compile(r"^\s*(and|or)\.pred\s+(%p\d+), (%p\d+), (%p\d+);")
 _OF_SEVERAL = re.compile(
     r"\b(?:\w+\.)*(?:sync|aligned)\b|\b(?:bar|barrier|mbarrier|call|activemask)\b"
 )
-_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 _SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
@@ -55,7 +57,7 @@ def shorten_counters(ptx: str) -> str:
 
 def _of_function(lines: list[str]) -> list[str]:
     registers: list[str] = []
-    for number, (first, last) in reversed(list(enumerate(_innermost(lines)))):
+    for number, (first, last) in reversed(list(enumerate(innermost_loops(lines, _MOST_LINES)))):
         loop = _Loop(lines, first, last)
         counters = _short_counters(loop)
         if counters is not None:
@@ -63,21 +65,6 @@ def _of_function(lines: list[str]) -> list[str]:
             lines = writer.written()
             registers += writer.registers()
     return declare(lines, registers) if registers else lines
-
-
-def _innermost(lines: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield first and last lines of loops that are entered at their label, and contain none."""
-    places = {found[1]: n for n, line in enumerate(lines) if (found := LABEL.match(line))}
-    branches = [(n, each.label) for n, line in enumerate(lines) if (each := branch_of(line))]
-    loops = {places[label]: place for place, label in branches if places.get(label, place) < place}
-    for first, last in loops.items():
-        inside = range(first, last + 1)
-        is_innermost = not any(other in inside and other != first for other in loops)
-        is_entered_once = not any(
-            places.get(label) in inside[1:] and place not in inside for place, label in branches
-        )
-        if is_innermost and is_entered_once and len(inside) <= _MOST_LINES:
-            yield first, last
 
 
 class _Loop:
@@ -101,7 +88,11 @@ class _Loop:
     def ways_out(self) -> int:
         """Return how many branches leave it, its end included."""
         branches = [branch for line in self.body if (branch := branch_of(line)) is not None]
-        return sum(self.is_out(each.label) for each in branches) + bool(branches[-1].predicate)
+        both = {found[2] for line in self.body if (found := _BOTH.match(line))}
+        both |= {c[2] for line in self.body if (c := _COMPARISON.match(line)) and c[5]}
+        ways = [each for each in branches[:-1] if self.is_out(each.label)]
+        ways += [each for each in branches[-1:] if each.predicate]
+        return sum(1 + (each.predicate in both) for each in ways)
 
     def goes_on(self, place: int, predicate: str) -> bool | None:
         """Return the value of a predicate without which the loop is left in the same turn.
@@ -157,14 +148,14 @@ def _short_counters(loop: _Loop) -> _Counters | None:
         comparison = _COMPARISON.match(line)
         if comparison is None or not {comparison[3], comparison[4]} & steps.keys():
             continue
-        relation, predicate, one, other = comparison.groups()
+        relation, predicate, one, other, also = comparison.groups()
         if other in steps:
             relation, one, other = _SWAPPED[relation], other, one
         if other.startswith("%"):
             bounds[other] = None
         value = loop.goes_on(place, predicate)
-        if value is not None:
-            relation = relation if value else _OPPOSITE[relation]
+        if value or (value is False and not also):
+            relation = relation if value else opposite(relation, "s64")
             is_up = steps[one] > 0
             if relation == "ne":
                 ends.append((one, other) if is_up else (other, one))
@@ -271,10 +262,11 @@ class _Writer:
             short = self._short[step[1]]
             return f"\tadd.s32 {short}, {short}, {step[3]};"
         if comparison is not None and {comparison[3], comparison[4]} & set(counters):
-            relation, predicate, *numbers = comparison.groups()
+            relation, predicate, *numbers, also = comparison.groups()
             kind = "b32" if relation in ("eq", "ne") else "s32"
             one, other = (self._short.get(name, name) for name in numbers)
-            return f"\tsetp.{relation}.{kind} {predicate}, {one}, {other};"
+            both = ".and" if also else ""
+            return f"\tsetp.{relation}{both}.{kind} {predicate}, {one}, {other}{also};"
         if copy is not None and copy[3] in counters:
             instruction = "cvt.s64.s32" if copy[1] == "mov.b64" else "mov.b32"
             return f"\t{instruction} {copy[2]}, {self._short[copy[3]]};"
