@@ -1,8 +1,8 @@
 """Compute the next value of a variable in its register, instead of copying it there.
 
-LLVM computes what a variable has in the next turn of a loop in a register of its own, and copies it
-at the end of the turn, if the old value is read after that. ptxas (seen with 13.0) keeps the copy.
-Here what reads the old value is moved to before the new one is computed, where that is possible.
+If the old value of a variable is read after its next one is computed, LLVM computes the next one
+in another register. It copies it at the end of the turn. ptxas (seen with 13.0) keeps the copy.
+Here what reads the old value is moved before the instruction that computes the next one.
 
 References
 ----------

@@ -84,7 +84,7 @@ class _Loop(NamedTuple):
     label: str
     #: The comparison at its start.
     test: re.Match[str]
-    #: Whether the comparison ends the loop where it is false.
+    #: Whether the comparison ends the loop if it is false.
     is_left_if_false: bool
     #: Copies beside the comparison.
     moves: list[str]
@@ -92,7 +92,7 @@ class _Loop(NamedTuple):
     exit: str
     #: Lines between the comparison's branch and the branch at the end.
     body: list[str]
-    #: The predicate at the end, with ``!`` if the loop goes on where it is false.
+    #: The predicate at the end, with ``!`` if the loop goes on when it is false.
     goes_on: str
     #: Where the loop leads to at its end; ``None`` for the line after it.
     end: str | None
@@ -144,8 +144,8 @@ def _loop(lines: list[str], first: int, last: int) -> _Loop | None:
 def _start(inside: list[str], labels: set[str]) -> tuple[int, str, bool, str] | None:
     """Return how a loop is left at its start.
 
-    These are how many lines that takes, the predicate, whether the loop is left where that is
-    false, and where it leads to. It is a branch out, or one around a branch out.
+    These are how many lines that takes, the predicate, whether a false one leaves the loop, and the
+    label after that. It is a branch out, or one around a branch out.
     """
     place = next(n for n, line in enumerate(inside) if branch_of(line))
     branch = branch_of(inside[place])
@@ -163,7 +163,7 @@ def _start(inside: list[str], labels: set[str]) -> tuple[int, str, bool, str] | 
 
 
 def _end(inside: list[str]) -> tuple[int, str, str | None] | None:
-    """Return the line of the branch at the end, its predicate, and where it leads to."""
+    """Return the line of the branch at the end, its predicate, and the label of the exit."""
     back = branch_of(inside[-1])
     assert back is not None
     if back.predicate:
