@@ -92,6 +92,28 @@ def strided(u, out):
         out[k] = u[k] + u[u.size - 1 - k]
 
 
+def quads(u, out):
+    i = 4 * kd.grid(1)
+    if i < u.size:
+        out[i] = u[i]
+    if i + 1 < u.size:
+        out[i + 1] = u[i + 1]
+    if i + 2 < u.size:
+        out[i + 2] = u[i + 2]
+    if i + 3 < u.size:
+        out[i + 3] = u[i + 3]
+
+
+def beside(u, out):
+    i = kd.grid(1)
+    if 2 < i < u.size:
+        out[i] = u[i]
+    if 3 < i < u.size + 1:
+        out[i - 1] = u[i - 1]
+    if 4 < i < u.size + 2:
+        out[i - 2] = u[i - 2]
+
+
 def _promises(signature: str, *, is_narrow: bool = True) -> Promises:
     count = len(list(array_kinds(parse_signature(signature))))
     return Promises((ArrayPromises(),) * count, is_disjoint=True, is_narrow=is_narrow)
@@ -165,6 +187,14 @@ def test_neighbours_are_at_distances_from_one_address() -> None:
     assert "s64 \t%p" not in body
 
 
+def test_accesses_under_conditions_share_an_address() -> None:
+    before, after = _both(quads, _KERNELS[quads], wraparound=False)
+    assert len(set(re.findall(r"global[\w.]*\b.*\[(%\w+)", after))) == 2
+    assert len(re.findall(r"\bmul\.wide\.s32\b", after)) == 2
+    for text in before, after:
+        assert Counter(re.findall(r"\+(\d+)\]", text)) == {"4": 2, "8": 2, "12": 2}
+
+
 def test_without_the_promise_integers_keep_their_width() -> None:
     wide = _promises(_HEAT, is_narrow=False)
     body = body_of(compile_ptx(heat, _HEAT, "sm_90", promises=wide))
@@ -212,6 +242,8 @@ _KERNELS: dict[Callable[..., Any], str] = {
     columns: "float32[:, ::1], float32[::1], float32[::1]",
     triangle: "float64[:, ::1], float32[::1]",
     strided: "int16[::1], int16[::1]",
+    quads: "float32[::1], float32[::1]",
+    beside: "float32[::1], float32[::1]",
 }
 
 
@@ -266,6 +298,22 @@ def _compiled(
     if key not in _cache:
         _cache[key] = _both(kernel, signature, is_narrow=is_narrow, wraparound=wraparound)
     return _cache[key]
+
+
+@pytest.mark.parametrize("kernel", [quads, beside])
+@settings(deadline=None)  # the first case compiles
+@given(data=st.data())
+def test_accesses_under_conditions_are_of_the_same_elements(
+    kernel: Callable[..., Any], data: st.DataObject
+) -> None:
+    texts = _compiled(kernel, _KERNELS[kernel], wraparound=False)
+    (extent,) = data.draw(_extents(1))
+    threads = -(-extent // 4) if kernel is quads else extent
+    index = data.draw(st.integers(max(0, threads - 4), threads + 4) | st.integers(0, threads))
+    parameters = [_BASE, extent, 2 * _BASE, extent]
+    one, other = _traces(texts, parameters, (threads // 32 + 2,), (32,), (index,))
+    assert one == other
+    assert all(0 <= a % _BASE < 4 * extent for a in _bytes_of(one))
 
 
 @pytest.mark.parametrize("is_narrow", [True, False])

@@ -29,15 +29,18 @@ from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
 from targets.cuda.compile.addresses.intervals import INT32, Interval, hull, is_within
 from targets.cuda.compile.addresses.polynomials import Polynomial, add, scale, wrap
+from targets.cuda.compile.addresses.sharing import (
+    ADDRESS,
+    MAX_IMMEDIATE,
+    is_access,
+    least_offsets,
+    place_of,
+)
 from targets.cuda.compile.addresses.values import Values
 
 __all__ = ["shorten_addresses"]
 
 _ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
-_ACCESS = re.compile(r"(?:ld|st|atom|red)\.(?:[\w:]+\.)*global\b")
-_ADDRESS = re.compile(r"\[(%\w+)(?:\+(-?\d+))?\]")
-#: Immediate offsets of an access have 24 bits, with a sign.
-_MAX_IMMEDIATE = 2**23 - 1
 #: Operations with results that fit 32 bits if their operands do.
 _IN_32_BITS = frozenset(
     {
@@ -114,6 +117,10 @@ class _Shortening:
         #: By the array, or the one register of an address that is no element's.
         self._bases: dict[str, list[_Base]] = {}
         self._block = 0
+        #: Of registers with addresses that accesses share: the least immediate offset.
+        self._least_offsets = least_offsets(function)
+        #: Registers that have been computed instead of them, and what offsets are more by.
+        self._shared: dict[str, tuple[str, int]] = {}
         #: Sums that have been computed, by each of their products.
         self._sums: dict[tuple[str, ...], list[tuple[Polynomial, Expression]]] = {}
 
@@ -129,6 +136,7 @@ class _Shortening:
                     accesses.append(access)
                 instruction = self._narrow(instruction)
                 self._values.execute(instruction)
+                self._share(instruction)
                 self._note(instruction)
             self._shorten(accesses)
         text: list[str] = []
@@ -265,16 +273,28 @@ class _Shortening:
     def _access(self, instruction: Instruction) -> _Access | None:
         if instruction.opcode == _STEP and not instruction.predicate:
             return self._step(instruction)
-        if _ACCESS.match(instruction.opcode) is None:
-            return None
-        found = next(filter(None, map(_ADDRESS.fullmatch, instruction.operands)), None)
-        if found is None:
-            return None
-        register, immediate = found[1], int(found[2] or 0)
+        place = place_of(instruction) if is_access(instruction) else None
+        return None if place is None else self._access_through(instruction, *place)
+
+    def _access_through(self, instruction: Instruction, register: str, immediate: int) -> _Access:
         value = wrap(add(self._values.wide(register), {(): immediate}), 64)
         array, element, rest = self._element(value)
         versions = dict(self._values.versions)
         return _Access(instruction, register, immediate, value, versions, array, element, rest)
+
+    def _share(self, instruction: Instruction) -> None:
+        """Compute an address that accesses share, where the kernel computes it.
+
+        It is that of the access with the least offset, which may not be made. The distance of
+        another access from it is positive, so that its number fits 32 bits if one of them is made.
+        """
+        for register in results(instruction):
+            least = self._least_offsets.get(register)
+            if least is not None and not instruction.predicate:
+                access = self._access_through(instruction, register, least)
+                if access.array is not None:
+                    base = self._fresh(access, instruction.line)
+                    self._shared[register] = base.register, access.rest - least
 
     def _step(self, instruction: Instruction) -> _Access | None:
         """Return the address that a register of others is moved on to, or begins with."""
@@ -309,10 +329,10 @@ class _Shortening:
             block = blocks[block.followers[0]]
             after += block.instructions
         for each in after:
-            found = next(filter(None, map(_ADDRESS.fullmatch, each.operands)), None)
-            is_access = _ACCESS.match(each.opcode) is not None and not each.predicate
-            if is_access and found is not None and found[1] == register:
-                return int(found[2] or 0)
+            place = place_of(each)
+            is_made = is_access(each) and not each.predicate
+            if is_made and place is not None and place[0] == register:
+                return place[1]
             if register in results(each):
                 return None
         return None
@@ -342,12 +362,22 @@ class _Shortening:
 
     def _shorten(self, accesses: list[_Access]) -> None:
         for access in accesses:
-            if access.array is not None and access.instruction.opcode == _STEP:
+            if access.instruction.opcode != _STEP and access.register in self._shared:
+                self._write_shared(access)
+            elif access.array is not None and access.instruction.opcode == _STEP:
                 self._begin_element(access)
             elif access.array is not None:
                 self._shorten_element(access, accesses)
             else:
                 self._shorten_other(access)
+
+    def _write_shared(self, access: _Access) -> None:
+        register, more = self._shared[access.register]
+        self._write(access, register, access.immediate + more)
+        is_first = access.array is not None and access.immediate + more == access.rest
+        if is_first and not access.instruction.predicate:
+            base = _Base(self._block, access.instruction.line, register, None, access)
+            self._bases.setdefault(f"array {access.array}", []).append(base)
 
     def _note(self, instruction: Instruction) -> None:
         """Let what a register of 32 bits has be used again."""
@@ -376,7 +406,7 @@ class _Shortening:
             distance = self._distance(base, access)
         if set(distance) <= {()}:
             immediate = size * distance.get((), 0) + access.rest
-            if abs(immediate) <= _MAX_IMMEDIATE:
+            if abs(immediate) <= MAX_IMMEDIATE:
                 self._write(access, base.register, immediate)
                 return
         fresh = self._expression(access.element, line)
@@ -508,7 +538,7 @@ class _Shortening:
     def _write(self, access: _Access, register: str, immediate: int) -> None:
         line = access.instruction.line
         place = f"[{register}{f'+{immediate}' if immediate else ''}]"
-        self._lines[line] = _ADDRESS.sub(lambda _: place, self._lines[line], count=1)
+        self._lines[line] = ADDRESS.sub(lambda _: place, self._lines[line], count=1)
 
     def _shorten_other(self, access: _Access) -> None:
         """Compute an address that is no element's from one that it is near to.
@@ -543,7 +573,7 @@ class _Shortening:
         line = access.instruction.line
         number = distance.get((), 0)
         terms = [(term, factor) for term, factor in distance.items() if term]
-        if len(terms) > 1 or abs(number) > _MAX_IMMEDIATE or base.register == access.register:
+        if len(terms) > 1 or abs(number) > MAX_IMMEDIATE or base.register == access.register:
             return False
         register = base.register
         if terms:
