@@ -28,6 +28,9 @@ class CompileOptions:
     launch_bounds : tuple of int or None
         Largest number of threads of a block, and optionally the smallest number of blocks that
         should fit on a multiprocessor.
+    disabled_passes : tuple of str
+        Names of optimizing passes that do not run, in alphabetical order. No option of the
+        decorator sets it, but ``KERNELDSL_DISABLE_PASSES``.
     """
 
     fastmath: bool = False
@@ -37,6 +40,7 @@ class CompileOptions:
     wraparound: bool = True
     max_registers: int | None = None
     launch_bounds: tuple[int] | tuple[int, int] | None = None
+    disabled_passes: tuple[str, ...] = ()
 
 
 #: What a decorator without options asks for.

@@ -224,6 +224,7 @@ def test_every_option_is_part_of_it() -> None:
         "wraparound": False,
         "max_registers": 32,
         "launch_bounds": (256, 2),
+        "disabled_passes": ("unroll-strides",),
     }
     assert {f.name for f in fields(CompileOptions)} == {*changed, "debug"}
     found = {key(options=CompileOptions(**{name: value})).digest for name, value in changed.items()}

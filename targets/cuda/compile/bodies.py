@@ -45,8 +45,14 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
     Raises `KernelTypingError` where Numba cannot type it.
     """
     options = specialization.options
-    block = specialization.block_dim  # of a kernel with tiles
-    key = (specialization.kinds, options.debug, options.lineinfo, options.wraparound, block)
+    key = (
+        specialization.kinds,
+        options.debug,
+        options.lineinfo,
+        options.wraparound,
+        options.disabled_passes,
+        specialization.block_dim,  # of a kernel with tiles
+    )
     known = _bodies.setdefault(specialization.unit, {})
     body = known.get(key)
     if body is not None:

@@ -131,16 +131,18 @@ def write_kernel(
     """
     from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
     from targets.cuda.compile import ptx
+    from targets.cuda.compile.pipeline import Pipeline
 
     specialization, name = lowered.specialization, lowered.entry_name
     check_words(specialization, arch, ptx_version)
     unit = specialization.unit
     timings = dict(lowered.timings)
+    pipeline = Pipeline(specialization.options.disabled_passes)
     with global_compiler_lock:
         started = time.perf_counter()
         try:
             options = _with_bounds(specialization)
-            linked = ptx.link(lowered.entry_text, lowered.body_texts, name, options)
+            linked = ptx.link(lowered.entry_text, lowered.body_texts, name, options, pipeline)
         except ptx.MissingFunction as missing:
             raise CompileError(
                 f"{unit.qualname} calls {missing.symbol}, which is not available on a device",
@@ -157,6 +159,7 @@ def write_kernel(
             name,
             arch,
             ptx_version,
+            pipeline,
             views_shared=traits.views_vectors and has_shared,
             facts=facts_of(specialization),
         )

@@ -41,7 +41,7 @@ from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.hint_accesses import hint_accesses
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
-from targets.cuda.compile.pipeline import FunctionTree, Stage, run_stage
+from targets.cuda.compile.pipeline import FunctionTree, Pipeline, Stage
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.unroll_strides import hide_counters
 from targets.cuda.intrinsics.faults import helpers
@@ -78,7 +78,8 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     started = time.perf_counter()
     refuse_missing(specialization.unit, "cuda", EMITTERS, "targets/cuda/intrinsics/table.py")
     contexts = descriptor()
-    builder = _FunctionBuilder(specialization, *_without_tiles(specialization))
+    pipeline = Pipeline(specialization.options.disabled_passes)
+    builder = _FunctionBuilder(specialization, pipeline, *_without_tiles(specialization, pipeline))
     function = builder.kernel()
     flags = kernel_flags(lineinfo=specialization.options.lineinfo)
     prepared = time.perf_counter()
@@ -108,12 +109,14 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
     )
 
 
-def _without_tiles(specialization: Specialization) -> tuple[FunctionUnit, Mapping[str, Any]]:
+def _without_tiles(
+    specialization: Specialization, pipeline: Pipeline
+) -> tuple[FunctionUnit, Mapping[str, Any]]:
     """Return a kernel that has no tiles, and what its statements call beside the language."""
     unit = specialization.unit
     if not uses_tiles(unit):
         if not specialization.options.debug:
-            unit = run_stage(Stage.NORMAL_FORM, unit, specialization.kinds)
+            unit = pipeline.run(Stage.NORMAL_FORM, unit, specialization.kinds)
         return unit, {}
     from targets.cuda.compile.spread_tiles import spread_tiles
     from targets.cuda.intrinsics.tiles import tile_operations
@@ -160,8 +163,13 @@ class _FunctionBuilder:
     """Makes Python functions of a kernel's unit and of the units it calls."""
 
     def __init__(
-        self, specialization: Specialization, unit: FunctionUnit, operations: Mapping[str, Any]
+        self,
+        specialization: Specialization,
+        pipeline: Pipeline,
+        unit: FunctionUnit,
+        operations: Mapping[str, Any],
     ) -> None:
+        self._pipeline = pipeline
         self._unit = unit
         self._options = specialization.options
         self._kinds = specialization.kinds
@@ -197,7 +205,7 @@ class _FunctionBuilder:
         tree, hinted = hint_accesses(unit, self._rewrite(unit))
         if not self._options.debug:
             code = FunctionTree(copy_tree(hide_counters(tree)), {})
-            tree, names = run_stage(Stage.TREE, code, unit, self._arrays(unit))
+            tree, names = self._pipeline.run(Stage.TREE, code, unit, self._arrays(unit))
             namespace |= names
         namespace |= hinted
         namespace |= {name: self._device(callee) for name, callee in unit.callees.items()}

@@ -4,12 +4,14 @@ A kernel is rewritten in four stages. The first is its normal form, the second t
 each of its functions. Numba lowers these trees. The third stage is the LLVM IR that is linked with
 them, the last the PTX that LLVM writes. Results are the same without any pass. Rewrites that keep
 results right are not in the table, such as :mod:`targets.cuda.compile.ptxas_workarounds`.
+
+To find the cause of a wrong result or of a slow kernel, passes are disabled by their names.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,7 +29,7 @@ from targets.cuda.compile.short_variables import shorten_variables
 from targets.cuda.compile.unroll_loops import unroll_loops
 from targets.cuda.compile.unroll_strides import unroll_strides
 
-__all__ = ["PASSES", "FunctionTree", "Pass", "Stage", "run_stage"]
+__all__ = ["PASSES", "FunctionTree", "Pass", "Pipeline", "Stage"]
 
 Code = TypeVar("Code")
 
@@ -73,12 +75,18 @@ class Pass(NamedTuple):
     rewrite: Callable[..., Any]
 
 
-def run_stage(stage: Stage, code: Code, *known: Any) -> Code:
-    """Return code after the passes of a stage; `known` is what they are called with beside it."""
-    for each in PASSES:
-        if each.stage is stage:
-            code = each.rewrite(code, *known)
-    return code
+class Pipeline:
+    """The passes that run on a kernel: all but the disabled ones."""
+
+    def __init__(self, disabled: Collection[str] = ()) -> None:
+        self._disabled = disabled
+
+    def run(self, stage: Stage, code: Code, *known: Any) -> Code:
+        """Return code after the passes of a stage, which `Stage` says what they are called with."""
+        for each in PASSES:
+            if each.stage is stage and each.name not in self._disabled:
+                code = each.rewrite(code, *known)
+        return code
 
 
 def _unroll_loops(code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str]) -> FunctionTree:

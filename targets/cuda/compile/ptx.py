@@ -29,7 +29,7 @@ from targets.cuda.compile.addresses.facts import NO_FACTS, ParameterFacts
 from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
-from targets.cuda.compile.pipeline import Stage, run_stage
+from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_text import count_anew
 from targets.cuda.compile.ptxas_workarounds import work_around_ptxas
 from targets.cuda.intrinsics.by_architecture import definitions, is_by_architecture
@@ -104,6 +104,7 @@ def link(
     body_texts: Iterable[str],
     entry_name: str,
     options: CompileOptions,
+    pipeline: Pipeline,
 ) -> Linked:
     """Link an entry with everything it calls.
 
@@ -124,7 +125,7 @@ def link(
     if any(function.name == ROUND_TO_BFLOAT16 for function in module.functions):
         module.link_in(_parse(_NATIVE_ROUNDING))
     symbols = [function.name for function in module.functions]
-    divisions = run_stage(Stage.LLVM, division_definitions(symbols))
+    divisions = pipeline.run(Stage.LLVM, division_definitions(symbols))
     for definition in (*shift_definitions(symbols), *divisions):
         module.link_in(_parse(definition))
     for function in module.functions:
@@ -178,6 +179,7 @@ def write_ptx(
     entry_name: str,
     arch: Architecture,
     ptx_version: PtxVersion,
+    pipeline: Pipeline,
     *,
     views_shared: bool = False,
     facts: ParameterFacts = NO_FACTS,
@@ -210,7 +212,7 @@ def write_ptx(
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
     text = count_anew(machine.emit_assembly(module))
-    text = work_around_ptxas(run_stage(Stage.PTX, text, facts))
+    text = work_around_ptxas(pipeline.run(Stage.PTX, text, facts))
     return text, count_anew(str(module))
 
 

@@ -26,6 +26,14 @@ def _fresh() -> Specialization:
     return specialize(copy, _SIGNATURE, LaunchMode(1))
 
 
+def test_a_body_without_a_pass_is_another_one() -> None:
+    base = _fresh()
+    compile_kernel(base, arch="sm_90")
+    options = CompileOptions(disabled_passes=("unroll-strides",))
+    other = compile_kernel(replace(base, options=options), arch="sm_90")
+    assert other.timings["numba"] > 0
+
+
 def test_other_forms_of_a_kernel_share_its_body() -> None:
     base = _fresh()
     first = compile_kernel(base, arch="sm_90")

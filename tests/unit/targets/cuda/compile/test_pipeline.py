@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from targets.cuda.compile import pipeline
-from targets.cuda.compile.pipeline import PASSES, Pass, Stage, run_stage
+from targets.cuda.compile.pipeline import PASSES, Pass, Pipeline, Stage
 
 
 def test_each_pass_has_a_name_and_a_sentence_of_its_own() -> None:
@@ -15,6 +16,12 @@ def test_each_pass_has_a_name_and_a_sentence_of_its_own() -> None:
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", name) for name in names)
     assert all(re.fullmatch(r"[A-Z][^.]+\.", each.purpose) for each in PASSES)
+
+
+def test_the_page_lists_them() -> None:
+    page = Path(__file__).parents[5] / "docs" / "cuda-target.md"
+    rows = re.findall(r"^\| `(.+?)` \| (.+?) \| (.+?)(?: \(\[.*)?\.? \|$", page.read_text(), re.M)
+    assert rows == [(each.name, each.stage.value, each.purpose.rstrip(".")) for each in PASSES]
 
 
 def test_passes_are_listed_in_the_order_of_their_stages() -> None:
@@ -32,4 +39,5 @@ def test_a_stage_runs_its_own_passes_in_their_order(monkeypatch: pytest.MonkeyPa
         ),
     ]
     monkeypatch.setattr(pipeline, "PASSES", passes)
-    assert run_stage(Stage.PTX, "-", ";") == "-a;b;"
+    assert Pipeline().run(Stage.PTX, "-", ";") == "-a;b;"
+    assert Pipeline(["a"]).run(Stage.PTX, "-", ";") == "-b;"
