@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         NativeEntry as NativeEntry,
     )
     from kerneldsl.contract.options import CompileOptions as CompileOptions
+    from kerneldsl.contract.passes import PassInfo as PassInfo
     from kerneldsl.contract.promises import (
         NO_PROMISES as NO_PROMISES,
         ArrayPromises as ArrayPromises,
@@ -72,6 +73,7 @@ _HOME = {
         "memory": "Buffer PoolBackend SharedBuffer",
         "native": "DriverEntry Holds HostEntry NativeEntry",
         "options": "CompileOptions",
+        "passes": "PassInfo",
         "promises": "NO_PROMISES ArrayPromises Promises",
         "streams": "DeviceEvent DeviceGraph DeviceStream Recording names_default_stream",
         "timer": "LaunchTimer Tracer",

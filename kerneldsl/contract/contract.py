@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kerneldsl.contract.code import Artifact, Executable, LaunchConfig, Specialization
     from kerneldsl.contract.device import Device
     from kerneldsl.contract.limits import Dim3
+    from kerneldsl.contract.passes import PassInfo
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind
@@ -95,6 +96,14 @@ class Compiler(Observable, ABC):
             value=self.name,
             limit="This target infers no types of a kernel's values",
         )
+
+    def passes(self) -> tuple[PassInfo, ...]:
+        """Return the optimizing passes that `CompileOptions.disabled_passes` may name, in order.
+
+        **May** be overridden. :meth:`compile` **must** then run all of them but those, and results
+        **must not** depend on it.
+        """
+        return ()
 
     def remarks(self, specialization: Specialization) -> tuple[str, ...]:
         """Say what in a kernel keeps its code from being faster, a sentence or two each.

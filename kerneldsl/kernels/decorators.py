@@ -199,6 +199,7 @@ def kernel(
             wraparound=read_flag("wraparound", wraparound),
             max_registers=_read_registers(max_registers),
             launch_bounds=_read_launch_bounds(launch_bounds),
+            disabled_passes=environment.disabled_passes(),
         ),
         None if block is None else read_dim3(block, "block_dim"),
         read_attributes(cluster, cooperative),

@@ -1,10 +1,11 @@
 """The environment variables that kerneldsl reads, all of them, and its logger.
 
 ``docs/troubleshooting.md`` lists their values, and `check_environment` checks them when a function
-is decorated. Most are read at each use. The exceptions are ``KERNELDSL_DEBUG``, which is read when
-a kernel is decorated, and ``KERNELDSL_LOG``, when the first one is. ``KERNELDSL_THREADING_LAYER``
-is read at the CPU's first launch, ``KERNELDSL_POOL`` when a pool is made, and
-``KERNELDSL_LAUNCHER`` when the first launch is prepared.
+is decorated. Most are read at each use. The exceptions are ``KERNELDSL_DEBUG`` and
+``KERNELDSL_DISABLE_PASSES``, which are read when a kernel is decorated, and ``KERNELDSL_LOG``, when
+the first one is. ``KERNELDSL_THREADING_LAYER`` is read at the CPU's first launch,
+``KERNELDSL_POOL`` when a pool is made, and ``KERNELDSL_LAUNCHER`` when the first launch is
+prepared.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ __all__ = [
     "choice",
     "configure_logging",
     "debug_is_on",
+    "disabled_passes",
     "fake_gpu_spec",
     "launcher_is_off",
     "logger",
     "named_path",
+    "pass_names",
     "pool_is_off",
     "target_spec",
     "traceback_is_full",
@@ -79,6 +82,10 @@ VARIABLES = {
         "what happens when a GPU cannot run a kernel", ("warn", "silent", "never")
     ),
     "KERNELDSL_DEBUG": Variable("checks in kernels", _SWITCH),
+    "KERNELDSL_DISABLE_PASSES": Variable(
+        "optimizing passes of the compiler that do not run",
+        reader="kerneldsl.placement.passes:check_pass_names",
+    ),
     "KERNELDSL_LOG": Variable(
         "level of the log on standard error",
         tuple(name.lower() for name in logging.getLevelNamesMapping()),
@@ -329,6 +336,23 @@ def debug_is_on() -> bool:
     Raises `ArgumentValueError` if it says neither yes nor no.
     """
     return _is_on("KERNELDSL_DEBUG", default=False)
+
+
+def disabled_passes() -> tuple[str, ...]:
+    """Return the names in ``KERNELDSL_DISABLE_PASSES``, which `check_environment` checks."""
+    return pass_names(os.environ.get("KERNELDSL_DISABLE_PASSES", ""))
+
+
+def pass_names(text: str) -> tuple[str, ...]:
+    """Return the names in a list with commas, each once, in alphabetical order.
+
+    Examples
+    --------
+    >>> pass_names("unroll-strides, narrow-addresses,")
+    ('narrow-addresses', 'unroll-strides')
+    """
+    names = {name.strip().lower() for name in text.split(",")}
+    return tuple(sorted(names - {""}))
 
 
 def _is_on(name: str, *, default: bool) -> bool:

@@ -24,7 +24,7 @@ from kerneldsl.tools.cli import health, machine, options
 from kerneldsl.tools.cli.bench import make_bench_app
 from kerneldsl.tools.cli.cache import make_cache_app
 from kerneldsl.tools.cli.explain import explain
-from kerneldsl.tools.cli.output import print_json
+from kerneldsl.tools.cli.output import print_json, print_table
 from kerneldsl.tools.cli.profile import profile
 from kerneldsl.tools.cli.tune import make_tune_app
 from kerneldsl.tools.cli.warm import warm
@@ -43,6 +43,18 @@ def _versions(as_json: options.JsonOption = False) -> None:
         print_json(collect_versions())
     else:
         show_versions()
+
+
+def _passes(as_json: options.JsonOption = False) -> None:
+    """List the optimizing passes, which KERNELDSL_DISABLE_PASSES disables by name."""
+    from kerneldsl.placement.passes import optimizing_passes
+
+    found = optimizing_passes()
+    if as_json:
+        print_json({"passes": [each._asdict() for each in found]})
+        return
+    rows = [(each.name, each.stage, each.purpose) for each in found]
+    print_table(("pass", "stage", "purpose"), rows, fixed=("pass",))
 
 
 def _compile(
@@ -122,6 +134,7 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
     app.command("explain")(explain)
     # What follows the script is the script's own.
     app.command("profile", context_settings={"allow_interspersed_args": False})(profile)
+    app.command("passes")(_passes)
     app.command("versions", hidden=True)(_versions)
     app.command("warm")(warm)
     app.add_typer(make_bench_app(), name="bench")

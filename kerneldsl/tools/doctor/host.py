@@ -17,6 +17,7 @@ from kerneldsl.contract import MemoryType
 from kerneldsl.contract.checks import Check, said_by
 from kerneldsl.errors import KernelError
 from kerneldsl.placement.devices import device_of
+from kerneldsl.placement.passes import check_pass_names
 from kerneldsl.placement.registry import get_target, target_of_memory
 from kerneldsl.tools.detection import backends
 from kerneldsl.utilities import environment
@@ -123,6 +124,7 @@ def check_environment() -> Iterator[Check]:
     yield from _check_target_spec()
     yield from _check_words()
     yield from _check_fake_gpu()
+    yield from _check_disabled_passes()
     unknown = [
         name
         for name in sorted(os.environ)
@@ -149,6 +151,21 @@ def _check_fake_gpu() -> Iterator[Check]:
     else:
         found = f"KERNELDSL_FAKE_GPU is {spec!r}, so kd.backends() pretends"
         yield Check(name, "warning", found, "Unset it outside of tests")
+
+
+def _check_disabled_passes() -> Iterator[Check]:
+    """Warn of passes that do not run, because kernels may be slower without them."""
+    disabled = environment.disabled_passes()
+    if not disabled:
+        return
+    name = "environment.KERNELDSL_DISABLE_PASSES"
+    try:
+        check_pass_names(",".join(disabled))
+    except KernelError as error:
+        yield Check(name, "problem", said_by(error), error.remedy)
+    else:
+        found = f"{', '.join(disabled)} do not run, so kernels may be slower"
+        yield Check(name, "warning", found, "Unset it if you do not search for a fault")
 
 
 def _check_words() -> Iterator[Check]:

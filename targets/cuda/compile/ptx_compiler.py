@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kerneldsl.contract import Compiler
+from kerneldsl.contract import Compiler, PassInfo
 from kerneldsl.utilities.address_space import require_addresses
 from targets.cuda.architectures import DEFAULT_ARCH
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
@@ -52,6 +52,11 @@ class PtxCompiler(Compiler):
         from targets.cuda.compile.lower import type_unit
 
         return type_unit(unit, kinds)
+
+    def passes(self) -> tuple[PassInfo, ...]:
+        from targets.cuda.compile.pipeline import PASSES
+
+        return tuple(PassInfo(each.name, each.purpose, each.stage.value) for each in PASSES)
 
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
         from targets.cuda.compile.stored import code_identity

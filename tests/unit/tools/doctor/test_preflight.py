@@ -240,7 +240,8 @@ def test_every_variable_that_is_read_is_known(monkeypatch):
         monkeypatch.setenv(name, word)
     checks = by_name(host.check_environment())
     assert {c.name for c in checks.values() if c.status != "ok"} == {
-        "environment.KERNELDSL_FAKE_GPU"
+        "environment.KERNELDSL_DISABLE_PASSES",
+        "environment.KERNELDSL_FAKE_GPU",
     }
     assert checks["environment.KERNELDSL_TARGET"].status == "ok"
 
@@ -292,6 +293,15 @@ def test_a_fake_that_does_not_exist(monkeypatch):
     assert check.status == "problem"
     assert "directx" in check.found
     assert "webgpu" in check.found
+
+
+def test_disabled_passes(monkeypatch):
+    name = "KERNELDSL_DISABLE_PASSES"
+    for text, status in (("unroll-strides", "warning"), ("unroll-stride", "problem")):
+        monkeypatch.setenv(name, text)
+        check = by_name(host.check_environment())[f"environment.{name}"]
+        assert check.status == status
+        assert text in check.found
 
 
 def test_the_policies_that_are_known_are_those_of_fallback():
