@@ -167,6 +167,10 @@ def test_what_a_page_shows_is_compared(shown, printed, expected):
     assert prints(shown, printed) is expected
 
 
+def test_the_readme_is_short_enough_to_be_read():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
 def test_the_picture_of_the_readme_is_what_its_kernel_draws(tmp_path):
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     program = blocks_of(ROOT / "README.md")[0].code
