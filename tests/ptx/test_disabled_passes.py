@@ -66,6 +66,15 @@ def divided(x, out):
         out[i] = x[i] // x[i + 1] + x[i] % x[i + 2]
 
 
+def iterated(x, out):
+    t = kd.threadIdx.x
+    a, b, count = x[t], x[t + 1], 0
+    while count < out.size and (a + b) & 15 != 7:
+        a, b = a * a - b * b + 1, 2 * a * b + 3
+        count += 1
+    out[t] = count
+
+
 def counted(x, out):
     t = kd.threadIdx.x
     total = 0
@@ -115,6 +124,8 @@ _KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-array-loops": (of_a_local_array, _INTEGERS),
     "narrow-variables": (halved, _INTEGERS),
     "simplify-divisions": (divided, _INTEGERS),
+    "coalesce-copies": (iterated, _INTEGERS),
+    "merge-exits": (iterated, _INTEGERS),
     "count-loops-down": (counted, _INTEGERS),
     "narrow-counters": (left_early, _INTEGERS),
     "multiply-by-bits": (checksum, _WORDS),

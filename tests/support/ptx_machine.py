@@ -131,7 +131,11 @@ class _Machine:
         read = [self._read(each) % (1 << bits) for each in operands[1:3]]
         if types[-1][0] == "s":
             read = [_signed(each, bits) for each in read]
-        return int(_COMPARE[_ORDERED.get(types[0], types[0])](*read))
+        found = int(_COMPARE[_ORDERED.get(types[0], types[0])](*read))
+        if len(operands) < 4:
+            return found
+        other = self._read(operands[3].removeprefix("!")) ^ operands[3].startswith("!")
+        return {"and": found & other, "or": found | other, "xor": found ^ other}[types[1]]
 
     def _integer(self, name: str, types: list[str], operands: list[str]) -> int:
         kind = types[-1]
