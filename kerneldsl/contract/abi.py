@@ -39,6 +39,7 @@ __all__ = [
     "ParameterLayout",
     "SlotParameters",
     "array_parameters",
+    "integer_parameters",
     "parameter_count",
 ]
 
@@ -185,6 +186,11 @@ class ParameterLayout:
         """Every array, those in tuples included, and where it is among the parameters."""
         return array_parameters(self.kinds)
 
+    @cached_property
+    def integers(self) -> tuple[int, ...]:
+        """The numbers of the int64 that are scalars, those in tuples included."""
+        return integer_parameters(self.kinds)
+
     def _flat(self) -> Iterator[tuple[str, str]]:
         # What no argument gives has reserved names, which no parameter can have.
         for name, kind in zip(self.names, self.kinds, strict=True):
@@ -268,6 +274,24 @@ def array_parameters(kinds: Iterable[Kind]) -> tuple[ArrayParameters, ...]:
                 strides = range(extents.stop, end)
                 found.append(ArrayParameters(leaf, position, number, extents, strides))
             number = end
+    return tuple(found)
+
+
+def integer_parameters(kinds: Iterable[Kind]) -> tuple[int, ...]:
+    """Find the parameters that pass int64 scalars, those in tuples included, by their numbers.
+
+    Examples
+    --------
+    >>> from kerneldsl.language.signatures import parse_signature
+    >>> integer_parameters(parse_signature("int64, float32[:], (int32, int64), float64"))
+    (0, 5)
+    """
+    found: list[int] = []
+    number = 0
+    for leaf in leaf_kinds(tuple(kinds)):
+        if isinstance(leaf, ScalarKind) and leaf.dtype == "int64":
+            found.append(number)
+        number += parameter_count(leaf)
     return tuple(found)
 
 

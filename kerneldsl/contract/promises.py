@@ -12,7 +12,7 @@ the first array is number 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from kerneldsl.contract.element_mapping import ElementMapping
@@ -24,6 +24,7 @@ __all__ = [
     "NO_PROMISES",
     "ArrayPromises",
     "Promises",
+    "has_narrow_integers",
     "is_narrow",
 ]
 
@@ -83,11 +84,14 @@ class Promises:
         only read go through the non-coherent cache.
     is_narrow : bool
         Extents, lengths and the grid of an explicit launch are narrow; see :func:`is_narrow`.
+    has_narrow_integers : bool
+        There are int64 among the scalars, and all of them are from 0 to :data:`NARROW` - 1.
     """
 
     arrays: tuple[ArrayPromises, ...] = ()
     is_disjoint: bool = False
     is_narrow: bool = False
+    has_narrow_integers: bool = False
 
     def array(self, number: int) -> ArrayPromises:
         """Return the facts that hold of one array."""
@@ -106,8 +110,10 @@ class Promises:
             for i in range(max(len(self.arrays), len(other.arrays)))
         ):
             return False
-        return all(self.array(i).covers(each) for i, each in enumerate(other.arrays)) and (
-            self.is_narrow or not other.is_narrow
+        return (
+            all(self.array(i).covers(each) for i, each in enumerate(other.arrays))
+            and (self.is_narrow or not other.is_narrow)
+            and (self.has_narrow_integers or not other.has_narrow_integers)
         )
 
     def for_mapping(self, mapping: ElementMapping, *, is_wide: bool = False) -> Promises:
@@ -137,6 +143,7 @@ class Promises:
             units if any(each != _NOTHING for each in units) else (),
             self.is_disjoint and all(each.same_as is None for each in self.arrays),
             self.is_narrow,
+            self.has_narrow_integers,
         )
 
 
@@ -163,6 +170,11 @@ def is_narrow(
     return all(n <= NARROW_THREADS for n in (*extent, *threads)) and all(
         max(math.prod(shape), *shape) < NARROW for shape in shapes if shape
     )
+
+
+def has_narrow_integers(integers: Collection[int]) -> bool:
+    """Return whether there are integers, all of them narrow and not negative."""
+    return bool(integers) and all(0 <= each < NARROW for each in integers)
 
 
 _NOTHING = ArrayPromises()

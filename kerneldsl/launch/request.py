@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kerneldsl.contract import ArrayPromises, Device, DeviceLike, Promises
+from kerneldsl.contract.abi import integer_parameters
 from kerneldsl.contract.promises import MAX_ALIGNMENT, is_narrow
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
 from kerneldsl.errors.values import safe_repr
@@ -326,8 +327,10 @@ def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoR
 def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promises:
     """Return the promises that are assumed for arguments of known kinds without values.
 
-    They hold for arrays that were made for the extent: aligned, without overlap, and of its length.
+    They hold for arrays that were made for the extent: aligned, without overlap, and of its length;
+    and for integers that count something.
     """
+    kinds = kinds_of(binding.codes)
     arrays = tuple(
         ArrayPromises(
             MAX_ALIGNMENT if kind.layout != "A" else 1,
@@ -335,11 +338,16 @@ def _assumed_promises(binding: Binding, extent: tuple[int, ...] | None) -> Promi
             None,
             extent is not None and kind.ndim == len(extent),
         )
-        for kind in array_kinds(kinds_of(binding.codes))
+        for kind in array_kinds(kinds)
     )
     extent = extent or ()
     shapes = (extent for each in arrays if each.is_extent)
-    return Promises(arrays, is_disjoint=True, is_narrow=is_narrow(extent, shapes))
+    return Promises(
+        arrays,
+        is_disjoint=True,
+        is_narrow=is_narrow(extent, shapes),
+        has_narrow_integers=bool(integer_parameters(kinds)),
+    )
 
 
 # --------------------------------------------------------------------- devices

@@ -118,13 +118,14 @@ def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Spec
 def _serves(compiled: Promises, found: Promises) -> bool:
     """Return whether code compiled for some promises is as good as code for those that were found.
 
-    What the code then does without are tests of indices. Arrays that do not overlap, wide accesses
-    and addresses in 32 bits are worth another form.
+    What the code then does without are tests of indices. Arrays that do not overlap, wide accesses,
+    and addresses and arithmetic in 32 bits are worth another form.
     """
     return (
         found.cover(compiled)
         and found.is_disjoint == compiled.is_disjoint
         and found.is_narrow == compiled.is_narrow
+        and found.has_narrow_integers == compiled.has_narrow_integers
         and all(
             mine.alignment == its.alignment
             for mine, its in zip(found.arrays, compiled.arrays, strict=False)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kerneldsl.contract import Device
-from kerneldsl.contract.abi import ArrayParameters, array_parameters
+from kerneldsl.contract.abi import ArrayParameters, array_parameters, integer_parameters
 from kerneldsl.errors import ArgumentError, ArgumentTypeError
 from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import Kind
@@ -25,6 +25,7 @@ __all__ = ["Binding", "Reader", "Refused", "bits_of", "code_of", "kinds_of", "va
 _kinds: list[Kind] = []
 _codes: dict[Kind, int] = {}
 _arrays: dict[tuple[int, ...], tuple[ArrayParameters, ...]] = {}
+_integers: dict[tuple[int, ...], tuple[int, ...]] = {}
 _kinds_lock = ForkSafeLock()
 
 
@@ -121,6 +122,14 @@ class Binding:
         if arrays is None:
             arrays = _arrays[self.codes] = array_parameters(kinds_of(self.codes))
         return arrays
+
+    @property
+    def integers(self) -> list[int]:
+        """The values of the int64 scalars, those in tuples included."""
+        numbers = _integers.get(self.codes)
+        if numbers is None:
+            numbers = _integers[self.codes] = integer_parameters(kinds_of(self.codes))
+        return [self.values[number] for number in numbers]
 
     def passed_arrays(self) -> list[PassedArray]:
         """Return the arrays among the arguments, as `values` describe them."""

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kerneldsl.contract.locations import Location, alignment_number
-from kerneldsl.contract.promises import MAX_ALIGNMENT, ArrayPromises, Promises, is_narrow
+from kerneldsl.contract.promises import (
+    MAX_ALIGNMENT,
+    ArrayPromises,
+    Promises,
+    has_narrow_integers,
+    is_narrow,
+)
 from kerneldsl.launch.arguments.passed_arrays import PassedArray
 
 __all__ = ["promises_of"]
@@ -20,6 +26,7 @@ def promises_of(
     arrays: Sequence[PassedArray],
     extent: tuple[int, ...] = (),
     threads: tuple[int, ...] = (),
+    integers: Collection[int] = (),
     *,
     written: Collection[int],
 ) -> Promises:
@@ -33,6 +40,8 @@ def promises_of(
         Of ``forall``; empty for an explicit launch.
     threads : tuple of int
         Of an explicit launch along each axis; empty for ``forall``.
+    integers : collection of int
+        The int64 scalars among the arguments.
     written : collection of int
         Positions of the arguments that the kernel may write
         (:attr:`~kerneldsl.analysis.traits.KernelTraits.written`).
@@ -62,6 +71,7 @@ def promises_of(
         tuple(promises),
         _is_disjoint(arrays, promises, written),
         is_narrow(extent, (array.shape for array in arrays), threads),
+        has_narrow_integers(integers),
     )
 
 

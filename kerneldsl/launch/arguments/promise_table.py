@@ -11,6 +11,7 @@ from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import NO_PROMISES, Promises
+from kerneldsl.contract.promises import has_narrow_integers
 from kerneldsl.launch.arguments.binding import Binding
 from kerneldsl.launch.arguments.checked_promises import promises_of
 from kerneldsl.utilities.locks import ForkSafeLock
@@ -62,7 +63,8 @@ class PromiseTable:
             places = tuple(place for array in binding.arrays for place in array.numbers)
             self._places[binding.codes] = places
         values = binding.values
-        key = (binding.codes, extent, threads, *[values[place] for place in places])
+        is_narrow = has_narrow_integers(binding.integers)
+        key = (binding.codes, extent, threads, is_narrow, *[values[place] for place in places])
         number = self._known.get(key)
         return self._find(binding, extent, threads, key) if number is None else number
 
@@ -74,7 +76,7 @@ class PromiseTable:
         key: tuple[Any, ...],
     ) -> int:
         arrays, written = binding.passed_arrays(), self._traits.written
-        found = promises_of(arrays, extent or (), threads, written=written)
+        found = promises_of(arrays, extent or (), threads, binding.integers, written=written)
         number = self.number(found)
         with self._lock:
             if len(self._known) >= _MAX_KNOWN:

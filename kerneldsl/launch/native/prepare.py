@@ -7,11 +7,10 @@ table cannot express gives none, and such launches stay with Python.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from kerneldsl.contract.abi import ArrayParameters, ParameterLayout
+from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.errors import KernelError
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.chain_states import chain_state_size
@@ -66,7 +65,7 @@ def _prepare(
     # What else is kept or has a stream is an argument that no step stands for.
     if steps is None or len(binding.keep) != maker.foreign_count:
         return None
-    conditions = _conditions(launchable, layout.arrays, shape.extent or ())
+    conditions = _conditions(launchable, layout, shape.extent or ())
     entry = loaded.executable.native_entry(launchable.config)
     if conditions is None or entry is None:
         return None
@@ -92,15 +91,15 @@ def _prepare(
 
 
 def _conditions(
-    launchable: Launchable, arrays: Sequence[ArrayParameters], extent: tuple[int, ...]
+    launchable: Launchable, layout: ParameterLayout, extent: tuple[int, ...]
 ) -> list[Condition] | None:
     """Return what the choice of the code depended on; ``None`` where that cannot be said."""
     state, found = launchable.request.state, launchable.request.promises
     compiled = launchable.loaded.executable.artifact.specialization.promises
     if launchable.request.is_overlapping or (found.arrays and not found.is_disjoint):
         return None  # arguments that do not overlap would get better code
-    written = state.traits.written
-    conditions = conditions_of(compiled, found, arrays, extent, written)
+    written, arrays = state.traits.written, layout.arrays
+    conditions = conditions_of(compiled, found, arrays, layout.integers, extent, written)
     if state.traits.chain_states:
         least = chain_state_size(launchable.config)
         conditions += [

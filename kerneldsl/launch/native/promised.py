@@ -22,14 +22,15 @@ def conditions_of(
     compiled: Promises,
     found: Promises,
     arrays: Sequence[ArrayParameters],
+    integers: Sequence[int],
     extent: tuple[int, ...],
     written: Collection[int],
 ) -> list[Condition]:
     """Say under which conditions code may be launched.
 
     `compiled` is what the code was compiled for, `found` what held of the arguments that it was
-    chosen for, and `written` holds the positions of arguments that the kernel may write. Conditions
-    are of parameters by their numbers.
+    chosen for, and `written` holds the positions of arguments that the kernel may write. `integers`
+    are the parameters that pass int64 scalars. Conditions are of parameters by their numbers.
     """
     conditions: list[Condition] = []
     for number, array in enumerate(arrays):
@@ -46,6 +47,8 @@ def conditions_of(
             conditions.append(Few(array.extents.start, array.kind.ndim, NARROW - 1))
         if found.arrays and promised.alignment <= found.array(number).alignment < MAX_ALIGNMENT:
             conditions += _no_better(array, found.array(number).alignment)
+    if compiled.has_narrow_integers:
+        conditions += [Within(number, 0, NARROW - 1) for number in integers]
     if compiled.is_disjoint:
         conditions += _disjoint(compiled, arrays, written)
     return conditions

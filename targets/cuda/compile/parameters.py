@@ -122,7 +122,10 @@ class ParameterReader:
             if isinstance(numba_type, types.Record):
                 words = list(islice(self._parameters, parameter_count(kind)))
                 return record_value(context, builder, numba_type, words)
-            return context.get_data_as_value(builder, numba_type, next(self._parameters))
+            number = context.get_data_as_value(builder, numba_type, next(self._parameters))
+            if kind.dtype == "int64" and self._promises.has_narrow_integers:
+                return self._narrow(number)
+            return number
         members = [
             self.value(element, element_type)
             for element, element_type in zip(kind.elements, numba_type.types, strict=True)
@@ -198,7 +201,10 @@ class ParameterReader:
         """Return a length; where it is known to fit 31 bits it has no others."""
         if not self._promises.is_narrow:
             return parameter
-        return self._builder.and_(parameter, _i64(_BELOW_2_31))
+        return self._narrow(parameter)
+
+    def _narrow(self, integer: ir.Value) -> ir.Value:
+        return self._builder.and_(integer, _i64(_BELOW_2_31))
 
     def _itemsize(self, kind: ArrayKind) -> int:
         return kind.element.nbytes

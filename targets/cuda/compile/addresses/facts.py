@@ -20,7 +20,7 @@ class ParameterFacts:
         The pointers of arrays without gaps and with fewer than 2**31 elements, to the bytes of an
         element. Each access through such a pointer is to an element of its array.
     extents : frozenset of int
-        Extents from 0 to 2**31 - 1.
+        Extents, and other integers, from 0 to 2**31 - 1.
     is_grid_narrow : bool
         The first thread of each block has a number of at most
         :data:`~kerneldsl.contract.promises.NARROW_THREADS` along each axis.
@@ -41,6 +41,8 @@ def facts_of(specialization: Specialization) -> ParameterFacts:
     layout = specialization.layout
     arrays = {each.pointer: each.item_bytes for each in layout.arrays if not each.strides}
     extents = {number for each in layout.arrays for number in each.extents}
+    if specialization.promises.has_narrow_integers:
+        extents.update(layout.integers)
     count, ndim = len(layout.parameters), specialization.mode.forall_ndim
     extents.update(range(count - (ndim or 0), count))
     # Over an extent, the blocks of other kernels may have more threads than indices.

@@ -169,6 +169,7 @@ _WRITTEN = frozenset({1, 2})
 
 pointers = st.integers(0, 40).map(lambda n: (1 << 45) + 4 * n)
 lengths = st.integers(0, 8) | st.sampled_from([100, 2**31 - 1, 2**31])
+numbers = st.integers(-5, 5) | st.sampled_from([2**31 - 1, 2**31, 2**40])
 steps = st.sampled_from([4, 8, 16, 32, 64, -4, 0])
 
 
@@ -179,7 +180,11 @@ def launches(draw, extent):
     again = draw(st.booleans())
     values = [at, n, draw(pointers), *draw(st.tuples(lengths, lengths, steps, steps))]
     values += [draw(st.integers(-5, 200)), at if again else draw(pointers), n if again else m]
-    values += [draw(st.integers(-5, 2**40)), draw(pointers) * 2, *draw(st.tuples(lengths, lengths))]
+    values += [
+        draw(numbers),
+        draw(pointers) * 2,
+        *draw(st.tuples(lengths, lengths)),
+    ]
     return [*values, extent]
 
 
@@ -188,7 +193,8 @@ def passed(values):
 
 
 def promises(values):
-    return promises_of(passed(values), (values[-1],), written=_WRITTEN)
+    integers = [values[number] for number in _OF_KINDS.integers]
+    return promises_of(passed(values), (values[-1],), (), integers, written=_WRITTEN)
 
 
 @settings(max_examples=examples(1000), deadline=None)
@@ -209,7 +215,9 @@ def test_conditions_hold_where_promises_do(holds, data, extent, weaken):
         compiled = replace(found, is_disjoint=False)
     elif weaken == "all":
         compiled = NO_PROMISES
-    conditions = conditions_of(compiled, found, _OF_KINDS.arrays, (extent,), _WRITTEN)
+    conditions = conditions_of(
+        compiled, found, _OF_KINDS.arrays, _OF_KINDS.integers, (extent,), _WRITTEN
+    )
     assert holds(conditions, first, layout=_OF_KINDS)
     if holds(conditions, second, layout=_OF_KINDS):
         assert are_kept(compiled, second)
@@ -232,4 +240,8 @@ def are_kept(promised, values):
         if each.is_extent and array.shape != (values[-1],):
             return False
     found = promises(values)
-    return found.is_narrow >= promised.is_narrow and found.is_disjoint >= promised.is_disjoint
+    return (
+        found.is_narrow >= promised.is_narrow
+        and found.is_disjoint >= promised.is_disjoint
+        and found.has_narrow_integers >= promised.has_narrow_integers
+    )
