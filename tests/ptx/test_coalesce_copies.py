@@ -61,11 +61,22 @@ def test_what_reads_the_old_value_comes_first() -> None:
     assert "mul.lo.s64 %rd4, %rd1, 3;\nadd.s64 %rd1, %rd1, %rd2;\nadd.s64 %rd6" in written
 
 
+def test_accesses_are_made_while_the_variable_has_the_old_value() -> None:
+    address = "shl.b64 %rd4, %rd1, 2;", "add.s64 %rd5, %rd2, %rd4;"
+    access = "ld.global.b64 %rd9, [%rd5];"
+    for lines in (
+        (address[0], "add.s64 %rd3, %rd1, %rd2;", address[1], access),
+        ("add.s64 %rd3, %rd1, %rd2;", *address, access),
+    ):
+        written = _written(*lines)
+        assert "\n".join([*address, access, "add.s64 %rd1, %rd1, %rd2;"]) in written
+
+
 @pytest.mark.parametrize(
     "lines",
     [
         ("add.s64 %rd3, %rd1, %rd2;", "add.s64 %rd4, %rd1, %rd3;"),  # reads both
-        ("add.s64 %rd3, %rd1, %rd2;", "st.global.b64 [%rd9], %rd1;"),
+        ("add.s64 %rd3, %rd1, %rd2;", "add.s64 %rd4, %rd3, 1;", "st.global.b64 [%rd9], %rd1;"),
         ("add.s64 %rd3, %rd1, %rd2;", "mul.lo.s64 %rd2, %rd1, 3;"),  # changes an operand
         ("@%p2 add.s64 %rd3, %rd1, %rd2;",),
         ("add.s64 %rd4, %rd3, 1;", "add.s64 %rd3, %rd1, %rd2;"),  # reads that of the last turn

@@ -92,13 +92,28 @@ def _coalesced(block: list[str], place: int, uses: Counter[str]) -> list[str]:
     if after != uses[value] or not is_kept:
         return block
     definition = block[made[0]]
-    moved = _divided(definition, block[made[0] + 1 : place], variable)
+    passed = _before_use(definition, block[made[0] + 1 : place])
+    start = made[0] + 1 + len(passed)
+    moved = _divided(definition, block[start:place], variable)
     if moved is None or not _PURE.match(definition):
         return block
     ahead, rest = moved
     name = re.compile(rf"{re.escape(value)}\b")
     renamed = [name.sub(variable, line) for line in (definition, *rest, *block[place + 1 :])]
-    return [*block[: made[0]], *ahead, *renamed]
+    return [*block[: made[0]], *passed, *ahead, *renamed]
+
+
+def _before_use(definition: str, lines: list[str]) -> list[str]:
+    """Return the lines after a definition that can be before it.
+
+    They may access memory at an address that the old value of the variable is part of. That address
+    is one of an element as long as the variable has the value.
+    """
+    names = set(_REGISTER.findall(definition))
+    uses = (results_of(definition)[0] in _REGISTER.findall(line) for line in lines)
+    changes = (bool(names & set(results_of(line))) for line in lines)
+    ends = [n for n, each in enumerate(zip(uses, changes, strict=True)) if any(each)]
+    return lines[: ends[0]] if ends else lines
 
 
 def _divided(
