@@ -209,7 +209,9 @@ class _Shortening:
         opcode, operands, line = instruction.opcode, instruction.operands, instruction.line
         name = opcode.partition(".")[0]
         bounds = self._bounds_of(name, operands, is_unsigned=opcode.endswith("u64"))
-        if bounds is None:
+        # ptxas knows that the high half of an extended register is 0, and shifts the low half. With
+        # the shift in 32 bits it needs more registers (seen with 13.0).
+        if bounds is None or (name == "shr" and self._values.is_extended(operands[1])):
             return instruction
         one, other = (self._low_half(each, line) for each in operands[1:3])
         if one is None or other is None:
@@ -217,9 +219,11 @@ class _Shortening:
         narrow = self._emitter.register(32)
         rest = "".join(f", {each}" for each in operands[3:])
         self._emitter.insert(line, f"{opcode[:-2]}32 {narrow}, {one}, {other}{rest};")
-        self._lines[line] = f"\tcvt.s64.s32 {operands[0]}, {narrow};"
+        # ptxas computes the high half of a number with a sign.
+        extension = "cvt.u64.u32" if bounds[0] >= 0 else "cvt.s64.s32"
+        self._lines[line] = f"\t{extension} {operands[0]}, {narrow};"
         self._values.define(narrow, None, bounds)
-        return Instruction(line, "cvt.s64.s32", (operands[0], narrow))
+        return Instruction(line, extension, (operands[0], narrow))
 
     def _bounds_of(
         self, name: str, operands: tuple[str, ...], *, is_unsigned: bool
