@@ -227,7 +227,8 @@ class use(Choice["Device | StandIn"]):
 
 def current_device() -> Device:
     """Return the current device, on which a kernel runs unless its arguments have a device."""
-    chosen = _chosen()  # not by `actual`: each call of a library function on NumPy arrays is here
+    # Each call of a library function on NumPy arrays is here, so that functions are written out.
+    chosen = context_device.get() or _choices.process_wide or _chosen()
     return chosen.device if isinstance(chosen, StandIn) else chosen
 
 

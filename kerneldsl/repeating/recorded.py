@@ -78,6 +78,15 @@ class _Plan(NamedTuple):
     #: Makes what is returned of that, if it is not that itself.
     make: Callable[..., Any] | None
 
+    @property
+    def _scalar(self) -> int | None:
+        """Number of the NumPy array of one element that is read, which a later call can use."""
+        at = self.result
+        if self.element is None or not isinstance(at, int):
+            return None
+        made = dict(enumerate(self.made, self.given_count)).get(at)
+        return at if isinstance(made, _HostForm) and not made.is_zero else None
+
     def write(self) -> Callable[..., Any]:
         """Return a function of the arrays that makes the launches and returns the result.
 
@@ -92,7 +101,14 @@ class _Plan(NamedTuple):
             known.append(value)
             return f"k{len(known) - 1}"
 
-        lines += [f"{next(names)} = {_written_empty(form, name_of)}" for form in self.made]
+        spare: list[Any] = []
+        for at, form in enumerate(self.made, self.given_count):
+            made = f"{next(names)} = {_written_empty(form, name_of)}"
+            if at == self._scalar:
+                known_pop = name_of(spare.pop)
+                lines += [f"try: {values[at]} = {known_pop}()", f"except IndexError: {made}"]
+            else:
+                lines.append(made)
         for place, form in self.views:
             lines.append(f"{next(names)} = {_written_view(form, values[place], name_of)}")
         values += map(name_of, self.constants)
@@ -104,8 +120,12 @@ class _Plan(NamedTuple):
         elif isinstance(self.result, tuple):
             lines.append(f"return ({''.join(f'{values[at]}, ' for at in self.result)})")
         else:
-            element = "" if self.element is None else f"[{name_of(self.element)}]"
-            lines.append(f"return {values[self.result]}{element}")
+            found = values[self.result]
+            if self.element is not None:
+                lines.append(f"found = {found}[{name_of(self.element)}]")
+            if self._scalar is not None:
+                lines.append(f"{name_of(spare.append)}({found})")
+            lines.append("return found" if self.element is not None else f"return {found}")
         head = f"def with_known({', '.join(f'k{at}' for at in range(len(known)))}):"
         body = "\n        ".join(lines)
         repeat: Callable[..., Any] = _compiled(f"{head}\n    {body}\n    return repeat\n")(*known)

@@ -155,7 +155,8 @@ def arrange(
     order_kept = [i for i in ones + order if i in kept]
     if in_order and (backwards := [i for i in order if i in axes]) != sorted(backwards):
         return _packed(x, axes, kept)
-    view = x.transpose(ones + order)[(0,) * len(ones)] if x.ndim else x
+    first: Any = (*[0] * len(ones), ...)  # of one element a view, and no scalar
+    view = x.transpose(ones + order)[first]
     view, is_reduced = _joined(view, [i in axes for i in order])
     if is_reduced.count(True) > 1 or is_reduced.count(False) > 2:
         return _packed(x, axes, kept)

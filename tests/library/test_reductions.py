@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -381,3 +382,31 @@ def test_extremes_of_long_rows(call, rng, dtype, size):
             ours, numpys = getattr(reduce, name), getattr(np, name)
             for axis in (None, 1):
                 np.testing.assert_array_equal(call(ours, view, axis), numpys(view, axis))
+
+
+@st.composite
+def rows_with_ties(draw: Any) -> np.ndarray:
+    """Draw one row or several of few different numbers, near the sizes of lanes and of parts."""
+    dtype = np.dtype(draw(st.sampled_from(["float32", "float64", "int32", "uint8", "complex64"])))
+    near = [1, 2, lanes.SOUGHT_BYTES // 4, lanes.LANES_BYTES // 4, 1000, lanes.PART]
+    size = max(1, draw(st.sampled_from(near)) + draw(st.integers(-1, 1)))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    few = [0, 1, 2] if dtype.kind in "iu" else [-1.5, -0.0, 0.0, 2.5]
+    x = rng.choice(np.array(few, dtype), (draw(st.sampled_from([1, 3])), size))
+    if dtype.kind in "fc" and draw(st.booleans()):
+        x[0, rng.integers(0, size, 2)] = np.nan
+    x = np.repeat(x, 2, axis=1)[:, ::2] if draw(st.booleans()) else x
+    return x[0] if draw(st.booleans()) else x
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(x=rows_with_ties(), name=st.sampled_from(["argmax", "argmin", "max", "min"]))
+def test_first_of_the_best_as_numpy_finds_it(x, name):
+    """NaN is the best, of equal numbers such as 0.0 and -0.0 the first counts."""
+    ours, numpys = getattr(reduce, name), getattr(np, name)
+    with kd.use("cpu"):
+        for axis in (None, -1, 0)[: x.ndim + 1]:
+            for _ in range(2):  # planned, and repeated
+                np.testing.assert_array_equal(ours(x, axis), numpys(x, axis))
+        for _ in range(2):
+            np.testing.assert_array_equal(ours(x), numpys(x))

@@ -40,6 +40,7 @@ from stdlib_kernels import (
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.copying import copy_1d
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.reduce import folding
 from tests.support.arrays import random_array, strided
 from tests.support.extent import examples, full_beyond
 
@@ -192,6 +193,15 @@ def test_the_same_array_twice_is_not_two_arrays(cpu):
         assert elementwise.where(x, x, y).copy_to_host().tolist() == [1] * 70
 
 
+def test_calls_of_one_element_are_repeated(cpu, monkeypatch):
+    """An index for each axis would make a scalar of an array, whose copy no call has in common."""
+    functions = (reduce.argmax, reduce.max, reduce.sum)
+    every = [(f, np.full(shape, 3.0)) for f in functions for shape in ((1,), (1, 1))]
+    first = [function(x) for function, x in every]
+    monkeypatch.setattr(folding, "arrange", None)
+    assert [function(x) for function, x in every] == first == [0, 0, 3, 3, 3, 3]
+
+
 def test_parts_of_one_array_that_overlap_are_told_apart(cpu):
     x = kd.to_device(np.arange(80, dtype=np.float32))
     for _ in range(2):
@@ -230,7 +240,7 @@ def test_so_many_calls_are_remembered(cpu):
         copied(x, note)
     cells = [each.cell_contents for each in copied.__closure__]
     repeated = next(each.__self__ for each in cells if isinstance(each, types.MethodType))
-    assert len(repeated._calls) == repeating._MAX_CALLS
+    assert len(repeated.calls) == repeating._MAX_CALLS
     copied(x, every - 1)
     assert len(planned) == every
     copied(x, 0)
@@ -249,6 +259,8 @@ def test_threads_repeat_the_same_calls(cpu):
             if int(reduce.sum(x).item()) != values.sum():
                 failures.append(values)
             if scan.cumsum(x).copy_to_host().tolist() != values.cumsum().tolist():
+                failures.append(values)
+            if reduce.argmax(values) != values.argmax():
                 failures.append(values)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
