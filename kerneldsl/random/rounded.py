@@ -34,8 +34,9 @@ def negative_logarithm(word: Any) -> Any:
     near = fma(np.float32(word), np.float32(2.0**-32), np.float32(2.0**-32))
     bits = bitcast(near, np.int32)
     power = np.int32(np.int32(bits - np.int32(0x3F2AAAAB)) & np.int32(-0x800000))
-    # The distance from that power is exact, where the number itself would be rounded.
-    whole = np.int64(1) << np.int64((power >> np.int32(23)) + np.int32(32))
+    # The distance from that power is exact, where the number itself would be rounded. A
+    # GPU shifts by a count of 32 bits without a test of it.
+    whole = np.int64(1) << np.int32(np.int32(power >> np.int32(23)) + np.int32(32))
     unit = bitcast(np.int32(np.int32(0x2F800000) - power), np.float32)
     beyond = np.float32(np.int32(np.int64(word) + np.int64(1) - whole)) * unit
     # (x - ln(1 + x)) / x**2, of |x| up to 1/3, with an error below 2**-24.

@@ -22,6 +22,29 @@ def test_all_bits_of_a_count_are_compared(dtype: str) -> None:
     assert body.count("setp.lt.u64") == 1
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32"])
+def test_counts_of_fewer_bits_need_no_test(dtype: str) -> None:
+    """The instruction moves all bits out by itself, also by a negative count."""
+
+    def shifted(x, counts, out):
+        out[0] = x[0] << counts[0]
+        out[1] = kd.uint64(x[0]) >> counts[0]
+
+    body = body_of(compile_ptx(shifted, f"int64[::1], {dtype}[::1], int64[::1]"))
+    assert body.count("shl.b64") == body.count("shr.u64") == 1
+    assert not any(each in body for each in ("setp", "selp", "min."))
+
+
+def test_an_exponential_number_needs_no_test_of_a_count() -> None:
+    def drawn(seed, out):
+        i = kd.grid(1)
+        out[i] = kd.random.exponential_float32(seed, i)
+
+    body = body_of(compile_ptx(drawn, "uint64, float32[::1]"))
+    assert "shl.b64" in body
+    assert not any(each in body for each in ("setp", "selp", "min."))
+
+
 def test_shifts_of_32_bits_clamp_by_themselves() -> None:
     def shifted(x, counts, out):
         out[0] = np.left_shift(x[0], counts[0])
