@@ -7,9 +7,9 @@ instructions each.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
+from targets.cuda.compile.addresses.counters import counter_intervals
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import (
     Function,
@@ -20,7 +20,7 @@ from targets.cuda.compile.addresses.function import (
 from targets.cuda.compile.addresses.intervals import INT32, Interval, is_within
 from targets.cuda.compile.addresses.values import Values
 
-__all__ = ["shorten_countdowns"]
+__all__ = ["countdowns", "shorten_countdowns"]
 
 _REGISTER = re.compile(r"%\w+")
 
@@ -28,13 +28,14 @@ _REGISTER = re.compile(r"%\w+")
 def shorten_countdowns(lines: list[str], facts: ParameterFacts) -> list[str]:
     """Return a function with counters of 32 bits.
 
-    Such a counter is decreased by a number at one place, and the loop goes on while it is positive.
-    If it is decreased by 1, the loop may also go on until it is 0.
+    Such a counter is decreased by a number at one place, and the loop goes on while it is greater
+    than another number. If it is decreased by 1, the loop may also go on until it equals the other.
+    What counts in 32 bits is the distance of both.
     """
     function = read_function(lines)
     if function is None:
         return lines
-    registers = [each for each in _candidates(function) if function.writes[each] > 1]
+    registers = countdowns(function)
     if not registers:
         return lines
     uses = _uses(function, facts, set(registers))
@@ -47,10 +48,13 @@ def shorten_countdowns(lines: list[str], facts: ParameterFacts) -> list[str]:
             continue
         short = f"%kd_count{len(declared)}"
         declared.append(f"\t.reg .b32 {short};")
+        end = int(step.comparison.operands[2])
         for use in uses[register]:
             if use.is_begin:
-                copy = f"\tcvt.u32.u64 {short}, {register};"
-                added.setdefault(use.instruction.line, []).append(copy)
+                copies = [f"\tcvt.u32.u64 {short}, {register};"]
+                if end:
+                    copies.append(f"\tadd.s32 {short}, {short}, {-end};")
+                added.setdefault(use.instruction.line, []).extend(copies)
         written[step.step.line] = f"\tadd.s32 {short}, {short}, {step.step.operands[2]};"
         comparison = step.comparison.opcode.replace("64", "32")
         predicate = step.comparison.operands[0]
@@ -100,7 +104,8 @@ class _Countdown(NamedTuple):
         least = INT32[0] + decrease if test.opcode == "setp.gt.s64" else 0
         if test.opcode != "setp.gt.s64" and decrease != 1:
             return None
-        if not all(is_within(each.interval, (least, INT32[1])) for each in begins):
+        end = int(test.operands[2])
+        if not all(is_within(each.interval, (least + end, INT32[1] + end)) for each in begins):
             return None
         others = {
             each.block
@@ -113,14 +118,16 @@ class _Countdown(NamedTuple):
         return cls(step, test)
 
 
-def _candidates(function: Function) -> Iterator[str]:
-    seen: set[str] = set()
-    for block in function.blocks:
-        for each in block.instructions:
-            register = each.operands[0] if each.operands else ""
-            if register not in seen and _is_step(each, register):
-                seen.add(register)
-                yield register
+def countdowns(function: Function) -> dict[str, int]:
+    """Return the registers that are decreased by numbers, and the blocks of these steps."""
+    return {
+        each.operands[0]: number
+        for number, block in enumerate(function.blocks)
+        for each in block.instructions
+        if each.operands
+        and _is_step(each, each.operands[0])
+        and function.writes[each.operands[0]] > 1
+    }
 
 
 def _is_step(instruction: Instruction, register: str) -> bool:
@@ -136,14 +143,15 @@ def _is_test(instruction: Instruction, register: str) -> bool:
     return (
         instruction.opcode in ("setp.gt.s64", "setp.ne.b64")
         and not instruction.predicate
-        and instruction.operands[1:] == (register, "0")
+        and instruction.operands[1] == register
+        and re.fullmatch(r"-?\d{1,9}", instruction.operands[2]) is not None
     )
 
 
 def _uses(function: Function, facts: ParameterFacts, registers: set[str]) -> dict[str, list[_Use]]:
     """Return the instructions that read or write registers."""
     found: dict[str, list[_Use]] = {register: [] for register in registers}
-    values = Values(function, facts)
+    values = Values(function, facts, counter_intervals(function, facts))
     for block in function.in_order():
         values.enter(block)
         for each in function.blocks[block].instructions:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Block", "Function", "Instruction", "read_function", "results"]
+__all__ = ["Block", "Function", "Instruction", "natural_loops", "read_function", "results"]
 
 _LABEL = re.compile(r"^([\w$]+):")
 _INSTRUCTION = re.compile(
@@ -227,6 +227,13 @@ def _find_dominators(blocks: list[Block]) -> None:
 
 def _find_loops(function: Function) -> None:
     """Count the natural loops that each block is in."""
+    for body in natural_loops(function).values():
+        for number in body:
+            function.blocks[number].depth += 1
+
+
+def natural_loops(function: Function) -> dict[int, set[int]]:
+    """Return the blocks of each natural loop, by the block that it is entered at."""
     blocks = function.blocks
     before: dict[int, list[int]] = {}
     for number in function.in_order():
@@ -244,6 +251,4 @@ def _find_loops(function: Function) -> None:
                 if number not in body:
                     body.add(number)
                     stack.extend(before.get(number, ()))
-    for body in bodies.values():
-        for number in body:
-            blocks[number].depth += 1
+    return bodies

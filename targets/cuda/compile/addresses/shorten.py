@@ -22,7 +22,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from targets.cuda.compile.addresses.countdowns import shorten_countdowns
+from targets.cuda.compile.addresses.countdowns import countdowns, shorten_countdowns
+from targets.cuda.compile.addresses.counters import counter_intervals
 from targets.cuda.compile.addresses.dead_code import remove_dead_code
 from targets.cuda.compile.addresses.emission import Emitter, Expression, expression_of
 from targets.cuda.compile.addresses.facts import ParameterFacts
@@ -111,7 +112,9 @@ class _Shortening:
     def __init__(self, function: Function, facts: ParameterFacts, entry_name: str) -> None:
         self._function = function
         self._facts = facts
-        self._values = Values(function, facts)
+        #: Registers with comparisons that are left to :func:`shorten_countdowns`.
+        self._countdowns = countdowns(function)
+        self._values = Values(function, facts, counter_intervals(function, facts))
         self._emitter = Emitter(function, self._values, entry_name)
         self._lines: list[str] = list(function.lines)
         #: By the array, or the one register of an address that is no element's.
@@ -155,7 +158,8 @@ class _Shortening:
         if instruction.predicate:
             return instruction
         if found := _COMPARISON.fullmatch(opcode):
-            if len(operands) == 3 and all(self._fits(each) for each in operands[1:]):
+            is_left = any(self._countdowns.get(each) == self._block for each in operands)
+            if len(operands) == 3 and not is_left and all(map(self._fits, operands[1:])):
                 one, other = (self._low_half(each, line) for each in operands[1:])
                 if one is not None and other is not None:
                     text = f"\tsetp.{found[1]}.{found[2]}32 {operands[0]}, {one}, {other};"

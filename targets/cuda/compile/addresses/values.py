@@ -9,6 +9,8 @@ than once is ``%rd1@4.2`` in the block number 4 after the second write there.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from kerneldsl.contract.promises import NARROW_THREADS
 from targets.cuda.compile.addresses.facts import ParameterFacts
@@ -52,6 +54,7 @@ _SPECIAL = {
 _SPECIAL_YZ = {"%ctaid": (0, 65534), "%nctaid": (1, 65535)}
 #: Special registers with a product that is a block's first thread, or the threads of a grid.
 _COUNTS = ({"%ctaid", "%ntid"}, {"%nctaid", "%ntid"})
+_NO_COUNTERS: Mapping[str, Interval] = MappingProxyType({})
 #: That product, where a grid is narrow.
 _NARROW_START: Interval = (0, NARROW_THREADS)
 
@@ -70,8 +73,15 @@ def parameter_number(operand: str) -> int | None:
 class Values:
     """Known values of the registers of a function, block by block."""
 
-    def __init__(self, function: Function, facts: ParameterFacts) -> None:
+    def __init__(
+        self,
+        function: Function,
+        facts: ParameterFacts,
+        counters: Mapping[str, Interval] = _NO_COUNTERS,
+    ) -> None:
         self._function = function
+        #: Intervals of registers that loops count in.
+        self._counters = counters
         self._facts = facts
         self._block = 0
         #: Of registers that are written once, and of others since the block began.
@@ -125,7 +135,7 @@ class Values:
         """Return between which numbers an operand of 64 bits is."""
         if is_literal(operand):
             return (int(operand, 0),) * 2
-        return self._intervals.get(operand)
+        return self._intervals.get(operand) or self._counters.get(operand)
 
     def is_extended(self, operand: str) -> bool:
         """Return whether an operand of 64 bits is a register of 32 that is extended by zeros."""
@@ -141,7 +151,7 @@ class Values:
             return (0, 2**31 - 1) if int(atom[1:]) in self._facts.extents else None
         if atom[0] in "zs":
             return self._extended(atom[1:], is_signed=atom[0] == "s")
-        return self._intervals.get(atom)
+        return self._intervals.get(atom) or self._counters.get(atom.partition("@")[0])
 
     def is_current(self, value: Polynomial) -> bool:
         """Return whether the registers of a value have not been written since."""
