@@ -247,7 +247,9 @@ def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem |
     return Problem(
         kernel=unit.qualname,
         extent=extent,
-        work=work._replace(is_serial=not promises.is_disjoint and work.loads > 0),
+        work=work._replace(
+            is_serial=work.is_serial or (not promises.is_disjoint and work.loads > 0)
+        ),
         device=device,
         limits=limits,
         rates=model.of_device(DeviceRates.from_device(device)),

@@ -39,6 +39,19 @@ _COSTS = {
     **dict.fromkeys((*SELECTIONS, "compare", "fma", "intrinsic", "select"), 1.0),
     **dict.fromkeys(("div", "mod", "pow", "sqrt"), _DIVISION),
 }
+#: Functions of float32 and of float64 with branches in libdevice of CUDA 13. LLVM cannot combine
+#: accesses of two items if such a branch is between them.
+_BRANCHING_OF_BOTH = (
+    {"sin", "cos", "tan", "tanh", "atan", "atan2", "fmod"}
+    | {"asinh", "acosh", "atanh"}
+    | {"erfc", "gamma", "lgamma"}
+)
+_BRANCHING = {
+    False: _BRANCHING_OF_BOTH | {"erf"},
+    True: _BRANCHING_OF_BOTH
+    | {"sinh", "cosh", "asin", "acos", "exp", "exp2", "expm1", "cbrt", "hypot"}
+    | {"log", "log2", "log10", "log1p"},
+}
 
 
 class ArrayReads(NamedTuple):
@@ -98,8 +111,8 @@ class ElementWork(NamedTuple):
     shared_atomics: float = 0.0
     #: Those on memory that all threads do in one place.
     contended_atomics: float = 0.0
-    #: Whether a load cannot be moved before the store of an earlier item, since the arrays may
-    #: overlap.
+    #: Whether a load cannot be moved before the store of an earlier item: the arrays may overlap,
+    #: or the code of an item branches.
     is_serial: bool = False
     #: Variables that a thread holds, roughly.
     values: int = 0
@@ -142,6 +155,9 @@ def element_work(
     widths: set[int] = set()
     scattered = loads = stores = atomics = contended = crossed = vectors = rows = 0.0
     shifted = 0.0
+    if uses_double is None:
+        uses_double = any(kind.element.is_double for kind in map(_array, kinds) if kind)
+    is_branching = _is_branching(body, uses_double=uses_double)
     rounds = 1
     places = 0
     for access in body.accesses:
@@ -158,7 +174,7 @@ def element_work(
             crossed += itemsize * access.count
             sector = 0.0
         elif pattern == "contiguous":
-            if access.is_guarded or access.is_atomic:
+            if access.is_guarded or access.is_atomic or is_branching:
                 rows += access.count
             elif access.offsets[0]:
                 shifted += access.count
@@ -187,8 +203,6 @@ def element_work(
         if access.depends_on_load:
             rounds = 2
     operations = sum(_COSTS.get(name, _FUNCTION) * many for name, many in body.operations.items())
-    if uses_double is None:
-        uses_double = any(kind.element.is_double for kind in map(_array, kinds) if kind)
     return ElementWork(
         read_bytes=sum(n for (_, is_store), n in device.items() if not is_store),
         written_bytes=sum(n for (_, is_store), n in device.items() if is_store),
@@ -213,9 +227,18 @@ def element_work(
         atomics=atomics,
         shared_atomics=body.shared_atomics,
         contended_atomics=contended,
+        is_serial=is_branching and loads > 0,
         values=body.local_values,
         places=places,
     )
+
+
+def _is_branching(body: BodyWork, *, uses_double: bool) -> bool:
+    """Return whether the code of an item branches, other than by a condition of the source.
+
+    A loop of known length is unrolled, or goes through several items at once.
+    """
+    return body.has_unknown_loop or not _BRANCHING[uses_double].isdisjoint(body.operations)
 
 
 def _array(kind: Kind) -> ArrayKind | None:
