@@ -43,7 +43,12 @@ if TYPE_CHECKING:
         NativeEntry as NativeEntry,
     )
     from kerneldsl.contract.options import CompileOptions as CompileOptions
-    from kerneldsl.contract.passes import PassInfo as PassInfo
+    from kerneldsl.contract.passes import (
+        PassInfo as PassInfo,
+        PassRemark as PassRemark,
+        Report as Report,
+        ignore_remark as ignore_remark,
+    )
     from kerneldsl.contract.promises import (
         NO_PROMISES as NO_PROMISES,
         ArrayPromises as ArrayPromises,
@@ -73,7 +78,7 @@ _HOME = {
         "memory": "Buffer PoolBackend SharedBuffer",
         "native": "DriverEntry Holds HostEntry NativeEntry",
         "options": "CompileOptions",
-        "passes": "PassInfo",
+        "passes": "PassInfo PassRemark Report ignore_remark",
         "promises": "NO_PROMISES ArrayPromises Promises",
         "streams": "DeviceEvent DeviceGraph DeviceStream Recording names_default_stream",
         "timer": "LaunchTimer Tracer",

@@ -13,6 +13,7 @@ from kerneldsl.contract.device import Device
 from kerneldsl.contract.element_mapping import ONE_EACH, ElementMapping
 from kerneldsl.contract.limits import Dim3
 from kerneldsl.contract.options import DEFAULT_OPTIONS, CompileOptions
+from kerneldsl.contract.passes import PassRemark
 from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
@@ -141,6 +142,8 @@ class Artifact(ABC):
     #: Architecture that it is for, the target's choice where the caller named none; ``None`` where
     #: it is for this machine alone.
     arch: str | None = None
+    #: What the optimizing passes of :meth:`Compiler.passes` did. **May** be left empty.
+    passes: tuple[PassRemark, ...] = ()
 
     @abstractmethod
     def text(self, form: str) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kerneldsl.contract import Compiler, Device, Dim3, Resources, Specialization
-from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.contract import Artifact, Compiler, Device, Dim3, Specialization
+from kerneldsl.contract.promises import has_narrow_integers, is_narrow
+from kerneldsl.errors import ArgumentTypeError, ToolMissingError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.explain.accesses import report_access
-from kerneldsl.explain.arguments import read_given
+from kerneldsl.explain.arguments import Given, read_given
 from kerneldsl.explain.arithmetic import (
     divergence,
     index_arithmetic,
@@ -24,7 +27,7 @@ from kerneldsl.explain.doubles import double_arithmetic
 from kerneldsl.explain.explanation import FLOPS, BranchReport, Explanation, Finding
 from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays, whole_array_work
 from kerneldsl.explain.formulas import launch_formulas
-from kerneldsl.explain.launched import launched
+from kerneldsl.explain.launched import Launched, launched
 from kerneldsl.explain.reuse import reuse
 from kerneldsl.explain.roofline import roofline
 from kerneldsl.explain.symbols import Symbols
@@ -33,7 +36,7 @@ from kerneldsl.explain.traffic import array_traffic
 from kerneldsl.explain.values import Memory
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.kinds import format_signature
+from kerneldsl.language.kinds import ScalarKind, format_signature
 from kerneldsl.placement.registry import get_target
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.planner.occupancy import Occupancy
@@ -61,7 +64,7 @@ def explain_kernel(
     arguments: Sequence[Any] | None,
     device: Device,
     *,
-    resources: Resources | None = None,
+    compiled: Callable[[Specialization], Artifact] | None = None,
     block: Dim3 | None = None,
     grid: Dim3 | None = None,
     extent: tuple[int, ...] | None = None,
@@ -80,8 +83,8 @@ def explain_kernel(
         The arguments; ``None`` where their types alone are known.
     device : Device
         Where it would be launched.
-    resources : Resources, optional
-        What the compiled kernel takes.
+    compiled : callable, optional
+        Compiles the kernel, for its registers and for what the optimizing passes did.
     block, grid : tuple of int, optional
         The launch.
     extent : tuple of int, optional
@@ -104,6 +107,9 @@ def explain_kernel(
         shared_bytes=shared_bytes,
     )
     is_sampled = bool(tallies.sampled) or not threads.is_whole
+    artifact = None
+    if compiled is not None:
+        artifact = compiled(_for_sizes(specialization, launch, given))
     symbols = {each: Symbols(each) for each in typed.reachable()}
     for each in symbols.values():
         each.x_is_last = extent is not None
@@ -155,12 +161,31 @@ def explain_kernel(
         lanes_at_work=tallies.lanes / tallies.slots if tallies.slots else 1.0,
         formulas=formulas,
         roofline=roofline(device, moved, single, double),
-        occupancy=_held(device, resources, launch.block_dim, shared_bytes),
+        occupancy=_held(device, artifact, launch.block_dim, shared_bytes),
         findings=_by_weight(findings),
+        passes=None if artifact is None else artifact.passes,
         assumed={**given.assumed, **launch.assumed},
         left_out=tuple(sorted(tallies.left_out)),
         is_sampled=is_sampled,
     )
+
+
+def _for_sizes(specialization: Specialization, launch: Launched, given: Given) -> Specialization:
+    """Return what is compiled for a launch with the sizes that are explained."""
+    threads = tuple(map(operator.mul, launch.grid_dim, launch.block_dim))
+    shapes = [each.shape for each in given.arrays]
+    integers = [
+        int(value)
+        for kind, value in zip(specialization.kinds, given.values, strict=True)
+        if isinstance(kind, ScalarKind) and kind.dtype == "int64" and _is_integer(value)
+    ]
+    are_all = len(integers) == len(specialization.layout.integers)
+    promises = replace(
+        specialization.promises,
+        is_narrow=is_narrow(launch.extent or (), shapes, () if launch.extent else threads),
+        has_narrow_integers=are_all and has_narrow_integers(integers),
+    )
+    return replace(specialization, promises=promises)
 
 
 def _is_integer(value: Any) -> bool:
@@ -177,9 +202,13 @@ def _flops(operations: Mapping[tuple[str, str], float], *, is_double: bool) -> f
 
 
 def _held(
-    device: Device, resources: Resources | None, block: Dim3, shared_bytes: int
+    device: Device, artifact: Artifact | None, block: Dim3, shared_bytes: int
 ) -> Occupancy | None:
     """Return what a multiprocessor holds; ``None`` where the model or the registers are missing."""
+    try:
+        resources = None if artifact is None else artifact.resources()
+    except ToolMissingError:
+        return None
     if resources is None or resources.registers is None:
         return None
     limits = DeviceOccupancyLimits.from_device(device)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kerneldsl.contract import Dim3
+from kerneldsl.contract import Dim3, PassRemark
 from kerneldsl.errors import SourceLocation
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.roofline import Roofline
@@ -156,6 +156,8 @@ class Explanation(Shown):
         are not known, since there is no assembler.
     findings : tuple of Finding
         What to know, what matters most first.
+    passes : tuple of PassRemark or None
+        What the optimizing passes of the compiler did; ``None`` where the kernel was not compiled.
     assumed : mapping
         What was not given, and what was taken instead.
     left_out : tuple of str
@@ -178,6 +180,7 @@ class Explanation(Shown):
     roofline: Roofline
     occupancy: Occupancy | None
     findings: tuple[Finding, ...]
+    passes: tuple[PassRemark, ...] | None
     assumed: Mapping[str, Any]
     left_out: tuple[str, ...]
     is_sampled: bool
@@ -241,6 +244,7 @@ class Explanation(Shown):
             "roofline": self.roofline.to_dict(),
             "occupancy": None if self.occupancy is None else _occupancy(self.occupancy),
             "findings": [each.to_dict() for each in self.findings],
+            "passes": None if self.passes is None else [each.to_dict() for each in self.passes],
             "assumed": {name: str(value) for name, value in self.assumed.items()},
             "left_out": list(self.left_out),
             "is_sampled": self.is_sampled,

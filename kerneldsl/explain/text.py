@@ -67,6 +67,7 @@ def summary_lines(found: Explanation) -> list[str]:
     if found.occupancy is not None:
         registers = found.occupancy.kernel.registers
         lines.append(f"{registers} registers a thread. {found.occupancy.summary()}")
+    lines += map(str, found.passes or ())
     if found.left_out:
         lines.append(f"not counted: what {', '.join(found.left_out)} access by themselves")
     return lines

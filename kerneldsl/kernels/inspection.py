@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.errors import (
@@ -12,7 +12,6 @@ from kerneldsl.errors import (
     ArgumentValueError,
     LaunchConfigError,
     SourceUnavailableError,
-    ToolMissingError,
 )
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.launch.dimensions import read_dim3
@@ -233,7 +232,8 @@ class InspectionMixin:
         shared_bytes : int
             Dynamic shared memory of a block, in bytes.
         occupancy : bool
-            Whether to compile the kernel for its number of registers, if an assembler is installed.
+            Whether to compile the kernel, for what the optimizing passes did and, if an assembler
+            is installed, for its number of registers.
 
         Returns
         -------
@@ -273,6 +273,7 @@ class InspectionMixin:
             self._refuse_option(sorted(unknown)[0], known, "explain")
         from kerneldsl.explain.explain import explain_kernel, explained_device
         from kerneldsl.language.signatures import is_signature
+        from kerneldsl.launch.artifact import find_artifact
         from kerneldsl.launch.dimensions import check_limits, read_extent, read_shared_bytes
 
         target = _writer_of("ptx")
@@ -290,17 +291,14 @@ class InspectionMixin:
         compiler, specialization = self.specialization(*args, **options)
         static_bytes = specialization.traits.static_shared_bytes
         check_limits(device, grid_dim, block_dim, static_bytes, dynamic_bytes, extent)
-        resources: Resources | None = None
-        if occupancy:
-            with contextlib.suppress(ToolMissingError):
-                resources = self.resources(*args, **options)
+        state = self._member_of_block(block)._dispatcher.state()
         is_typed = not args or (len(args) == 1 and is_signature(args[0]))
         return explain_kernel(
             compiler,
             specialization,
             None if is_typed else args,
             device,
-            resources=resources,
+            compiled=partial(find_artifact, state, compiler) if occupancy else None,
             block=block_dim,
             grid=grid_dim,
             extent=extent,

@@ -16,19 +16,23 @@ instructions for 32 bits, and several times as many for 64. LLVM Language Refere
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-__all__ = ["call_division", "division_definitions", "simplify_divisions"]
+from kerneldsl.contract import Report, ignore_remark
+
+__all__ = ["call_division", "count_divisions", "division_definitions", "simplify_divisions"]
 
 _BITS = 64
 #: Numbers from here on do not fit 32 bits.
 _WIDE = 2**32
 _SYMBOL = re.compile(r"kerneldsl\.(?P<operation>div|rem)(?P<by>_by)?\.(?P<sign>[su])64")
+_CALL = re.compile(rf'call i64 @"?({_SYMBOL.pattern})"?\(')
 #: What a definition begins with.
 _ENTRANCE = re.compile(rf"define linkonce_odr i64 @{_SYMBOL.pattern}\([^{{]*{{\n")
 _FUNCTION = """
@@ -127,8 +131,23 @@ def division_definitions(symbols: Iterable[str]) -> list[str]:
     return [_definition(match) for match in matches if match]
 
 
-def simplify_divisions(definitions: Iterable[str]) -> list[str]:
-    """Return the same modules, with the cases that take fewer instructions tested first."""
+def count_divisions(modules: Iterable[str]) -> Counter[str]:
+    """Return how often modules call each symbol of a division."""
+    return Counter(found[1] for text in modules for found in _CALL.finditer(text))
+
+
+def simplify_divisions(
+    definitions: Iterable[str], calls: Mapping[str, int], report: Report = ignore_remark
+) -> list[str]:
+    """Return the same modules, with the cases that take fewer instructions tested first.
+
+    `calls` are the numbers of calls of their symbols.
+    """
+    for symbol, count in calls.items():
+        found = _SYMBOL.fullmatch(symbol)
+        if found is not None and found["sign"] == "s":
+            done = "in 32 bits if the dividend fits" if found["by"] else "without signs if possible"
+            report("division", f"computed {done}", count)
     return [_ENTRANCE.sub(_simplified, each, count=1) for each in definitions]
 
 

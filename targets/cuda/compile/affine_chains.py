@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.ptx_lines import LABEL, each_function, results_of
 
 __all__ = ["step_through_chains"]
@@ -34,7 +35,7 @@ class _Affine(NamedTuple):
     addend: int
 
 
-def step_through_chains(ptx: str) -> str:
+def step_through_chains(ptx: str, report: Report = ignore_remark) -> str:
     """Return a module in which such numbers are computed from the ones before them.
 
     Examples
@@ -44,10 +45,12 @@ def step_through_chains(ptx: str) -> str:
     mad.lo.s32 %r2, %r1, 5, 7;
     mad.lo.s32 %r3, %r2, 5, 7;
     """
-    return each_function(ptx, _of_function) if ptx.count("mad.lo.s32") > 1 else ptx
+    if ptx.count("mad.lo.s32") < 2:
+        return ptx
+    return each_function(ptx, lambda lines: _of_function(lines, report))
 
 
-def _of_function(lines: list[str]) -> list[str]:
+def _of_function(lines: list[str], report: Report) -> list[str]:
     written: list[str] = []
     known: list[_Affine] = []
     for line in lines:
@@ -61,6 +64,7 @@ def _of_function(lines: list[str]) -> list[str]:
             if step is not None:
                 line = f"{space}mad.lo.s32{gap}{result}, {step.source}, "
                 line += f"{step.multiplier}, {step.addend};"
+                report("number", "computed from the one before")
         changed = results_of(line)
         known = [k for k in known if k.result not in changed and k.source not in changed]
         if new is not None and new.result != new.source:

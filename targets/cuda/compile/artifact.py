@@ -16,6 +16,7 @@ from targets.cuda.compile.ptx_text import shared_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kerneldsl.contract import PassRemark
     from kerneldsl.lowering.faults import FaultTable
 
 __all__ = ["CudaArtifact"]
@@ -46,6 +47,7 @@ class CudaArtifact(Artifact):
         timings: Mapping[str, float],
         fault_table: FaultTable | None = None,
         uses_libdevice: bool = False,
+        passes: tuple[PassRemark, ...] = (),
     ) -> None:
         self.specialization = specialization
         self.entry_name = entry_name
@@ -55,6 +57,7 @@ class CudaArtifact(Artifact):
         self.fault_table = fault_table
         self.timings = dict(timings)
         self.uses_libdevice = uses_libdevice
+        self.passes = passes
         self._llvm = llvm
         self._lock = ForkSafeLock()
         self._resources: Resources | None = None

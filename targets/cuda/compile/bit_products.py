@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.ptx_lines import each_function
 
 __all__ = ["multiply_by_bits"]
@@ -27,7 +28,7 @@ _CHOICE = re.compile(
 )
 
 
-def multiply_by_bits(ptx: str) -> str:
+def multiply_by_bits(ptx: str, report: Report = ignore_remark) -> str:
     """Return a module with products in place of choices that nothing else depends on.
 
     Examples
@@ -38,16 +39,19 @@ def multiply_by_bits(ptx: str) -> str:
     and.b32 %r2, %r1, 1;
     mul.lo.s32 %r3, %r2, -306674912;
     """
-    return each_function(ptx, _of_function) if _CHOICE.search(ptx) else ptx
+    if not _CHOICE.search(ptx):
+        return ptx
+    return each_function(ptx, lambda lines: _of_function(lines, report))
 
 
-def _of_function(lines: list[str]) -> list[str]:
+def _of_function(lines: list[str], report: Report) -> list[str]:
     text = "\n".join(lines)
     uses = Counter(re.findall(r"%p\d+", text))
 
     def product(found: re.Match[str]) -> str:
         if uses[found["predicate"]] > 2:
             return found[0]
+        report("choice", "computed by a multiplication")
         space, result, register = found.group("space", "result", "register")
         return f"{found['bit']}{space}mul.lo.s32{result}, {register}, {found['factor']};"
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.ptx_lines import LABEL, branch_of, each_function, results_of
 
 __all__ = ["coalesce_copies"]
@@ -29,7 +30,7 @@ _UNKNOWN = re.compile(r"inline asm|[{}]|\bcall\b")
 _REGISTER = re.compile(r"%[\w.]+")
 
 
-def coalesce_copies(ptx: str) -> str:
+def coalesce_copies(ptx: str, report: Report = ignore_remark) -> str:
     """Return a module without such copies.
 
     Examples
@@ -51,17 +52,21 @@ def coalesce_copies(ptx: str) -> str:
     @%p1 bra $L1;
     }
     """
-    return each_function(ptx, _of_function) if "mov.b" in ptx else ptx
+    if "mov.b" not in ptx:
+        return ptx
+    return each_function(ptx, lambda lines: _of_function(lines, report))
 
 
-def _of_function(lines: list[str]) -> list[str]:
+def _of_function(lines: list[str], report: Report) -> list[str]:
     uses = Counter(name for line in lines for name in _REGISTER.findall(line))
     written: list[str] = []
     block: list[str] = []
     for line in lines:
         block.append(line)
         if branch_of(line):
-            written += _of_block(block, uses)
+            coalesced = _of_block(block, uses)
+            report("value", "computed without a copy", len(block) - len(coalesced))
+            written += coalesced
             block = []
         elif LABEL.match(line):
             written += block

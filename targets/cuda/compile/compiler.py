@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kerneldsl.contract import ONE_EACH, CompileOptions, Specialization
+from kerneldsl.contract import ONE_EACH, CompileOptions, PassRemark, Specialization
 from kerneldsl.errors import (
     ArgumentValueError,
     CompileError,
@@ -96,6 +96,8 @@ class LoweredKernel:
     fault_table: FaultTable
     #: Seconds spent in ``prepare`` and ``numba``; 0 where the body had been lowered before.
     timings: Mapping[str, float]
+    #: What the passes on the normal form and on syntax trees did.
+    remarks: tuple[PassRemark, ...]
 
 
 def lower_kernel(specialization: Specialization) -> LoweredKernel:
@@ -116,8 +118,10 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     with global_compiler_lock, target_override(TARGET_NAME):
         body = body_of(specialization, timings)
         entry = build_entry(body.lowered, name, specialization)
-    faults = body.lowered.fault_table
-    return LoweredKernel(specialization, name, str(entry), body.texts, faults, timings)
+    found = body.lowered
+    return LoweredKernel(
+        specialization, name, str(entry), body.texts, found.fault_table, timings, found.remarks
+    )
 
 
 def write_kernel(
@@ -182,6 +186,7 @@ def write_kernel(
         fault_table=lowered.fault_table,
         timings=timings,
         uses_libdevice=bool(linked.libdevice_functions),
+        passes=(*lowered.remarks, *pipeline.remarks()),
     )
     _check_shared(specialization, artifact.static_shared_bytes, arch)
     return artifact

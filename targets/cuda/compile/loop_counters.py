@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.ptx_lines import (
     LABEL,
     branch_of,
@@ -31,7 +32,7 @@ _STEP = re.compile(r"^\s*add\.s64\s+(%rd\d+), \1, (-?\d+);")
 _COMPARISON = re.compile(r"^\s*setp\.(eq|ne)\.b64\s+(%p\d+), (%rd\d+), (%rd\d+|-?\d+);")
 
 
-def count_turns_down(ptx: str) -> str:
+def count_turns_down(ptx: str, report: Report = ignore_remark) -> str:
     """Return a module whose innermost loops end when a distance is no longer positive.
 
     Such a loop has no label, no barrier and no pragma inside, adds a number to a register in each
@@ -60,7 +61,9 @@ def count_turns_down(ptx: str) -> str:
     ret;
     }
     """
-    return each_function(ptx, _of_function) if "setp" in ptx else ptx
+    if "setp" not in ptx:
+        return ptx
+    return each_function(ptx, lambda lines: _of_function(lines, report))
 
 
 class _Loop(NamedTuple):
@@ -79,8 +82,9 @@ class _Loop(NamedTuple):
     step: int
 
 
-def _of_function(lines: list[str]) -> list[str]:
+def _of_function(lines: list[str], report: Report) -> list[str]:
     loops = list(_loops(lines))
+    report("loop", "counted down to 0", len(loops))
     for number, loop in reversed(list(enumerate(loops))):  # the places of those before it hold
         lines = _rewritten(lines, loop, number)
     return declare(lines, [f".b64 %kd_left{number}" for number in range(len(loops))])

@@ -11,7 +11,7 @@ from typing import Any
 from numba import errors, types
 
 from kerneldsl.analysis.tile_shapes import uses_tiles
-from kerneldsl.contract import Specialization
+from kerneldsl.contract import PassRemark, Specialization
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.typed_unit import TypedUnit
@@ -65,6 +65,8 @@ class Lowered:
     fault_table: FaultTable
     #: Whether the body can be asked if an index passes its guard.
     has_guard: bool
+    #: What the passes on the normal form and on syntax trees did.
+    remarks: tuple[PassRemark, ...]
 
 
 def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Lowered:
@@ -106,6 +108,7 @@ def lower_unit(specialization: Specialization, timings: dict[str, float]) -> Low
         result.library,
         builder.fault_table,
         builder.has_guard,
+        pipeline.remarks(),
     )
 
 

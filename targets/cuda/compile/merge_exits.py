@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.ptx_lines import (
     LABEL,
     branch_of,
@@ -34,7 +35,7 @@ _MOVE = re.compile(r"^\s*mov\.b\d+\s+(%\w+), ([%\w.-]+);")
 _COMPARISON = re.compile(r"^(\s*setp)\.(\w+)\.(\w+)(\s+(%\w+), [^,;]+, [^,;]+;)$")
 
 
-def merge_exits(ptx: str) -> str:
+def merge_exits(ptx: str, report: Report = ignore_remark) -> str:
     """Return a module with innermost loops that end by one branch.
 
     Such a loop begins with a comparison of integers, a branch out, and perhaps copies. It ends with
@@ -72,7 +73,9 @@ def merge_exits(ptx: str) -> str:
     ret;
     }
     """
-    return each_function(ptx, _of_function) if "setp" in ptx else ptx
+    if "setp" not in ptx:
+        return ptx
+    return each_function(ptx, lambda lines: _of_function(lines, report))
 
 
 class _Loop(NamedTuple):
@@ -98,11 +101,12 @@ class _Loop(NamedTuple):
     end: str | None
 
 
-def _of_function(lines: list[str]) -> list[str]:
+def _of_function(lines: list[str], report: Report) -> list[str]:
     for number, (first, last) in reversed(list(enumerate(innermost_loops(lines, _MOST_LINES)))):
         loop = _loop(lines, first, last)
         if loop is not None:
             lines = _merged(lines, loop, number)
+            report("loop", "ended by one branch instead of two")
     return lines
 
 

@@ -13,10 +13,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from kerneldsl.contract import PassRemark, Report
+from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.quotients import simplify_divisions
+from kerneldsl.utilities.formatting import format_count
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.shorten import shorten_addresses
 from targets.cuda.compile.affine_chains import step_through_chains
@@ -41,7 +45,7 @@ class Stage(Enum):
     NORMAL_FORM = "normal form"
     #: A `FunctionTree`, its `FunctionUnit`, and the parameters that are known to be arrays.
     TREE = "syntax tree"
-    #: The definitions of functions that kernels call; nothing else.
+    #: The definitions of functions that a kernel calls, and how often it calls each.
     LLVM = "LLVM IR"
     #: The text of a module, and the `ParameterFacts` of its entry.
     PTX = "PTX"
@@ -66,7 +70,7 @@ class Pass(NamedTuple):
     stage : Stage
         The code that it rewrites.
     rewrite : function
-        Returns the code, written otherwise.
+        Returns the code, written otherwise. Its last argument is the `Report` of what it did.
     """
 
     name: str
@@ -80,29 +84,67 @@ class Pipeline:
 
     def __init__(self, disabled: Collection[str] = ()) -> None:
         self._disabled = disabled
+        #: Counts and places, by pass, noun, what was done, and whether it was not done.
+        self._counts: dict[tuple[str, str, str, bool], int] = {}
+        self._where: dict[tuple[str, str, str, bool], dict[SourceLocation, None]] = {}
+        self._left_out: set[str] = set()
 
     def run(self, stage: Stage, code: Code, *known: Any) -> Code:
         """Return code after the passes of a stage, which `Stage` says what they are called with."""
         for each in PASSES:
-            if each.stage is stage and each.name not in self._disabled:
-                code = each.rewrite(code, *known)
+            if each.stage is not stage:
+                continue
+            if each.name in self._disabled:
+                self._left_out.add(each.name)
+            else:
+                code = each.rewrite(code, *known, partial(self._add, each.name))
         return code
 
+    def remarks(self) -> tuple[PassRemark, ...]:
+        """Return what the passes did, in their order."""
+        found = [PassRemark(name, 0, "disabled", is_missed=True) for name in self._left_out]
+        for key, count in self._counts.items():
+            name, noun, done, is_missed = key
+            plural = noun + ("es" if noun.endswith("s") else "s")
+            text = f"{format_count(count, noun, plural)} {done}"
+            found.append(PassRemark(name, count, text, tuple(self._where[key]), is_missed))
+        order = [each.name for each in PASSES]
+        return tuple(sorted(found, key=lambda each: (order.index(each.name), each.is_missed)))
 
-def _unroll_loops(code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str]) -> FunctionTree:
-    tree, names = unroll_loops(unit, code.tree)
+    def _add(
+        self,
+        name: str,
+        noun: str,
+        done: str,
+        count: int = 1,
+        *,
+        where: Iterable[SourceLocation] = (),
+        is_missed: bool = False,
+    ) -> None:
+        if count:
+            key = name, noun, done, is_missed
+            self._counts[key] = self._counts.get(key, 0) + count
+            self._where.setdefault(key, {}).update(dict.fromkeys(where))
+
+
+def _unroll_loops(
+    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
+) -> FunctionTree:
+    tree, names = unroll_loops(unit, code.tree, report)
     return FunctionTree(tree, {**code.names, **names})
 
 
 def _shorten_variables(
-    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str]
+    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
 ) -> FunctionTree:
-    tree, names = shorten_variables(unit, code.tree, list(arrays))
+    tree, names = shorten_variables(unit, code.tree, list(arrays), report)
     return FunctionTree(tree, {**code.names, **names})
 
 
-def _on_text(rewrite: Callable[[str], str]) -> Callable[[str, ParameterFacts], str]:
-    return lambda ptx, facts: rewrite(ptx)
+def _on_text(
+    rewrite: Callable[[str, Report], str],
+) -> Callable[[str, ParameterFacts, Report], str]:
+    return lambda ptx, facts, report: rewrite(ptx, report)
 
 
 #: In the order in which they run.

@@ -21,7 +21,7 @@ from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
 from kerneldsl.lowering.captured_arrays import is_captured
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
-from kerneldsl.lowering.quotients import division_definitions
+from kerneldsl.lowering.quotients import count_divisions, division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
@@ -115,6 +115,7 @@ def link(
     """
     initialize_nvptx()
     module = _parse(_with_attributes(entry_text, entry_name, entry_attributes(options)))
+    body_texts = tuple(body_texts)
     for text in body_texts:
         complete = define_conversions(text, write_conversion)
         flagged = rename_math(_with_float_flags(complete, options), fastmath=options.fastmath)
@@ -125,7 +126,8 @@ def link(
     if any(function.name == ROUND_TO_BFLOAT16 for function in module.functions):
         module.link_in(_parse(_NATIVE_ROUNDING))
     symbols = [function.name for function in module.functions]
-    divisions = pipeline.run(Stage.LLVM, division_definitions(symbols))
+    calls = count_divisions(body_texts)
+    divisions = pipeline.run(Stage.LLVM, division_definitions(symbols), calls)
     for definition in (*shift_definitions(symbols), *divisions):
         module.link_in(_parse(definition))
     for function in module.functions:

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.ptx_lines import (
     LABEL,
     branch_of,
@@ -50,12 +51,14 @@ _OF_SEVERAL = re.compile(
 _SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
-def shorten_counters(ptx: str) -> str:
+def shorten_counters(ptx: str, report: Report = ignore_remark) -> str:
     """Return a module in which loops with several ways out count in 32 bits if these suffice."""
-    return each_function(ptx, _of_function) if "setp" in ptx else ptx
+    if "setp" not in ptx:
+        return ptx
+    return each_function(ptx, lambda lines: _of_function(lines, report))
 
 
-def _of_function(lines: list[str]) -> list[str]:
+def _of_function(lines: list[str], report: Report) -> list[str]:
     registers: list[str] = []
     for number, (first, last) in reversed(list(enumerate(innermost_loops(lines, _MOST_LINES)))):
         loop = _Loop(lines, first, last)
@@ -64,6 +67,7 @@ def _of_function(lines: list[str]) -> list[str]:
             writer = _Writer(loop, counters, number)
             lines = writer.written()
             registers += writer.registers()
+            report("loop", "counted in 32 bits if the number of iterations fits")
     return declare(lines, registers) if registers else lines
 
 

@@ -16,7 +16,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.integer_limits import IntegerLimits
+from kerneldsl.contract import Report, ignore_remark
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.calls import Call
@@ -29,7 +31,10 @@ _SHORT, _LONG = "kd_short", "kd_long"
 
 
 def shorten_variables(
-    unit: FunctionUnit, tree: ast.FunctionDef, arrays: Collection[str] = ()
+    unit: FunctionUnit,
+    tree: ast.FunctionDef,
+    arrays: Collection[str] = (),
+    report: Report = ignore_remark,
 ) -> tuple[ast.FunctionDef, dict[str, Any]]:
     """Return the tree of a function with such variables shortened, and what it calls.
 
@@ -39,6 +44,12 @@ def shorten_variables(
     names = {name for name, (low, high) in limits.items() if low >= 0 and high <= _LARGEST}
     if not names:
         return tree, {}
+    assignments = [
+        unit.locate(node)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Assign, ast.AugAssign)) and assigned_names(node) & names
+    ]
+    report("variable", "kept in 32 bits", len(names), where=assignments)
     changed = ast.fix_missing_locations(_Shortener(unit, names).visit(tree))
     return changed, {_SHORT: _TO_SHORT, _LONG: _TO_LONG, **_UPDATES}
 

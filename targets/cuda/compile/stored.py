@@ -15,6 +15,7 @@ from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.barriers import check_barriers
 from targets.cuda.compile.ptx_text import read_header
+from targets.cuda.compile.stored_remarks import dump_remarks, restore_remarks
 
 __all__ = ["code_identity", "dump", "restore"]
 
@@ -44,6 +45,7 @@ def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
         # For a person who looks at the entry; they are found anew in a process that uses it.
         "parameters": [[p.name, p.dtype, p.offset] for p in artifact.layout.parameters],
         "static_shared_bytes": artifact.static_shared_bytes,
+        "passes": dump_remarks(artifact.passes, artifact.specialization),
     }
     return {"metadata": json.dumps(metadata).encode(), "ptx": artifact.ptx.encode()}
 
@@ -63,8 +65,9 @@ def restore(
         entry_name, libdevice = metadata["entry_name"], metadata["libdevice"]
         timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
         parameters = [tuple(row) for row in metadata["parameters"]]
+        passes = restore_remarks(metadata["passes"], specialization)
         ptx = sections["ptx"].decode()
-    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
     if not isinstance(entry_name, str) or not _IDENTIFIER.fullmatch(entry_name):
         raise UnusableCodeError(f"{entry_name!r} is not the name of an entry")
@@ -95,6 +98,7 @@ def restore(
         ptx_version=version,
         timings=timings,
         uses_libdevice=libdevice is not None,
+        passes=passes,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kerneldsl.analysis.trips import constant_trips, integer_value, is_range
+from kerneldsl.contract import Report, ignore_remark
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cuda.intrinsics.unroll import UNROLL, UNROLL_NAME
@@ -24,7 +25,7 @@ _LOOPS = (ast.For, ast.While)
 
 
 def unroll_loops(
-    unit: FunctionUnit, tree: ast.FunctionDef
+    unit: FunctionUnit, tree: ast.FunctionDef, report: Report = ignore_remark
 ) -> tuple[ast.FunctionDef, dict[str, Any]]:
     """Return the tree with marks in such loops, and what they call.
 
@@ -41,10 +42,14 @@ def unroll_loops(
         and isinstance(node.value.func, ast.Name)
         and node.value.func.id in declares
     }
-    arrays -= set(_indexed_by_data(tree))
+    in_memory = arrays & set(_indexed_by_data(tree))
+    report(
+        "local array", "kept in memory: an index of it is loaded", len(in_memory), is_missed=True
+    )
+    arrays -= in_memory
     if not arrays:
         return tree, {}
-    return _Marker(unit, arrays).visit(tree), {UNROLL_NAME: UNROLL}
+    return _Marker(unit, arrays, report).visit(tree), {UNROLL_NAME: UNROLL}
 
 
 def _indexed_by_data(tree: ast.AST) -> Iterator[str]:
@@ -58,9 +63,10 @@ def _indexed_by_data(tree: ast.AST) -> Iterator[str]:
 
 
 class _Marker(ast.NodeTransformer):
-    def __init__(self, unit: FunctionUnit, arrays: set[str]) -> None:
+    def __init__(self, unit: FunctionUnit, arrays: set[str], report: Report) -> None:
         self._unit = unit
         self._arrays = arrays
+        self._report = report
 
     def visit_For(self, node: ast.For) -> ast.stmt:
         self.generic_visit(node)
@@ -71,6 +77,8 @@ class _Marker(ast.NodeTransformer):
                 mark = ast.Expr(ast.Call(load(UNROLL_NAME), [], []))
                 ast.fix_missing_locations(ast.copy_location(mark, body[-1]))
                 body.append(mark)
+                where = [self._unit.locate(node)]
+                self._report("loop", "unrolled in full, for a local array", where=where)
         return node
 
     def _are_few(self, turns: ast.Call) -> bool:

@@ -33,6 +33,7 @@ from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.inferred_types import InferredTypes
 from kerneldsl.analysis.integer_limits import IntegerLimits
 from kerneldsl.analysis.trips import is_range
+from kerneldsl.contract import Report, ignore_remark
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.frontend.trees import copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
@@ -55,9 +56,12 @@ _COUNTER, _STEP, _STOP, _LAST = "kd_counter", "kd_step", "kd_stop", "kd_last"
 _RANGE, _TURN = "kd_range", "kd_turn"
 
 
-def unroll_strides(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
+def unroll_strides(
+    unit: FunctionUnit, kinds: Sequence[Kind], report: Report = ignore_remark
+) -> FunctionUnit:
     """Return a kernel with such loops unrolled; `kinds` are those of its arguments."""
-    loops: dict[ast.AST, _Loop] = {loop.node: loop for loop in _Search(unit, kinds).loops()}
+    search = _Search(unit, kinds, report)
+    loops: dict[ast.AST, _Loop] = {loop.node: loop for loop in search.loops()}
     if not loops:
         return unit
     tree = _Unroller(loops).visit(unit.tree)
@@ -98,63 +102,78 @@ class _Loop(NamedTuple):
 class _Search:
     """Finds the loops of a kernel."""
 
-    def __init__(self, unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
+    def __init__(self, unit: FunctionUnit, kinds: Sequence[Kind], report: Report) -> None:
         self._unit = unit
         self._kinds = kinds
+        self._report = report
         arrays = [
             n for n, k in zip(unit.parameters, kinds, strict=True) if isinstance(k, ArrayKind)
         ]
         self._limits = IntegerLimits(unit, arrays)
 
     def loops(self) -> Iterator[_Loop]:
-        """Yield them."""
-        candidates = [c for node in ast.walk(self._unit.tree) if (c := self._candidate(node))]
+        """Yield them, and report the others."""
+        strided = [c for node in ast.walk(self._unit.tree) if (c := self._candidate(node))]
+        candidates = [each for each in strided if self._is_fit(each, self._refusal(each))]
         if not candidates:
             return
         types = InferredTypes(self._unit, self._kinds)
         for loop in candidates:
-            are_signed = {types.of(loop.start), types.of(loop.stop)} <= _SIGNED
-            if are_signed and self._is_worth_it(loop, types):
-                yield loop
+            if self._is_fit(loop, self._refusal_by_types(loop, types)):
+                self._report("loop", "unrolled by four", where=[self._unit.locate(loop.node)])
+                of_stop = self._limits.of(loop.stop)
+                yield loop._replace(is_tested=of_stop is None or of_stop[0] < 0)
+
+    def _is_fit(self, loop: _Loop, refusal: str | None) -> bool:
+        if refusal is not None:
+            where = [self._unit.locate(loop.node)]
+            self._report("loop", f"not unrolled: {refusal}", where=where, is_missed=True)
+        return refusal is None
 
     def _candidate(self, node: ast.AST) -> _Loop | None:
+        """Return a loop with a stride that is no constant."""
         match node:
             case ast.While(
                 ast.Compare(ast.Name(counter) as start, [ast.Lt()], [stop]),
                 [*body, ast.AugAssign(ast.Name(target), ast.Add(), step)],
                 [],
             ) if counter == target and counter not in assigned_names(body):
-                loop = _Loop(node, counter, start, stop, step, body)
+                pass
             case ast.For(ast.Name(counter), ast.Call(args=[start, stop, step]) as items, body, []):
                 if not is_range(items, self._unit.namespace):
                     return None
-                loop = _Loop(node, counter, start, stop, step, body)
+                pass
             case _:
                 return None
-        changed = assigned_names(node)
-        if changed & loaded_names([loop.stop, loop.step]) or isinstance(step, ast.Constant):
+        if isinstance(step, ast.Constant):
             return None
-        of_step, of_stop = self._limits.of(loop.step), self._limits.of(loop.stop)
-        if of_step is None or of_step[0] <= 0 or not self._is_straight(body):
-            return None
-        is_tested = of_stop is None or of_stop[0] < 0
-        return loop._replace(is_tested=is_tested)
+        return _Loop(node, counter, start, stop, step, body)
 
-    def _is_straight(self, body: list[ast.stmt]) -> bool:
-        """Return whether a body is a few simple statements, and affects this thread alone."""
-        statements = [each for each in walk_here(body) if isinstance(each, ast.stmt)]
+    def _refusal(self, loop: _Loop) -> str | None:
+        """Return why a loop stays as it is, if it does whatever its types are.
+
+        Its body has to be a few simple statements that affect this thread alone.
+        """
+        if assigned_names(loop.node) & loaded_names([loop.stop, loop.step]):
+            return "the end or the stride changes in the loop"
+        of_step = self._limits.of(loop.step)
+        if of_step is None or of_step[0] <= 0:
+            return "the stride is not known to be positive"
+        statements = [each for each in walk_here(loop.body) if isinstance(each, ast.stmt)]
         if len(statements) > _MOST_STATEMENTS:
-            return False
+            return f"more than {_MOST_STATEMENTS} statements"
         if not all(isinstance(each, _STATEMENTS) for each in statements):
-            return False
-        for node in walk_here(body):
+            return "statements other than assignments and conditions"
+        for node in walk_here(loop.body):
             use = self._unit.use_of(node)
             if self._unit.callee_of(node) or (use and use.intrinsic.effect != Effect.NONE):
-                return False
-        return True
+                return "a call that may affect other threads"
+        return None
 
-    def _is_worth_it(self, loop: _Loop, types: InferredTypes) -> bool:
-        """Return whether there are loads to be ahead of their uses, and registers for them."""
+    def _refusal_by_types(self, loop: _Loop, types: InferredTypes) -> str | None:
+        """Return why a loop stays as it is: no loads to be ahead of, or no registers for them."""
+        if not {types.of(loop.start), types.of(loop.stop)} <= _SIGNED:
+            return "the counter or the end is not a signed integer"
         loads = [
             node
             for node in walk_here(loop.body)
@@ -162,7 +181,9 @@ class _Search:
             and isinstance(node.ctx, ast.Load)
             and types.is_array(node.value)
         ]
-        return 0 < len(loads) <= _MOST_LOADS
+        if not loads:
+            return "no load of an element"
+        return f"more than {_MOST_LOADS} loads" if len(loads) > _MOST_LOADS else None
 
 
 class _Unroller(CopyingTransformer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -272,12 +273,16 @@ def test_float64_divisions_and_divergence_are_found():
     assert found.roofline.roof == "memory"
 
 
-def test_occupancy_is_that_of_the_compiled_kernel():
+def test_occupancy_is_that_of_code_for_the_sizes_of_the_launch():
+    from kerneldsl.contract import Promises
     from kerneldsl.errors import ToolMissingError
 
     signature = "float32[:, ::1], float32[:, ::1]"
+    compiler, general = unpadded.specialization(signature, target="cuda", arch="sm_90")
+    narrow = replace(general, promises=Promises(is_narrow=True))
     try:
-        resources = unpadded.resources(signature, arch="sm_90")
+        resources = compiler.compile(narrow).resources()
+        general_resources = unpadded.resources(signature, arch="sm_90")
     except ToolMissingError as error:
         pytest.skip(str(error))
     found = unpadded.explain(signature, block=(32, 32), arch="sm_90")
@@ -285,6 +290,10 @@ def test_occupancy_is_that_of_the_compiled_kernel():
     assert found.occupancy.kernel.registers == resources.registers
     assert found.occupancy.block_threads == 1024
     assert f"{resources.registers} registers a thread" in str(found)
+    sizes = {"a": (2**30, 4)}
+    large = unpadded.explain(signature, block=(32, 32), grid=1, arch="sm_90", sizes=sizes)
+    assert large.occupancy is not None
+    assert large.occupancy.kernel.registers == general_resources.registers
     none = unpadded.explain(signature, block=(32, 32), arch="sm_90", occupancy=False)
     assert none.occupancy is None
 

@@ -31,7 +31,7 @@ def function_of(symbol: str, *, is_simplified: bool) -> Callable[[int, int], int
     llvm.initialize_native_asmprinter()
     (definition,) = division_definitions([symbol])
     if is_simplified:
-        (definition,) = simplify_divisions([definition])
+        (definition,) = simplify_divisions([definition], {})
     module = llvm.parse_assembly(definition)
     (name,) = (f.name for f in module.functions if not f.is_declaration)
     module.get_function(name).linkage = "external"
@@ -78,7 +78,7 @@ def test_results_by_constants_are_pythons(
 @pytest.mark.parametrize("symbol", ["kerneldsl.rem_by.s64", "kerneldsl.div.s64"])
 def test_signed_divisions_are_simplified(symbol: str) -> None:
     definitions = division_definitions([symbol])
-    assert simplify_divisions(definitions) != definitions
+    assert simplify_divisions(definitions, {}) != definitions
 
 
 def test_other_symbols_have_no_definition() -> None:

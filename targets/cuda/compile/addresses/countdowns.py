@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.addresses.counters import counter_intervals
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import (
@@ -25,7 +26,9 @@ __all__ = ["countdowns", "shorten_countdowns"]
 _REGISTER = re.compile(r"%\w+")
 
 
-def shorten_countdowns(lines: list[str], facts: ParameterFacts) -> list[str]:
+def shorten_countdowns(
+    lines: list[str], facts: ParameterFacts, report: Report = ignore_remark
+) -> list[str]:
     """Return a function with counters of 32 bits.
 
     Such a counter is decreased by a number at one place, and the loop goes on while it is greater
@@ -59,6 +62,7 @@ def shorten_countdowns(lines: list[str], facts: ParameterFacts) -> list[str]:
         comparison = step.comparison.opcode.replace("64", "32")
         predicate = step.comparison.operands[0]
         written[step.comparison.line] = f"\t{comparison} {predicate}, {short}, 0;"
+    report("counter", "counted down in 32 bits", len(declared))
     text: list[str] = []
     for number, line in enumerate(written):
         text += [line, *added.get(number, ())]

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.addresses.countdowns import countdowns, shorten_countdowns
 from targets.cuda.compile.addresses.counters import counter_intervals
 from targets.cuda.compile.addresses.dead_code import remove_dead_code
@@ -49,12 +50,17 @@ _IN_32_BITS = frozenset(
         *("min.s64", "max.s64", "min.u64", "max.u64"),
     }
 )
+#: Remarks on addresses.
+_FROM_NEIGHBOUR = "computed from a neighbour"
+_WITHOUT_FACTS = (
+    "computed in 64 bits: no array is known to be contiguous, with fewer than 2**31 elements"
+)
 #: What moves an address on, from one turn of a loop to the next.
 _STEP = "add.s64"
 _COMPARISON = re.compile(r"setp\.(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)\.([sub])64")
 
 
-def shorten_addresses(ptx: str, facts: ParameterFacts) -> str:
+def shorten_addresses(ptx: str, facts: ParameterFacts, report: Report = ignore_remark) -> str:
     """Return a module with an entry that computes addresses with fewer instructions."""
     found = _ENTRY.search(ptx)
     if found is None:
@@ -65,7 +71,7 @@ def shorten_addresses(ptx: str, facts: ParameterFacts) -> str:
     function = read_function(lines[first:last])
     if function is None:
         return ptx
-    written = _Shortening(function, facts, found[1]).written()
+    written = _Shortening(function, facts, found[1], report).written()
     return "\n".join([*lines[:first], *written, *lines[last:]])
 
 
@@ -109,7 +115,10 @@ class _Base(NamedTuple):
 
 
 class _Shortening:
-    def __init__(self, function: Function, facts: ParameterFacts, entry_name: str) -> None:
+    def __init__(
+        self, function: Function, facts: ParameterFacts, entry_name: str, report: Report
+    ) -> None:
+        self._report = report
         self._function = function
         self._facts = facts
         #: Registers with comparisons that are left to :func:`shorten_countdowns`.
@@ -142,13 +151,15 @@ class _Shortening:
                 self._share(instruction)
                 self._note(instruction)
             self._shorten(accesses)
+            if not self._facts.arrays:
+                self._report("address", _WITHOUT_FACTS, len(accesses), is_missed=True)
         text: list[str] = []
         for number, line in enumerate(self._lines):
             text += self._emitter.added.get(number, ())
             text.append(line)
             if number == self._function.opening:
                 text += self._emitter.declarations()
-        return shorten_countdowns(remove_dead_code(text), self._facts)
+        return shorten_countdowns(remove_dead_code(text), self._facts, self._report)
 
     # ------------------------------------------------------------- integers that fit 32 bits
 
@@ -164,11 +175,15 @@ class _Shortening:
                 if one is not None and other is not None:
                     text = f"\tsetp.{found[1]}.{found[2]}32 {operands[0]}, {one}, {other};"
                     self._lines[line] = text
+                    self._report_narrow()
         elif opcode in _IN_32_BITS:
             return self._narrow_operation(instruction)
         elif opcode in ("shl.b64", "mul.lo.s64", "mad.lo.s64"):
             self._widen_product(instruction)
         return instruction
+
+    def _report_narrow(self) -> None:
+        self._report("integer operation", "computed in 32 bits")
 
     def _fits(self, operand: str, bounds: Interval = INT32) -> bool:
         return is_within(self._values.interval(operand), bounds)
@@ -227,6 +242,7 @@ class _Shortening:
         extension = "cvt.u64.u32" if bounds[0] >= 0 else "cvt.s64.s32"
         self._lines[line] = f"\t{extension} {operands[0]}, {narrow};"
         self._values.define(narrow, None, bounds)
+        self._report_narrow()
         return Instruction(line, extension, (operands[0], narrow))
 
     def _bounds_of(
@@ -275,6 +291,7 @@ class _Shortening:
         rest = "".join(f", {each}" for each in operands[3:])
         name = "mad" if opcode.startswith("mad") else "mul"
         self._lines[line] = f"\t{name}.wide.u32 {operands[0]}, {one}, {other}{rest};"
+        self._report_narrow()
 
     # ------------------------------------------------------------------------- addresses
 
@@ -416,11 +433,14 @@ class _Shortening:
             immediate = size * distance.get((), 0) + access.rest
             if abs(immediate) <= MAX_IMMEDIATE:
                 self._write(access, base.register, immediate)
+                if base.access is not access:
+                    self._report("address", _FROM_NEIGHBOUR)
                 return
         fresh = self._expression(access.element, line)
         from_base = self._scaled(distance, line)
         cost = self._emitter.cost
         if cost(from_base[0], self._block, line) <= cost(fresh, self._block, line):
+            self._report("address", _FROM_NEIGHBOUR)
             register = self._moved(base.register, *from_base, size, self._block, line)
             made = _Base(self._block, line, register, None, access)
         else:
@@ -463,6 +483,7 @@ class _Shortening:
         key: Expression = ("address", access.array, factor, expression)
         register = self._emitter.find(key, block, at)
         if register is None:
+            self._report("address", "computed in 32 bits")
             pointer = self._emitter.parameter(access.array, block, at)
             size = self._facts.arrays[access.array]
             register = self._moved(pointer, expression, factor, size, block, at)
@@ -594,6 +615,7 @@ class _Shortening:
                 return False
             expression = self._expression(narrow, line)
             register = self._moved(register, expression, factor, 1, self._block, line)
+        self._report("address", _FROM_NEIGHBOUR)
         if access.instruction.opcode == _STEP:
             self._lines[line] = f"\tadd.s64 {access.register}, {register}, {number};"
         else:

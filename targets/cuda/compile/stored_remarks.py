@@ -1,0 +1,61 @@
+"""Remarks of passes in cached code.
+
+Code that is found in the cache belongs to the same syntax tree, but a comment may have moved its
+lines. So places are statements: the number of a function, and the number of a statement in it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from kerneldsl.contract import PassRemark, Specialization
+from kerneldsl.errors import SourceLocation
+
+__all__ = ["dump_remarks", "restore_remarks"]
+
+
+def dump_remarks(remarks: Iterable[PassRemark], specialization: Specialization) -> list[list[Any]]:
+    """Return remarks as JSON has them; a place that is no statement of the kernel is left out."""
+    numbers: dict[SourceLocation, list[int]] = {}
+    if any(each.where for each in remarks):
+        for function, places in enumerate(_statements(specialization)):
+            for statement, place in enumerate(places):
+                numbers.setdefault(place, [function, statement])
+    return [
+        [
+            each.name,
+            each.count,
+            each.text,
+            [numbers[place] for place in each.where if place in numbers],
+            each.is_missed,
+        ]
+        for each in remarks
+    ]
+
+
+def restore_remarks(rows: Any, specialization: Specialization) -> tuple[PassRemark, ...]:
+    """Return what :func:`dump_remarks` wrote.
+
+    Raises `ValueError`, `TypeError` or `LookupError` for anything else.
+    """
+    places = _statements(specialization) if any(where for _, _, _, where, _ in rows) else []
+    return tuple(
+        PassRemark(
+            str(name),
+            int(count),
+            str(text),
+            tuple(places[function][statement] for function, statement in where),
+            bool(is_missed),
+        )
+        for name, count, text, where, is_missed in rows
+    )
+
+
+def _statements(specialization: Specialization) -> list[list[SourceLocation]]:
+    """Return the places of all statements, by function."""
+    return [
+        [unit.locate(node) for node in ast.walk(unit.tree) if isinstance(node, ast.stmt)]
+        for unit in specialization.unit.reachable()
+    ]

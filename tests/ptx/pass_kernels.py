@@ -1,0 +1,138 @@
+"""A kernel for each optimizing pass, which changes its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.contract import ArrayPromises, Promises
+from kerneldsl.language.kinds import array_kinds
+from kerneldsl.language.signatures import parse_signature
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.compiler import compile_kernel
+from tests.ptx.helpers import specialize
+
+__all__ = ["ARCH", "PASS_KERNELS", "PTX_VERSION", "artifact_for_pass"]
+
+ARCH, PTX_VERSION = "sm_90", "8.7"
+_INTEGERS = "int64[::1], int64[::1]"
+_WORDS = "uint32[::1], uint32[::1]"
+
+
+def strided(x, out):
+    t = kd.grid(1)
+    total = 0
+    for i in range(t, x.size, kd.gridsize(1)):
+        total = total * 3 + x[i]
+    out[t] = total
+
+
+def of_a_local_array(x, out):
+    own = kd.local.array(64, np.int64)
+    t = kd.threadIdx.x
+    for k in range(64):
+        own[k] = x[t + k * 32] if t + k * 32 < x.size else 0
+    for k in range(32):
+        value = own[k]
+        own[k] = own[63 - k]
+        own[63 - k] = value
+    for k in range(64):
+        if t + k * 32 < out.size:
+            out[t + k * 32] = own[k]
+
+
+def halved(x, out):
+    t = kd.threadIdx.x
+    step = kd.blockDim.x // 2
+    while step > 0:
+        if t < step:
+            out[t] = x[t + step]
+        step //= 2
+
+
+def divided(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i] // x[i + 1] + x[i] % x[i + 2]
+
+
+def iterated(x, out):
+    t = kd.threadIdx.x
+    a, b, count = x[t], x[t + 1], 0
+    while count < out.size and (a + b) & 15 != 7:
+        a, b = a * a - b * b + 1, 2 * a * b + 3
+        count += 1
+    out[t] = count
+
+
+def counted(x, out):
+    t = kd.threadIdx.x
+    total = 0
+    for k in range(x.size):
+        total = total * 5 + x[k]
+    out[t] = total
+
+
+def left_early(x, out):
+    t = kd.threadIdx.x
+    count = 0
+    value = x[t] & 1023
+    while count < out.size and value < 100000:
+        value = value * 3 + 1
+        count += 1
+    out[t] = count
+
+
+def checksum(x, out):
+    i = kd.grid(1)
+    crc = x[i]
+    for _ in range(8):
+        low = np.uint32(crc & np.uint32(1))
+        crc = np.uint32((crc >> np.uint32(1)) ^ (low * np.uint32(0xEDB88320)))
+    out[i] = crc
+
+
+def generated(x, out):
+    i = kd.grid(1)
+    state = x[i]
+    total = np.uint32(0)
+    for _ in range(4):
+        state = np.uint32(state * np.uint32(1664525) + np.uint32(1013904223))
+        total ^= state >> np.uint32(8)
+    out[i] = total
+
+
+def neighbours(x, out):
+    i, j = kd.grid(2)
+    if 0 < i < x.shape[0] - 1 and 0 < j < x.shape[1] - 1:
+        out[i, j] = x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]
+
+
+#: A kernel that each pass is for, and its signature.
+PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
+    "unroll-strides": (strided, _INTEGERS),
+    "unroll-array-loops": (of_a_local_array, _INTEGERS),
+    "narrow-variables": (halved, _INTEGERS),
+    "simplify-divisions": (divided, _INTEGERS),
+    "coalesce-copies": (iterated, _INTEGERS),
+    "merge-exits": (iterated, _INTEGERS),
+    "count-loops-down": (counted, _INTEGERS),
+    "narrow-counters": (left_early, _INTEGERS),
+    "multiply-by-bits": (checksum, _WORDS),
+    "chain-affine-steps": (generated, _WORDS),
+    "narrow-addresses": (neighbours, "int64[:, ::1], int64[:, ::1]"),
+}
+
+
+@cache
+def artifact_for_pass(name: str, *disabled: str) -> CudaArtifact:
+    """Compile the kernel of a pass, without some passes."""
+    function, signature = PASS_KERNELS[name]
+    count = len(list(array_kinds(parse_signature(signature))))
+    promises = Promises((ArrayPromises(),) * count, is_disjoint=True, is_narrow=True)
+    specialization = specialize(function, signature, promises=promises, disabled_passes=disabled)
+    return compile_kernel(specialization, arch=ARCH, ptx_version=PTX_VERSION)
