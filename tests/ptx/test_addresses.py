@@ -130,7 +130,7 @@ def _both(
     """Return a kernel's PTX before and after its addresses are shortened."""
     seen: list[str] = []
 
-    def note(text: str, facts: Any) -> str:
+    def note(text: str, facts: Any, report: Any) -> str:
         seen[:] = [text, shorten_addresses(text, facts)]
         return seen[1]
 
