@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -112,6 +113,12 @@ def neighbours(x, out):
         out[i, j] = x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]
 
 
+def with_roots(x, out):
+    i = kd.grid(1)
+    if i < out.size - 1:
+        out[i] = math.sqrt(x[i]) - x[i + 1]
+
+
 #: A kernel that each pass is for, and its signature.
 PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-strides": (strided, _INTEGERS),
@@ -125,6 +132,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "multiply-by-bits": (checksum, _WORDS),
     "chain-affine-steps": (generated, _WORDS),
     "narrow-addresses": (neighbours, "int64[:, ::1], int64[:, ::1]"),
+    "load-early": (with_roots, "float32[::1], float32[::1]"),
 }
 
 

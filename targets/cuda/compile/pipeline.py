@@ -26,6 +26,7 @@ from targets.cuda.compile.addresses.shorten import shorten_addresses
 from targets.cuda.compile.affine_chains import step_through_chains
 from targets.cuda.compile.bit_products import multiply_by_bits
 from targets.cuda.compile.coalesce_copies import coalesce_copies
+from targets.cuda.compile.load_early import load_early
 from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.merge_exits import merge_exits
 from targets.cuda.compile.short_counters import shorten_counters
@@ -214,5 +215,11 @@ PASSES = (
         "Compute addresses, and integers that fit, in 32 bits, and addresses from neighbours.",
         Stage.PTX,
         shorten_addresses,
+    ),
+    Pass(
+        "load-early",
+        "Load before divisions and square roots what does not depend on them.",
+        Stage.PTX,
+        _on_text(load_early),
     ),
 )
