@@ -16,7 +16,6 @@ from numba.core.typing import templates
 from kerneldsl.cache.overloads import _Watch
 from kerneldsl.cache.reasons import UncacheableError
 from tests.cache.programs import run_script
-from tests.support.extent import full_beyond
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="object code is kept on Linux alone, so nothing can be stale"
@@ -162,7 +161,8 @@ def other(context, builder, from_type, to_type, value):
 }
 
 
-@pytest.mark.parametrize("how", full_beyond(OTHERS, ["a method"]))
+@pytest.mark.full
+@pytest.mark.parametrize("how", OTHERS)
 def test_every_kind_of_registration(tmp_path: Path, how: str) -> None:
     script = tmp_path / "script.py"
     assert run_script(script, KERNEL + LAUNCH)["writes"] == 1

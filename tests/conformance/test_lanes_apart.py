@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.support.extent import full_beyond
 
 _ALL_LANES = np.uint32(0xFFFFFFFF)
 
@@ -81,7 +82,7 @@ def test_loops_count_once(
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("block", [15, 32, 128])
+@pytest.mark.parametrize("block", full_beyond([15, 32, 128], [15, 128]))
 @pytest.mark.parametrize("rounds", [1, 50])
 def test_barriers_hold(
     computing: str, dtype: str, block: int, rounds: int, rng: np.random.Generator

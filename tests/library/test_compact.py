@@ -54,7 +54,7 @@ def layouts(draw):
 
 
 @pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["float32"]))
-@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10, 1), deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn=layouts())
 def test_any_layout(call, several, rng, dtype, drawn):
     shape, steps, axis = drawn

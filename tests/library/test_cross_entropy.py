@@ -84,7 +84,7 @@ def check(call, x: np.ndarray, labels: np.ndarray, axis: int, ignored: int) -> N
 @pytest.mark.parametrize(
     "dtype", full_beyond(["bool", "int16", "float16", "float32", "float64"], ["float32"])
 )
-@settings(max_examples=examples(16, 3), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(16, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_layout(call, rng, dtype, data):
     x, axis = draw_array(data, rng, dtype)

@@ -13,7 +13,7 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels.histogram import bincount, histogram, histogram2d
 from tests.support.arrays import random_array, strided
-from tests.support.extent import IS_QUICK, examples, full_beyond
+from tests.support.extent import IS_QUICK, examples, full_beyond, sample
 
 DTYPES = ["bool", "int8", "int32", "int64", "uint16", "uint64", "float16", "float32", "float64"]
 
@@ -188,13 +188,11 @@ PAIRS = [("float32", "float32"), ("float32", "int8"), ("bool", "int64"), ("float
          ("float16", "float16"), ("float32", "float64")]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "dtypes", full_beyond(PAIRS, [("float32", "int8"), ("float16", "float16")])
-)
+@pytest.mark.parametrize("dtypes", full_beyond(PAIRS, [("float16", "float32")]))
 def test_edges_of_pairs_have_numpys_dtype(pair, rng, dtypes):
     x, y = (random_array(rng, 501, each) for each in dtypes)
     x, y = (np.nan_to_num(each, posinf=1, neginf=-1) for each in (x, y))
-    for named in ({}, {"range": [(-1, 1), (-2, 2)]}, {"density": True}):
+    for named in sample(({}, {"range": [(-1, 1), (-2, 2)]}, {"density": True}), 2):
         found = pair(histogram2d, x, y, [7, 5], **named)
         exact = np.histogram2d(x, y, [7, 5], **named)
         for each, other in zip(found, exact, strict=True):

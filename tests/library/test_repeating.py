@@ -429,7 +429,7 @@ FEW: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 STEPS = (1, -2)
 FEW_WITH_STEPS = [pytest.param(name, step) for name in FEW for step in STEPS]
-QUICK_FEW = [pytest.param(name, STEPS[n % 2]) for n, name in enumerate([*FEW][::2])]
+QUICK_FEW = [pytest.param(name, STEPS[n % 2]) for n, name in enumerate([*FEW][::4])]
 
 
 @pytest.mark.parametrize(("name", "step"), full_beyond(FEW_WITH_STEPS, QUICK_FEW))

@@ -24,7 +24,7 @@ from stdlib_kernels.sort.onesweep import sort_long_rows
 from stdlib_kernels.sort.rows import MAX_WIDTH, SHORT_ROW, sort_short_rows
 from stdlib_kernels.sort.words import as_words, order_of
 from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
-from tests.support.extent import examples, full_beyond
+from tests.support.extent import examples, full_beyond, sample
 
 DTYPES = ["bool", "int8", "int32", "uint16", "uint64", "float16", "bfloat16", "float32", "float64"]
 DTYPES = [each for each in DTYPES if each in HOST_DTYPES]
@@ -192,7 +192,7 @@ def test_top_k(several, rng, dtype):
 def test_the_first_of_many_rows_as_on_a_gpu(target, rng, monkeypatch, dtype):
     monkeypatch.setattr(ordering, "is_on_host", lambda x: False)
     sizes = [(MAX_WIDTH + 1, 3), (MAX_WIDTH + 5, MAX_WIDTH + 5), (3 * MAX_WIDTH + 77, 700)]
-    for n, k in (*sizes, (SHORT_ROW + 9, 40)):
+    for n, k in sample((*sizes, (SHORT_ROW + 9, 40)), 2):
         x = mixed(rng, (ordering.MANY_ROWS, n), dtype)
         x[0] = x[0, 0]  # all alike
         for largest in (True, False):
@@ -262,7 +262,7 @@ def mixed_complex(rng, shape, dtype):
 
 @pytest.mark.parametrize("dtype", full_beyond(["complex64", "complex128"], ["complex64"]))
 @pytest.mark.parametrize(
-    "shape", full_beyond([(0,), (1,), (40,), (300, 3), (2, 1500)], [(0,), (40,), (2, 1500)])
+    "shape", full_beyond([(0,), (1,), (40,), (300, 3), (2, 1500)], [(2, 1500)])
 )
 def test_complex_numbers_in_numpys_order(call, several, rng, dtype, shape):
     x = mixed_complex(rng, shape, dtype)

@@ -159,6 +159,7 @@ def test_the_first_pages_name_extras_that_the_wheel_has(wheel):
         assert f"Provides-Extra: {extra}\n" in metadata
 
 
+@pytest.mark.full
 def test_installed_wheel_has_the_demo(installed, tmp_path):
     pytest.importorskip("skimage", reason="the photograph of the demo is not installed")
     args = ("demo", "--target", "cpu", "--size", "16", "--json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,13 @@ _NOT_VERBS = {"All", "As", "By", "Each", "Every", "For", "In", "No", "Nothing", 
 }
 
 
-def _docstrings() -> Iterator[tuple[str, ast.AST, str]]:
+@cache
+def _docstrings() -> tuple[tuple[str, ast.AST, str], ...]:
+    """Place, node and first word of each docstring."""
+    return tuple(_read_docstrings())
+
+
+def _read_docstrings() -> Iterator[tuple[str, ast.AST, str]]:
     for package in (*PACKAGES, "benchmarks", "docs"):
         for file in sorted((_ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -98,7 +98,9 @@ def test_links_lead_somewhere(page):
 #: Pages whose programs are to fail: they show defects of Numba and Python.
 NOT_RUN = {"docs/upstream.md"}
 #: Pages that a quick run leaves out, since they compile much.
-LONG = {"docs/language.md"}
+LONG = {"docs/array-api.md", "docs/language.md"}
+#: Pages that ``test_distribution.py`` follows with what is installed.
+FOLLOWED = {"README.md", "docs/getting-started.md"}
 #: Packages of extras that a page's blocks use, beside those of its text.
 NEEDED = {
     "docs/explain.md": ("sympy",),
@@ -122,9 +124,10 @@ SHOWN = {
 
 RUN = [str(page.relative_to(ROOT)) for page in PAGES if blocks_of(page)]
 RUN = sorted({*RUN} - NOT_RUN)
+QUICK = sorted({*RUN} - LONG - FOLLOWED)
 
 
-@pytest.mark.parametrize("name", full_beyond(RUN, [name for name in RUN if name not in LONG]))
+@pytest.mark.parametrize("name", full_beyond(RUN, QUICK))
 def test_python_in_a_page_runs(name, tmp_path, monkeypatch, request):
     for package in NEEDED.get(name, ()):
         pytest.importorskip(package, reason="an extra is not installed")

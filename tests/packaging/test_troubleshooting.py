@@ -155,8 +155,10 @@ def variables_in_the_code() -> dict[str, str]:
 
 
 def _is_environ(node: ast.AST) -> bool:
-    text = ast.unparse(node)
-    return text in ("os.environ", "environ") or text.endswith(".environ")
+    match node:
+        case ast.Name(id="environ") | ast.Attribute(attr="environ"):
+            return True
+    return False
 
 
 def _keys(node: ast.AST) -> list[ast.expr]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -60,40 +59,9 @@ def later() -> int:
 """
 
 
-@pytest.fixture
-def check(tmp_path, monkeypatch):
-    """Check a program with mypy; give the kinds of errors by their lines."""
-    api = pytest.importorskip("mypy.api")
-    monkeypatch.setenv("MYPYPATH", str(ROOT))
-
-    def run(text: str) -> dict[int, str]:
-        path = tmp_path / "program.py"
-        path.write_text(text)
-        options = ["--strict", "--warn-unreachable", "--config-file", "", "--no-error-summary"]
-        cache = ["--cache-dir", str(tmp_path / "cache")]
-        # What the packages themselves are checked with is `make types`.
-        shown, failed, status = api.run([*options, *cache, "--follow-imports=silent", str(path)])
-        assert not failed, failed
-        assert status in (0, 1), shown
-        found = re.findall(r"program\.py:(\d+): error: .*\[([\w-]+)\]$", shown, re.MULTILINE)
-        return {int(line): kind for line, kind in found}
-
-    return run
-
-
-def test_a_type_checker_knows_launches(check):
-    program = textwrap.dedent(PROGRAM)
-    slips = program + textwrap.dedent(SLIPS)
-    expected = {
-        number: line.rpartition(": ")[2]
-        for number, line in enumerate(slips.splitlines(), 1)
-        if number > program.count("\n") and "  # " in line
-    }
-    assert len(expected) == 10
-    assert check(slips) == expected
-
-
 LIBRARY = """
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -104,7 +72,7 @@ from stdlib_kernels.reduce import sum
 
 x: NDArray[np.float32] = np.zeros(4, np.float32)
 d = kd.to_device(x)
-host: np.ndarray = sk.sort(x)
+host: np.ndarray[Any, Any] = sk.sort(x)
 reveal_type(sk.softmax(x))  # numpy.ndarray[Any, Any]
 reveal_type(sk.softmax(d))  # kerneldsl.memory.arrays.DeviceArray
 reveal_type(sk.cumsum([1, 2]))  # numpy.ndarray[Any, Any]
@@ -127,16 +95,39 @@ sum(d, axis="x")  # error: call-overload
 """
 
 
-def test_a_type_checker_knows_the_library(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What mypy says of both programs: it reads the packages once, which takes longest."""
     api = pytest.importorskip("mypy.api")
-    monkeypatch.setenv("MYPYPATH", str(ROOT))
-    path = tmp_path / "program.py"
-    path.write_text(LIBRARY)
-    options = ["--config-file", "", "--no-error-summary", "--follow-imports=silent"]
-    shown, failed, _ = api.run([*options, "--cache-dir", str(tmp_path / "cache"), str(path)])
+    folder = tmp_path_factory.mktemp("programs")
+    for name, text in (("launches", PROGRAM + SLIPS), ("library", LIBRARY)):
+        (folder / f"{name}.py").write_text(text)
+    options = ["--strict", "--warn-unreachable", "--config-file", "", "--no-error-summary"]
+    # What the packages themselves are checked with is `make types`.
+    options += ["--follow-imports=silent", "--cache-dir", str(folder / "cache")]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("MYPYPATH", str(ROOT))
+        said, failed, status = api.run([*options, *map(str, sorted(folder.glob("*.py")))])
     assert not failed, failed
+    assert status in (0, 1), said
+    return said
+
+
+def test_a_type_checker_knows_launches(shown: str) -> None:
+    expected = {
+        number: line.rpartition(": ")[2]
+        for number, line in enumerate((PROGRAM + SLIPS).splitlines(), 1)
+        if number > PROGRAM.count("\n") and "  # " in line
+    }
+    assert len(expected) == 10
+    found = re.findall(r"launches\.py:(\d+): error: .*\[([\w-]+)\]$", shown, re.MULTILINE)
+    assert {int(line): kind for line, kind in found} == expected
+
+
+def test_a_type_checker_knows_the_library(shown: str) -> None:
     found = dict.fromkeys(range(1, LIBRARY.count("\n") + 1), "")
-    for line, text in re.findall(r"program\.py:(\d+): (?:note|error): (.*)$", shown, re.MULTILINE):
+    said = re.findall(r"library\.py:(\d+): (?:note|error): (.*)$", shown, re.MULTILINE)
+    for line, text in said:
         revealed = re.match(r'Revealed type is "(.*)"', text)
         slip = re.search(r"\[([\w-]+)\]$", text)
         if revealed or slip:

@@ -12,6 +12,7 @@ import numba
 import kerneldsl as kd
 from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import specialize
+from tests.support.extent import examples
 
 _SIGNATURE = "float32[::1], float64[::1]"
 
@@ -73,5 +74,5 @@ def test_in_processes_with_different_hashes_and_histories() -> None:
 
 def test_threads_compile_at_once() -> None:
     with ThreadPoolExecutor(8) as pool:
-        texts = set(pool.map(lambda _: compile_all(), range(16)))
+        texts = set(pool.map(lambda _: compile_all(), range(examples(16, 8))))
     assert len(texts) == 1

@@ -75,7 +75,7 @@ def _kernels() -> tuple[tuple[frozenset[str], Callable[[], Any]], ...]:
 def test_every_word_is_assembled_or_named(arch: str) -> None:
     newer = newer_words(arch)
     written = []
-    for words, lowered in sample(_kernels(), 6):
+    for words, lowered in sample(_kernels(), 4):
         is_newer = words & newer
         if is_newer:
             (name,) = is_newer

@@ -25,7 +25,7 @@ from kerneldsl.launch.arguments.checked_promises import promises_of
 from kerneldsl.launch.arguments.passed_arrays import passed_arrays
 from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import specialize
-from tests.support.extent import examples
+from tests.support.extent import examples, full_beyond
 from tests.support.simulated_grid import SimulatedGrid
 
 
@@ -150,7 +150,7 @@ _EVERY_1D = [
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
-@pytest.mark.parametrize("mapping", _EVERY_1D, ids=str)
+@pytest.mark.parametrize("mapping", full_beyond(_EVERY_1D, _EVERY_1D[::3]), ids=str)
 def test_every_tail_of_every_mapping_along_x(mapping: ElementMapping, dtype: str) -> None:
     rng = np.random.default_rng(7)
     signature = f"{dtype}, {dtype}[::1], {dtype}[::1], {dtype}[::1]"

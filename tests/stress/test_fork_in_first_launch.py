@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.extent import examples
+from tests.support.extent import examples, full_beyond
 from tests.support.seeds import SEED_VARIABLE, fresh_seed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -102,11 +102,11 @@ def test_a_fork_at_any_moment(tmp_path: Path) -> None:
     seed = fresh_seed()
     print(f"{SEED_VARIABLE}={seed}")
     moments = random.Random(seed)
-    for _ in range(examples(20)):
+    for _ in range(examples(20, 2)):
         moment = moments.choice([0.02, 0.3, 1.5]) * moments.random()
         assert _run(tmp_path, PROGRAM, f"{moment:.4f}") == "done", moment
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("method", full_beyond(["fork", "forkserver", "spawn"], ["forkserver"]))
 def test_pools_of_processes_beside_a_first_launch(tmp_path: Path, method: str) -> None:
     assert _run(tmp_path, POOL, method) == "done"

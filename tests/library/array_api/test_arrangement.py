@@ -60,10 +60,9 @@ LAYOUTS = {
 
 CALLS_OF_LAYOUTS = [pytest.param(name, layout) for name in CALLS for layout in LAYOUTS]
 #: Arrays with steps compile what takes any layout; of one and no element there are other branches.
-QUICK_CALLS = [
-    pytest.param(name, layout)
-    for n, name in enumerate(CALLS)
-    for layout in ("strided", tuple(LAYOUTS)[n % 4])
+QUICK_CALLS = [pytest.param(name, "strided") for name in CALLS]
+QUICK_CALLS += [
+    pytest.param(name, tuple(LAYOUTS)[n % 4]) for n, name in enumerate(CALLS) if n % 3 == 0
 ]
 
 
@@ -75,7 +74,7 @@ def test_calls(name, layout, rng):
     check(CALLS[name](xp, x), CALLS[name](np, source))
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (0,), (2, 0, 3)])
+@pytest.mark.parametrize("shape", full_beyond([(), (1,), (0,), (2, 0, 3)], [(), (0,)]))
 def test_small_shapes(shape):
     source = np.ones(shape, np.int32)
     x = kd.to_device(source)
@@ -129,7 +128,7 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize("name", full_beyond(SETS, ["float64", "float32", "complex128"]))
+@pytest.mark.parametrize("name", full_beyond(SETS, ["float64"]))
 def test_sets(name):
     source = SETS[name]
     x = kd.to_device(source)

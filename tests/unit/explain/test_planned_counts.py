@@ -57,7 +57,7 @@ def _kernels(draw) -> tuple[str, list[tuple[str, int]]]:
     return source, arrays
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(deadline=None, max_examples=examples(60, 6))
 @given(_kernels(), st.sampled_from(["float32", "float64"]))
 def test_operations_and_accesses(made: tuple[str, list[tuple[str, int]]], dtype: str) -> None:
     source, arrays = made

@@ -100,7 +100,7 @@ def explanations() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    "kernel", full_beyond(KERNELS, KERNELS[::3]), ids=lambda kernel: kernel.__name__
+    "kernel", full_beyond(KERNELS, KERNELS[::6]), ids=lambda kernel: kernel.__name__
 )
 def test_explanations_are_of_the_users_lines(kernel: Any, explanations: Any) -> None:
     found = explanations(kernel)

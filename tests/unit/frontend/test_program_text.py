@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kerneldsl.frontend.program_text import texts_of_program
+from tests.support.extent import full_beyond
 
 PROGRAM = """\
 import numpy as np, kerneldsl as kd
@@ -33,7 +34,10 @@ def python(*arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **how)
 
 
-@pytest.mark.parametrize("options", [("-c",), ("-W", "ignore", "-Xutf8", "-Bc")], ids=" ".join)
+_OPTIONS = [("-c",), ("-W", "ignore", "-Xutf8", "-Bc")]
+
+
+@pytest.mark.parametrize("options", full_beyond(_OPTIONS, _OPTIONS[1:]), ids=" ".join)
 def test_a_program_on_the_command_line(options: tuple[str, ...]):
     result = python(*options, PROGRAM, "an argument")
     assert result.stdout == "[0. 1. 2.]\n", result.stderr

@@ -89,7 +89,7 @@ def _function(name: str) -> Any:
 def test_functions(name: str, numbas: Any) -> None:
     count, _ = promotion._FUNCTIONS[name]
     function, known = _function(name), 0
-    for types in sample(list(product(DTYPE_NAMES, repeat=abs(count))), 40):
+    for types in sample(list(product(DTYPE_NAMES, repeat=abs(count))), 20):
         said = promotion.result_of_function(name, types)
         if said is not None:
             known += 1

@@ -44,7 +44,7 @@ def refusal_of(call):
 
 
 @pytest.mark.parametrize(
-    "count", full_beyond([100, 180, *range(220, 245, 4), 260, 300, 2000], [180, 232, 300, 2000])
+    "count", full_beyond([100, 180, *range(220, 245, 4), 260, 300, 2000], [180, 300, 2000])
 )
 def test_a_sum_of_many_terms(count, tmp_path):
     deep = sum_of(count, tmp_path)

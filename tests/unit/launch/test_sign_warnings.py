@@ -273,7 +273,7 @@ WARNED = [
 WARNED_ROWS = [pytest.param(kernel, parts, id=kernel.__name__) for kernel, parts in WARNED]
 
 
-@pytest.mark.parametrize(("kernel", "parts"), full_beyond(WARNED_ROWS, WARNED_ROWS[::2]))
+@pytest.mark.parametrize(("kernel", "parts"), full_beyond(WARNED_ROWS, WARNED_ROWS[::4]))
 def test_warnings_name_both_values_and_places(kernel, parts) -> None:
     found = _warned(kernel, U, N, np.zeros(2))
     assert len(found) == 1  # once for the same arguments
@@ -313,6 +313,7 @@ def test_a_right_shift_of_both_signs_is_refused() -> None:
     assert "np.uint64(n[i])" in text
 
 
+@pytest.mark.full
 def test_the_cache_of_another_process_warns_too(tmp_path, monkeypatch) -> None:
     """Code that is found in the cache is warned of as code that is compiled."""
     import subprocess

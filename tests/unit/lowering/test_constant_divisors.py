@@ -29,7 +29,7 @@ def kernel_by(dtype: str, divisors: list[int]) -> Any:
 DTYPES = ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
 
 
-@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["int8", "uint32", "int64"]))
+@pytest.mark.parametrize("dtype", full_beyond(DTYPES, ["int8", "uint64"]))
 def test_results_are_numpys(dtype: str, rng: np.random.Generator) -> None:
     limits = np.iinfo(dtype)
     divisors = [0, 1, 2, 3, 7, 100, limits.max, limits.max - 1]

@@ -125,7 +125,7 @@ def _view(values: dict[str, Any], name: str) -> np.ndarray[Any, Any]:
 
 
 @settings(
-    max_examples=examples(250),
+    max_examples=examples(250, 20),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -14,6 +14,7 @@ from kerneldsl.contract import LaunchTimer
 from kerneldsl.statistics.collect import note_copy
 from kerneldsl.statistics.launch_counters import LaunchCounter, launch_counters
 from targets import null
+from tests.support.extent import examples
 from tests.support.fake_target import FakeDevice, FakeTarget, installed
 
 
@@ -145,7 +146,7 @@ def test_polling_does_not_make_every_launch_a_timed_one():
     with installed(TimedTarget()) as target, kd.use("timed"):
         x = kd.zeros(4)
         nothing[1, 1](x)
-        for _ in range(2000):
+        for _ in range(examples(2000)):
             assert kd.stats().launches == 1
         for _ in range(640):
             nothing[1, 1](x)

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.support.extent import full_beyond
 from tests.support.launched import begin_anew
 
 
@@ -29,7 +30,10 @@ def run_child(which, **environment):
     return done.stdout
 
 
-@pytest.mark.parametrize("which", ["exit_while_launching", "launch_at_the_very_end"])
+@pytest.mark.parametrize(
+    "which",
+    full_beyond(["exit_while_launching", "launch_at_the_very_end"], ["exit_while_launching"]),
+)
 def test_the_end_of_the_interpreter(which):
     assert "reached the end" in run_child(which)
 

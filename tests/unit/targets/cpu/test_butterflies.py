@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.support.extent import full_beyond
 
 f32, i32 = np.float32, np.int32
 HALVES, SWAPS = "kd_member", "kd_is_swapped"
@@ -115,14 +116,14 @@ def compare(name: str, threads: int, x: np.ndarray, extent: int) -> None:
     np.testing.assert_array_equal(found.view(i32), expected.view(i32))
 
 
-@pytest.mark.parametrize(
-    ("name", "threads"),
-    [
-        *(("sorts_rows", 8), ("sorts_rows", 256)),
-        *(("adds_up", 24), ("adds_up", 64)),
-        *(("asks_for_the_half", 24), ("asks_for_the_half", 64)),
-    ],
-)
+BLOCKS = [
+    *(("sorts_rows", 8), ("sorts_rows", 256)),
+    *(("adds_up", 24), ("adds_up", 64)),
+    *(("asks_for_the_half", 64), ("asks_for_the_half", 24)),
+]
+
+
+@pytest.mark.parametrize(("name", "threads"), full_beyond(BLOCKS, BLOCKS[1::2]))
 def test_halves_do_what_threads_do(name: str, threads: int) -> None:
     compare(name, threads, values(3, threads), 2 ** (threads.bit_length() - 2))
 

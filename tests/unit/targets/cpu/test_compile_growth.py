@@ -15,6 +15,7 @@ import pytest
 
 import kerneldsl as kd
 from targets.cpu import library
+from tests.support.extent import full_beyond
 
 F = 0xFFFFFFFF
 #: What a copy of the statements may cost in a long kernel, by its cost in a short one.
@@ -110,7 +111,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", full_beyond(SHAPES, ["shared arrays"]))
 def test_work_grows_with_the_length(shape: str) -> None:
     cost_of(shape, 1)  # what is made once for a process
     costs = np.array([cost_of(shape, count) for count in (1, 2, 4, 8)])
@@ -121,7 +122,7 @@ def test_work_grows_with_the_length(shape: str) -> None:
         assert (eight - four) / 4 <= _MOST * most, (what, costs.tolist())
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", full_beyond(SHAPES, ["loops with exchanges"]))
 def test_long_kernels_give_what_threads_would(shape: str, rng: np.random.Generator) -> None:
     """Halves of exchanges share loops in a long kernel, and not in several short ones."""
     x = rng.integers(0, 10007, 80)
@@ -156,7 +157,7 @@ def modules_of(
     return found
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", full_beyond(SHAPES, ["masks in masks"]))
 def test_code_for_llvm_grows_with_the_length(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slots that are filled where the function begins cost LLVM a search of all blocks each."""
     modules = [text for text, _ in modules_of(shape, (2, 4, 8), monkeypatch)]
