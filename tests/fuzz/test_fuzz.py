@@ -43,13 +43,14 @@ def test_programs_of_integers() -> None:
     """Integers of all types, mixed at random: no value differs without a warning."""
     first = fresh_seed()
     print(f"{SEED_VARIABLE}={first}")
+    count = PROGRAMS if IS_QUICK else PROGRAMS * 2
     report = run_programs(
         first,
-        PROGRAMS * 2,
+        count,
         targets=["cpu"] if IS_QUICK else ["cpu", "null"],
         share=0,
         workers=1,
         command=INTEGER_COMMAND,
     )
-    assert report.programs == PROGRAMS * 2
+    assert report.programs == count
     assert not report.failures, "\n".join(map(str, report.failures))

@@ -269,7 +269,7 @@ def test_matmul_of_floats_of_16_bits_and_of_booleans(call, rng, dtype):
         [("float32", "float32"), ("bool", "bool")],
     ),
 )  # fmt: skip
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_dot_of_any_ranks(call, rng, left, right, data):
     depth = data.draw(st.sampled_from([0, 1, 3, 40]))

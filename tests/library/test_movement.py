@@ -25,7 +25,7 @@ from stdlib_kernels.movement import (
     tile,
 )
 from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
-from tests.support.extent import examples, full_beyond
+from tests.support.extent import examples, full_beyond, sample
 
 DTYPES = ["bool", "int8", "uint16", "float16", "bfloat16", "float32", "int64", "complex128"]
 DTYPES = [each for each in DTYPES if each in HOST_DTYPES]
@@ -137,7 +137,7 @@ def test_pad_by_numbers_of_the_elements(call, rng, mode, data):
 
 def test_constants_of_each_side(call, rng):
     x = random_array(rng, (3, 4), "float32")
-    for fills in ((1, 2), ((1, 2), (3, 4.5)), ((7,), (8,))):
+    for fills in sample((((1, 2), (3, 4.5)), (1, 2), ((7,), (8,))), 1):
         exact = np.pad(x, ((2, 1), (0, 3)), constant_values=fills)
         got = call(pad, x, ((2, 1), (0, 3)), constant_values=fills)
         assert_same_bits(got, exact, f"{fills}")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from tests.support.arrays import HOST_DTYPES
+from tests.support.extent import sample
 
 _WORDS = st.integers(0, 2**32 - 1)
 _NUMBERS = st.integers(-(2**63), 2**63 - 1)
@@ -181,10 +182,11 @@ def test_normal_float32_is_within_three_ulp_of_the_transform() -> None:
     out = np.empty(_SIZE, np.float32)
     with kd.use("cpu"):
         _normals.forall(_SIZE)(5, 1000, out)
-    words = [kd.random.philox(5, 1000 + i) for i in range(_SIZE)]
+    places = sample(range(_SIZE), _SIZE // 5)
+    words = [kd.random.philox(5, 1000 + i) for i in places]
     with mpmath.workdps(40):
         exact = [_exact_normal(int(w[0]), int(w[1])) for w in words]
-        assert max(_ulp_errors(out, exact)) < 3
+        assert max(_ulp_errors(out[places], exact)) < 3
 
 
 # Words where a radius or a sine begins, ends, or changes its formula.

@@ -43,6 +43,9 @@ def test_a_forked_child_prepares_anew():
     assert "parent and child are well" in run_child("fork")
 
 
+_OFF = pytest.param({"KERNELDSL_LAUNCHER": "off"}, "not installed\n", id="off")
+
+
 @pytest.mark.full
 def test_an_unknown_interpreter_is_warned_of_once():
     out = run_child("unknown_layout")
@@ -51,6 +54,9 @@ def test_an_unknown_interpreter_is_warned_of_once():
     assert "not installed" in out
 
 
-def test_the_environment_turns_it_off():
-    assert run_child("say_whether_installed", KERNELDSL_LAUNCHER="off") == "not installed\n"
-    assert run_child("say_whether_installed") == "installed\n"
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    full_beyond([_OFF, pytest.param({}, "installed\n", id="by default")], [_OFF]),
+)
+def test_the_environment_turns_it_off(environment, said):
+    assert run_child("say_whether_installed", **environment) == said

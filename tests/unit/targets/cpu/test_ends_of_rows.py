@@ -233,7 +233,7 @@ def branching_kernel(name: str) -> Any:
     return kd.kernel(written_function("branching", text, {"kd": kd}, __name__))
 
 
-@pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.parametrize("name", full_beyond(BRANCHES, [*BRANCHES][::2]))
 def test_branches_of_parts_of_a_row(name: str) -> None:
     kernel, test = branching_kernel(name), compile(BRANCHES[name], "test", "eval")
     for shape in ((1, 1), (3, 7), (4, 40), (2, 1000)):
@@ -253,7 +253,7 @@ def test_branches_of_parts_of_a_row(name: str) -> None:
             np.testing.assert_array_equal(other, np.where(is_met, 2, 2 + 2 * u))
 
 
-@pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.parametrize("name", full_beyond(BRANCHES, [*BRANCHES][1::2]))
 def test_a_part_of_a_row_takes_one_branch(name: str) -> None:
     signature = "float64[:, ::1], int64, float64[:, ::1], float64[:, ::1]"
     text = branching_kernel(name).cpu_source(signature, forall=2)

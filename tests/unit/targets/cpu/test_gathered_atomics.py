@@ -91,7 +91,7 @@ def source_of(function, *arguments, **options) -> str:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40, 3), deadline=None)
 @given(data=st.data())
 def test_results_are_those_of_operations_at_once(name: str, data) -> None:
     dtype = np.dtype(data.draw(st.sampled_from(DTYPES[name])))
