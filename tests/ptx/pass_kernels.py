@@ -55,6 +55,16 @@ def halved(x, out):
         step //= 2
 
 
+def in_stages(x, out):
+    t = kd.threadIdx.x
+    total = x[t]
+    half = 1
+    while half < 16:
+        total = total * 3 + x[t % half] + t // half
+        half *= 2
+    out[t] = total
+
+
 def divided(x, out):
     i = kd.grid(1)
     if i < out.size:
@@ -123,6 +133,7 @@ def with_roots(x, out):
 PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-strides": (strided, _INTEGERS),
     "unroll-array-loops": (of_a_local_array, _INTEGERS),
+    "unroll-divisors": (in_stages, _INTEGERS),
     "narrow-variables": (halved, _INTEGERS),
     "simplify-divisions": (divided, _INTEGERS),
     "coalesce-copies": (iterated, _INTEGERS),

@@ -31,6 +31,7 @@ from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.merge_exits import merge_exits
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.short_variables import shorten_variables
+from targets.cuda.compile.unroll_divisors import unroll_divisors
 from targets.cuda.compile.unroll_loops import unroll_loops
 from targets.cuda.compile.unroll_strides import unroll_strides
 
@@ -135,6 +136,13 @@ def _unroll_loops(
     return FunctionTree(tree, {**code.names, **names})
 
 
+def _unroll_divisors(
+    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
+) -> FunctionTree:
+    tree, names = unroll_divisors(unit, code.tree, report)
+    return FunctionTree(tree, {**code.names, **names})
+
+
 def _shorten_variables(
     code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
 ) -> FunctionTree:
@@ -161,6 +169,12 @@ PASSES = (
         "Unroll loops of known length that index a local array, so that it is in registers.",
         Stage.TREE,
         _unroll_loops,
+    ),
+    Pass(
+        "unroll-divisors",
+        "Unroll loops that divide by what they multiply, so that their divisors are numbers.",
+        Stage.TREE,
+        _unroll_divisors,
     ),
     Pass(
         "narrow-variables",
