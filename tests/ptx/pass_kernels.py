@@ -58,10 +58,12 @@ def halved(x, out):
 def in_stages(x, out):
     t = kd.threadIdx.x
     total = x[t]
-    half = 1
-    while half < 16:
-        total = total * 3 + x[t % half] + t // half
-        half *= 2
+    part = 1
+    while part < 2048:
+        total = total * 3 + x[t % part]
+        total += x[t // part] // part + total % part
+        total ^= x[t + 1] // part + x[t + 2] % part
+        part *= 3
     out[t] = total
 
 

@@ -165,9 +165,11 @@ class _Machine:
             return one
         if name in ("neg", "not", "abs"):
             return {"neg": -one, "not": ~one, "abs": abs(one)}[name]
+        if name == "popc":
+            return one.bit_count()
         other = others[0]
         if "hi" in types:
-            raise NotImplementedError("high halves of products")
+            return (one * other >> int(types[-1][1:])) + (others[1] if name == "mad" else 0)
         made: dict[str, Callable[[], int]] = {
             "add": lambda: one + other,
             "sub": lambda: one - other,
