@@ -5,37 +5,62 @@ NumPy's functions call them: ``np.mean(array, axis=0)`` runs on the array's devi
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.library import library_reduction
 from kerneldsl.utilities.tracebacks import shorten_errors_of
+from kerneldsl.utilities.written_functions import written_function
 
 __all__ = ["ArrayReductions"]
 
-_Axis: TypeAlias = "int | tuple[int, ...] | None"
-
-#: Parameters of NumPy's methods as docstrings have them.
+#: Parameters of NumPy's methods: their types and defaults, and what docstrings say of them.
 _PARAMETERS = {
-    "axis": """axis : int or tuple of int, optional
+    "axis": (
+        "int | tuple[int, ...] | None = None",
+        """axis : int or tuple of int, optional
             What is reduced; all axes by default.""",
-    "dtype": """dtype : dtype, optional
+    ),
+    "dtype": (
+        "Any = None",
+        """dtype : dtype, optional
             In which it is computed; NumPy's by default.""",
-    "out": """out : DeviceArray, optional
+    ),
+    "out": (
+        "Any = None",
+        """out : DeviceArray, optional
             Where the result goes, of its shape and dtype.""",
-    "ddof": """ddof : float
+    ),
+    "ddof": (
+        "float = 0",
+        """ddof : float
             What the number of elements is lessened by in the divisor.""",
-    "keepdims": """keepdims : bool
+    ),
+    "keepdims": (
+        "bool = False",
+        """keepdims : bool
             Whether the result keeps the axes that are reduced, with an extent of 1.""",
-    "initial": """initial : number, optional
+    ),
+    "initial": (
+        "Any = None",
+        """initial : number, optional
             What the result is combined with.""",
-    "where": """where : DeviceArray of bool, optional
+    ),
+    "where": (
+        "Any = True",
+        """where : DeviceArray of bool, optional
             Which elements count, broadcast to the array's shape; all by default.""",
+    ),
 }
+#: Parameters that several methods have.
+_TOTAL = "axis dtype out keepdims initial where"
+_SPREAD = "axis dtype out ddof keepdims * where"
+_EXTREME = "axis out keepdims initial where"
+_TRUTH = "axis out keepdims * where"
+_PLACE = "axis out * keepdims"
 _DOCSTRING = """{summary}
 
         Parameters
@@ -56,136 +81,24 @@ _DOCSTRING = """{summary}
         """
 
 
-def _accumulation(name: str, summary: str) -> Callable[..., Any]:
-    """Return the method of a sum or product."""
-
-    def method(
-        self: ArrayReductions,
-        axis: _Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: Any = None,
-        where: Any = True,
-        **others: Any,
-    ) -> Any:
-        given = {
-            "axis": axis,
-            "dtype": dtype,
-            "out": out,
-            "keepdims": keepdims,
-            "initial": initial,
-            "where": where,
-        }
-        return self._reduce(name, others, given)
-
-    return _documented(method, name, summary)
-
-
-def _mean(name: str, summary: str) -> Callable[..., Any]:
-    """Return the method of a mean."""
-
-    def method(
-        self: ArrayReductions,
-        axis: _Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        *,
-        where: Any = True,
-        **others: Any,
-    ) -> Any:
-        given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims, "where": where}
-        return self._reduce(name, others, given)
-
-    return _documented(method, name, summary)
-
-
-def _spread(name: str, summary: str) -> Callable[..., Any]:
-    """Return the method of a variance or its root."""
-
-    def method(
-        self: ArrayReductions,
-        axis: _Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        *,
-        where: Any = True,
-        **others: Any,
-    ) -> Any:
-        given = {
-            "axis": axis,
-            "dtype": dtype,
-            "out": out,
-            "ddof": ddof,
-            "keepdims": keepdims,
-            "where": where,
-        }
-        return self._reduce(name, others, given)
-
-    return _documented(method, name, summary)
-
-
-def _extreme(name: str, summary: str) -> Callable[..., Any]:
-    """Return the method of an extreme."""
-
-    def method(
-        self: ArrayReductions,
-        axis: _Axis = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: Any = None,
-        where: Any = True,
-        **others: Any,
-    ) -> Any:
-        given = {"axis": axis, "out": out, "keepdims": keepdims, "initial": initial, "where": where}
-        return self._reduce(name, others, given)
-
-    return _documented(method, name, summary)
-
-
-def _truth(name: str, summary: str) -> Callable[..., Any]:
-    """Return the method of a truth value."""
-
-    def method(
-        self: ArrayReductions,
-        axis: _Axis = None,
-        out: Any = None,
-        keepdims: bool = False,
-        *,
-        where: Any = True,
-        **others: Any,
-    ) -> Any:
-        given = {"axis": axis, "out": out, "keepdims": keepdims, "where": where}
-        return self._reduce(name, others, given)
-
-    return _documented(method, name, summary)
-
-
-def _place(name: str, summary: str) -> Callable[..., Any]:
-    """Return the method of the place of an extreme."""
-
-    def method(
-        self: ArrayReductions,
-        axis: _Axis = None,
-        out: Any = None,
-        *,
-        keepdims: bool = False,
-        **others: Any,
-    ) -> Any:
-        given = {"axis": axis, "out": out, "keepdims": keepdims}
-        return self._reduce(name, others, given)
-
-    return _documented(method, name, summary)
-
-
-def _documented(method: Callable[..., Any], name: str, summary: str) -> Callable[..., Any]:
-    names = [each for each in inspect.signature(method).parameters if each in _PARAMETERS]
-    parameters = "\n        ".join(_PARAMETERS[each] for each in names)
-    method.__name__, method.__qualname__ = name, f"ArrayReductions.{name}"
-    method.__doc__ = _DOCSTRING.format(summary=summary, parameters=parameters, name=name)
+def _reduction(name: str, parameters: str, summary: str) -> Callable[..., Any]:
+    """Return a method with NumPy's parameters; those after ``*`` are named in calls."""
+    declared, names = [], []
+    for each in parameters.split():
+        if each in _PARAMETERS:
+            names.append(each)
+            declared.append(f"{each}: {_PARAMETERS[each][0]}")
+        else:
+            declared.append(each)
+    given = ", ".join(f"{each!r}: {each}" for each in names)
+    text = (
+        f"def {name}(self, {', '.join(declared)}, **others: Any) -> Any:\n"
+        f"    return self._reduce({name!r}, others, {{{given}}})\n"
+    )
+    method: Callable[..., Any] = written_function(name, text, {"Any": Any}, __name__)
+    described = "\n        ".join(_PARAMETERS[each][1] for each in names)
+    method.__qualname__ = f"ArrayReductions.{name}"
+    method.__doc__ = _DOCSTRING.format(summary=summary, parameters=described, name=name)
     return method
 
 
@@ -195,17 +108,27 @@ class ArrayReductions(ArrayGeometry):
 
     __slots__ = ()
 
-    sum = _accumulation("sum", "Add the elements, of all or along axes.")
-    prod = _accumulation("prod", "Multiply the elements, of all or along axes.")
-    mean = _mean("mean", "Compute the mean of the elements, of all or along axes.")
-    var = _spread("var", "Compute the variance of the elements, of all or along axes.")
-    std = _spread("std", "Compute the standard deviation of the elements, of all or along axes.")
-    min = _extreme("min", "Find the smallest element, of all or along axes.")
-    max = _extreme("max", "Find the largest element, of all or along axes.")
-    any = _truth("any", "Tell whether any element is not zero, of all or along axes.")
-    all = _truth("all", "Tell whether no element is zero, of all or along axes.")
-    argmin = _place("argmin", "Find the place of the smallest element, of all or along an axis.")
-    argmax = _place("argmax", "Find the place of the largest element, of all or along an axis.")
+    sum = _reduction("sum", _TOTAL, "Add the elements, of all or along axes.")
+    prod = _reduction("prod", _TOTAL, "Multiply the elements, of all or along axes.")
+    mean = _reduction(
+        "mean",
+        "axis dtype out keepdims * where",
+        "Compute the mean of the elements, of all or along axes.",
+    )
+    var = _reduction("var", _SPREAD, "Compute the variance of the elements, of all or along axes.")
+    std = _reduction(
+        "std", _SPREAD, "Compute the standard deviation of the elements, of all or along axes."
+    )
+    min = _reduction("min", _EXTREME, "Find the smallest element, of all or along axes.")
+    max = _reduction("max", _EXTREME, "Find the largest element, of all or along axes.")
+    any = _reduction("any", _TRUTH, "Tell whether any element is not zero, of all or along axes.")
+    all = _reduction("all", _TRUTH, "Tell whether no element is zero, of all or along axes.")
+    argmin = _reduction(
+        "argmin", _PLACE, "Find the place of the smallest element, of all or along an axis."
+    )
+    argmax = _reduction(
+        "argmax", _PLACE, "Find the place of the largest element, of all or along an axis."
+    )
 
     def _reduce(self, name: str, others: dict[str, Any], given: dict[str, Any]) -> Any:
         if others:

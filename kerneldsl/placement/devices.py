@@ -227,8 +227,8 @@ class use(Choice["Device | StandIn"]):
 
 def current_device() -> Device:
     """Return the current device, on which a kernel runs unless its arguments have a device."""
-    # Each call of a library function on NumPy arrays is here, so that functions are written out.
-    chosen = context_device.get() or _choices.process_wide or _chosen()
+    # Each call of a library function on NumPy arrays is here: this is `_chosen`, and `actual`.
+    chosen = context_device.get() or _choices.process_wide or _not_chosen()
     return chosen.device if isinstance(chosen, StandIn) else chosen
 
 
@@ -244,11 +244,11 @@ def actual(chosen: Device | StandIn) -> Device:
 
 def _chosen() -> Device | StandIn:
     """Return the current choice."""
-    chosen = _choices.in_context.get()
-    if chosen is not None:
-        return chosen
-    if _choices.process_wide is not None:
-        return _choices.process_wide
+    return context_device.get() or _choices.process_wide or _not_chosen()
+
+
+def _not_chosen() -> Device | StandIn:
+    """Return the device that the environment names, or else the best one."""
     spec = environment.target_spec()
     if spec is not None:
         return _device_in_environment(spec)

@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.errors import ArgumentValueError, CacheError, KernelError, KernelWarning
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OFF_WORDS",
     "ON_WORDS",
+    "TARGET_KEY",
     "VARIABLES",
     "Variable",
     "cache_folder",
@@ -38,6 +39,7 @@ __all__ = [
     "named_path",
     "pass_names",
     "pool_is_off",
+    "stored_variables",
     "target_spec",
     "traceback_is_full",
     "was_reported",
@@ -138,8 +140,8 @@ _OF_TESTS = frozenset(
 logger = logging.getLogger("kerneldsl")
 
 _TARGET = "KERNELDSL_TARGET"
-#: The name as the interpreter stores it.
-_TARGET_KEY = os.environ.encodekey(_TARGET)
+#: The name as `stored_variables` has it.
+TARGET_KEY = os.environ.encodekey(_TARGET)
 
 _handler: logging.Handler | None = None
 
@@ -243,12 +245,22 @@ def _warn_once(of: str, text: str) -> None:
     warnings.warn(text.replace("?.", "?"), KernelWarning, stacklevel=level)
 
 
+def stored_variables() -> dict[Any, Any] | None:
+    """Return the dictionary in which `os.environ` stores encoded variables, ``None`` without one.
+
+    Each call of a library function on NumPy arrays reads ``KERNELDSL_TARGET``, which a program may
+    set at any time, and native launches compare its entry. Public look-ups of a variable that is
+    not set raise and catch an exception. They take 1.1 to 1.9 µs, as long as the whole call. A
+    look-up here takes 0.1 µs.
+    """
+    values = getattr(os.environ, "_data", None)
+    return values if type(values) is dict else None
+
+
 def target_spec() -> str | None:
     """Return the target that ``KERNELDSL_TARGET`` names, or ``None``."""
-    # Each call of a library function on NumPy arrays reads this. `os.environ.get` takes a
-    # microsecond for a variable that is not set: it raises and catches an exception.
-    known = getattr(os.environ, "_data", None)
-    if known is not None and _TARGET_KEY not in known:
+    known = stored_variables()
+    if known is not None and TARGET_KEY not in known:
         return None
     return os.environ.get(_TARGET, "").strip() or None
 

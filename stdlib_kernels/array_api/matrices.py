@@ -70,49 +70,38 @@ def eye(
     return made
 
 
-def _triangle(x: Any, k: int, is_upper: bool) -> kd.DeviceArray:
-    check_matrices(x)
-    array = contiguous(asarray(x))
-    made = kd.empty(array.shape, array.dtype, device=array.device)
-    rows, columns = array.shape[-2:]
-    if array.size:
-        flat = [each.reshape((-1, rows, columns)) for each in (array, made)]
-        diagonal = min(max(integer_of("k", k), -rows - columns), rows + columns)
-        launch_over(cut_triangle, flat[0].shape, *flat, diagonal, is_upper=is_upper)
-    return made
+def _triangle(name: str, side: str, last: str, is_upper: bool) -> Any:
+    """Return the function that copies one side of a diagonal."""
 
+    def triangle(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
+        check_matrices(x)
+        array = contiguous(asarray(x))
+        made = kd.empty(array.shape, array.dtype, device=array.device)
+        rows, columns = array.shape[-2:]
+        if array.size:
+            flat = [each.reshape((-1, rows, columns)) for each in (array, made)]
+            diagonal = min(max(integer_of("k", k), -rows - columns), rows + columns)
+            launch_over(cut_triangle, flat[0].shape, *flat, diagonal, is_upper=is_upper)
+        return made
 
-@documented_creation
-def tril(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
-    """Copy the lower triangle of a matrix, or of each matrix of a stack; other elements are 0.
-
-    Parameters
-    ----------
-    x : array of shape (..., m, n)
-        Any layout.
-    k : int
-        The highest diagonal that is copied: 0 is the main one, 1 the one above.
-
-    {returns}
-    >>> xp.tril(xp.ones((2, 2))).tolist()
-    [[1.0, 0.0], [1.0, 1.0]]
-    """
-    return _triangle(x, k, False)
-
-
-@documented_creation
-def triu(x: Any, /, *, k: int = 0) -> kd.DeviceArray:
-    """Copy the upper triangle of a matrix, or of each matrix of a stack; other elements are 0.
+    shown = "[[1.0, 1.0], [0.0, 1.0]]" if is_upper else "[[1.0, 0.0], [1.0, 1.0]]"
+    triangle.__name__ = triangle.__qualname__ = name
+    summary = f"Copy the {side} triangle of a matrix, or of each matrix of a stack"
+    triangle.__doc__ = f"""{summary}; other elements are 0.
 
     Parameters
     ----------
     x : array of shape (..., m, n)
         Any layout.
     k : int
-        The lowest diagonal that is copied: 0 is the main one, 1 the one above.
+        The {last} diagonal that is copied: 0 is the main one, 1 the one above.
 
-    {returns}
-    >>> xp.triu(xp.ones((2, 2))).tolist()
-    [[1.0, 1.0], [0.0, 1.0]]
+    {{returns}}
+    >>> xp.{name}(xp.ones((2, 2))).tolist()
+    {shown}
     """
-    return _triangle(x, k, True)
+    return documented_creation(triangle)
+
+
+tril = _triangle("tril", "lower", "highest", is_upper=False)
+triu = _triangle("triu", "upper", "lowest", is_upper=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,38 @@ def test_the_library_keeps_to_its_limit_of_lines():
     root = Path(stdlib_kernels.__path__[0])
     files = [each for each in root.rglob("*.py") if root / "array_api" not in each.parents]
     assert sum(len(each.read_text(encoding="utf-8").splitlines()) for each in files) < 11_100
+
+
+#: Functions of an array that is flattened, without an axis or with ``axis=None``.
+FLATTENING: dict[str, Callable[[Any], Any]] = {
+    **{name: getattr(reduce, name) for name in ("sum", "mean", "var", "max", "argmax", "any")},
+    **{name: functools.partial(getattr(scan, name), axis=None) for name in ("cumsum", "cummax")},
+    **{name: functools.partial(getattr(sort, name), axis=None) for name in ("sort", "argsort")},
+    "take": lambda x: movement.take(x, np.arange(3), None),
+    "take_along_axis": lambda x: movement.take_along_axis(x, np.arange(3), None),
+    "concatenate": lambda x: movement.concatenate((x, x[:1]), None),
+    "repeat": lambda x: movement.repeat(x, 2, None),
+    "roll": lambda x: movement.roll(x, 2, None),
+    "flip": lambda x: movement.flip(x, None),
+    "searchsorted": lambda x: sort.searchsorted(np.arange(4.0), x),
+    "histogram": lambda x: histogram.histogram(x, 4, (0, 9))[0],
+    "histogram of bytes": lambda x: imaging.histogram(x.astype(np.uint8)),
+}
+
+
+@pytest.mark.parametrize("name", full_beyond([*FLATTENING], ["take_along_axis", "concatenate"]))
+def test_numpy_arrays_are_flattened_where_kernels_run(name):
+    """A copy on the device is no NumPy array, and is compared with none."""
+    x = np.arange(48.0).reshape(6, 8) % 9
+    for each in (x, np.asfortranarray(x), x[:, ::2], x[::-1], x.reshape(2, 3, 8)):
+        found = {}
+        for target in ("cpu", "null"):
+            with kd.use(target):
+                for _ in range(2):  # planned, and repeated
+                    found[target] = FLATTENING[name](each)
+        here, there = found["cpu"], found["null"]
+        assert type(here) is type(there)
+        assert (here.shape, here.dtype) == (there.shape, there.dtype)
 
 
 #: Calls that wait for a number of the device: of floats, of integers, of small integers.

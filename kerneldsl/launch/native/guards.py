@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import logging
-import os
 import types
 from typing import Any
 
@@ -20,7 +19,7 @@ from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.launch.native.table import Guard, GuardKind
 from kerneldsl.placement import devices as placement
-from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.environment import TARGET_KEY, logger, stored_variables
 
 __all__ = ["capture_guards", "device_guards", "log_guards"]
 
@@ -164,11 +163,9 @@ def _unchosen_guards(
 
 def _environment_guard() -> Guard | None:
     """Return the guard that ``KERNELDSL_TARGET`` is what it is."""
-    values = getattr(os.environ, "_data", None)
-    encode = getattr(os.environ, "encodekey", None)
-    if type(values) is not dict or encode is None:
+    values = stored_variables()
+    if values is None:
         return None
-    key = encode("KERNELDSL_TARGET")
-    if key in values:
-        return _held(values, key, values[key])
-    return Guard(GuardKind.DICT, values, key, None, is_missing=True)
+    if TARGET_KEY in values:
+        return _held(values, TARGET_KEY, values[TARGET_KEY])
+    return Guard(GuardKind.DICT, values, TARGET_KEY, None, is_missing=True)
