@@ -31,7 +31,7 @@ class PassInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class PassRemark:
-    """What a pass did to a kernel, or why it did not.
+    """Result of a pass on a kernel, or the reason why the pass did not change it.
 
     Parameters
     ----------

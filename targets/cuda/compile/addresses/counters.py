@@ -52,7 +52,7 @@ class _Counter(NamedTuple):
 
 
 class _Test(NamedTuple):
-    """What holds of two operands in each turn but the last."""
+    """Facts of two operands in each turn but the last."""
 
     relation: str
     one: str
