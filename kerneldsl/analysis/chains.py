@@ -16,6 +16,7 @@ from kerneldsl.analysis.inferred_types import InferredTypes
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope, Typing
 from kerneldsl.language.kinds import Kind
@@ -102,8 +103,8 @@ def chain_states(unit: FunctionUnit) -> frozenset[int]:
     bound = assigned_names(unit.tree.body)
     found = set[int]()
     for statement in unit.tree.body:
-        if any(isinstance(node, _CONDITIONS) for node in ast.walk(statement)):
-            if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
+        if any(isinstance(node, _CONDITIONS) for node in walk_here(statement)):
+            if any(isinstance(node, ast.Return) for node in walk_here(statement)):
                 break
             continue
         for call, _ in _calls(unit, statement, in_loop=False):

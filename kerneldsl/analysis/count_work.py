@@ -36,6 +36,7 @@ from kerneldsl.analysis.trips import (
     range_trips,
 )
 from kerneldsl.analysis.work import UNKNOWN_TRIPS, Access, BodyWork
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Scope, Typing
 
@@ -447,6 +448,6 @@ def _advanced_names(body: Sequence[ast.stmt]) -> set[str]:
     return {
         node.target.id
         for statement in body
-        for node in ast.walk(statement)
+        for node in walk_here(statement)
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
     }

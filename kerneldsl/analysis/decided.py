@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.frontend.trees import children_of, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["DecidedConditions"]
@@ -44,12 +45,12 @@ class DecidedConditions:
         self.has_any = False
         self._changed: set[str] = set()
         self._changes_all = False
-        for node in ast.walk(unit.tree):
+        for node in walk_here(unit.tree):
             if isinstance(node, ast.If | ast.While) and self.may_be_decided(node.test):
                 self.has_any = True
                 self._changed |= assigned_names(node)
                 self._changes_all |= any(
-                    isinstance(n, ast.Break | ast.Continue | ast.Return) for n in ast.walk(node)
+                    isinstance(n, ast.Break | ast.Continue | ast.Return) for n in walk_here(node)
                 )
             elif isinstance(node, ast.IfExp) and self.may_be_decided(node.test):
                 self.has_any = True
@@ -85,7 +86,7 @@ class DecidedConditions:
                     return True
                 is_ours = self._unit.use_of(node) or self._unit.callee_of(node)
                 return not is_ours and all(map(self._is_fixed, args))
-        parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+        parts = [each for each in children_of(node) if isinstance(each, ast.expr)]
         return all(map(self._is_fixed, parts))
 
     def _is_fixed_variable(self, name: str) -> bool:

@@ -21,6 +21,7 @@ from kerneldsl.analysis.library_effects import (
 )
 from kerneldsl.analysis.tuple_indices import Tuples
 from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -70,7 +71,7 @@ class Accesses(Aliases):
         returned = set[Alias]()
         returned_tuples: Tuples = frozenset()
         augmented: list[Augmented] = []
-        for node in ast.walk(tree):
+        for node in walk_here(tree):
             found = self.of(node)
             read |= found[0]
             written |= found[1]
@@ -123,7 +124,7 @@ class Accesses(Aliases):
                 return self._call(node)
             case ast.Lambda() | ast.FunctionDef() if node is not self._unit.tree:
                 # A closure of a Numba function.
-                names = [inner for inner in ast.walk(node) if isinstance(inner, ast.Name)]
+                names = [inner for inner in walk_here(node) if isinstance(inner, ast.Name)]
                 found = _NO_ROOTS.union(*(self.roots(name) for name in names))
                 return found, found
         return _NO_ROOTS, _NO_ROOTS

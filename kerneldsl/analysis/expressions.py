@@ -7,7 +7,7 @@ import dis
 from collections.abc import Iterable, Iterator
 
 from kerneldsl.frontend.syntax import load
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import children_of, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = [
@@ -55,7 +55,7 @@ def names_read(nodes: ast.AST | Iterable[ast.AST]) -> list[str]:
 
 def operands(node: ast.AST) -> Iterator[ast.expr]:
     """Return expressions right below a node, in the order of its fields; of a keyword its value."""
-    for child in ast.iter_child_nodes(node):
+    for child in children_of(node):
         if isinstance(child, ast.expr):
             yield child
         elif isinstance(child, ast.keyword):
@@ -119,7 +119,7 @@ def folded(node: ast.expr) -> ast.Constant | None:
     -9223372036854775808
     >>> folded(ast.parse("1 + n", mode="eval").body)
     """
-    leaves = (n for n in ast.walk(node) if isinstance(n, ast.expr))
+    leaves = (n for n in walk_here(node) if isinstance(n, ast.expr))
     if not all(isinstance(n, _OF_CONSTANTS) for n in leaves):
         return None
     code = compile(ast.Expression(node), "<constant>", "eval")
@@ -137,7 +137,7 @@ def condition_expressions(tree: ast.AST) -> set[ast.expr]:
     found: set[ast.expr] = set()
     pending = [
         node.test
-        for node in ast.walk(tree)
+        for node in walk_here(tree)
         if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert)
     ]
     while pending:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from kerneldsl.analysis.inferred_types import InferredTypes
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.errors import KernelTypingError
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
@@ -37,7 +38,7 @@ def _ranges(unit: FunctionUnit) -> list[ast.Call]:
     """Return the calls of ``range`` that are given more than a constant integer."""
     return [
         node
-        for node in ast.walk(unit.tree)
+        for node in walk_here(unit.tree)
         if isinstance(node, ast.Call)
         and not all(isinstance(a, ast.Constant) and type(a.value) is int for a in node.args)
         and library_name(node.func, unit.namespace) == "range"

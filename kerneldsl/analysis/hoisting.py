@@ -197,7 +197,7 @@ def _replace_child(node: ast.expr, name: str, position: int | None, new: ast.exp
 def place_at(node: N, place: ast.AST) -> N:
     """Give a new node, and all below it without a place, the place of another."""
     for inner in walk_here(node):
-        if isinstance(inner, ast.expr | ast.stmt) and not hasattr(inner, "lineno"):
+        if "lineno" not in inner.__dict__ and isinstance(inner, ast.expr | ast.stmt):
             ast.copy_location(inner, place)
             if hasattr(place, "kd_origin"):
                 inner.__dict__["kd_origin"] = place.__dict__["kd_origin"]

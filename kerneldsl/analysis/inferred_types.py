@@ -17,6 +17,7 @@ from kerneldsl.analysis.decided import DecidedConditions
 from kerneldsl.analysis.expression_types import ExpressionTypes
 from kerneldsl.analysis.expressions import augmented_value, condition_expressions
 from kerneldsl.analysis.known_values import Elements, Value, items_of, joined, value_of_kind
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 
@@ -65,14 +66,14 @@ class TypesOfCall:
         """Return what stands under conditions that a compiler may decide, to drop a branch."""
         return {
             inner
-            for node in ast.walk(self.unit.tree)
+            for node in walk_here(self.unit.tree)
             if isinstance(node, ast.If) and self._walk.decided.may_be_decided(node.test)
-            for inner in ast.walk(node)
+            for inner in walk_here(node)
         }
 
     def stores(self) -> Iterator[tuple[ast.Assign | ast.AugAssign, ast.Subscript, ast.expr]]:
         """Yield the statements that store in elements, each with a target and what it gets."""
-        for node in ast.walk(self.unit.tree):
+        for node in walk_here(self.unit.tree):
             if isinstance(node, ast.Assign):
                 targets, value = node.targets, node.value
             elif isinstance(node, ast.AugAssign):

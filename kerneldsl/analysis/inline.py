@@ -20,7 +20,7 @@ from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.analysis.returns import lower_returns
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
-from kerneldsl.frontend.trees import copy_tree, walk_here
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL
 
@@ -141,7 +141,7 @@ class _Inliner(CallHoister):
         return self.block_callees if is_inlined else self.callees
 
 
-class _Renamer(ast.NodeTransformer):
+class _Renamer(Transformer):
     def __init__(self, names: dict[str, ast.expr]) -> None:
         self.names = names
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from kerneldsl.analysis.bindings import bindings, unpack_targets
 from kerneldsl.analysis.expressions import assigned_names
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["IntegerLimits", "Limits"]
@@ -61,7 +62,7 @@ class IntegerLimits:
         self._arrays = frozenset(arrays) - self._bound.keys()
         #: What a variable is not greater than before an update: the limit, and 1 if it is less.
         self._guards: dict[ast.AST, tuple[ast.expr, int]] = {}
-        for node in ast.walk(unit.tree):
+        for node in walk_here(unit.tree):
             match node:
                 case ast.While(
                     ast.Compare(ast.Name(name), [ast.Lt() | ast.LtE() as relation], [limit]), body

@@ -29,6 +29,7 @@ from kerneldsl.analysis.origins import (
 )
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_row import ElementKind
 from kerneldsl.language.element_types import names_of
@@ -170,7 +171,7 @@ class IntegerOrigins:
         return made
 
     def _bind_unknown(self, target: ast.expr) -> None:
-        for node in ast.walk(target):
+        for node in walk_here(target):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self._bound.setdefault(node.id, []).append(None)
 
@@ -314,7 +315,7 @@ class IntegerOrigins:
     @cached_property
     def result(self) -> Result:
         """Origin of what the function returns."""
-        statements = [n for n in ast.walk(self._unit.tree) if isinstance(n, ast.Return)]
+        statements = [n for n in walk_here(self._unit.tree) if isinstance(n, ast.Return)]
         values = [each.value for each in statements if each.value is not None]
         lengths = {self.length(each) for each in values}
         rows = [self.elements(each) for each in values] if len(lengths) == 1 else []

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from kerneldsl.analysis.integers import SIZES, Integers
 from kerneldsl.analysis.linear import Linear
 from kerneldsl.frontend.syntax import call, load
+from kerneldsl.frontend.trees import walk_here
 
 __all__ = ["LinearForms"]
 
@@ -68,7 +69,7 @@ class LinearForms:
                 key = "@" + match[1]
         if key not in self.nodes:
             self.nodes[key] = node
-            self.names_of[key] = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+            self.names_of[key] = frozenset(n.id for n in walk_here(node) if isinstance(n, ast.Name))
         return Linear.of({key: 1})
 
     def coordinate(self, symbol: str) -> str:

@@ -19,6 +19,7 @@ from kerneldsl.analysis.observed_values import (
     is_whole,
 )
 from kerneldsl.analysis.reaching import Reaching
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.kinds import ScalarKind, TupleKind
 from kerneldsl.language.types import TupleType, Type
@@ -83,7 +84,7 @@ class MixedElements:
         """Yield those whose sign can be told in one of these places."""
         told: set[tuple[str, _Path]] = set()
         returned: list[ast.AST] = []
-        for node in ast.walk(self._typed.unit.tree):
+        for node in walk_here(self._typed.unit.tree):
             match node:
                 case ast.Name(id=name):
                     stores = list(self._reaching.stores.get(node, ()))

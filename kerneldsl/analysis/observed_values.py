@@ -15,6 +15,7 @@ from kerneldsl.analysis.bindings import unpack_targets
 from kerneldsl.analysis.library_names import conversion_dtype, library_name
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS, number_of
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_row import ElementKind
 from kerneldsl.language.element_types import names_of
@@ -59,7 +60,7 @@ class ObservedValues:
         self.unit = unit
         self.type_of = type_of
         self.parents = {
-            child: node for node in ast.walk(unit.tree) for child in ast.iter_child_nodes(node)
+            child: node for node in walk_here(unit.tree) for child in ast.iter_child_nodes(node)
         }
         self._uses: dict[ast.AST, list[ast.AST]] = {}
         for use, stores in reaching.stores.items():
@@ -190,7 +191,7 @@ class ObservedValuesOfCalls:
         self._calls: dict[FunctionUnit, list[tuple[ObservedValues, ast.AST]]] = {}
         for function in functions:
             self._functions.setdefault(function.unit, []).append(function)
-            for node in ast.walk(function.unit.tree):
+            for node in walk_here(function.unit.tree):
                 callee = function.unit.callee_of(node)
                 if callee is not None:
                     self._calls.setdefault(callee, []).append((function, node))

@@ -12,6 +12,7 @@ import ast
 from typing import TypeAlias
 
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Loop
+from kerneldsl.frontend.trees import walk_here
 
 __all__ = ["Reaching"]
 
@@ -32,12 +33,12 @@ class Reaching(Dataflow[_State]):
         self.block(tree.body, {arg.arg: frozenset({arg}) for arg in _parameters(tree)})
 
     def _read(self, node: ast.AST, state: _State) -> None:
-        for each in ast.walk(node):
+        for each in walk_here(node):
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
                 self.stores[each] = self.stores.get(each, _NONE) | state.get(each.id, _NONE)
 
     def _assign(self, target: ast.expr, state: _State) -> None:
-        for each in ast.walk(target):
+        for each in walk_here(target):
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 state[each.id] = frozenset({each})
 

@@ -24,6 +24,7 @@ from kerneldsl.analysis.observed_values import (
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound
 from kerneldsl.frontend.foreign import is_ufunc_of_numba
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
@@ -89,7 +90,7 @@ class _Function:
         """Yield them, where one of these places sees them."""
         self._places = observed
         told: set[str] = set()
-        for node in ast.walk(self._unit.tree):
+        for node in walk_here(self._unit.tree):
             match node:
                 case ast.Name(id=name) if name not in told:
                     found = self._of_variable(node, name)
@@ -182,7 +183,7 @@ class _Function:
         """Yield the change of what the function returns, where a caller can tell."""
         if _name(self._typed.result) != _SIGNED:
             return
-        statements = [n for n in ast.walk(self._unit.tree) if isinstance(n, ast.Return)]
+        statements = [n for n in walk_here(self._unit.tree) if isinstance(n, ast.Return)]
         values = [each.value for each in statements if each.value is not None]
         wide = [each for each in values if self._type(each) == _WIDE and not self._is_small(each)]
         signed = [each for each in values if self._type(each) in SIGNED_INTEGERS]

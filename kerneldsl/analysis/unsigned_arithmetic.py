@@ -30,6 +30,7 @@ from kerneldsl.analysis.ranges import nonnegative_values
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound, number_of
 from kerneldsl.analysis.unsigned_by_literals import UnsignedByLiterals
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
@@ -135,7 +136,7 @@ class _Function:
     ) -> Iterator[Finding]:
         """Yield them."""
         shifted: set[str] = set()
-        for node in ast.walk(self.unit.tree):
+        for node in walk_here(self.unit.tree):
             difference = self._difference(node, by_literals, observed)
             if difference is not None:
                 yield difference
@@ -252,7 +253,7 @@ class _Function:
 
     def _mixes_bits(self, value: ast.expr) -> bool:
         """Return whether a value is computed as those of hashes and random numbers are."""
-        for node in ast.walk(value):
+        for node in walk_here(value):
             match node:
                 case ast.BinOp(op=ast.BitXor() | ast.BitOr() | ast.LShift()):
                     return True

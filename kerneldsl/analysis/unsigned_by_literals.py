@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from kerneldsl.analysis.library_names import conversion_dtype
 from kerneldsl.analysis.reaching import Reaching
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
@@ -26,7 +27,7 @@ class UnsignedByLiterals:
         #: Expressions, targets and parameters.
         self._found: set[ast.AST] = set()
         self._results: set[FunctionUnit] = set()
-        parts = [(unit, reaching, list(ast.walk(unit.tree))) for unit, reaching in functions]
+        parts = [(unit, reaching, list(walk_here(unit.tree))) for unit, reaching in functions]
         for _, _, nodes in parts:
             nodes.reverse()  # operands before operations
         before = -1
@@ -43,7 +44,7 @@ class UnsignedByLiterals:
         match node:
             case ast.Assign(targets=targets, value=value) if value in self._found:
                 for target in targets:
-                    self._found.update(n for n in ast.walk(target) if isinstance(n, ast.Name))
+                    self._found.update(n for n in walk_here(target) if isinstance(n, ast.Name))
             case ast.AugAssign(target=target, op=op, value=value):
                 parts = [target] if isinstance(op, ast.LShift | ast.RShift) else [target, value]
                 reached = reaching.stores.get(target, frozenset())

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from kerneldsl.frontend.report import Reporter
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["refuse_missing_values"]
@@ -37,10 +38,10 @@ def refuse_missing_values(
     asked = _compared_with_none(tree)
     fine = {
         id(statement.value)
-        for statement in ast.walk(tree)
+        for statement in walk_here(tree)
         if isinstance(statement, ast.Assign | ast.Expr) and _is_unused(statement, asked)
     }
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         unit = callees.get(node.func.id)
@@ -52,7 +53,7 @@ def refuse_missing_values(
 
 
 def _refuse(unit: FunctionUnit, ending: ast.stmt, call: ast.Call, reporter: Reporter) -> None:
-    returns = ast.walk(unit.tree)
+    returns = walk_here(unit.tree)
     line = next(n.lineno for n in returns if isinstance(n, ast.Return) and _has_value(n))
     here = "here" if isinstance(ending, ast.Return) else "where it ends after this statement"
     Reporter(unit.filename, unit.qualname).fail(
@@ -67,7 +68,7 @@ def _compared_with_none(tree: ast.FunctionDef) -> set[str]:
     """Find variables of which the function asks whether they are ``None``."""
     return {
         node.left.id
-        for node in ast.walk(tree)
+        for node in walk_here(tree)
         if isinstance(node, ast.Compare)
         and isinstance(node.left, ast.Name)
         and isinstance(node.ops[0], ast.Is | ast.IsNot)
@@ -84,7 +85,7 @@ def _is_unused(node: ast.Assign | ast.Expr, asked: set[str]) -> bool:
 
 
 def _gives_a_value(tree: ast.FunctionDef) -> bool:
-    return any(isinstance(node, ast.Return) and _has_value(node) for node in ast.walk(tree))
+    return any(isinstance(node, ast.Return) and _has_value(node) for node in walk_here(tree))
 
 
 def _has_value(node: ast.Return) -> bool:
@@ -108,7 +109,7 @@ def _endings(statements: Sequence[ast.stmt], holder: ast.stmt) -> Iterator[ast.s
 
 
 def _bare_returns(statement: ast.stmt) -> Iterator[ast.stmt]:
-    for node in ast.walk(statement):
+    for node in walk_here(statement):
         if isinstance(node, ast.Return) and not _has_value(node):
             yield node
 

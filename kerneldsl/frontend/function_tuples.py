@@ -22,6 +22,7 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Scope
 from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import assign, call
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["select_functions"]
@@ -45,11 +46,11 @@ def select_functions(
         that holds another one elsewhere.
     """
     selecting = _Selecting(scope, statics, local_functions, reporter)
-    if any(map(selecting.is_tuple_of_functions, ast.walk(tree))):
+    if any(map(selecting.is_tuple_of_functions, walk_here(tree))):
         tree.body = selecting.block(tree.body)
 
 
-class _Selecting(ast.NodeTransformer):
+class _Selecting(Transformer):
     """Follows a function's statements in order, with the variables that are functions by now."""
 
     def __init__(
@@ -258,7 +259,7 @@ class _Selecting(ast.NodeTransformer):
     def _forget(self, *nodes: ast.AST) -> None:
         """Forget the variables that are assigned in some nodes."""
         for node in nodes:
-            for each in ast.walk(node):
+            for each in walk_here(node):
                 if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                     self._drop(each.id, self._known.get(each.id))
 
@@ -289,7 +290,7 @@ class _Selecting(ast.NodeTransformer):
 
     def _assigned(self, target: ast.expr) -> None:
         """Take a variable for one of numbers from here on."""
-        for each in ast.walk(target):
+        for each in walk_here(target):
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 self._known.pop(each.id, None)
 
@@ -351,10 +352,10 @@ class _Selecting(ast.NodeTransformer):
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"))):
                 return any(
                     isinstance(each, ast.Subscript)
-                    and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(each.slice))
+                    and any(isinstance(n, ast.Name) and n.id == name for n in walk_here(each.slice))
                     and self._items(each.value) is not None
                     for statement in node.body
-                    for each in ast.walk(statement)
+                    for each in walk_here(statement)
                 )
         return False
 

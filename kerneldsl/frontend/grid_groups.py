@@ -13,6 +13,7 @@ from typing import NoReturn
 from kerneldsl.frontend.names import local_constants
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Scope
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.language.intrinsics.grids import grid_group
 
 __all__ = ["name_grid_groups"]
@@ -29,7 +30,7 @@ def name_grid_groups(tree: ast.FunctionDef, scope: Scope, reporter: Reporter) ->
 
     Raises `UnsupportedConstructError` where the group is used otherwise.
     """
-    if any(_last_name(node) in _NAMES for node in ast.walk(tree)):
+    if any(_last_name(node) in _NAMES for node in walk_here(tree)):
         _Naming(tree, scope, reporter).visit(tree)
 
 
@@ -41,7 +42,7 @@ def _last_name(node: ast.AST) -> str | None:
             return None
 
 
-class _Naming(ast.NodeTransformer):
+class _Naming(Transformer):
     def __init__(self, tree: ast.FunctionDef, scope: Scope, reporter: Reporter) -> None:
         self._scope = scope
         self._reporter = reporter

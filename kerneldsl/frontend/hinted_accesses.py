@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 
@@ -61,4 +62,4 @@ def statements_of_access(node: ast.Expr, uses: Mapping[str, IntrinsicUse]) -> li
 
 
 def _calls(node: ast.expr) -> bool:
-    return any(isinstance(each, ast.Call) for each in ast.walk(node))
+    return any(isinstance(each, ast.Call) for each in walk_here(node))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from kerneldsl.frontend.lambdas import function_of_lambda
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.syntax import store
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["LocalFunction", "take_local_functions"]
@@ -85,7 +86,7 @@ def take_local_functions(tree: ast.FunctionDef, reporter: Reporter) -> dict[str,
     return taking.found
 
 
-class _Taking(ast.NodeTransformer):
+class _Taking(Transformer):
     """Replaces definitions by assignments of their default values."""
 
     def __init__(self, reporter: Reporter) -> None:
@@ -116,7 +117,7 @@ class _Taking(ast.NodeTransformer):
 
     def check_names(self, tree: ast.FunctionDef) -> None:
         """Refuse names that hold something else, too."""
-        for node in ast.walk(tree):
+        for node in walk_here(tree):
             name = node.arg if isinstance(node, ast.arg) else None
             if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
                 name = node.id

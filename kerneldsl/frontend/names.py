@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import types
 
+from kerneldsl.frontend.trees import Transformer, walk_here
+
 __all__ = ["clean_function", "local_constants", "local_names", "used_names"]
 
 
@@ -16,7 +18,7 @@ def local_names(tree: ast.FunctionDef, function: types.FunctionType | None = Non
     names = set[str]()
     if function is not None:
         names |= set(function.__code__.co_varnames) | set(function.__code__.co_cellvars)
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             names.add(node.id)
         elif isinstance(node, ast.arg):
@@ -28,8 +30,8 @@ def local_names(tree: ast.FunctionDef, function: types.FunctionType | None = Non
 
 def used_names(tree: ast.FunctionDef) -> set[str]:
     """Return every name that is written in a function."""
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return names | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    names = {node.id for node in walk_here(tree) if isinstance(node, ast.Name)}
+    return names | {node.arg for node in walk_here(tree) if isinstance(node, ast.arg)}
 
 
 def local_constants(tree: ast.FunctionDef) -> dict[str, ast.expr]:
@@ -39,7 +41,7 @@ def local_constants(tree: ast.FunctionDef) -> dict[str, ast.expr]:
     """
     stores: dict[str, int] = {}
     expressions: dict[str, ast.expr] = {}
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             stores[node.id] = stores.get(node.id, 0) + 1
         elif isinstance(node, ast.arg):
@@ -75,7 +77,7 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-class _RemoveAnnotations(ast.NodeTransformer):
+class _RemoveAnnotations(Transformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is None:
             return ast.copy_location(ast.Pass(), node)

@@ -30,7 +30,7 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Scope, device_function
 from kerneldsl.frontend.rewrite import Rewriter
 from kerneldsl.frontend.source import find_source
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["make_unit"]
@@ -325,7 +325,7 @@ def _check_compile_time(
                 limit="Keyword-only parameters are compile-time constants, whose values a launch "
                 "or a space gives" + (f"; this one has {known}" if known else ""),
             )
-    names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    names = (each for each in walk_here(node) if isinstance(each, ast.Name))
     for each in names:
         if each.id in constants and not isinstance(each.ctx, ast.Load):
             reporter.fail(
@@ -336,7 +336,7 @@ def _check_compile_time(
 
 
 def _check_returns(tree: ast.FunctionDef, reporter: Reporter) -> None:
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         if isinstance(node, ast.Return) and node.value is not None:
             if isinstance(node.value, ast.Constant) and node.value.value is None:
                 node.value = None

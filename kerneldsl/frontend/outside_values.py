@@ -27,12 +27,13 @@ from kerneldsl.frontend.refusals import refuse_foreign
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Resolved, Scope
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.trees import Transformer
 from kerneldsl.frontend.unit import Captured, FunctionUnit
 
 __all__ = ["OutsideValues"]
 
 
-class OutsideValues(ast.NodeTransformer):
+class OutsideValues(Transformer):
     """Gives values from outside a function their names in its normal form.
 
     Parameters

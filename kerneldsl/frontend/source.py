@@ -23,6 +23,7 @@ from kerneldsl.frontend.program_text import (
     register_text,
     texts_of_program,
 )
+from kerneldsl.frontend.trees import walk_here
 
 __all__ = ["FunctionSource", "find_source"]
 
@@ -155,7 +156,7 @@ def _find_lambda_in(
         node
         for statement in statements
         if _holds_line(statement, code.co_firstlineno)
-        for node in ast.walk(statement)
+        for node in walk_here(statement)
         if isinstance(node, ast.Lambda)
         and node.lineno == code.co_firstlineno
         and _is_same_code(text, statement, code, node)
@@ -195,7 +196,7 @@ def _parse(text: str, filename: str) -> tuple[ast.stmt, ...]:
 def _count_columns_in_characters(module: ast.Module, text: str) -> None:
     """Turn the parser's columns, which are UTF-8 bytes, into characters."""
     lines = [line.encode() for line in text.splitlines()]
-    for node in ast.walk(module):
+    for node in walk_here(module):
         for line_field, column_field in (
             ("lineno", "col_offset"),
             ("end_lineno", "end_col_offset"),

@@ -1,25 +1,30 @@
-"""Walking and copying ASTs.
+"""Walking, copying and rewriting ASTs.
 
-Passes walk a kernel's tree hundreds of times. ``ast.walk`` and ``copy.deepcopy`` take three times
-as long, also for what never changes: operators, and the marks of loads and stores.
+Passes walk a kernel's tree hundreds of times. ``ast.walk``, ``ast.NodeTransformer`` and
+``copy.deepcopy`` take three times as long, also for what never changes: operators, and the marks of
+loads and stores.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
-__all__ = ["copy_tree", "walk_here"]
+__all__ = ["Transformer", "children_of", "copy_tree", "walk_here"]
 
 T = TypeVar("T")
 
 #: Nodes without fields, which Python's parser shares, too.
 _MARKS = ast.expr_context | ast.operator | ast.unaryop | ast.boolop | ast.cmpop
 #: Fields that hold no nodes, or those alone.
-_WITHOUT_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "kind", "type_comment"})
-#: The others, by the type of the node.
-_parts: dict[type[ast.AST], tuple[str, ...]] = {}
+_WITHOUT_NODES = frozenset({"arg", "attr", "ctx", "id", "kind", "op", "ops", "type_comment"})
+#: Lists without anything but nodes.
+_OF_NODES = frozenset(
+    {"args", "body", "comparators", "elts", "keywords", "orelse", "targets", "values"}
+)
+#: The fields that may hold nodes, by the type of the node.
+_parts: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}
 
 
 def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -28,24 +33,98 @@ def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
     Operators, ``ast.Load`` and ``ast.Store`` are left out. Below one node the order is that of
     ``ast.walk``, breadth first, and a node may be changed once it is yielded.
     """
+    parts_of = _parts.get
     for first in [nodes] if isinstance(nodes, ast.AST) else nodes:
         found = [first]
         for node in found:  # grows meanwhile
-            state = node.__dict__
-            for name in _parts_of(type(node)):
-                value = state.get(name)
-                if type(value) is list:
-                    found += [each for each in value if isinstance(each, ast.AST)]
-                elif isinstance(value, ast.AST):
-                    found.append(value)
+            kind = type(node)
+            parts = parts_of(kind)
+            if parts is None:
+                parts = _find_parts(kind)
+            if parts:
+                state = node.__dict__
+                for name in parts:
+                    value = state.get(name)
+                    if type(value) is list:
+                        if name in _OF_NODES:
+                            found += value
+                        else:
+                            found += [each for each in value if isinstance(each, ast.AST)]
+                    elif isinstance(value, ast.AST):
+                        found.append(value)
             yield node
+
+
+def children_of(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes right below a node, in the order of its fields, as :func:`walk_here`."""
+    found: list[ast.AST] = []
+    state = node.__dict__
+    for name in _parts_of(type(node)):
+        value = state.get(name)
+        if type(value) is list:
+            found += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
 
 
 def _parts_of(kind: type[ast.AST]) -> tuple[str, ...]:
     found = _parts.get(kind)
-    if found is None:
-        found = _parts[kind] = tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
+    return _find_parts(kind) if found is None else found
+
+
+def _find_parts(kind: type[ast.AST]) -> tuple[str, ...]:
+    found = _parts[kind] = tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
     return found
+
+
+class Transformer(ast.NodeTransformer):
+    """Python's transformer, which does not visit operators, ``ast.Load`` and ``ast.Store``."""
+
+    #: The methods of a class, by the type of the node; ``None`` for those without one.
+    _methods: ClassVar[dict[type[ast.AST], Any]]
+
+    def __init_subclass__(cls) -> None:
+        """Give each class its own table."""
+        super().__init_subclass__()
+        cls._methods = {}
+
+    def visit(self, node: ast.AST) -> Any:
+        """Call the method for a node of its type, or else visit its parts."""
+        kind = type(node)
+        try:
+            method = self._methods[kind]
+        except KeyError:
+            method = self._methods[kind] = getattr(type(self), f"visit_{kind.__name__}", None)
+        return self.generic_visit(node) if method is None else method(self, node)
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Visit the parts of a node, and put what takes their place there."""
+        parts = _parts_of(type(node))
+        if not parts:
+            return node
+        state = node.__dict__
+        for name in parts:
+            value = state.get(name)
+            if type(value) is list:
+                made: list[Any] = []
+                for each in value:
+                    if not isinstance(each, ast.AST):
+                        made.append(each)
+                        continue
+                    new = self.visit(each)
+                    if isinstance(new, ast.AST):
+                        made.append(new)
+                    elif new is not None:
+                        made += new
+                value[:] = made
+            elif isinstance(value, ast.AST):
+                new = self.visit(value)
+                if new is None:
+                    del state[name]
+                else:
+                    state[name] = new
+        return node
 
 
 def copy_tree(tree: T) -> T:
@@ -54,21 +133,23 @@ def copy_tree(tree: T) -> T:
     Operators and the marks of loads and stores are shared. So are attributes that are no fields,
     such as the unit that an inlined node comes from; ``copy.deepcopy`` copies them.
     """
+    if isinstance(tree, list):
+        return cast(T, [copy_tree(each) for each in tree])
+    if not isinstance(tree, ast.AST) or isinstance(tree, _MARKS):
+        return tree
     return cast(T, _copy(tree))
 
 
-def _copy(value: object) -> object:
-    if isinstance(value, list):
-        return [_copy(item) for item in value]
-    if not isinstance(value, ast.AST) or isinstance(value, _MARKS):
-        return value
-    kind = type(value)
+def _copy(node: ast.AST) -> ast.AST:
+    kind = type(node)
     new = kind.__new__(kind)
     state = new.__dict__
-    state.update(value.__dict__)
+    state.update(node.__dict__)
     for name in _parts_of(kind):
         part = state.get(name)
-        if isinstance(part, ast.AST | list):
+        if type(part) is list:
+            state[name] = [_copy(each) if isinstance(each, ast.AST) else each for each in part]
+        elif isinstance(part, ast.AST):
             state[name] = _copy(part)
     # A list of operators belongs to one node.
     if kind is ast.Compare:

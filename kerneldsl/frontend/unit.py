@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 
 __all__ = ["Captured", "FunctionUnit", "IntrinsicUse"]
@@ -147,7 +148,7 @@ class FunctionUnit:
         """Return the place of the first call by a reserved name."""
         calls = (
             node
-            for node in ast.walk(self.tree)
+            for node in walk_here(self.tree)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
             and node.func.id == name

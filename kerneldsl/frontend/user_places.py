@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kerneldsl.errors import KernelError, SourceLocation
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.utilities.tracebacks import OWN_FOLDERS
 
@@ -28,7 +28,7 @@ def user_place(where: SourceLocation, kernel: FunctionUnit) -> SourceLocation:
     for caller in kernel.reachable():
         if is_own(caller):
             continue
-        for node in ast.walk(caller.tree):
+        for node in walk_here(caller.tree):
             callee = caller.callee_of(node)
             if callee is not None and any(_holds(each, where) for each in callee.reachable()):
                 return caller.locate(node)

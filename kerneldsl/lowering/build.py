@@ -12,7 +12,7 @@ import numpy as np
 
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.syntax import load
-from kerneldsl.frontend.trees import copy_tree, walk_here
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_input import rename_locals, return_from_one_block
@@ -62,7 +62,7 @@ def build_function(
     return function
 
 
-class _NarrowTypes(ast.NodeTransformer):
+class _NarrowTypes(Transformer):
     """Lets the classes of narrow floats, such as ``np.float16``, name our Numba types.
 
     Numba has a type of its own for ``np.float16``, without arithmetic, and none for bfloat16.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -227,7 +228,7 @@ def _explain_indexed_number(number: str, unit: FunctionUnit, kinds: tuple[Kind, 
     indexed = [
         node
         for reached in unit.reachable()
-        for node in ast.walk(reached.tree)
+        for node in walk_here(reached.tree)
         if is_of_argument(node)
     ]
     if indexed and all(map(is_part_of_at, indexed)):
@@ -276,7 +277,7 @@ def _explain_binding(signature: str) -> Finding:
 
 def _explain_loop(looped: str, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Finding:
     found = plain(looped)
-    loops = (n for each in unit.reachable() for n in ast.walk(each.tree) if isinstance(n, ast.For))
+    loops = (n for each in unit.reachable() for n in walk_here(each.tree) if isinstance(n, ast.For))
     iterated = [loop.iter for loop in loops if not isinstance(loop.iter, ast.Call)]
     if found.startswith("tuple("):
         tuples = {

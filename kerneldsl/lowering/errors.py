@@ -15,6 +15,7 @@ from kerneldsl.errors import (
     SourceLocation,
     UnsupportedConstructError,
 )
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.error_findings import Finding, find_cause
@@ -151,7 +152,7 @@ def _node_of(tree: ast.FunctionDef, line: int | None, finding: Finding | None) -
         return None
     nodes = [
         node
-        for node in ast.walk(tree)
+        for node in walk_here(tree)
         if isinstance(node, ast.expr)
         and (line is None or node.lineno <= line <= (node.end_lineno or node.lineno))
     ]

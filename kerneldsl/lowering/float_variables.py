@@ -6,6 +6,7 @@ import ast
 
 from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.inferred_types import InferredTypes
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
@@ -22,7 +23,7 @@ def float_operand(unit: FunctionUnit, kinds: tuple[Kind, ...], line: int) -> str
     """
     for types in InferredTypes(unit, kinds).of_calls():
         names = set[str]()
-        for node in ast.walk(types.unit.tree):
+        for node in walk_here(types.unit.tree):
             match node:
                 case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _OF_INTEGERS):
                     parts: list[ast.expr] = [left, right]

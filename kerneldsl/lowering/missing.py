@@ -6,6 +6,7 @@ import ast
 from collections.abc import Container
 
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Typing
 
@@ -27,7 +28,7 @@ def refuse_missing(unit: FunctionUnit, target: str, lowered: Container[str], tab
         }
         if not missing:
             continue
-        for node in ast.walk(reached.tree):
+        for node in walk_here(reached.tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 intrinsic = missing.get(node.func.id)
                 if intrinsic is not None:

@@ -10,6 +10,7 @@ import ast
 from typing import NamedTuple
 
 from kerneldsl.analysis.inferred_types import InferredTypes
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
@@ -33,7 +34,7 @@ def find_mixture(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Mixture | None:
         name: [getattr(kind, "dtype", None)]
         for name, kind in zip(unit.parameters, kinds, strict=False)
     }
-    for node in ast.walk(unit.tree):
+    for node in walk_here(unit.tree):
         found: list[str | None] = []
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found = known.setdefault(node.id, [])

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from kerneldsl.frontend.trees import walk_here
+
 __all__ = [
     "Matches",
     "conditions",
@@ -77,7 +79,7 @@ def has_float_index(node: ast.AST) -> bool:
     return isinstance(node, ast.Subscript) and any(
         (isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div))
         or (isinstance(inner, ast.Constant) and isinstance(inner.value, float))
-        for inner in ast.walk(node.slice)
+        for inner in walk_here(node.slice)
     )
 
 
@@ -87,7 +89,7 @@ def is_operation(node: ast.AST) -> bool:
 
 def conditions(tree: ast.AST) -> Iterator[ast.expr]:
     """Yield the expressions whose truth is asked for."""
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         match node:
             case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
                 yield node.test
@@ -100,5 +102,5 @@ def conditions(tree: ast.AST) -> Iterator[ast.expr]:
 def needs_memory(node: ast.AST) -> bool:
     """Return whether an expression makes or moves a whole array."""
     return isinstance(node, ast.Subscript) and any(
-        isinstance(inner, ast.Slice) for inner in ast.walk(node.slice)
+        isinstance(inner, ast.Slice) for inner in walk_here(node.slice)
     )

@@ -10,7 +10,7 @@ import ast
 
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.frontend.syntax import assign, load
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["rename_locals", "return_from_one_block"]
@@ -78,7 +78,7 @@ def _lengthened(node: ast.Return) -> list[ast.stmt]:
     return [*made, node]
 
 
-class _LongReturns(ast.NodeTransformer):
+class _LongReturns(Transformer):
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
         return _lengthened(node)
 

@@ -6,7 +6,7 @@ import ast
 
 from kerneldsl.analysis.expressions import condition_expressions
 from kerneldsl.frontend.fresh_names import FreshNames
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["NumberedTree"]
@@ -37,7 +37,7 @@ class NumberedTree:
         self.tree: ast.FunctionDef = _Named(self, copies, name).visit(copied)
 
 
-class _Named(ast.NodeTransformer):
+class _Named(Transformer):
     """Names values of branches; exceptions, which act in debug mode alone, leave their tests."""
 
     def __init__(self, numbered: NumberedTree, copies: dict[ast.AST, ast.AST], name: str) -> None:

@@ -15,6 +15,7 @@ from kerneldsl.analysis.effects import Accesses
 from kerneldsl.analysis.tile_shapes import is_tile_use
 from kerneldsl.contract.abi import array_parameters
 from kerneldsl.contract.promises import Promises
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import Kind
@@ -47,7 +48,7 @@ class TileAccesses:
 
     def operations(self) -> Iterator[ast.Call]:
         """Yield the operations on tiles."""
-        for node in ast.walk(self._unit.tree):
+        for node in walk_here(self._unit.tree):
             use = self._unit.use_of(node)
             if use is not None and is_tile_use(use) and use.intrinsic.is_barrier:
                 assert isinstance(node, ast.Call)
@@ -65,7 +66,7 @@ class TileAccesses:
     def of_operation(self, node: ast.Call) -> Access:
         """Return what an operation reads and writes, with the functions that it calls."""
         read, written = set[Root](), set[Root]()
-        for inner in ast.walk(node):
+        for inner in walk_here(node):
             found = self.of(inner)
             read |= found[0]
             written |= found[1]
@@ -87,7 +88,7 @@ class TileAccesses:
             _, written = self.of(node)
             if self.is_store(node) and read & written:
                 assert isinstance(node.func, ast.Name)
-                inner = [each for each in ast.walk(node) if not self._is_view(each)]
+                inner = [each for each in walk_here(node) if not self._is_view(each)]
                 parts = [self._accesses.of(each)[0] for each in inner]
                 found[node.func.id] = frozenset[Root]().union(*parts)
         return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kerneldsl.analysis.tile_shapes import Shape, is_tile_use
 from kerneldsl.frontend.syntax import call
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.tile_plan import TilePlan
 
@@ -45,7 +45,7 @@ def element_expression(
     return _Elements(unit, plan, shape, places, read).visit(copy_tree(node))  # type: ignore
 
 
-class _Elements(ast.NodeTransformer):
+class _Elements(Transformer):
     def __init__(
         self,
         unit: FunctionUnit,

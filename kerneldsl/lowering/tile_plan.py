@@ -153,7 +153,7 @@ def plan_tiles(typed: TypedUnit, threads: int) -> TilePlan:
     moved: dict[int, Layout] = {}
     folded: set[tuple[str, int]] = set()
     plan = TilePlan(threads, variables, dtypes, packed, moved, folded)
-    for node in ast.walk(unit.tree):
+    for node in walk_here(unit.tree):
         use = unit.use_of(node)
         if use is None or not is_tile_use(use):
             continue
@@ -210,7 +210,7 @@ def _check_fit(typed: TypedUnit, node: ast.Call, plan: TilePlan) -> None:
 def transposed_reads(unit: FunctionUnit, node: ast.AST) -> set[ast.AST]:
     """Return the names in an expression of variables whose axes are exchanged there."""
     found: set[ast.AST] = set()
-    for inner in ast.walk(node):
+    for inner in walk_here(node):
         use = unit.use_of(inner)
         if use is not None and is_tile_use(use) and use.static.get("transposed"):
             assert isinstance(inner, ast.Call)
@@ -221,7 +221,7 @@ def transposed_reads(unit: FunctionUnit, node: ast.AST) -> set[ast.AST]:
 def _first_store(tree: ast.AST, name: str) -> ast.AST:
     stores = (
         node
-        for node in ast.walk(tree)
+        for node in walk_here(tree)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
     )
     return next(stores, tree)

@@ -17,6 +17,7 @@ from typing import Any
 from numba import errors, types
 
 from kerneldsl.analysis.expressions import folded
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.typed_unit import Operation, TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
@@ -258,7 +259,7 @@ class _Reading:
         return self._inferred.lines.get(self._numbered.lines[node], ())
 
     def _is_run(self, node: ast.AST) -> bool:
-        return any(True for each in ast.walk(node) for _ in self._at(each))
+        return any(True for each in walk_here(node) for _ in self._at(each))
 
     def _add_operation(self, node: ast.AST) -> None:
         found = [

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from kerneldsl.frontend.trees import Transformer
+
 __all__ = ["CopyingTransformer"]
 
 
-class CopyingTransformer(ast.NodeTransformer):
+class CopyingTransformer(Transformer):
     """Copies the nodes on the way to what a subclass replaces, and shares all others."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:

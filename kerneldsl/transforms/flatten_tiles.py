@@ -6,6 +6,7 @@ import ast
 
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.tile_shapes import TileShapes
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.transforms.unpack_tiles import unpack_tiles
 
@@ -34,12 +35,12 @@ def _functions_of_tiles(unit: FunctionUnit, shapes: TileShapes) -> set[FunctionU
     """Return the device functions that tiles are given to as they are."""
     mapped = {
         inner
-        for node in ast.walk(unit.tree)
+        for node in walk_here(unit.tree)
         if shapes.operation(node) == "map"
-        for inner in ast.walk(node)
+        for inner in walk_here(node)
     }
     found = set()
-    for node in ast.walk(unit.tree):
+    for node in walk_here(unit.tree):
         callee = None if node in mapped else unit.callee_of(node)
         arguments = node.args if isinstance(node, ast.Call) else []
         if callee is not None and any(shapes.of(each) is not None for each in arguments):

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, TupleKind
 
@@ -28,7 +29,7 @@ def number_members(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
         return unit
     bound = {
         node.id
-        for node in ast.walk(unit.tree)
+        for node in walk_here(unit.tree)
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     }
     tuples = {
@@ -48,7 +49,7 @@ def number_members(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
     return known[key] or unit
 
 
-class _Numbering(ast.NodeTransformer):
+class _Numbering(Transformer):
     """Replaces attributes, in place."""
 
     def __init__(self, tuples: Mapping[str, TupleKind]) -> None:

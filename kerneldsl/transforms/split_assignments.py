@@ -20,7 +20,7 @@ from kerneldsl.analysis.bindings import unpack_targets
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["in_turn", "split_assignments"]
@@ -41,7 +41,7 @@ def _split(unit: FunctionUnit, known: dict[FunctionUnit, FunctionUnit]) -> Funct
         found = unit
         if any(callees[name] is not each for name, each in unit.callees.items()):
             found = replace(unit, callees=callees)
-        has_several = any(isinstance(n, ast.Assign) and _pairs(n) for n in ast.walk(unit.tree))
+        has_several = any(isinstance(n, ast.Assign) and _pairs(n) for n in walk_here(unit.tree))
         if has_several and not unit.is_plain_numba:
             splitting = _Splitting(FreshNames.for_unit(unit))
             found = found.with_tree(splitting.visit(copy_tree(unit.tree)))
@@ -56,7 +56,7 @@ def _pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
     return [] if pairs == [(target, node.value)] else pairs
 
 
-class _Splitting(ast.NodeTransformer):
+class _Splitting(Transformer):
     def __init__(self, names: FreshNames) -> None:
         self.names = names
 
@@ -74,7 +74,7 @@ def in_turn(pairs: Sequence[tuple[ast.expr, ast.expr]], names: FreshNames) -> li
     behind: list[ast.stmt] = []
     is_simple = len(pairs) == len({t.id for t, _ in pairs if isinstance(t, ast.Name)})
     for number, (target, value) in enumerate(pairs):
-        later = (n for _, other in pairs[number + 1 :] for n in ast.walk(other))
+        later = (n for _, other in pairs[number + 1 :] for n in walk_here(other))
         named = {node.id for node in later if isinstance(node, ast.Name)}
         if is_simple and isinstance(target, ast.Name) and target.id not in named:
             out.append(ast.Assign([target], value))

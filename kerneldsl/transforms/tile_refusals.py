@@ -9,6 +9,7 @@ from kerneldsl.analysis.expressions import sometimes_evaluated, written
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.analysis.tile_shapes import TILE_MEMBERS, Shape, TileShapes
 from kerneldsl.frontend.statics import dtype_name
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.other_names import closest_name
 
 __all__ = [
@@ -51,7 +52,7 @@ def has_tiles(shapes: TileShapes, node: ast.expr) -> bool:
     return any(
         shapes.operation(inner) is not None
         or (isinstance(inner, ast.Name) and inner.id in shapes.variables)
-        for inner in ast.walk(node)
+        for inner in walk_here(node)
     )
 
 

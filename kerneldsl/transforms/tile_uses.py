@@ -9,6 +9,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.tile_shapes import Shape, TileShapes, is_tile_use, result_shape
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.tiles import element_words, tile
 
@@ -60,7 +61,7 @@ class TileUses:
         """
         uses = [
             (node, self.uses.get(node.func.id))
-            for node in ast.walk(value)
+            for node in walk_here(value)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         ]
         is_moved = any(

@@ -17,6 +17,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.tile_shapes import TileShapes
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.transforms.split_assignments import in_turn
 
@@ -33,7 +34,7 @@ def unpack_tiles(unit: FunctionUnit, shapes: TileShapes) -> FunctionUnit:
 
     held = _tuple_variables(unit, has_tile)
     unpacking = _Unpacking(FreshNames.for_unit(unit), has_tile, held)
-    if not held and not any(unpacking.wants(node) for node in ast.walk(unit.tree)):
+    if not held and not any(unpacking.wants(node) for node in walk_here(unit.tree)):
         return unit
     # The copy's nodes are other ones, and of which values are tiles is asked of the names in them.
     tree = copy.deepcopy(unit.tree)
@@ -47,7 +48,7 @@ def _tuple_variables(unit: FunctionUnit, has_tile: Callable[[ast.expr], bool]) -
     with_tiles: set[str] = set()
     same: list[tuple[str, str]] = []
     accounted: set[ast.AST] = set()
-    for node in ast.walk(unit.tree):
+    for node in walk_here(unit.tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.Tuple(elts=items)):
                 lengths.setdefault(name, set()).add(len(items))
@@ -60,7 +61,7 @@ def _tuple_variables(unit: FunctionUnit, has_tile: Callable[[ast.expr], bool]) -
             case ast.Assign(targets=[ast.Name() as target], value=ast.Name() as value):
                 same.append((target.id, value.id))
                 accounted |= {target, value}
-    names = (node for node in ast.walk(unit.tree) if isinstance(node, ast.Name))
+    names = (node for node in walk_here(unit.tree) if isinstance(node, ast.Name))
     others = {node.id for node in names if node not in accounted} | set(unit.parameters)
     known = None
     while known != (lengths, with_tiles, others):  # what one of two is, the other is
@@ -77,7 +78,7 @@ def _tuple_variables(unit: FunctionUnit, has_tile: Callable[[ast.expr], bool]) -
     }
 
 
-class _Unpacking(ast.NodeTransformer):
+class _Unpacking(Transformer):
     def __init__(
         self, names: FreshNames, has_tile: Callable[[ast.expr], bool], held: dict[str, int]
     ) -> None:

@@ -27,6 +27,7 @@ from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
 from kerneldsl.analysis.origins import ARITHMETIC, CONVERTED, Origin, origin_of
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import call, load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
@@ -84,7 +85,7 @@ def _names_wide(unit: FunctionUnit) -> bool:
             or any(_is_wide_constant(value) for value in unit.namespace.values())
             or any(use.static.get("dtype") == _UINT64 for use in unit.uses.values())
             or any(_UINT64 in use.intrinsic.name for use in unit.uses.values())
-            or any(_may_be_wide(node) for node in ast.walk(unit.tree))
+            or any(_may_be_wide(node) for node in walk_here(unit.tree))
         )
     return known
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 
 __all__ = ["CallReplacement", "array_variables", "take_only_variable"]
 
@@ -19,7 +19,7 @@ def array_variables(tree: ast.FunctionDef, storage: Collection[str]) -> frozense
     """
     found: set[str] = set()
     stores: Counter[str] = Counter()
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()):
                 stores[name] += 1
@@ -37,7 +37,7 @@ def take_only_variable(tree: ast.FunctionDef, maker: str) -> str | None:
 
     The variable is then set once, before any block runs.
     """
-    for owner in ast.walk(tree):
+    for owner in walk_here(tree):
         body = getattr(owner, "body", None)
         if not isinstance(body, list):
             continue
@@ -48,7 +48,7 @@ def take_only_variable(tree: ast.FunctionDef, maker: str) -> str | None:
                 ) if found == maker:
                     stores = [
                         n
-                        for n in ast.walk(tree)
+                        for n in walk_here(tree)
                         if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
                     ]
                     if len(stores) == 1:
@@ -58,7 +58,7 @@ def take_only_variable(tree: ast.FunctionDef, maker: str) -> str | None:
     return None
 
 
-class CallReplacement(ast.NodeTransformer):
+class CallReplacement(Transformer):
     """Replaces calls by other expressions, in place.
 
     Names of called functions are mapped to expressions.

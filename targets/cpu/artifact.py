@@ -19,6 +19,7 @@ from kerneldsl.contract import (
     Resources,
     Specialization,
 )
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.code import FAILURE_WORD, HEADER_BYTES, STOPPED, Compiled
@@ -227,7 +228,7 @@ class CpuExecutable(Executable):
 
     def _nodes(self) -> Iterator[ast.AST]:
         units = self.artifact.specialization.unit.reachable()
-        return (node for unit in units for node in ast.walk(unit.tree))
+        return (node for unit in units for node in walk_here(unit.tree))
 
     def _divide(
         self, config: LaunchConfig, layer: ThreadingLayer

@@ -15,6 +15,7 @@ from kerneldsl.analysis.aliases import Root, is_own, root_of_array
 from kerneldsl.analysis.effects import Accesses
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics.intrinsic import Effect
@@ -120,7 +121,7 @@ class BlockArrays:
             return
         of_numbers = {root for root, each in own.items() if each.use.static["dtype"] in DTYPE_NAMES}
         accesses = Accesses(self.unit.with_tree(tree), self.roots())
-        for node in ast.walk(tree):
+        for node in walk_here(tree):
             if isinstance(node, ast.Name):
                 found = accesses.views(node) | (accesses.roots(node) - of_numbers)
                 if found & own.keys():

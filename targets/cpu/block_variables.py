@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from kerneldsl.analysis.expressions import assigned_names, augmented_value
 from kerneldsl.analysis.grid_barriers import syncs_grid
 from kerneldsl.analysis.uniformity import UniformityResult
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import children_of, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.purity import PureValues
@@ -171,6 +171,6 @@ def _leaves_loop(node: ast.AST) -> bool:
     """Return whether a ``break`` or ``continue`` below belongs to a loop around the node."""
     if isinstance(node, ast.Break | ast.Continue):
         return True
-    if isinstance(node, ast.For | ast.While):
+    if isinstance(node, ast.For | ast.While | ast.expr):
         return False
-    return any(_leaves_loop(child) for child in ast.iter_child_nodes(node))
+    return any(_leaves_loop(child) for child in children_of(node))

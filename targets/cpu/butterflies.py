@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import assign, call, load
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from targets.cpu.purity import PureValues
 from targets.cpu.statements import writes_memory
 from targets.cpu.syntax import thread_loop
@@ -78,7 +78,7 @@ def _find_stage(
     found = [
         (places, step)
         for statement in body
-        for node in ast.walk(statement)
+        for node in walk_here(statement)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
         for left, right in [(node.left, node.right), (node.right, node.left)]
         if (places := _place(left, variable, pure, known)) is not None
@@ -212,7 +212,7 @@ class _Stage:
         return ast.For(ast.Name(_GROUP, ast.Store()), groups, inner or [ast.Pass()], [])
 
 
-class _Half(ast.NodeTransformer):
+class _Half(Transformer):
     """Writes a body for the threads of one half of each group."""
 
     def __init__(self, stage: _Stage, step: ast.expr, *, is_upper: bool) -> None:
@@ -299,7 +299,7 @@ def _selections(node: ast.If, read: Mapping[str, tuple[str, str]]) -> list[ast.s
 
 def _only_reads(node: ast.stmt) -> bool:
     """Return whether a statement only gives a variable a value, by no call that may write."""
-    calls = [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    calls = [inner.func for inner in walk_here(node) if isinstance(inner, ast.Call)]
     is_plain = all(isinstance(f, ast.Name) and f.id in ("kd_unsigned", "kd_load") for f in calls)
     return is_plain and isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from kerneldsl.analysis.operations import CONVERSIONS, SELECTIONS, called_function
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["size_of"]
@@ -20,7 +21,7 @@ def size_of(node: ast.AST, unit: FunctionUnit, callers: tuple[FunctionUnit, ...]
     A function that calls itself counts once.
     """
     total = 0
-    for inner in ast.walk(node):
+    for inner in walk_here(node):
         total += isinstance(inner, ast.stmt)
         if not isinstance(inner, ast.Call) or unit.use_of(inner) is not None:
             continue

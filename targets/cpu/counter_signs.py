@@ -30,7 +30,7 @@ from kerneldsl.analysis.expressions import assigned_names, index_parts
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
-from kerneldsl.frontend.trees import copy_tree, walk_here
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.mark_nonnegative_indices import UNSIGNED
 from targets.cpu.counted_loops import is_range
@@ -60,7 +60,7 @@ def _bounds(node: ast.AST, unit: FunctionUnit) -> ast.Call | None:
     return None
 
 
-class _Versions(ast.NodeTransformer):
+class _Versions(Transformer):
     def __init__(self, unit: FunctionUnit, names: FreshNames, arrays: Set[str]) -> None:
         self.unit = unit
         self.names = names
@@ -90,7 +90,7 @@ class _Versions(ast.NodeTransformer):
         return [place_at(each, node) for each in (*named, ast.If(test, [upward], [node]))]
 
 
-class _Marking(ast.NodeTransformer):
+class _Marking(Transformer):
     """Marks a counter that is an index as one that is not negative."""
 
     def __init__(self, counter: str, arrays: Set[str]) -> None:

@@ -11,7 +11,7 @@ import ast
 from dataclasses import replace
 
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.known_integers import KnownIntegers
 
@@ -24,15 +24,15 @@ def without_dead_branches(unit: FunctionUnit) -> FunctionUnit:
     tree = pruning.visit(copy_tree(unit.tree))
     if not pruning.has_pruned:
         return unit
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         if isinstance(node, ast.If | ast.For | ast.While | ast.FunctionDef) and not node.body:
             node.body = [place_at(ast.Pass(), node)]
-    left = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    left = {node.id for node in walk_here(tree) if isinstance(node, ast.Name)}
     uses = {name: use for name, use in unit.uses.items() if name in left}
     return replace(unit, tree=tree, uses=uses)
 
 
-class _Pruning(ast.NodeTransformer):
+class _Pruning(Transformer):
     def __init__(self, known: KnownIntegers) -> None:
         self.known = known
         self.has_pruned = False

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import call, load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["BOUND", "check_dynamic_slices", "slices_at"]
@@ -58,6 +59,6 @@ def _compared(end: ast.expr, array: str, node: ast.Subscript) -> ast.expr:
 def slices_at(unit: FunctionUnit, line: int) -> Iterator[tuple[FunctionUnit, ast.Subscript]]:
     """Yield the slices in a line of a kernel or a function that it calls."""
     for reached in unit.reachable():
-        for node in ast.walk(reached.tree):
+        for node in walk_here(reached.tree):
             if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
                 yield from [(reached, node)] if node.lineno == line else []

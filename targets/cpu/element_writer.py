@@ -14,7 +14,7 @@ from kerneldsl.analysis.expressions import assigned_names, index_parts
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.code_size import size_of
 from targets.cpu.counted_loops import is_range
@@ -113,7 +113,7 @@ class ElementWriter:
         self._loops = UnrolledLoops(unit, self._indexed)
         self._stores = Counter(
             n.id
-            for n in ast.walk(unit.tree)
+            for n in walk_here(unit.tree)
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         )
         self._depth = self._written = self._most = 0
@@ -164,7 +164,7 @@ class ElementWriter:
             raise _TooLongError
 
     def _indexed(self, node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-        for inner in ast.walk(node):
+        for inner in walk_here(node):
             found = element_of(inner) if isinstance(inner, ast.Subscript) else None
             if found is not None and found[0] in self.arrays:
                 yield from ((found[0], part) for part in found[1])
@@ -296,7 +296,7 @@ def _like(node: ast.stmt, **fields: object) -> ast.stmt:
     return new
 
 
-class _Expressions(ast.NodeTransformer):
+class _Expressions(Transformer):
     """Writes expressions of one place.
 
     A known variable is a constant in an index. Elsewhere it is a value of int64 of which Numba

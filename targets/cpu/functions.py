@@ -327,7 +327,7 @@ def _functions_given(unit: FunctionUnit) -> dict[str, FunctionUnit]:
     """Return the functions that uses of intrinsics are given, by the names of the uses."""
     return {
         node.func.id: unit.callees[argument.id]
-        for node in ast.walk(unit.tree)
+        for node in walk_here(unit.tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         for argument in node.args
         if isinstance(argument, ast.Name) and argument.id in unit.callees

@@ -22,7 +22,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
@@ -53,7 +53,7 @@ def gatherable(spec: Specialization, unit: FunctionUnit) -> dict[str, str]:
     found: dict[str, str] = {}
     others: set[str] = set()
     looked_at: set[ast.AST] = set()
-    for node in ast.walk(unit.tree):
+    for node in walk_here(unit.tree):
         operation = _operation(node, unit)
         if operation is not None:
             array = operation.args[0]
@@ -66,7 +66,7 @@ def gatherable(spec: Specialization, unit: FunctionUnit) -> dict[str, str]:
             looked_at.add(node.value)
     others |= {
         node.id
-        for node in ast.walk(unit.tree)
+        for node in walk_here(unit.tree)
         if isinstance(node, ast.Name) and node not in looked_at
     }
     return {
@@ -199,7 +199,7 @@ class GatheredAtomics:
         return ast.If(load(copy.is_used), body, [])
 
 
-class _Gathering(ast.NodeTransformer):
+class _Gathering(Transformer):
     """Writes each operation twice: on the copy, where that is used, and on the array."""
 
     def __init__(self, atomics: GatheredAtomics) -> None:

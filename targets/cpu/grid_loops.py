@@ -11,6 +11,7 @@ import ast
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.grids import grid_group
 from targets.cpu.counted_loops import counted, is_range
@@ -20,7 +21,7 @@ __all__ = ["write_grid_loops"]
 
 def _holds_grid_barrier(node: ast.AST, unit: FunctionUnit) -> bool:
     """Return whether a barrier of the grid stands in a statement."""
-    uses = (unit.use_of(inner) for inner in ast.walk(node))
+    uses = (unit.use_of(inner) for inner in walk_here(node))
     return any(use is not None and use.intrinsic is grid_group.sync for use in uses)
 
 
@@ -43,7 +44,7 @@ def write_grid_loops(tree: ast.FunctionDef, unit: FunctionUnit, names: FreshName
     _Loops(unit, names).visit(tree)
 
 
-class _Loops(ast.NodeTransformer):
+class _Loops(Transformer):
     def __init__(self, unit: FunctionUnit, names: FreshNames) -> None:
         self._unit = unit
         self._names = names

@@ -19,6 +19,7 @@ from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.contract import Dim3
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.frontend.syntax import call, load
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from targets.cpu.orientation import RowAxis
 
@@ -247,7 +248,7 @@ def replace_ids(tree: ast.FunctionDef, unit: FunctionUnit, space: Space) -> ast.
     return result
 
 
-class _Replacement(ast.NodeTransformer):
+class _Replacement(Transformer):
     def __init__(self, unit: FunctionUnit, space: Space) -> None:
         self.unit = unit
         self.space = space
@@ -258,7 +259,7 @@ class _Replacement(ast.NodeTransformer):
         if use is None or use.intrinsic.name not in EXPRESSIONS:
             return node
         new = EXPRESSIONS[use.intrinsic.name](self.space, use)
-        for inner in ast.walk(new):
+        for inner in walk_here(new):
             ast.copy_location(inner, node)
         return new
 

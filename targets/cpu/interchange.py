@@ -22,6 +22,7 @@ from kerneldsl.analysis.expressions import (
 )
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from targets.cpu.counted_loops import is_range
@@ -125,7 +126,7 @@ class Interchange:
             case ast.For(target=ast.Name(id=counter), iter=ast.Call(args=[_, _, step])):
                 if self.pure.constant(step) in range(STRIP):
                     return False
-                accesses = (node for node in ast.walk(loop) if isinstance(node, ast.Subscript))
+                accesses = (node for node in walk_here(loop) if isinstance(node, ast.Subscript))
                 return any(self._advances(node, counter) for node in accesses)
         return False
 
@@ -176,10 +177,10 @@ class Interchange:
             return False
         if not self._is_of_row(loop.iter):
             return False
-        if any(isinstance(n, ast.Return | ast.Break | ast.Continue) for n in ast.walk(loop)):
+        if any(isinstance(n, ast.Return | ast.Break | ast.Continue) for n in walk_here(loop)):
             return False
         contiguous = own = others = 0
-        for node in ast.walk(loop):
+        for node in walk_here(loop):
             if isinstance(node, ast.While):
                 return False
             use = self.unit.use_of(node)
@@ -205,7 +206,7 @@ class Interchange:
         for item in items:
             match item:
                 case Threads(rows=None) if names & {*loaded_names(item.body)}:
-                    if not all(map(self._is_near, (n for s in item.body for n in ast.walk(s)))):
+                    if not all(map(self._is_near, (n for s in item.body for n in walk_here(s)))):
                         return False
                 case Branch():
                     if not (
@@ -281,7 +282,7 @@ class Interchange:
     def uses_local_arrays(self, body: list[ast.stmt]) -> bool:
         """Return whether statements use a thread's own array."""
         for node in body:
-            for inner in ast.walk(node):
+            for inner in walk_here(node):
                 use = self.unit.use_of(inner)
                 if use is not None and use.intrinsic.effect & Effect.ALLOCATE_LOCAL:
                     return True

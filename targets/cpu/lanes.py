@@ -33,6 +33,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from targets.cpu.counted_loops import counted, is_range
@@ -104,7 +105,7 @@ class Lanes:
         return all(map(self._is_arithmetic, heads)) and all(map(self._is_plain, node.body))
 
     def _leaves(self, node: ast.For | ast.While) -> bool:
-        return any(isinstance(inner, ast.Break) for inner in ast.walk(node))
+        return any(isinstance(inner, ast.Break) for inner in walk_here(node))
 
     # -- what lanes may compute that have left ---------------------------------------------------
 
@@ -124,7 +125,7 @@ class Lanes:
                 return False
 
     def _is_arithmetic(self, node: ast.expr) -> bool:
-        for inner in ast.walk(node):
+        for inner in walk_here(node):
             match inner:
                 case ast.BinOp():
                     if not self._is_operator(inner.op, inner.right):
@@ -240,7 +241,7 @@ def _truth(test: ast.expr) -> ast.expr:
     return truth_of(copy.deepcopy(test))
 
 
-class _Renaming(ast.NodeTransformer):
+class _Renaming(Transformer):
     def __init__(self, new: Mapping[str, str]) -> None:
         self.new = new
 

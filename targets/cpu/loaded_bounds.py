@@ -18,6 +18,7 @@ from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import Transformer
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.counted_loops import is_range
 from targets.cpu.purity import PureValues
@@ -36,7 +37,7 @@ def name_loaded_bounds(
     _Naming(unit, pure, names, frozenset(thread_names)).visit(tree)
 
 
-class _Naming(ast.NodeTransformer):
+class _Naming(Transformer):
     def __init__(
         self,
         unit: FunctionUnit,

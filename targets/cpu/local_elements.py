@@ -31,7 +31,7 @@ from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from targets.cpu.dead_branches import without_dead_branches
@@ -142,7 +142,7 @@ class _Functions:
             functions = functions_with_arrays(inlined, arrays)
             if not functions:
                 break
-            for node in ast.walk(inlined.tree):
+            for node in walk_here(inlined.tree):
                 if isinstance(node, ast.Call) and inlined.callee_of(node) in functions:
                     names = {each.id for each in node.args if isinstance(each, ast.Name)}
                     given |= {arrays[name].declaration for name in names & arrays.keys()}
@@ -193,11 +193,11 @@ def _of_one_variable(
     """Return the arrays that one variable holds, which is nothing else."""
     names = Counter(
         (node.id, isinstance(node.ctx, ast.Load))
-        for node in ast.walk(unit.tree)
+        for node in walk_here(unit.tree)
         if isinstance(node, ast.Name)
     )
     found: dict[str, LocalArray] = {}
-    for node in ast.walk(unit.tree):
+    for node in walk_here(unit.tree):
         match node:
             case ast.Assign(
                 targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=maker))
@@ -210,7 +210,7 @@ def _of_one_variable(
 def _is_of_elements(unit: FunctionUnit, name: str, array: LocalArray) -> bool:
     """Return whether a variable is only there to be indexed along all axes."""
     indexed = 0
-    for node in ast.walk(unit.tree):
+    for node in walk_here(unit.tree):
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
             indexed -= 1
         found = element_of(node) if isinstance(node, ast.Subscript) else None
@@ -219,7 +219,7 @@ def _is_of_elements(unit: FunctionUnit, name: str, array: LocalArray) -> bool:
     return indexed == 0
 
 
-class _Extents(ast.NodeTransformer):
+class _Extents(Transformer):
     """Writes what is constant about arrays: extents, size, rank."""
 
     def __init__(self, unit: FunctionUnit, arrays: Mapping[str, LocalArray]) -> None:
@@ -266,10 +266,10 @@ def _finished(unit: FunctionUnit, writer: ElementWriter, body: list[ast.stmt]) -
     tree = copy_tree(unit.tree)
     tree.body = body
     tree = _Declarations({a.declaration: starts[n] for n, a in writer.arrays.items()}).visit(tree)
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         if isinstance(node, ast.If | ast.For | ast.While | ast.FunctionDef) and not node.body:
             node.body = [place_at(ast.Pass(), node)]
-    called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    called = {node.id for node in walk_here(tree) if isinstance(node, ast.Name)}
     spellings: dict[str, str] = dict(unit.spellings)
     for new, old in writer.copies.items():
         spellings[new] = unit.spellings.get(old, old)
@@ -288,7 +288,7 @@ def _finished(unit: FunctionUnit, writer: ElementWriter, body: list[ast.stmt]) -
     )
 
 
-class _Declarations(ast.NodeTransformer):
+class _Declarations(Transformer):
     """Replaces the statements that declare arrays."""
 
     def __init__(self, starts: Mapping[str, list[ast.stmt]]) -> None:

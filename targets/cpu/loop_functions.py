@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 
 from kerneldsl.analysis.expressions import sometimes_evaluated
 from kerneldsl.analysis.tile_shapes import uses_tiles
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from targets.cpu.counted_loops import is_range
@@ -52,7 +53,7 @@ def functions_with_arrays(unit: FunctionUnit, arrays: Collection[str]) -> frozen
     callees = _inlinable(unit)
     given = {
         unit.callee_of(node)
-        for node in ast.walk(unit.tree)
+        for node in walk_here(unit.tree)
         if isinstance(node, ast.Call)
         and any(isinstance(each, ast.Name) and each.id in arrays for each in node.args)
     }
@@ -86,7 +87,7 @@ def _has_loop(unit: FunctionUnit) -> bool:
     """Return whether a function has a loop that LLVM does not unroll."""
     return any(
         isinstance(node, ast.While) or (isinstance(node, ast.For) and not _is_short(node, unit))
-        for node in ast.walk(unit.tree)
+        for node in walk_here(unit.tree)
     )
 
 
@@ -107,7 +108,7 @@ def _is_short(node: ast.For, unit: FunctionUnit) -> bool:
 
 def _called(caller: FunctionUnit, among: Collection[FunctionUnit]) -> Iterator[FunctionUnit]:
     """Return the function of each call of one of them."""
-    for node in ast.walk(caller.tree):
+    for node in walk_here(caller.tree):
         callee = caller.callee_of(node)
         if callee is not None and callee in among:
             yield callee
@@ -116,15 +117,15 @@ def _called(caller: FunctionUnit, among: Collection[FunctionUnit]) -> Iterator[F
 def _called_in_expressions(caller: FunctionUnit) -> Iterator[FunctionUnit]:
     """Return functions whose calls cannot all be moved into statements."""
     called = set()
-    for node in ast.walk(caller.tree):
+    for node in walk_here(caller.tree):
         if isinstance(node, ast.Call):
             called.add(node.func)
         for part in sometimes_evaluated(node):
-            for inner in ast.walk(part):
+            for inner in walk_here(part):
                 callee = caller.callee_of(inner)
                 if callee is not None:
                     yield callee
-    for node in ast.walk(caller.tree):
+    for node in walk_here(caller.tree):
         if isinstance(node, ast.Name) and node.id in caller.callees and node not in called:
             yield caller.callees[node.id]  # it is given to what will call it
 

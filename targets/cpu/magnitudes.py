@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kerneldsl.analysis.bindings import bindings, unpack_targets
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.kinds import ScalarKind
 from targets.cpu.purity import PureValues
 
@@ -46,7 +47,7 @@ def small_integers(tree: ast.FunctionDef, pure: PureValues) -> frozenset[str]:
         )
         for target, value in pairs:
             if not isinstance(target, ast.Name):
-                unknown |= {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+                unknown |= {n.id for n in walk_here(target) if isinstance(n, ast.Name)}
                 continue
             held = values.setdefault(target.id, [])
             if not binding.is_item:

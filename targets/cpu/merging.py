@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import index_parts, loaded_names
 from kerneldsl.frontend.fresh_names import FreshNames
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind
@@ -172,7 +172,7 @@ class Merging:
         return None
 
     def _is_of_block(self, node: ast.expr) -> bool:
-        inner = (n for n in ast.walk(node) if isinstance(n, ast.expr))
+        inner = (n for n in walk_here(node) if isinstance(n, ast.expr))
         return (
             all(isinstance(n, ast.BinOp | ast.UnaryOp | ast.Name | ast.Constant) for n in inner)
             and self.pure.is_integer(node)
@@ -184,7 +184,7 @@ class Merging:
     def _accesses(self, item: Threads) -> list[_Access] | None:
         """Return the accesses of an item, or ``None`` where it may do more than is seen."""
         found: list[_Access] = []
-        for node in (inner for statement in item.body for inner in ast.walk(statement)):
+        for node in (inner for statement in item.body for inner in walk_here(statement)):
             match node:
                 case ast.Call():
                     if not self._only_computes(node):
@@ -230,7 +230,7 @@ def _is_plain(item: Threads) -> bool:
         not item.guards
         and item.rows is None
         and item.alternative is None
-        and not any(isinstance(n, loops) for node in item.body for n in ast.walk(node))
+        and not any(isinstance(n, loops) for node in item.body for n in walk_here(node))
     )
 
 
@@ -250,7 +250,7 @@ def _with_ones(node: ast.expr) -> int:
     return 1
 
 
-class _Renaming(ast.NodeTransformer):
+class _Renaming(Transformer):
     def __init__(self, new: dict[str, str]) -> None:
         self.new = new
 

@@ -7,6 +7,7 @@ import copy
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.exchanges import Room, exchange_of
 from targets.cpu.items import Threads
@@ -21,7 +22,7 @@ _OFTEN = 12
 
 def exchanges_often(tree: ast.FunctionDef, unit: FunctionUnit) -> bool:
     """Return whether a kernel has so many exchanges that some share their loops over threads."""
-    statements = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+    statements = (node for node in walk_here(tree) if isinstance(node, ast.stmt))
     found = (node for node in statements if exchange_of(node, unit) is not None)
     return sum(1 for _ in found) >= _OFTEN
 

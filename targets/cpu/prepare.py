@@ -12,6 +12,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.lowering.faults import FaultSite
@@ -91,7 +92,7 @@ def prepare_function(
     return mark(DropExceptions()(unit.tree))
 
 
-class _Shapes(ast.NodeTransformer):
+class _Shapes(Transformer):
     """Writes ``h, w = a.shape`` as an assignment a name, whose value is then known to be pure."""
 
     def __init__(self, kinds: dict[str, Kind], stored: set[str]) -> None:
@@ -125,17 +126,17 @@ class _Shapes(ast.NodeTransformer):
 def _separate_counters(tree: ast.FunctionDef, names: FreshNames) -> None:
     """Give each loop a counter of its own, where several have one that nothing else uses."""
     loops: dict[str, list[ast.For]] = {}
-    for node in ast.walk(tree):
+    for node in walk_here(tree):
         if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
             loops.setdefault(node.target.id, []).append(node)
     reads = Counter(names_read(tree))
     stores = Counter(
-        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        n.id for n in walk_here(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     )
     for name, found in loops.items():
         in_loops = sum(names_read(loop.body).count(name) for loop in found)
         is_nested = any(
-            inner in found for loop in found for inner in ast.walk(loop) if inner is not loop
+            inner in found for loop in found for inner in walk_here(loop) if inner is not loop
         )
         if len(found) == stores[name] and in_loops == reads[name] and not is_nested:
             for loop in found[1:]:
@@ -143,7 +144,7 @@ def _separate_counters(tree: ast.FunctionDef, names: FreshNames) -> None:
 
 
 def _rename(loop: ast.For, old: str, new: str) -> None:
-    for node in ast.walk(loop):
+    for node in walk_here(loop):
         if isinstance(node, ast.Name) and node.id == old:
             node.id = new
 

@@ -18,7 +18,7 @@ from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.expressions import index_parts, loaded_names
 from kerneldsl.analysis.library_names import library_name, outside_value
 from kerneldsl.frontend.syntax import assign, call
-from kerneldsl.frontend.trees import copy_tree, walk_here
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.utilities.operators import OPPOSITES
@@ -365,7 +365,7 @@ def _is_int64(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
-class _Conversion(ast.NodeTransformer):
+class _Conversion(Transformer):
     def __init__(self, is_unsigned: Callable[[ast.expr], bool]) -> None:
         self.is_unsigned = is_unsigned
 
@@ -375,7 +375,7 @@ class _Conversion(ast.NodeTransformer):
         return call("kd_int64", node)
 
 
-class _Expansion(ast.NodeTransformer):
+class _Expansion(Transformer):
     def __init__(self, definitions: Mapping[str, ast.expr]) -> None:
         self.definitions = definitions
 

@@ -29,7 +29,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
@@ -60,7 +60,7 @@ def load_once_for_rows(
     return module.body
 
 
-class _Rows(ast.NodeTransformer):
+class _Rows(Transformer):
     def __init__(self, unit: FunctionUnit, names: FreshNames, ranks: Mapping[str, int]) -> None:
         self.unit = unit
         self.names = names
@@ -126,7 +126,7 @@ class _Rows(ast.NodeTransformer):
 
     def _only_computes(self, node: ast.expr) -> bool:
         """Return whether nothing that is called may write to an array."""
-        calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
+        calls = (inner for inner in walk_here(node) if isinstance(inner, ast.Call))
         return all(map(self._is_function, calls))
 
     def _is_function(self, node: ast.Call) -> bool:
@@ -177,7 +177,7 @@ def _always_evaluated(node: ast.expr) -> Iterator[ast.Subscript]:
                 yield from _always_evaluated(each)
 
 
-class _Replacing(ast.NodeTransformer):
+class _Replacing(Transformer):
     def __init__(self, replaced: dict[ast.Subscript, str]) -> None:
         self.replaced = replaced
 

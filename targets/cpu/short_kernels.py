@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 
 from kerneldsl.analysis.operations import CONVERSIONS, SELECTIONS, called_function
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Typing
 
@@ -27,7 +28,7 @@ def is_short(unit: FunctionUnit) -> bool:
     units = list(unit.reachable())
     return not any(
         each in callee.reachable() for each in units for callee in each.callees.values()
-    ) and all(_is_short(node, each) for each in units for node in ast.walk(each.tree))
+    ) and all(_is_short(node, each) for each in units for node in walk_here(each.tree))
 
 
 def _is_short(node: ast.AST, unit: FunctionUnit) -> bool:

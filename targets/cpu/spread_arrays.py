@@ -16,6 +16,7 @@ from collections.abc import Collection, Sequence
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import call, load
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from targets.cpu.element_writer import element_of
@@ -44,7 +45,7 @@ def spread_use(use: IntrinsicUse, space: Space) -> IntrinsicUse | None:
     return IntrinsicUse(use.intrinsic, {**use.static, "shape": shape})
 
 
-class SpreadElements(ast.NodeTransformer):
+class SpreadElements(Transformer):
     """Adds this thread's place to the indices of arrays, in place."""
 
     def __init__(self, names: Collection[str], space: Space) -> None:
@@ -93,7 +94,7 @@ def _is_in_rows(item: Item, names: Collection[str]) -> bool:
             return not any(
                 isinstance(inner, ast.For | ast.While) and loaded_names(inner) & set(names)
                 for node in item.body
-                for inner in ast.walk(node)
+                for inner in walk_here(node)
             )
         case ForLoop() | WhileLoop():
             return all(_is_in_rows(each, names) for each in item.body)

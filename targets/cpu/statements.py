@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.frontend.trees import walk_here
 from targets.cpu.purity import PureValues
 
 __all__ = ["without_definitions", "writes_memory"]
@@ -30,7 +31,7 @@ def without_definitions(body: list[ast.stmt], pure: PureValues) -> list[ast.stmt
 
 def writes_memory(node: ast.stmt) -> bool:
     """Return whether a statement may write memory."""
-    for inner in ast.walk(node):
+    for inner in walk_here(node):
         if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Store):
             return True
         if isinstance(inner, ast.Call):

@@ -27,6 +27,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
@@ -78,7 +79,7 @@ class Strides:
         arguments = node.iter.args
         if len(arguments) != 3 or node.orelse:
             return None
-        if any(isinstance(n, ast.Return | ast.Break | ast.Continue) for n in ast.walk(node)):
+        if any(isinstance(n, ast.Return | ast.Break | ast.Continue) for n in walk_here(node)):
             return None
         begin, stop, step = arguments
         name = node.target.id

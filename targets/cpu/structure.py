@@ -24,6 +24,7 @@ from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from targets.cpu.block_variables import BlockVariables, assigned_value
 from targets.cpu.exchanges import Room, exchange_of, with_value
@@ -276,7 +277,7 @@ class Structure:
         names = assigned_names(node)
         if names & (loaded_names(pending) | assigned_names(pending)):
             return False
-        loads = any(isinstance(n, ast.Subscript) for n in ast.walk(assigned_value(node)))
+        loads = any(isinstance(n, ast.Subscript) for n in walk_here(assigned_value(node)))
         return not loads or not any(map(writes_memory, pending))
 
     def cut(self, node: ast.stmt, guards: tuple[ast.expr, ...]) -> list[Item]:
@@ -504,7 +505,7 @@ class Structure:
         thread writes it to the same variable.
         """
         # Where no thread may pass the guards, the block must not load on their behalf.
-        loads = any(isinstance(n, ast.Subscript) for n in ast.walk(value))
+        loads = any(isinstance(n, ast.Subscript) for n in walk_here(value))
         if self.variables.evaluable(value) and not (guards and loads):
             return [], value
         name = self.names.make("test" if default is False else "bound")

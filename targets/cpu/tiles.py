@@ -15,7 +15,7 @@ from typing import Any
 from kerneldsl.analysis.tile_shapes import Shape
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.tile_elements import element_expression
@@ -321,7 +321,7 @@ def tile_operations(plan: TilePlan) -> dict[str, Any]:
 def rename_variables(node: ast.Call, names: Mapping[str, ast.Name]) -> ast.Call:
     """Return a copy of a call in which some variables have other names."""
 
-    class Renaming(ast.NodeTransformer):
+    class Renaming(Transformer):
         def visit_Name(self, node: ast.Name) -> ast.Name:
             return copy.copy(names.get(node.id, node))
 

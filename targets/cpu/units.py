@@ -6,6 +6,7 @@ import ast
 import math
 
 from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.trees import walk_here
 from targets.cpu.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, WarpSpace
 
 __all__ = ["threads_of_call", "units_loop"]
@@ -30,10 +31,10 @@ for kd_block in kd_range(kd_first, kd_last):
 def units_loop(space: Space, body: list[ast.stmt]) -> ast.stmt:
     """Return the loop over units from ``kd_first`` to ``kd_last``, each of which runs `body`."""
     loop = ast.parse(_ELEMENT_UNITS if isinstance(space, ElementSpace) else _BLOCK_UNITS).body[0]
-    for node in ast.walk(loop):
+    for node in walk_here(loop):
         for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
             node.__dict__.pop(attribute, None)
-    unit = [node for node in ast.walk(loop) if isinstance(node, ast.For)][-1]
+    unit = [node for node in walk_here(loop) if isinstance(node, ast.For)][-1]
     inner = _loops_over_warps(space, body) if isinstance(space, WarpSpace) else body
     unit.body = [*(node for node in unit.body if not isinstance(node, ast.Pass)), *inner]
     return loop

@@ -34,7 +34,7 @@ class UnrolledLoops:
     _own: dict[ast.For, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = [node for node in ast.walk(self.unit.tree) if isinstance(node, ast.Name)]
+        names = [node for node in walk_here(self.unit.tree) if isinstance(node, ast.Name)]
         #: How often each name stands anywhere in the function.
         self._occurrences = Counter(node.id for node in names)
         self._counters = self._counters_of_loops()
@@ -74,7 +74,7 @@ class UnrolledLoops:
         """Return the variables that are counters of loops, and nothing outside of these."""
         loops = [
             node
-            for node in ast.walk(self.unit.tree)
+            for node in walk_here(self.unit.tree)
             if isinstance(node, ast.For) and isinstance(node.target, ast.Name)
         ]
         inside: Counter[str] = Counter()
@@ -129,7 +129,7 @@ def leaves(body: list[ast.stmt]) -> bool:
             case ast.Break() | ast.Continue():
                 return True
             case ast.For() | ast.While():
-                if any(isinstance(inner, ast.Return) for inner in ast.walk(node)):
+                if any(isinstance(inner, ast.Return) for inner in walk_here(node)):
                     return True
                 if leaves(node.orelse):
                     return True

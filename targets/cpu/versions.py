@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from kerneldsl.analysis.expressions import assigned_names, index_parts, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import call
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from targets.cpu.code_size import size_of
 from targets.cpu.narrowing import Bounds, conjuncts, narrow
 from targets.cpu.purity import PureValues, negate
@@ -119,7 +119,7 @@ def _unlike(nodes: list[ast.expr]) -> list[ast.expr]:
 
 def _index_names(body: Sequence[ast.stmt]) -> frozenset[str]:
     """Return the variables on which indices depend."""
-    nodes = [node for statement in body for node in ast.walk(statement)]
+    nodes = [node for statement in body for node in walk_here(statement)]
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Subscript):
@@ -133,7 +133,7 @@ def _index_names(body: Sequence[ast.stmt]) -> frozenset[str]:
     return frozenset(found)
 
 
-class _GuardProof(ast.NodeTransformer):
+class _GuardProof(Transformer):
     """Replaces every test that can be proved by one that always holds, and clamped indices.
 
     Where `indices` are given, tests are replaced that choose the value of one of these, an index,
@@ -310,7 +310,7 @@ class _GuardProof(ast.NodeTransformer):
     def reads_element(self, node: ast.expr) -> bool:
         """Return whether an expression reads elements that differ between the threads of a row."""
         return any(
-            isinstance(each, ast.Subscript) and self.depends(each.slice) for each in ast.walk(node)
+            isinstance(each, ast.Subscript) and self.depends(each.slice) for each in walk_here(node)
         )
 
     def depends(self, node: ast.expr) -> bool:

@@ -27,7 +27,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import Transformer, children_of, walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.intrinsics.table import INTRINSICS
@@ -69,7 +69,7 @@ def _outermost(
 ) -> set[ast.AST]:
     """Return the divergent loops below a node that are in no other one."""
     found: set[ast.AST] = set()
-    for child in ast.iter_child_nodes(node):
+    for child in children_of(node):
         if (
             isinstance(child, Loop)
             and child not in known
@@ -96,7 +96,7 @@ def _is_divergent(loop: Loop, unit: FunctionUnit, uniformity: UniformityResult) 
     return any(not uniformity.is_uniform_place(exit_) for exit_ in exits_of(loop.body))
 
 
-class _Masking(ast.NodeTransformer):
+class _Masking(Transformer):
     def __init__(
         self,
         loops: set[ast.AST],

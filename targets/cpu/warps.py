@@ -17,6 +17,7 @@ import ast
 from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.ids import WARP_SIZE
@@ -46,7 +47,7 @@ def runs_by_warps(unit: FunctionUnit, spec: Specialization) -> bool:
             for use in uses
         )
         and not uses_tiles(unit)
-        and not any(_may_wait(node, unit) for node in ast.walk(unit.tree))
+        and not any(_may_wait(node, unit) for node in walk_here(unit.tree))
     )
 
 
@@ -57,7 +58,7 @@ def _may_wait(node: ast.AST, unit: FunctionUnit) -> bool:
     """
     if not isinstance(node, ast.While):
         return False
-    inner = list(ast.walk(node))
+    inner = list(walk_here(node))
     uses = [use for use in map(unit.use_of, inner) if use is not None]
     return any(use.intrinsic.is_barrier for use in uses) and (
         any(use.intrinsic.effect & (Effect.ATOMIC | Effect.FENCE) for use in uses)
@@ -73,7 +74,7 @@ def divide_by_warps(tree: ast.FunctionDef, pure: PureValues) -> None:
     _Division(pure).visit(tree)
 
 
-class _Division(ast.NodeTransformer):
+class _Division(Transformer):
     def __init__(self, pure: PureValues) -> None:
         self.pure = pure
 

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import does_nothing
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 
 __all__ = ["DropExceptions"]
 
@@ -27,7 +27,7 @@ class DropExceptions:
         return result
 
 
-class _Dropper(ast.NodeTransformer):
+class _Dropper(Transformer):
     def visit_Assert(self, node: ast.Assert) -> None:
         return None
 
@@ -37,7 +37,7 @@ class _Dropper(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> ast.stmt | None:
         had_pass_alone = does_nothing(node.body) and does_nothing(node.orelse)
         self.generic_visit(node)
-        has_call = any(isinstance(n, ast.Call) for n in ast.walk(node.test))
+        has_call = any(isinstance(n, ast.Call) for n in walk_here(node.test))
         if (
             does_nothing(node.body)
             and does_nothing(node.orelse)

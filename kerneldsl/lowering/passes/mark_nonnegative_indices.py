@@ -10,7 +10,7 @@ from typing import Any
 from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.syntax import call
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
 
@@ -74,7 +74,7 @@ class MarkNonnegativeIndices:
 
 
 @dataclass
-class _Marker(ast.NodeTransformer):
+class _Marker(Transformer):
     proven: set[ast.expr]
     wraparound: bool
     tuple_names: frozenset[str]

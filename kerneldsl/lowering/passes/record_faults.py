@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.syntax import call
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.faults import FaultSite, FaultTable
@@ -47,7 +47,7 @@ class RecordFaults:
 
 
 @dataclass
-class _Recorder(ast.NodeTransformer):
+class _Recorder(Transformer):
     unit: FunctionUnit
     first_site: int
     sites: list[FaultSite] = field(default_factory=list)
@@ -155,7 +155,7 @@ def _is_visible_tuple(node: ast.expr) -> bool:
 
 def _is_simple(node: ast.expr) -> bool:
     """Return whether an expression can be evaluated twice."""
-    return not any(isinstance(n, ast.Call | ast.NamedExpr) for n in ast.walk(node))
+    return not any(isinstance(n, ast.Call | ast.NamedExpr) for n in walk_here(node))
 
 
 def _at(node: T, place: ast.AST) -> T:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import Kind, TupleKind
@@ -40,7 +41,7 @@ def tuple_arguments(
         changed = False
         for unit in units:
             known = tuple_lengths(unit, found[unit])
-            for node in ast.walk(unit.tree):
+            for node in walk_here(unit.tree):
                 callee = unit.callee_of(node)
                 if callee is None or not isinstance(node, ast.Call):
                     continue
@@ -106,7 +107,7 @@ def _is_tuple(node: ast.expr, unit: FunctionUnit, known: TupleLengths) -> bool:
             if callee is not None:
                 return any(
                     isinstance(n, ast.Return) and isinstance(n.value, ast.Tuple)
-                    for n in ast.walk(callee.tree)
+                    for n in walk_here(callee.tree)
                 )
             return library_name(node.func, unit.namespace) in _TUPLE_FUNCTIONS
     return False

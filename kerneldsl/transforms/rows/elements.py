@@ -14,6 +14,7 @@ from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.names import local_constants
 from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["ElementWriter", "RowView", "is_full"]
@@ -143,7 +144,7 @@ class ElementWriter:
 
     def _once(self, index: ast.expr) -> ast.expr:
         """Return an index that is computed once where loads or calls are in it."""
-        if any(isinstance(n, ast.Call | ast.Subscript | ast.Attribute) for n in ast.walk(index)):
+        if any(isinstance(n, ast.Call | ast.Subscript | ast.Attribute) for n in walk_here(index)):
             return self._bound(index)
         return index
 

@@ -21,6 +21,7 @@ from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import call, load, store
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.transforms.copying import CopyingTransformer
@@ -92,7 +93,7 @@ def _may_have_rows(unit: FunctionUnit, values: _Values) -> bool:
         or (isinstance(node, ast.Attribute) and node.attr in REDUCTIONS)
         or (isinstance(node, ast.Call) and library_name(node.func, each.namespace) == "numpy.dot")
         for each in reachable
-        for node in ast.walk(each.tree)
+        for node in walk_here(each.tree)
     )
 
 
@@ -195,7 +196,7 @@ class _Expansion(CopyingTransformer):
         for name, value in self._namespace.items():
             if value is range:
                 return name
-        taken = {n.id for n in ast.walk(self._unit.tree) if isinstance(n, ast.Name)}
+        taken = {n.id for n in walk_here(self._unit.tree) if isinstance(n, ast.Name)}
         name = "range" if "range" not in taken else self._names.make("range")
         self._namespace[name] = range
         return name

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kerneldsl.analysis.expressions import assigned_names, index_parts
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.transforms.rows.reductions import FUNCTIONS, REDUCTIONS
 
@@ -158,8 +159,8 @@ class _Finder:
         return node.value.id, (*kept, *shape[len(parts) :])
 
     def _is_shared(self, part: ast.expr) -> bool:
-        names = {each.id for each in ast.walk(part) if isinstance(each, ast.Name)}
-        has_calls = any(isinstance(each, ast.Call | ast.Subscript) for each in ast.walk(part))
+        names = {each.id for each in walk_here(part) if isinstance(each, ast.Name)}
+        has_calls = any(isinstance(each, ast.Call | ast.Subscript) for each in walk_here(part))
         return names <= self.shared and not has_calls
 
 
@@ -167,5 +168,5 @@ def _chooses_one(test: ast.expr) -> bool:
     """Return whether a test is one that few threads pass, as ``i == 0``."""
     return any(
         isinstance(each, ast.Compare) and any(isinstance(op, ast.Eq) for op in each.ops)
-        for each in ast.walk(test)
+        for each in walk_here(test)
     )

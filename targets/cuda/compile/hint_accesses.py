@@ -10,7 +10,7 @@ import ast
 from typing import Any
 
 from kerneldsl.frontend.syntax import load
-from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.frontend.trees import Transformer, copy_tree
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from targets.cuda.intrinsics.hinted import hinted_access
@@ -32,7 +32,7 @@ def hint_accesses(
     return rewriter.visit(copy_tree(tree)), rewriter.found
 
 
-class _Rewriter(ast.NodeTransformer):
+class _Rewriter(Transformer):
     def __init__(self, hints: dict[str, IntrinsicUse]) -> None:
         self._hints = hints
         #: Name of each access to what performs it.

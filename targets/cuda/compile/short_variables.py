@@ -20,6 +20,7 @@ from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.integer_limits import IntegerLimits
 from kerneldsl.contract import Report, ignore_remark
 from kerneldsl.frontend.syntax import assign, call, load
+from kerneldsl.frontend.trees import Transformer
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
@@ -54,7 +55,7 @@ def shorten_variables(
     return changed, {_SHORT: _TO_SHORT, _LONG: _TO_LONG, **_UPDATES}
 
 
-class _Shortener(ast.NodeTransformer):
+class _Shortener(Transformer):
     def __init__(self, unit: FunctionUnit, names: set[str]) -> None:
         self._unit = unit
         self._names = names

@@ -13,6 +13,7 @@ from typing import Any
 from kerneldsl.analysis.trips import constant_trips, integer_value, is_range
 from kerneldsl.contract import Report, ignore_remark
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.trees import Transformer
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cuda.intrinsics.unroll import UNROLL, UNROLL_NAME
 
@@ -62,7 +63,7 @@ def _indexed_by_data(tree: ast.AST) -> Iterator[str]:
                 yield array
 
 
-class _Marker(ast.NodeTransformer):
+class _Marker(Transformer):
     def __init__(self, unit: FunctionUnit, arrays: set[str], report: Report) -> None:
         self._unit = unit
         self._arrays = arrays

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kerneldsl
-from kerneldsl.frontend.trees import copy_tree, walk_here
+from kerneldsl.frontend.trees import Transformer, children_of, copy_tree, walk_here
 
 MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 SOURCES = sorted(Path(kerneldsl.__file__).parent.glob("frontend/*.py"))
@@ -39,6 +39,64 @@ def test_a_node_may_be_changed_once_it_is_yielded():
         if isinstance(node, ast.Name):
             found.append(node.id)
     assert found == ["f", "a", "b"]
+
+
+def test_children_are_those_of_python(trees):
+    for tree in trees:
+        for node in ast.walk(tree):
+            expected = [each for each in ast.iter_child_nodes(node) if not isinstance(each, MARKS)]
+            assert children_of(node) == expected
+
+
+class _Rewriting:
+    """Renames, drops and doubles nodes of several kinds."""
+
+    def visit_Name(self, node):
+        return ast.Name(node.id + "_", node.ctx)
+
+    def visit_Expr(self, node):
+        return None
+
+    def visit_If(self, node):
+        self.generic_visit(node)
+        return [node, copy_tree(node)]
+
+    def visit_Return(self, node):
+        node.value = None if isinstance(node.value, ast.Name) else node.value
+        self.generic_visit(node)
+        return node
+
+    def visit_arg(self, node):
+        node.annotation = None
+        return node
+
+
+class _Ours(_Rewriting, Transformer):
+    pass
+
+
+class _Pythons(_Rewriting, ast.NodeTransformer):
+    pass
+
+
+def test_a_tree_is_rewritten_as_by_python(trees):
+    for tree in trees:
+        mine, yours = copy_tree(tree), copy_tree(tree)
+        assert _Ours().visit(mine) is mine
+        _Pythons().visit(yours)
+        assert ast.dump(mine) == ast.dump(yours)
+
+
+def test_methods_belong_to_their_class():
+    class Renaming(Transformer):
+        def visit_Name(self, node):
+            return ast.Name("b", node.ctx)
+
+    class Leaving(Renaming):
+        visit_Name = Transformer.generic_visit
+
+    assert ast.unparse(Renaming().visit(ast.parse("a"))) == "b"
+    assert ast.unparse(Leaving().visit(ast.parse("a"))) == "a"
 
 
 def test_a_copy_is_equal_and_shares_no_node_with_fields(trees):
