@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from kerneldsl.analysis.expressions import loaded_names
+from kerneldsl.analysis.followed_names import has_call
 from kerneldsl.analysis.integers import SIZES, UNSIGNED_CASTS
 from kerneldsl.analysis.linear import Fact, Linear, lower_bound
 from kerneldsl.analysis.linear_forms import LinearForms
@@ -35,8 +37,10 @@ class Environment:
 class Bounds:
     """Bounds of the expressions of one function."""
 
-    def __init__(self, forms: LinearForms) -> None:
+    def __init__(self, forms: LinearForms, names: frozenset[str] | None = None) -> None:
         self.forms = forms
+        #: The variables to gather facts about; ``None`` for all.
+        self.names = names
         self.integers = forms.integers
         self._open: list[str] = []
         self._steps_left = _MAX_STEPS
@@ -240,15 +244,20 @@ class Bounds:
                     return reached
                 return env
             case ast.Compare():
-                if not truth and len(test.ops) > 1:
+                if (not truth and len(test.ops) > 1) or not self._concerns(test):
                     return env
                 lefts = [test.left, *test.comparators[:-1]]
                 for left, op, right in zip(lefts, test.ops, test.comparators, strict=True):
                     env = self._compare(left, type(op), right, truth, env)
                 return env
-            case ast.Name() | ast.BinOp() | ast.Call():
+            case ast.Name() | ast.BinOp() | ast.Call() if self._concerns(test):
                 return self._compare(test, ast.NotEq, ast.Constant(0), truth, env)
         return env
+
+    def _concerns(self, test: ast.expr) -> bool:
+        """Return whether a condition may say anything of the variables."""
+        names = self.names
+        return names is None or not names.isdisjoint(loaded_names(test)) or has_call(test)
 
     def _compare(
         self,

@@ -9,7 +9,7 @@ named by its text. A :class:`Fact` says that a form is at least some constant; f
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["Fact", "Linear", "lower_bound"]
 
@@ -96,35 +96,47 @@ def lower_bound(
         if not all_integers and fact.needs_integers:
             continue
         usable.append((fact.form, 1 if fact.is_strict and all_integers else 0))
-    bounds: dict[str, int | None] = {}
+    return _Search(usable, bound_of_atom, may_go_on).best(form, 0, _MAX_STEPS)
 
-    def own_bound(atom: str) -> int | None:
-        if atom not in bounds:
-            bounds[atom] = bound_of_atom(atom)
-        return bounds[atom]
 
-    def search(remainder: Linear, gained: int, steps: int) -> int | None:
+@dataclass
+class _Search:
+    """A search for a bound; an object, since a function that calls itself refers to itself."""
+
+    #: Forms that are never below 0, or below the integer beside them.
+    usable: list[tuple[Linear, int]]
+    bound_of_atom: Callable[[str], int | None]
+    may_go_on: Callable[[], bool]
+    #: Bounds of atoms that were found.
+    known: dict[str, int | None] = field(default_factory=dict)
+
+    def own_bound(self, atom: str) -> int | None:
+        if atom not in self.known:
+            self.known[atom] = self.bound_of_atom(atom)
+        return self.known[atom]
+
+    def best(self, remainder: Linear, gained: int, steps: int) -> int | None:
+        """Return the best bound that is found for what is left of a form."""
         if not remainder.terms:
             return remainder.constant + gained
-        if steps == 0 or not may_go_on():
+        if steps == 0 or not self.may_go_on():
             return None
         # An atom that is to be bounded from above has fewer facts; start with those.
         atom, factor = min(remainder.terms, key=lambda t: (t[1] > 0, t[0]))
         found: list[int | None] = []
         if factor > 0:
-            own = own_bound(atom)
+            own = self.own_bound(atom)
             if own is not None:
                 rest = Linear(tuple(t for t in remainder.terms if t[0] != atom), remainder.constant)
-                found.append(search(rest, gained + factor * own, steps - 1))
-        for known, gain in usable:
+                found.append(self.best(rest, gained + factor * own, steps - 1))
+        for known, gain in self.usable:
             own_factor = known.factor(atom)
             if own_factor == 0 or factor % own_factor or factor // own_factor < 1:
                 continue
             times = factor // own_factor
-            found.append(search(remainder - known.scale(times), gained + times * gain, steps - 1))
+            less = remainder - known.scale(times)
+            found.append(self.best(less, gained + times * gain, steps - 1))
         return _best(found)
-
-    return search(form, 0, _MAX_STEPS)
 
 
 def _best(bounds: Iterable[int | None]) -> int | None:

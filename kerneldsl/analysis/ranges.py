@@ -24,6 +24,7 @@ from typing import Any
 
 from kerneldsl.analysis.bounds import Bounds, Environment
 from kerneldsl.analysis.expressions import index_parts, operands
+from kerneldsl.analysis.followed_names import followed_names
 from kerneldsl.analysis.integers import Integers
 from kerneldsl.analysis.linear_forms import LinearForms
 from kerneldsl.analysis.transfer import Transfer
@@ -75,9 +76,8 @@ def nonnegative_indices(
     integers = Integers(
         tree, nonnegative_calls or (lambda call: False), constants or {}, namespace or {}
     )
-    proofs = _Proofs(Bounds(LinearForms(integers)))
-    proofs.block(tree.body, Environment())
-    return {node for node, is_proven in proofs.proven.items() if is_proven}
+    proven = _prove(tree, integers, ())
+    return {node for node, is_proven in proven.items() if is_proven}
 
 
 def nonnegative_values(unit: FunctionUnit, nodes: Collection[ast.expr]) -> set[ast.expr]:
@@ -92,9 +92,27 @@ def nonnegative_values(unit: FunctionUnit, nodes: Collection[ast.expr]) -> set[a
     """
     constants = {name: captured.value for name, captured in unit.constants.items()}
     integers = Integers(unit.tree, partial(_is_index_intrinsic, unit), constants, unit.namespace)
-    proofs = _Proofs(Bounds(LinearForms(integers)), nodes)
-    proofs.block(unit.tree.body, Environment())
-    return {node for node in nodes if proofs.proven.get(node)}
+    proven = _prove(unit.tree, integers, nodes)
+    return {node for node in nodes if proven.get(node)}
+
+
+def _prove(
+    tree: ast.FunctionDef, integers: Integers, wanted: Collection[ast.expr]
+) -> dict[ast.expr, bool]:
+    """Return which indices, and which other expressions, are proven.
+
+    Conditions connect most of the variables of a long kernel. They are looked at where something
+    cannot be proven without them.
+    """
+    proven: dict[ast.expr, bool] = {}
+    for compared in (False, True):
+        bounds = Bounds(LinearForms(integers), followed_names(tree, wanted, compared=compared))
+        proofs = _Proofs(bounds, wanted)
+        proofs.block(tree.body, Environment())
+        proven = proofs.proven
+        if all(proven.values()):
+            break
+    return proven
 
 
 def _is_index_intrinsic(unit: FunctionUnit, call: ast.Call) -> bool:

@@ -14,6 +14,7 @@ from kerneldsl.analysis.bounds import Bounds, Environment
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
 from kerneldsl.analysis.expressions import assigned_names, augmented_value, operands
 from kerneldsl.analysis.linear import Fact, Linear
+from kerneldsl.frontend.trees import walk_here
 
 __all__ = ["Transfer"]
 
@@ -106,21 +107,24 @@ class Transfer(Dataflow[Environment]):
             if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
                 return self._assign_in_parallel(target.elts, value.elts, env)
             is_nonnegative = self.bounds.is_nonnegative_tuple(value, env)
-            names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+            names = {n.id for n in walk_here(target) if isinstance(n, ast.Name)}
             env = self.forget(names, env)
             if is_nonnegative:
                 plain = {e.id for e in target.elts if isinstance(e, ast.Name)}
                 env = replace(env, facts=env.facts | {Fact(self.forms.variable(n)) for n in plain})
             return env
-        if not isinstance(target, ast.Name):
+        if not isinstance(target, ast.Name) or not self._follows(target.id):
             return env
         return self._assign_name(target.id, value, env)
+
+    def _follows(self, name: str) -> bool:
+        return self.bounds.names is None or name in self.bounds.names
 
     def _assign_in_parallel(
         self, targets: list[ast.expr], values: list[ast.expr], env: Environment
     ) -> Environment:
         lows = [self.bounds.lower(v, env) for v in values]
-        names = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+        names = {n.id for t in targets for n in walk_here(t) if isinstance(n, ast.Name)}
         new = self.forget(names, env)
         facts = {
             Fact(self.forms.variable(t.id) - Linear((), low))
@@ -192,12 +196,14 @@ class Transfer(Dataflow[Environment]):
         self, node: ast.For, entry: Environment, head: Environment, changed: set[str]
     ) -> Environment:
         """Return what holds at the start of each round of a ``for``."""
-        names = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+        names = {n.id for n in walk_here(node.target) if isinstance(n, ast.Name)}
         env = self.forget(names, head)
         call = node.iter
         if not isinstance(call, ast.Call) or self.forms.integers.called(call.func) != "range":
             return env
         if not isinstance(node.target, ast.Name) or call.keywords or not 1 <= len(call.args) <= 3:
+            return env
+        if not self._follows(node.target.id):
             return env
         first: ast.expr = call.args[0] if len(call.args) > 1 else ast.Constant(0)
         stop = call.args[1] if len(call.args) > 1 else call.args[0]

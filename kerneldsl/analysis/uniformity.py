@@ -41,6 +41,7 @@ from kerneldsl.analysis.traits import BarrierProblem
 from kerneldsl.analysis.uniform_memory import CalleeMemory, KernelMemory, Memory
 from kerneldsl.analysis.uniform_values import COUNTING_FUNCTIONS, ExpressionRules
 from kerneldsl.frontend.syntax import load
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.reserved import RESERVED_PREFIX
@@ -108,11 +109,14 @@ def barrier_problems(
     """
     accesses = Accesses(unit)
     intervals = Intervals(unit, accesses)
-    apart, overlapping = (
-        _interpret(unit, KernelMemory(accesses, intervals, arguments_may_overlap=may), tuples)
-        for may in (False, True)
-    )
-    return tuple(apart.problems), tuple(overlapping.problems)
+
+    def problems(*, may_overlap: bool) -> tuple[BarrierProblem, ...]:
+        memory = KernelMemory(accesses, intervals, arguments_may_overlap=may_overlap)
+        return tuple(_interpret(unit, memory, tuples).problems)
+
+    overlapping = problems(may_overlap=True)
+    # Where arrays are known to be apart, no value varies more.
+    return (problems(may_overlap=False) if overlapping else ()), overlapping
 
 
 def _interpret(
@@ -401,7 +405,7 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
         fact = self._contents_of_all(node, arguments)
         for unit in callee.reachable():
             inside = _Analysis(unit, CalleeMemory(Accesses(unit), {}), (), self.scope)
-            for call in ast.walk(unit.tree):
+            for call in walk_here(unit.tree):
                 if isinstance(call, ast.Call) and not inside.is_known(call):
                     what = f"`{self.text(node)}` calls a function that cannot be analyzed"
                     return self.unknown(node, fact, what)

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.analysis import ranges
+from kerneldsl.analysis.followed_names import followed_names
 from kerneldsl.analysis.library_names import name_of_function
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.normalize import make_unit
@@ -300,6 +302,45 @@ def test_random_programs_never_refute_a_proof(seed: int) -> None:
     for i in range(examples(60)):
         total += check_program(Programs(seed * 1000 + i).function())
     assert total > 20 * examples(60) // 60, "the programs hold too little that can be proven"
+
+
+def _proven_of_all(function: ast.FunctionDef, monkeypatch: pytest.MonkeyPatch) -> set[ast.expr]:
+    """Proven indices where every variable is followed."""
+    names = frozenset(n.id for n in ast.walk(function) if isinstance(n, ast.Name))
+    with monkeypatch.context() as patch:
+        patch.setattr(ranges, "followed_names", lambda *arguments, compared: names)
+        return nonnegative_indices(function, is_id, namespace=NAMESPACE)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_variables_that_are_not_followed_prove_no_index(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(examples(60)):
+        text = Programs(9000 + seed * 1000 + i).function()
+        function = ast.parse(text).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        found = nonnegative_indices(function, is_id, namespace=NAMESPACE)
+        assert _proven_of_all(function, monkeypatch) <= found, text
+
+
+def test_values_are_not_followed() -> None:
+    text = """
+def k(a, n, v):
+    i = kd_grid_0()
+    j = i + n
+    w = v * 2
+    while w > v:
+        w = w - a[j]
+    if i < n:
+        a[i] = w
+"""
+    function = ast.parse(text).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert followed_names(function, (), compared=False) == {"i", "j", "n", "kd_grid_0"}
+    assert "w" not in followed_names(function, (), compared=True)
+    (value,) = (node.value for node in ast.walk(function) if ast.unparse(node) == "w = v * 2")
+    assert {"v", "i"} <= followed_names(function, [value], compared=False)
 
 
 #: A body with one index, which is proven where NAME is what the second entry says.
