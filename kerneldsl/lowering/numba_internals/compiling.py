@@ -82,6 +82,20 @@ def _add_typed(manager: Any) -> None:
 class KernelCompiler(CompilerBase):
     """Bytecode to typed IR to an LLVM module, for a kernel that our front end has read."""
 
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a function, then take its IR apart.
+
+        Variables and their scope refer to each other. Without these cycles memory is freed at once.
+        The garbage collector would search for them among all objects of the compilation.
+        """
+        result = super().compile_extra(func)
+        function = self.state.func_ir
+        for block in function.blocks.values():
+            block.body.clear()
+            block.scope.localvars._con.clear()
+        function.blocks.clear()
+        return result
+
     def define_pipelines(self) -> list[Any]:
         """Return the one pipeline there is."""
         manager = PassManager("kerneldsl")

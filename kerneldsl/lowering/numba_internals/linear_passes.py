@@ -8,12 +8,24 @@ same.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core import analysis, byteflow, interpreter, ir, postproc, ssa, transforms, typeinfer
+from numba.core import (
+    analysis,
+    base,
+    byteflow,
+    compiler_machinery,
+    interpreter,
+    ir,
+    postproc,
+    ssa,
+    transforms,
+    typeinfer,
+)
 from numba.core.errors import CompilerError
 from numba.core.types.functions import BaseFunction
 
@@ -213,6 +225,24 @@ def remembering() -> Callable[..., Any]:
 _get_call_type = BaseFunction.get_call_type
 
 
+def unify(inference: Any, raise_errors: bool = True) -> Any:
+    """Return the types that were found: ``TypeInferer.unify``, which then lets go of all else.
+
+    A function in it refers to itself and to the inference, which would wait for the garbage
+    collector with everything that it has found.
+    """
+    found = _unify(inference, raise_errors=raise_errors)
+    inference.__dict__.clear()
+    return found
+
+
+_unify = typeinfer.TypeInferer.unify
+
+
+def _trust(function: Any) -> None:
+    """Do not look after each pass whether it has put in what no pass puts in."""
+
+
 @contextmanager
 def linear_passes() -> Iterator[None]:
     """Have Numba's passes call these functions. The caller holds Numba's compiler lock."""
@@ -226,6 +256,9 @@ def linear_passes() -> Iterator[None]:
         (postproc.PostProcessor, "run", finish_pass),
         (BaseFunction, "get_call_type", remembering()),
         (typeinfer.ConstraintNetwork, "propagate", propagate),
+        (typeinfer.TypeInferer, "unify", unify),
+        (base, "_has_loc", functools.cache(base._has_loc)),
+        (compiler_machinery, "enforce_no_dels", _trust),
     )
     before = [getattr(owner, name) for owner, name, _ in replaced]
     for owner, name, function in replaced:

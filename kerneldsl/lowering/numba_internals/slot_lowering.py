@@ -2,8 +2,9 @@
 
 Numba's variables may count references: each stack slot is filled with zeros where the function
 begins, what it held is read before each store, and a pair of an iterator goes through a slot of its
-own for each part. LLVM takes all that away again, in a time that grows with the slots times the
-blocks. Nothing that a kernel computes with counts references.
+own for each part. A variable that another block reads has a slot, too, although most are assigned
+once, before each of their uses. LLVM takes all that away again, in a time that grows with the slots
+times the blocks. Nothing that a kernel computes with counts references.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from llvmlite import ir as llvm_ir
 from numba.core import ir
+from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_machinery import register_pass
 from numba.core.debuginfo import suspend_emission
 from numba.core.errors import LoweringError
@@ -64,9 +66,13 @@ class _SlotLower(Lower):
                 early += [(var.name, label) for var in read if var.name not in assigned]
                 if target is not None:
                     assigned.add(target)
-        crossing = {name for name, _ in early}
+        once = {name for name, count in counts.items() if count == 1}
+        uses: dict[str, set[int]] = defaultdict(set)
+        for name, label in early:
+            uses[name].add(label)
+        come_after = _Order(self.blocks).come_after
         self._singly_assigned_vars = {
-            name for name, count in counts.items() if count == 1 and name not in crossing
+            name for name in once if all(map(partial(come_after, *places[name]), uses[name]))
         }
         self._blk_local_varmap: dict[str, Any] = {}
         # Where SSA form was made, each other use comes after an assignment.
@@ -127,6 +133,36 @@ class _SlotLower(Lower):
             return super().alloca_lltype(name, lltype, datamodel)
         with suspend_emission(self.builder), self.builder.goto_entry_block():
             return self.builder.alloca(lltype, name=name)
+
+
+class _Order:
+    """Blocks in the order in which they are lowered, and which of them run before others."""
+
+    def __init__(self, blocks: dict[int, Any]) -> None:
+        dominators = compute_cfg_from_blocks(blocks).immediate_dominators()
+        inner: dict[int, list[int]] = defaultdict(list)
+        for label, outer in dominators.items():
+            if label != outer:
+                inner[outer].append(label)
+        #: When a walk over the tree of dominators enters and leaves each block.
+        self._enters: dict[int, int] = {}
+        self._leaves: dict[int, int] = {}
+        roots = [label for label, outer in dominators.items() if label == outer]
+        pending = [(label, False) for label in roots]
+        while pending:
+            label, is_left = pending.pop()
+            if is_left:
+                self._leaves[label] = len(self._enters)
+                continue
+            self._enters[label] = len(self._enters)
+            pending.append((label, True))
+            pending += [(each, False) for each in inner[label]]
+
+    def come_after(self, first: int, second: int) -> bool:
+        """Return whether the code of a block is written, and always runs, after another one's."""
+        if first >= second or first not in self._enters:  # or where nothing leads to
+            return False
+        return self._enters[first] < self._enters.get(second, -1) < self._leaves[first]
 
 
 def _read(value: Any) -> list[Any]:

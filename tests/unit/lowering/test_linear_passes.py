@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout
@@ -11,11 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import types
-from numba.core import analysis, byteflow, interpreter, ir, postproc, ssa, typeinfer
+from numba.core import (
+    analysis,
+    base,
+    byteflow,
+    compiler_machinery,
+    interpreter,
+    ir,
+    postproc,
+    ssa,
+    typeinfer,
+)
 from numba.core.types.functions import BaseFunction
 
 from kerneldsl.lowering.numba_internals.compiling import (
     InferenceOnly,
+    compile_function,
     global_compiler_lock,
     kernel_flags,
 )
@@ -33,6 +45,9 @@ _REPLACED = [
     (postproc.PostProcessor, "run"),
     (BaseFunction, "get_call_type"),
     (typeinfer.ConstraintNetwork, "propagate"),
+    (typeinfer.TypeInferer, "unify"),
+    (base, "_has_loc"),
+    (compiler_machinery, "enforce_no_dels"),
 ]
 
 Body = list[str]
@@ -100,6 +115,29 @@ def typed(function: Callable[..., Any], scope: Any) -> tuple[str, dict[str, str]
 def test_ir_is_numbas(lines: Body) -> None:
     function = function_of(lines)
     assert typed(function, linear_passes()) == typed(function, nullcontext())
+
+
+def _alive() -> int:
+    kinds = (ir.Var, ir.Assign, typeinfer.TypeVar)
+    return sum(isinstance(each, kinds) for each in gc.get_objects())
+
+
+def test_a_compilation_leaves_nothing_to_the_garbage_collector() -> None:
+    lines = ["for i in range(n):", "    a += b if a > i else c", "    b = a * c"]
+    contexts = host_contexts()
+    arguments = (types.int64, types.Array(types.int64, 1, "C"))
+    gc.collect()
+    gc.disable()
+    try:
+        counts = [_alive()]
+        for _ in range(2):
+            with global_compiler_lock:
+                compile_function(contexts, function_of(lines), arguments, None, kernel_flags())
+            counts.append(_alive())
+    finally:
+        gc.enable()
+    # The first one reads the functions that Numba has in Python.
+    assert counts[2] == counts[1]
 
 
 def test_numbas_steps_come_back() -> None:

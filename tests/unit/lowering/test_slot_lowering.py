@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-from numba import njit
+import re
 
-from kerneldsl.lowering.numba_internals.compiling import FunctionCompiler
+import pytest
+from numba import njit, types
+
+from kerneldsl.lowering.numba_internals.compiling import (
+    FunctionCompiler,
+    compile_function,
+    global_compiler_lock,
+    kernel_flags,
+)
+from kerneldsl.lowering.numba_internals.host_code import HostLibrary, host_contexts
 
 
 def later_values(n: int) -> int:
@@ -40,6 +48,31 @@ def test_results_are_numbas(function: object) -> None:
     ours = njit(pipeline_class=FunctionCompiler, _nrt=False)(function)
     theirs = njit(function)
     assert [ours(n) for n in range(20)] == [theirs(n) for n in range(20)]
+
+
+def test_what_is_assigned_before_all_uses_has_no_slot() -> None:
+    def scaled(n: int) -> int:
+        factor = n * 3
+        total = 0
+        for i in range(n):
+            inner = i * factor
+            if inner > 7:
+                total += inner
+        return total
+
+    texts: list[str] = []
+
+    def write(module: object) -> str:
+        texts.append(str(module))
+        return texts[-1]
+
+    library = HostLibrary("scaled", write)
+    with global_compiler_lock:
+        compile_function(
+            *(host_contexts(), scaled, (types.int64,), None, kernel_flags()), library=library
+        )
+    slots = set(re.findall(r'%"?(factor|inner|total|n)\b[^ ]* = alloca', texts[0]))
+    assert slots == {"total"}
 
 
 def test_what_counts_references_is_numbas() -> None:
