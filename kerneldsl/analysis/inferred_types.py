@@ -19,11 +19,14 @@ from kerneldsl.analysis.expressions import augmented_value, condition_expression
 from kerneldsl.analysis.known_values import Elements, Value, items_of, joined, value_of_kind
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import Kind
 
 __all__ = ["InferredTypes", "TypesOfCall", "types_of_values"]
 
 _Values = dict[str, Value]
+#: Typings of what is given an array, an index and values for the element.
+_ATOMIC = (Typing.ATOMIC, Typing.ATOMIC_CAS, Typing.ATOMIC_STORE)
 #: Calls of device functions inside each other that are followed.
 _MAX_DEPTH = 8
 
@@ -83,6 +86,17 @@ class TypesOfCall:
             for target in targets:
                 if isinstance(target, ast.Subscript):
                     yield node, target, value
+
+    def converted(self) -> Iterator[tuple[ast.expr, str]]:
+        """Yield what atomic functions convert to the type of an array's elements, with the type."""
+        for node in walk_here(self.unit.tree):
+            use = self.unit.use_of(node)
+            if not isinstance(node, ast.Call) or use is None or use.intrinsic.typing not in _ATOMIC:
+                continue
+            array, _, *values = node.args
+            found = self._walk.types.get(array)
+            if isinstance(found, Elements) and not found.is_range:
+                yield from ((value, found.dtype) for value in values)
 
 
 class InferredTypes(TypesOfCall):

@@ -1,7 +1,8 @@
 """Stores of floats in elements of integer arrays, which cut off the fraction without a word.
 
-NumPy does the same in ``out[i] = 0.5``. Where it is meant, a conversion says so: ``int(x)``. Only
-what is certain is found: the types are those that are inferred without Numba.
+NumPy does the same in ``out[i] = 0.5``. Where it is meant, a conversion says so: ``int(x)``. Atomic
+functions convert what they are given in the same way. Only what is certain is found: the types are
+those that are inferred without Numba.
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ def lossy_stores(unit: FunctionUnit, kinds: Sequence[Kind]) -> Iterator[LossySto
                 seen.add(target)
                 place = node if isinstance(node, ast.AugAssign) else stored
                 yield LossyStore(types.unit, place, value, element)
+        for stored, element in types.converted():
+            value = types.of(stored)
+            if stored in seen or value is None or _is_whole(stored, types.unit):
+                continue
+            if ELEMENT_TYPES[element].is_integer and ELEMENT_TYPES[value].is_float:
+                seen.add(stored)
+                yield LossyStore(types.unit, stored, value, element)
 
 
 def _is_whole(node: ast.expr, unit: FunctionUnit) -> bool:

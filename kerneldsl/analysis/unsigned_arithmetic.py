@@ -20,13 +20,11 @@ from typing import NamedTuple, TypeAlias
 from kerneldsl.analysis.inferred_types import InferredTypes, TypesOfCall
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.observed_values import (
-    SIGNED_INTEGERS,
     ObservedPlace,
     ObservedValues,
     ObservedValuesOfCalls,
 )
 from kerneldsl.analysis.ordered_operands import OrderedOperands
-from kerneldsl.analysis.ranges import nonnegative_values
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.analysis.unsigned_bounds import UnsignedBound, number_of
 from kerneldsl.analysis.unsigned_by_literals import UnsignedByLiterals
@@ -37,7 +35,6 @@ from kerneldsl.language.kinds import Kind
 
 __all__ = [
     "Finding",
-    "MixedExtreme",
     "UnsignedDifference",
     "WidenedShift",
     "unsigned_arithmetic",
@@ -45,8 +42,6 @@ __all__ = [
 
 #: From this factor on a product is taken to be meant modulo the number's width.
 _LARGE_FACTOR = 1 << 16
-#: Atomic functions that compare a number with an element.
-_EXTREMES = frozenset({"atomic.dec", "atomic.inc", "atomic.max", "atomic.min"})
 _SIZES = frozenset({"abs", "numpy.absolute"})
 #: Uses of a difference in which its size is what matters.
 _OF_SIZE = ("abs", "compared")
@@ -86,19 +81,7 @@ class WidenedShift(NamedTuple):
     wide_type: str
 
 
-class MixedExtreme(NamedTuple):
-    """A number of one signedness that an atomic function compares with elements of the other."""
-
-    unit: FunctionUnit
-    #: The call, the number, and where it comes from.
-    node: ast.Call
-    value: ast.expr
-    source: ast.AST
-    value_type: str
-    element_type: str
-
-
-Finding: TypeAlias = UnsignedDifference | WidenedShift | MixedExtreme
+Finding: TypeAlias = UnsignedDifference | WidenedShift
 
 
 def unsigned_arithmetic(unit: FunctionUnit, kinds: Sequence[Kind]) -> Iterator[Finding]:
@@ -140,9 +123,6 @@ class _Function:
             difference = self._difference(node, by_literals, observed)
             if difference is not None:
                 yield difference
-            extreme = self._extreme(node)
-            if extreme is not None:
-                yield extreme
             found = self._shift(node)
             if found is not None and found.variable not in shifted:
                 shifted.add(found.variable)
@@ -201,22 +181,6 @@ class _Function:
                 added = number_of(two if one is node else one, self.unit)
                 return most is not None and added is not None and most <= added
         return False
-
-    def _extreme(self, node: ast.AST) -> MixedExtreme | None:
-        use = self.unit.use_of(node)
-        if use is None or use.intrinsic.name not in _EXTREMES or not isinstance(node, ast.Call):
-            return None
-        value, element = node.args[-1], self._type(node)
-        dtype = self._type(value)
-        if not (dtype in SIGNED_INTEGERS and element == "uint64"):
-            dtype = dtype if dtype == "uint64" and element in SIGNED_INTEGERS else None
-        if dtype is None or element is None or self._bound.is_below(value, 2**63):
-            return None
-        if value in nonnegative_values(self.unit, {value}) and dtype in SIGNED_INTEGERS:
-            return None
-        stores = self.reaching.stores.get(value, ())
-        source = next(iter(stores)) if len(stores) == 1 else value
-        return MixedExtreme(self.unit, node, value, source, dtype, element)
 
     # ------------------------------------------------------------------------------- shifts
 

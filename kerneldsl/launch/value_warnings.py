@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 import warnings
 
-from kerneldsl.analysis.expressions import written
+from kerneldsl.analysis.expressions import folded, written
 from kerneldsl.analysis.lossy_stores import LossyStore, lossy_stores
+from kerneldsl.analysis.mixed_extremes import MixedExtreme, mixed_extremes
 from kerneldsl.analysis.unsigned_arithmetic import (
     Finding,
-    MixedExtreme,
     UnsignedDifference,
     WidenedShift,
     unsigned_arithmetic,
@@ -29,12 +29,14 @@ __all__ = ["warn_at", "warn_of_lost_values"]
 
 
 def warn_of_lost_values(specialization: Specialization) -> None:
-    """Warn of floats stored as integers and of unsigned results that are seldom meant."""
+    """Warn of floats and of signs that get lost, and of unsigned results that are seldom meant."""
     unit, kinds = specialization.unit, specialization.kinds
     dtypes = _dtypes(specialization)
     if any(ELEMENT_TYPES[name].is_integer for name in dtypes):
         for store in lossy_stores(unit, kinds):
             warn_at(unit, store.unit, store.node, _of_store(store))
+        for extreme in mixed_extremes(unit, kinds):
+            warn_at(unit, extreme.unit, extreme.node, _of_extreme(extreme))
     if any(ELEMENT_TYPES[name].is_unsigned for name in dtypes):
         for found in unsigned_arithmetic(unit, kinds):
             warn_at(unit, found.unit, found.node, _of_unsigned(found))
@@ -65,20 +67,21 @@ def _of_store(store: LossyStore) -> str:
 
 
 def _of_unsigned(found: Finding) -> str:
-    if isinstance(found, WidenedShift):
-        return _of_shift(found)
-    return _of_extreme(found) if isinstance(found, MixedExtreme) else _of_difference(found)
+    return _of_shift(found) if isinstance(found, WidenedShift) else _of_difference(found)
 
 
 def _of_extreme(found: MixedExtreme) -> str:
     unit, element, dtype = found.unit, found.element_type, found.value_type
     value, array = written(found.value, unit), written(found.node.args[0], unit)
     lines = [unit.locate(node).lineno for node in (found.source, found.node)]
+    row = ELEMENT_TYPES[element]
     changed, remedy = (
-        ("a negative number is 2**64 too large", "where it is never negative")
-        if element == "uint64"
+        (f"a negative number is 2**{row.nbytes * 8} too large", "where it is never negative")
+        if row.is_unsigned and not ELEMENT_TYPES[dtype].is_unsigned
         else ("a number that does not fit wraps around", "where it always fits")
     )
+    if folded(found.value) is not None:
+        remedy = "where that is meant"
     return (
         f"{value} is {dtype} (line {lines[0]}) and the elements of {array} are {element}: "
         f"{written(found.node.func, unit)} compares them as {element} (line {lines[1]}), in which "
