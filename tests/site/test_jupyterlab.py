@@ -78,7 +78,8 @@ def page(
     ) as server:
         try:
             _wait_for(f"http://127.0.0.1:{port}/api")
-            yield f"http://127.0.0.1:{port}/lab/tree/{notebook.name}", request.param
+            # Without the workspace of an earlier window, whose panels may take half of the width.
+            yield f"http://127.0.0.1:{port}/lab/tree/{notebook.name}?reset", request.param
         finally:
             server.terminate()
             try:
