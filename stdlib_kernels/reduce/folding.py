@@ -35,7 +35,17 @@ from stdlib_kernels.operations import unchanged
 from stdlib_kernels.parameters import axes_of, computing_dtype, function_of, scalar_of
 from stdlib_kernels.reduce.arrangement import MAX_PARTS, Arrangement, Kernels, arrange
 
-__all__ = ["Axis", "Call", "Rule", "begin", "check_not_empty", "fold", "fold_call", "rule_of"]
+__all__ = [
+    "STRIP",
+    "Axis",
+    "Call",
+    "Rule",
+    "begin",
+    "check_not_empty",
+    "fold",
+    "fold_call",
+    "rule_of",
+]
 
 #: Elements of a row's part at most: a GPU's last blocks are over sooner.
 LARGEST_PART = 1 << 14

@@ -12,29 +12,43 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from stdlib_kernels.arrays import is_on_host
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.operations import larger, smaller
 from stdlib_kernels.parameters import axis_or_none, computing_dtype
 from stdlib_kernels.reduce.arrangement import Kernels
-from stdlib_kernels.reduce.folding import begin, check_not_empty
+from stdlib_kernels.reduce.folding import STRIP, begin, check_not_empty
 from stdlib_kernels.reduce.lanes import are_lanes_faster, launch_places
 
 __all__ = ["argmax", "argmin"]
 
 
 @kd.kernel(wraparound=False)
-def places_in_rows(x, known, best, places, chunk, *, number, better, is_first, is_last):
+def places_in_rows(
+    x, known, best, places, chunk, *, strip, number, better, is_first, is_last
+):  # fmt: skip
     """Find the best of each part of each row; `known` are the indices of an earlier pass.
 
-    The last pass does not store the best elements.
+    A thread loads `strip` elements before it compares the first of them. The last pass does not
+    store the best elements.
     """
     t, a, b = kd.threadIdx.x, kd.blockIdx.x // places.shape[1], kd.blockIdx.x % places.shape[1]
     first = kd.blockIdx.y * chunk
     last = min(first + chunk, x.shape[2])
     rounds = (last - first) // kd.blockDim.x
     found, turn = number(x[a, b, min(first + t, last - 1)]), kd.int32(0)
-    for k in range(rounds):
+    whole = rounds - rounds % strip if strip > 1 else 0
+    if strip > 1:
+        vs = kd.local.array(strip, number)
+        for k in range(0, whole, strip):
+            for j in range(strip):
+                vs[j] = number(x[a, b, first + (k + j) * kd.blockDim.x + t])
+            for j in range(strip):
+                is_better = better(vs[j], found)
+                found = vs[j] if is_better else found
+                turn = kd.int32(k + j) if is_better else turn
+    for k in range(whole, rounds):
         v = number(x[a, b, first + k * kd.blockDim.x + t])
         is_better = better(v, found)
         found, turn = v if is_better else found, kd.int32(k) if is_better else turn
@@ -136,6 +150,8 @@ def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool) -> A
         best = places if is_last else cut.allocate(number)
         how: dict[str, Any] = {"number": number.type, "better": better}
         how |= {"is_first": cut is call.arrangement, "is_last": is_last}
+        if cut.by_rows:
+            how["strip"] = 1 if is_on_host(places) else STRIP
         kernels = Kernels(places_in_rows, places_in_columns)
         cut.of(cut.inputs[0], known).launch(kernels, best, places, cut.chunk, **how)
         if is_last:

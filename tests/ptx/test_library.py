@@ -41,6 +41,7 @@ FOLD = {
 }
 MOMENTS = {"number": F32, "zero": ZERO, "size": F32, "finish": lambda v: v, "is_whole": False}
 PLACE = {"number": F32, "better": lambda v, found: v > found, "is_first": False, "is_last": False}
+ROW_PLACE = {**PLACE, "strip": folding.STRIP}
 COUNT = {
     **{"number": F32, "bin_of": counting.evenly, "span_of": counting._span},
     **{"is_weighted": False, "are_pairs": False},
@@ -76,11 +77,11 @@ CASES = {
         {"zero": ZERO, "size": F32, "finish": lambda v: v},
         f"{X}, {X}, {ROW}, int64, int64, float32",
     ),
-    "places in rows": (places.places_in_rows, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
+    "places in rows": (places.places_in_rows, ROW_PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
     "places in columns": (places.places_in_columns, PLACE, f"{X}, {PLACES}, {X}, {PLACES}, int64"),
     "places in whole rows": (
         places.places_in_rows,
-        {**PLACE, "is_first": True, "is_last": True},
+        {**ROW_PLACE, "is_first": True, "is_last": True},
         f"{X}, {X}, {PLACES}, {PLACES}, int64",
     ),
     "chosen elements": (
@@ -242,6 +243,15 @@ def _resources(kernel: Any, constants: dict[str, Any], signature: str) -> Any:
 def test_it_assembles(name: str) -> None:
     found = _resources(*CASES[name])
     assert (found.spill_bytes, found.local_bytes) == (0, 0)
+
+
+def test_argmax_loads_several_elements_before_it_compares_them() -> None:
+    kernel, constants, signature = CASES["places in whole rows"]
+    text = str(kernel.member(**constants).ptx(signature, arch="sm_90"))
+    loads = "".join(
+        "L" if "ld.global" in line else "C" * ("setp.gt.f32" in line) for line in text.splitlines()
+    )
+    assert "L" * folding.STRIP + "C" * folding.STRIP in loads
 
 
 def test_two_blocks_that_sort_keys_alone_have_their_registers() -> None:
