@@ -125,6 +125,14 @@ def neighbours(x, out):
         out[i, j] = x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]
 
 
+def with_a_rest(x, out):
+    t = kd.threadIdx.x
+    total = 0
+    for k in range(x.size):
+        total = total * 3 + x[k] * x[(k + t) & 31]
+    out[t] = total
+
+
 def with_roots(x, out):
     i = kd.grid(1)
     if i < out.size - 1:
@@ -145,6 +153,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "multiply-by-bits": (checksum, _WORDS),
     "chain-affine-steps": (generated, _WORDS),
     "narrow-addresses": (neighbours, "int64[:, ::1], int64[:, ::1]"),
+    "recompute-late": (with_a_rest, _INTEGERS),
     "load-early": (with_roots, "float32[::1], float32[::1]"),
 }
 

@@ -37,6 +37,7 @@ _DONE = {
     "multiply-by-bits": "8 choices computed by a multiplication",
     "chain-affine-steps": "3 numbers computed from the one before",
     "narrow-addresses": "2 addresses computed in 32 bits",
+    "recompute-late": "4 values computed again after a loop",
     "load-early": "1 load moved before a division or a square root",
 }
 

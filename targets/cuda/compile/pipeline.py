@@ -29,6 +29,7 @@ from targets.cuda.compile.coalesce_copies import coalesce_copies
 from targets.cuda.compile.load_early import load_early
 from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.merge_exits import merge_exits
+from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.short_variables import shorten_variables
 from targets.cuda.compile.unroll_divisors import unroll_divisors
@@ -229,6 +230,12 @@ PASSES = (
         "Compute addresses, and integers that fit, in 32 bits, and addresses from neighbours.",
         Stage.PTX,
         shorten_addresses,
+    ),
+    Pass(
+        "recompute-late",
+        "Compute again after a loop what parameters decide, so that the loop has more registers.",
+        Stage.PTX,
+        _on_text(recompute_late),
     ),
     Pass(
         "load-early",
