@@ -16,6 +16,7 @@ from kerneldsl.kernels.unknown_options import refuse_option
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
 from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.launch.native.vectorcall import native_methods
+from kerneldsl.utilities.half_imported import refuse_half_imported
 from kerneldsl.utilities.like_function import LikeFunction
 from kerneldsl.utilities.locks import ForkSafeLock, no_fork
 from kerneldsl.utilities.process_owned import CopiedAsItself
@@ -251,11 +252,17 @@ class LaunchMixin(Generic[P]):
             known[key] = launch
         return launch
 
+    def _shape_class(self) -> type[LaunchShape]:
+        try:
+            from kerneldsl.launch.shape import LaunchShape
+        except ImportError as error:
+            refuse_half_imported(error, self.__qualname__)
+            raise
+        return LaunchShape
+
     def _read_grid(self, grid: Any, block: Any, stream: Any, shared_bytes: Any) -> LaunchShape:
         """Read the shape of a launch of grid and block."""
-        from kerneldsl.launch.shape import LaunchShape
-
-        return LaunchShape(
+        return self._shape_class()(
             read_dim3(grid, "grid_dim"),
             read_dim3(block, "block_dim"),
             None,
@@ -274,11 +281,10 @@ class LaunchMixin(Generic[P]):
         launch_attributes: LaunchAttributes = NO_ATTRIBUTES,
     ) -> LaunchShape:
         """Read the shape of a launch over an extent."""
-        from kerneldsl.launch.shape import LaunchShape
-
+        shape_class = self._shape_class()
         if plan is not None:
             block, shared_bytes = plan.block_dim, shared_bytes or plan.shared_bytes
-        return LaunchShape(
+        return shape_class(
             None,
             self._block if block is None else read_dim3(block, "block_dim"),
             read_extent(extent),
@@ -403,8 +409,12 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
         if found is None:
             # Decorating a function imports as little of kerneldsl as it can.
             with no_fork:  # a child would wait for the import for ever
-                from kerneldsl.launch.dispatch import Dispatcher
-                from kerneldsl.launch.state import Definition, KernelStates
+                try:
+                    from kerneldsl.launch.dispatch import Dispatcher
+                    from kerneldsl.launch.state import Definition, KernelStates
+                except ImportError as error:
+                    refuse_half_imported(error, self.__qualname__)
+                    raise
 
             options, constants = self.options, self._constant_values
             definition = Definition(self.function, options.compile, options.signatures, constants)

@@ -16,6 +16,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.tunable import TunableLaunch
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
+from kerneldsl.utilities.half_imported import refuse_half_imported
 from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.process_owned import ProcessOwned
 from kerneldsl.utilities.shown import Shown, ShownTuple
@@ -138,8 +139,12 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
 
     def _launch(self, args: tuple[Any, ...]) -> None:
         """Launch through Python."""
-        self._tune_first(args)
-        self._dispatcher.launch(self._shape, args)
+        try:
+            self._tune_first(args)
+            self._dispatcher.launch(self._shape, args)
+        except (ImportError, AttributeError, KernelError) as error:
+            refuse_half_imported(error, self.kernel.__qualname__)
+            raise
         self._slow_count = count = self._slow_count + 1
         has_come_to_be_timed = False
         for table in self._tables:

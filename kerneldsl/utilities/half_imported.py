@@ -1,0 +1,63 @@
+"""Find errors of imports that a signal handler interrupted.
+
+Python runs a handler between any two instructions, also in the middle of an import. What the
+handler then needs of the module is not there yet, and the import cannot go on before the handler
+returns.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from kerneldsl.errors import KernelError
+
+__all__ = ["refuse_half_imported"]
+
+#: What a first launch imports.
+_PACKAGES = frozenset({"kerneldsl", "llvmlite", "numba", "numpy", "stdlib_kernels", "targets"})
+
+
+def refuse_half_imported(error: BaseException, kernel: str) -> None:
+    """Raise an error that names the import if a launch met a module that is being imported.
+
+    Parameters
+    ----------
+    error : BaseException
+        What the launch raised.
+    kernel : str
+        The name of the kernel.
+
+    Raises
+    ------
+    KernelError
+        With the module, and what to do.
+    """
+    module = _half_imported(error)
+    if module is None:
+        return
+    raise KernelError(
+        f"{kernel} is launched while {module} is being imported, as by a signal handler that "
+        "interrupts a first launch",
+        value=module,
+        limit="Python finishes the import after the handler has returned",
+        remedy="Launch a kernel once before the handler is set, or launch after it has returned",
+    ) from error
+
+
+def _half_imported(error: BaseException | None) -> str | None:
+    """Return the module that an error, or one that it comes from, did not find whole."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        name = None
+        if isinstance(error, ImportError):
+            name = error.name
+        elif isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+            name = error.obj.__name__
+        if name is not None and name.partition(".")[0] in _PACKAGES:
+            spec = getattr(sys.modules.get(name), "__spec__", None)
+            if getattr(spec, "_initializing", False):
+                return name
+        error = error.__cause__ or error.__context__
+    return None
