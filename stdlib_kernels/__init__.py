@@ -38,8 +38,8 @@ _FAMILIES = {
     ),
     "linalg": "dot matmul transpose",
     "stencil": (
-        "convolve convolve1d correlate correlate1d gaussian_filter laplace median_filter prewitt "
-        "sobel uniform_filter"
+        "convolve convolve1d correlate correlate1d gaussian_filter laplace maximum_filter "
+        "median_filter minimum_filter percentile_filter prewitt rank_filter sobel uniform_filter"
     ),
     "random": "Generator State default_rng",
     "imaging": "equalize gaussian_blur grey",

@@ -107,8 +107,12 @@ from stdlib_kernels.stencil import (
     correlate1d as correlate1d,
     gaussian_filter as gaussian_filter,
     laplace as laplace,
+    maximum_filter as maximum_filter,
     median_filter as median_filter,
+    minimum_filter as minimum_filter,
+    percentile_filter as percentile_filter,
     prewitt as prewitt,
+    rank_filter as rank_filter,
     sobel as sobel,
     uniform_filter as uniform_filter,
 )

@@ -123,6 +123,19 @@ axis : int
     The axis of the derivative.
 {border of each axis}
 {filtered result}""",
+    "parameters of a rank": """size : int or tuple of int
+    Extent of the box along all axes, or along each.
+{border}
+{origins: box}
+footprint : array, optional
+    The elements of the box that count, by values that are not zero. It has as many axes as `x`,
+    and replaces `size`. The host reads it.
+{filtered result}
+
+Notes
+-----
+If a box contains NaN, the result is undefined. For a rank in the middle, the number of operations
+grows with the square of the number of elements of the box.""",
     "filtered result": """out : array, optional
     Array for the result, with the same shape, dtype and kind as `x`.
 

@@ -26,125 +26,98 @@ from stdlib_kernels.reduce.masking import is_masked, masked
 __all__ = ["all", "any", "count_nonzero", "max", "min"]
 
 
-@repeated_function
-def max(
-    x: Array,
-    axis: Axis = None,
-    out: Out = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Array | Number = True,
-) -> Any:
-    """Find the largest element of an array, of all or along axes.
+def _extreme(name: str, kind: str, op: Any, example: str) -> Any:
+    """Return the reduction to the largest or the smallest element."""
 
-    {reduction of: array}
-    {initial and mask}
-    {reduced}
-        NaN is larger than every number. Between 0 and -0 either is returned. Complex numbers are
-        compared by their real parts, then by their imaginary parts.
-    {raises if empty and see: numpy.max}
-    >>> max(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
-    [4, 9]
-    """
-    return _extreme("max", x, axis, out, keepdims, initial, where)
-
-
-@repeated_function
-def min(
-    x: Array,
-    axis: Axis = None,
-    out: Out = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Array | Number = True,
-) -> Any:
-    """Find the smallest element of an array, of all or along axes.
-
-    {reduction of: array}
-    {initial and mask}
-    {reduced}
-        NaN is smaller than every number. Between 0 and -0 either is returned. Complex numbers are
-        compared by their real parts, then by their imaginary parts.
-    {raises if empty and see: numpy.min}
-    >>> int(min(np.array([3, 1, 4])))
-    1
-    """
-    return _extreme("min", x, axis, out, keepdims, initial, where)
-
-
-def _extreme(
-    name: str, x: Array, axis: Axis, out: Out, keepdims: bool, initial: Any, where: Any
-) -> Any:
-    check_array("x", x, halves=True)
-    if initial is None:
-        check_not_empty(name, x, axis)
-        if is_masked(where):
-            limit = "Where no element counts, it is what the result is"
-            raise wrong_value("initial", initial, limit, "Give one beside where")
-    number = computing_dtype(x.dtype)
-    op = larger if name == "max" else smaller
-    identity = identity_of(op, number)
-    if initial is not None:
-        rule = Rule(op, identity, number.type).beginning_with(initial)
-        return fold_call(rule, masked(x, where, identity), axis, x.dtype, out, keepdims)
-    call = begin(x, axis, x.dtype, out, keepdims)
-    if not call.result.size:
+    def extreme(
+        x: Array,
+        axis: Axis = None,
+        out: Out = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Array | Number = True,
+    ) -> Any:
+        check_array("x", x, halves=True)
+        if initial is None:
+            check_not_empty(name, x, axis)
+            if is_masked(where):
+                limit = "Where no element counts, it is what the result is"
+                raise wrong_value("initial", initial, limit, "Give one beside where")
+        number = computing_dtype(x.dtype)
+        identity = identity_of(op, number)
+        if initial is not None:
+            rule = Rule(op, identity, number.type).beginning_with(initial)
+            return fold_call(rule, masked(x, where, identity), axis, x.dtype, out, keepdims)
+        call = begin(x, axis, x.dtype, out, keepdims)
+        if not call.result.size:
+            return call.deliver()
+        if are_lanes_faster(call.arrangement, call.result):
+            launch_extremes(call.arrangement, call.result, number, op)
+        else:
+            fold(Rule(op, identity, number.type), call.arrangement, call.result)
         return call.deliver()
-    if are_lanes_faster(call.arrangement, call.result):
-        launch_extremes(call.arrangement, call.result, number, op)
-    else:
-        fold(Rule(op, identity, number.type), call.arrangement, call.result)
-    return call.deliver()
+
+    extreme.__name__ = extreme.__qualname__ = name
+    extreme.__doc__ = f"""Find the {kind} element of an array, of all or along axes.
+
+    {{reduction of: array}}
+    {{initial and mask}}
+    {{reduced}}
+        NaN is {op.__name__} than every number. Between 0 and -0 either is returned. Complex
+        numbers are compared by their real parts, then by their imaginary parts.
+    {{raises if empty and see: numpy.{name}}}
+    >>> {name}(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
+    {example}
+    """
+    return repeated_function(extreme)
+
+
+max = _extreme("max", "largest", larger, "[4, 9]")
+min = _extreme("min", "smallest", smaller, "[1, 1]")
 
 
 def _is_not_zero(v: Any, w: Any, parameter: Any) -> Any:
     return v != 0
 
 
-@repeated_function
-def any(
-    x: Array,
-    axis: Axis = None,
-    out: Out = None,
-    keepdims: bool = False,
-    *,
-    where: Array | Number = True,
-) -> Any:
-    """Return whether any element is nonzero, of all or along axes.
+def _truth_of(name: str, some: str, op: Any, of_none: bool) -> Any:
+    """Return the reduction to booleans; an `out` may hold them as numbers, as in NumPy."""
 
-    {reduction of: array}
-    {mask}
-    {reduced}
-        A bool; for no elements, False. An `out` of another dtype receives 0 and 1.
-    {raises and see: numpy.any}
-    >>> any(np.array([[0, 0], [0, 2]]), axis=1).tolist()
+    def truth(
+        x: Array,
+        axis: Axis = None,
+        out: Out = None,
+        keepdims: bool = False,
+        *,
+        where: Array | Number = True,
+    ) -> Any:
+        check_array("x", x, halves=True)
+        taken = masked(x, where, int(of_none))
+        if out is not None:
+            check_array("out", out, halves=True)
+        if out is None or out.dtype == np.bool_:
+            return _truth(op, np.bool_, taken, axis, out, keepdims)
+        found: Any = _truth(op, np.bool_, taken, axis, None, keepdims)
+        flags = np.asarray(found) if isinstance(found, np.generic) else found
+        check_out(out, like=taken, shape=tuple(flags.shape), dtype=out.dtype)
+        return finish(flags, like=taken, out=out)
+
+    truth.__name__ = truth.__qualname__ = name
+    truth.__doc__ = f"""Return whether {some} nonzero, of all or along axes.
+
+    {{reduction of: array}}
+    {{mask}}
+    {{reduced}}
+        A bool; for no elements, {of_none}. An `out` of another dtype receives 0 and 1.
+    {{raises and see: numpy.{name}}}
+    >>> {name}(np.array([[{int(of_none)}, 0], [3, 2]]), axis=1).tolist()
     [False, True]
     """
-    check_array("x", x, halves=True)
-    return _truth_as(larger, masked(x, where, 0), axis, out, keepdims)
+    return repeated_function(truth)
 
 
-@repeated_function
-def all(
-    x: Array,
-    axis: Axis = None,
-    out: Out = None,
-    keepdims: bool = False,
-    *,
-    where: Array | Number = True,
-) -> Any:
-    """Return whether all elements are nonzero, of all or along axes.
-
-    {reduction of: array}
-    {mask}
-    {reduced}
-        A bool; for no elements, True. An `out` of another dtype receives 0 and 1.
-    {raises and see: numpy.all}
-    >>> all(np.array([[1, 0], [3, 2]]), axis=1).tolist()
-    [False, True]
-    """
-    check_array("x", x, halves=True)
-    return _truth_as(smaller, masked(x, where, 1), axis, out, keepdims)
+any = _truth_of("any", "any element is", larger, of_none=False)
+all = _truth_of("all", "all elements are", smaller, of_none=True)
 
 
 @repeated_function
@@ -159,18 +132,6 @@ def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: boo
     [1, 2]
     """
     return _truth(add, np.int64, x, axis, out, keepdims)
-
-
-def _truth_as(op: Any, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:
-    """Reduce to booleans, which `out` may hold as numbers, as in NumPy."""
-    if out is not None:
-        check_array("out", out, halves=True)
-    if out is None or out.dtype == np.bool_:
-        return _truth(op, np.bool_, x, axis, out, keepdims)
-    found: Any = _truth(op, np.bool_, x, axis, None, keepdims)
-    flags = np.asarray(found) if isinstance(found, np.generic) else found
-    check_out(out, like=x, shape=tuple(flags.shape), dtype=out.dtype)
-    return finish(flags, like=x, out=out)
 
 
 def _truth(op: Any, dtype: Any, x: Array, axis: Axis, out: Out, keepdims: bool) -> Any:

@@ -102,58 +102,48 @@ _BETTER_OF_COMPLEX = {
 }
 
 
-@repeated_function
-def argmax(x: Array, axis: int | None = None, out: Out = None, *, keepdims: bool = False) -> Any:
-    """Find the index of the largest element, of all or along an axis.
+def _place(name: str, kind: str, op: Any, example: str) -> Any:
+    """Return the function that finds the index of the largest or the smallest element."""
 
-    {parameters of a place}
-    {reduced}
-        An int64. Among equal elements the first is taken. NaN is larger than every number.
-    {raises if empty and see: numpy.argmax}
-    >>> argmax(np.array([[3, 1, 4], [1, 5, 5]]), axis=1).tolist()
-    [2, 1]
-    """
-    return _place("argmax", x, axis, out, keepdims)
-
-
-@repeated_function
-def argmin(x: Array, axis: int | None = None, out: Out = None, *, keepdims: bool = False) -> Any:
-    """Find the index of the smallest element, of all or along an axis.
-
-    {parameters of a place}
-    {reduced}
-        An int64. Among equal elements the first is taken. NaN is smaller than every number.
-    {raises if empty and see: numpy.argmin}
-    >>> int(argmin(np.array([3, 1, 4, 1])))
-    1
-    """
-    return _place("argmin", x, axis, out, keepdims)
-
-
-def _place(name: str, x: Array, axis: int | None, out: Out, keepdims: bool) -> Any:
-    check_array("x", x, halves=True)
-    axis = axis_or_none(axis, x.ndim)
-    check_not_empty(name, x, axis)
-    call = begin(x, axis, np.dtype(np.int64), out, keepdims, in_order=True)
-    if not call.result.size:
-        return call.deliver()
-    number, cut = computing_dtype(x.dtype), call.arrangement
-    better = (_BETTER_OF_COMPLEX if number.kind == "c" else _BETTER)[name]
-    if are_lanes_faster(cut, call.result):
-        op = larger if name == "argmax" else smaller
-        launch_places(cut, call.result, number, op, better)
-        return call.deliver()
-    known: Array = cut.inputs[0]
-    while True:
-        is_last = cut.parts == 1
-        places = call.result if is_last else cut.allocate(np.dtype(np.int64))
-        best = places if is_last else cut.allocate(number)
-        how: dict[str, Any] = {"number": number.type, "better": better}
-        how |= {"is_first": cut is call.arrangement, "is_last": is_last}
-        if cut.by_rows:
-            how["strip"] = 1 if is_on_host(places) else STRIP
-        kernels = Kernels(places_in_rows, places_in_columns)
-        cut.of(cut.inputs[0], known).launch(kernels, best, places, cut.chunk, **how)
-        if is_last:
+    def place(x: Array, axis: int | None = None, out: Out = None, *, keepdims: bool = False) -> Any:
+        check_array("x", x, halves=True)
+        axis = axis_or_none(axis, x.ndim)
+        check_not_empty(name, x, axis)
+        call = begin(x, axis, np.dtype(np.int64), out, keepdims, in_order=True)
+        if not call.result.size:
             return call.deliver()
-        cut, known = cut.of(best), places
+        number, cut = computing_dtype(x.dtype), call.arrangement
+        better = (_BETTER_OF_COMPLEX if number.kind == "c" else _BETTER)[name]
+        if are_lanes_faster(cut, call.result):
+            launch_places(cut, call.result, number, op, better)
+            return call.deliver()
+        known: Array = cut.inputs[0]
+        while True:
+            is_last = cut.parts == 1
+            places = call.result if is_last else cut.allocate(np.dtype(np.int64))
+            best = places if is_last else cut.allocate(number)
+            how: dict[str, Any] = {"number": number.type, "better": better}
+            how |= {"is_first": cut is call.arrangement, "is_last": is_last}
+            if cut.by_rows:
+                how["strip"] = 1 if is_on_host(places) else STRIP
+            kernels = Kernels(places_in_rows, places_in_columns)
+            cut.of(cut.inputs[0], known).launch(kernels, best, places, cut.chunk, **how)
+            if is_last:
+                return call.deliver()
+            cut, known = cut.of(best), places
+
+    place.__name__ = place.__qualname__ = name
+    place.__doc__ = f"""Find the index of the {kind} element, of all or along an axis.
+
+    {{parameters of a place}}
+    {{reduced}}
+        An int64. Among equal elements the first is taken. NaN is {op.__name__} than every number.
+    {{raises if empty and see: numpy.{name}}}
+    >>> {name}(np.array([[3, 1, 4], [1, 5, 5]]), axis=1).tolist()
+    {example}
+    """
+    return repeated_function(place)
+
+
+argmax = _place("argmax", "largest", larger, "[2, 1]")
+argmin = _place("argmin", "smallest", smaller, "[1, 0]")

@@ -63,48 +63,35 @@ def cumprod(
     return _cumulated(x, axis, dtype, out, exclusive, reverse, multiply)
 
 
-@repeated_function
-def cummax(
-    x: Array,
-    axis: int | None = None,
-    *,
-    out: Out = None,
-    exclusive: bool = False,
-    reverse: bool = False,
-) -> Any:
-    """Find the largest of the elements up to and including each element.
+def _extreme(name: str, kinds: tuple[str, str], op: Any, none: str, example: str) -> Any:
+    """Return the scan for the largest or the smallest element."""
 
-    {parameters of a scan}
-    {scanned}
-        From a NaN on, all results are NaN. The maximum of no elements is the smallest number of the
-        dtype, or -inf.
-    {raises and see: numpy.ufunc.accumulate}
-    >>> cummax(np.array([3, 1, 4, 1, 5])).tolist()
-    [3, 3, 4, 4, 5]
+    def extreme(
+        x: Array,
+        axis: int | None = None,
+        *,
+        out: Out = None,
+        exclusive: bool = False,
+        reverse: bool = False,
+    ) -> Any:
+        return _cumulated(x, axis, None, out, exclusive, reverse, op)
+
+    extreme.__name__ = extreme.__qualname__ = name
+    extreme.__doc__ = f"""Find the {kinds[0]} of the elements up to and including each element.
+
+    {{parameters of a scan}}
+    {{scanned}}
+        From a NaN on, all results are NaN. Of no elements, it is the {kinds[1]} number of the
+        dtype, or {none}.
+    {{raises and see: numpy.ufunc.accumulate}}
+    >>> {name}(np.array([3, 1, 4, 1, 5])).tolist()
+    {example}
     """
-    return _cumulated(x, axis, None, out, exclusive, reverse, larger)
+    return repeated_function(extreme)
 
 
-@repeated_function
-def cummin(
-    x: Array,
-    axis: int | None = None,
-    *,
-    out: Out = None,
-    exclusive: bool = False,
-    reverse: bool = False,
-) -> Any:
-    """Find the smallest of the elements up to and including each element.
-
-    {parameters of a scan}
-    {scanned}
-        From a NaN on, all results are NaN. The minimum of no elements is the largest number of the
-        dtype, or inf.
-    {raises and see: numpy.ufunc.accumulate}
-    >>> cummin(np.array([3, 1, 4, 1, 5])).tolist()
-    [3, 1, 1, 1, 1]
-    """
-    return _cumulated(x, axis, None, out, exclusive, reverse, smaller)
+cummax = _extreme("cummax", ("largest", "smallest"), larger, "-inf", "[3, 3, 4, 4, 5]")
+cummin = _extreme("cummin", ("smallest", "largest"), smaller, "inf", "[3, 1, 1, 1, 1]")
 
 
 @repeated_function

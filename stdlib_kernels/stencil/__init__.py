@@ -5,11 +5,20 @@
 `correlate1d`, `convolve1d`                          with weights along an axis
 `gaussian_filter`, `uniform_filter`                  smooth, along each axis in turn
 `sobel`, `prewitt`, `laplace`                        derive
-`median_filter`                                      takes the median of a box
+`median_filter`, `minimum_filter`, `maximum_filter`  take an element of a box, or of a footprint
+`rank_filter`, `percentile_filter`                   take the element of a given rank
 ===================================================  ==============================================
 """
 
-from stdlib_kernels.stencil.boxes import convolve, correlate, median_filter
+from stdlib_kernels.stencil.boxes import (
+    convolve,
+    correlate,
+    maximum_filter,
+    median_filter,
+    minimum_filter,
+    percentile_filter,
+    rank_filter,
+)
 from stdlib_kernels.stencil.filters import (
     convolve1d,
     correlate1d,
@@ -27,8 +36,12 @@ __all__ = [
     "correlate1d",
     "gaussian_filter",
     "laplace",
+    "maximum_filter",
     "median_filter",
+    "minimum_filter",
+    "percentile_filter",
     "prewitt",
+    "rank_filter",
     "sobel",
     "uniform_filter",
 ]

@@ -248,11 +248,56 @@ def laplace(
     out: Host | None = None,
 ) -> Host: ...
 @overload
+def maximum_filter(
+    x: Host,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: ArrayLike | None = None,
+    out: Host | None = None,
+) -> Host: ...
+@overload
+def maximum_filter(
+    x: DeviceArray,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: DeviceArray | npt.ArrayLike | None = None,
+    out: DeviceArray | None = None,
+) -> DeviceArray: ...
+@overload
+def maximum_filter(
+    x: Foreign,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: Foreign | npt.ArrayLike | None = None,
+    out: Foreign | None = None,
+) -> Foreign: ...
+@overload
+def maximum_filter(
+    x: npt.ArrayLike,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: ArrayLike | None = None,
+    out: Host | None = None,
+) -> Host: ...
+@overload
 def median_filter(
     x: Host,
     size: Ints = 3,
     mode: str = 'reflect',
     cval: float = 0.0,
+    origin: Ints = 0,
     *,
     footprint: ArrayLike | None = None,
     out: Host | None = None,
@@ -263,6 +308,7 @@ def median_filter(
     size: Ints = 3,
     mode: str = 'reflect',
     cval: float = 0.0,
+    origin: Ints = 0,
     *,
     footprint: DeviceArray | npt.ArrayLike | None = None,
     out: DeviceArray | None = None,
@@ -273,6 +319,7 @@ def median_filter(
     size: Ints = 3,
     mode: str = 'reflect',
     cval: float = 0.0,
+    origin: Ints = 0,
     *,
     footprint: Foreign | npt.ArrayLike | None = None,
     out: Foreign | None = None,
@@ -283,6 +330,99 @@ def median_filter(
     size: Ints = 3,
     mode: str = 'reflect',
     cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: ArrayLike | None = None,
+    out: Host | None = None,
+) -> Host: ...
+@overload
+def minimum_filter(
+    x: Host,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: ArrayLike | None = None,
+    out: Host | None = None,
+) -> Host: ...
+@overload
+def minimum_filter(
+    x: DeviceArray,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: DeviceArray | npt.ArrayLike | None = None,
+    out: DeviceArray | None = None,
+) -> DeviceArray: ...
+@overload
+def minimum_filter(
+    x: Foreign,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: Foreign | npt.ArrayLike | None = None,
+    out: Foreign | None = None,
+) -> Foreign: ...
+@overload
+def minimum_filter(
+    x: npt.ArrayLike,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: ArrayLike | None = None,
+    out: Host | None = None,
+) -> Host: ...
+@overload
+def percentile_filter(
+    x: Host,
+    percentile: float,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: ArrayLike | None = None,
+    out: Host | None = None,
+) -> Host: ...
+@overload
+def percentile_filter(
+    x: DeviceArray,
+    percentile: float,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: DeviceArray | npt.ArrayLike | None = None,
+    out: DeviceArray | None = None,
+) -> DeviceArray: ...
+@overload
+def percentile_filter(
+    x: Foreign,
+    percentile: float,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: Foreign | npt.ArrayLike | None = None,
+    out: Foreign | None = None,
+) -> Foreign: ...
+@overload
+def percentile_filter(
+    x: npt.ArrayLike,
+    percentile: float,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
     *,
     footprint: ArrayLike | None = None,
     out: Host | None = None,
@@ -321,6 +461,54 @@ def prewitt(
     mode: str | tuple[str, ...] = 'reflect',
     cval: float = 0.0,
     *,
+    out: Host | None = None,
+) -> Host: ...
+@overload
+def rank_filter(
+    x: Host,
+    rank: int,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: ArrayLike | None = None,
+    out: Host | None = None,
+) -> Host: ...
+@overload
+def rank_filter(
+    x: DeviceArray,
+    rank: int,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: DeviceArray | npt.ArrayLike | None = None,
+    out: DeviceArray | None = None,
+) -> DeviceArray: ...
+@overload
+def rank_filter(
+    x: Foreign,
+    rank: int,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: Foreign | npt.ArrayLike | None = None,
+    out: Foreign | None = None,
+) -> Foreign: ...
+@overload
+def rank_filter(
+    x: npt.ArrayLike,
+    rank: int,
+    size: Ints = 3,
+    mode: str = 'reflect',
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: ArrayLike | None = None,
     out: Host | None = None,
 ) -> Host: ...
 @overload

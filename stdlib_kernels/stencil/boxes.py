@@ -1,4 +1,4 @@
-"""Filters over boxes of up to three axes: correlation, convolution and medians.
+"""Filters over boxes of up to three axes: correlation, convolution and ranks.
 
 The array is first copied with its border, so that the kernel needs no special case at the edges. A
 thread computes some elements of a column, and reads their common neighbours once.
@@ -7,6 +7,7 @@ thread computes some elements of a column, and reads their common neighbours onc
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,17 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.repeating.calls import launch, launch_over, refuse_to_repeat
-from stdlib_kernels.arrays import constant_beside, finish, is_on_host, source_and_result, to_host
+from stdlib_kernels.arrays import (
+    allocate,
+    constant_beside,
+    finish,
+    is_on_host,
+    source_and_result,
+    to_host,
+)
 from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.functions import library_function, repeated_function
-from stdlib_kernels.parameters import integer_of, scalar_of, wrong_value
+from stdlib_kernels.parameters import integer_of, number_of, scalar_of, wrong_value
 from stdlib_kernels.stencil.borders import (
     CONSTANT,
     MAX_SIZE,
@@ -31,7 +39,17 @@ from stdlib_kernels.stencil.borders import (
 from stdlib_kernels.stencil.lines import MAX_SHARED_BYTES, computing, read_weights, shift, stored
 from stdlib_kernels.vectors import vector_of
 
-__all__ = ["box_of", "convolve", "correlate", "median_filter", "weigh"]
+__all__ = [
+    "box_of",
+    "convolve",
+    "correlate",
+    "maximum_filter",
+    "median_filter",
+    "minimum_filter",
+    "percentile_filter",
+    "rank_filter",
+    "weigh",
+]
 
 #: Columns of a part of a plane that a block computes on a GPU, one for each lane.
 COLUMNS = 32
@@ -125,46 +143,47 @@ def weigh_tiles(
             out[a, top + row + r, left + lane] = store(sums[r])
 
 
-@library_function
-def correlate(
-    x: Array,
-    weights: Any,
-    mode: str = "reflect",
-    cval: float = 0.0,
-    origin: Ints = 0,
-    *,
-    out: Out = None,
-) -> Any:
-    """Compute the sum of each element's neighbours, multiplied by weights.
+def _weighing(name: str, said: str, example: str, *, is_reversed: bool) -> Any:
+    """Return the correlation, or the convolution, which reverses the weights."""
 
-    {parameters of weights}
-    {see: scipy.ndimage.correlate}
-    >>> correlate(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 10.0])).tolist()
-    [21.0, 42.0, 44.0]
+    def weighing(
+        x: Array,
+        weights: Any,
+        mode: str = "reflect",
+        cval: float = 0.0,
+        origin: Ints = 0,
+        *,
+        out: Out = None,
+    ) -> Any:
+        box, moved = box_of(weights, x), per_axis("origin", origin, x.ndim, integer_of)
+        if is_reversed:
+            moved = tuple(-by - (n % 2 == 0) for by, n in zip(moved, box.shape, strict=True))
+            box = np.flip(box)
+        return weigh(x, box, mode, cval, moved, out)
+
+    weighing.__name__ = weighing.__qualname__ = name
+    weighing.__doc__ = f"""{said}.
+
+    {{parameters of weights}}
+    {{see: scipy.ndimage.{name}}}
+    >>> {name}(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 10.0])).tolist()
+    {example}
     """
-    box = box_of(weights, x)
-    return weigh(x, box, mode, cval, per_axis("origin", origin, x.ndim, integer_of), out)
+    return library_function(weighing)
 
 
-@library_function
-def convolve(
-    x: Array,
-    weights: Any,
-    mode: str = "reflect",
-    cval: float = 0.0,
-    origin: Ints = 0,
-    *,
-    out: Out = None,
-) -> Any:
-    """Correlate with the weights in reversed order along each axis, as `correlate` does.
-
-    {parameters of weights}
-    {see: scipy.ndimage.convolve}
-    """
-    box = box_of(weights, x)
-    pairs = zip(per_axis("origin", origin, x.ndim, integer_of), box.shape, strict=True)
-    moved = tuple(-by - (n % 2 == 0) for by, n in pairs)
-    return weigh(x, np.flip(box), mode, cval, moved, out)
+correlate = _weighing(
+    "correlate",
+    "Compute the sum of each element's neighbours, multiplied by weights",
+    "[21.0, 42.0, 44.0]",
+    is_reversed=False,
+)
+convolve = _weighing(
+    "convolve",
+    "Correlate with the weights in reversed order along each axis, as `correlate` does",
+    "[11.0, 12.0, 24.0]",
+    is_reversed=True,
+)
 
 
 def box_of(weights: Any, x: Array) -> np.ndarray[Any, Any]:
@@ -228,95 +247,165 @@ def _weighed_by_tiles(
 
 
 @kd.kernel(wraparound=False)
-def median_box(x, out, *, box, count, number):
-    """Find the median by moving the smallest remaining element first: ``x[a + …], out[a]``."""
+def rank_box(x, out, *, box, count, rank, is_high, number):
+    """Find the element of a rank in each box: ``x[a + …], out[a]``."""
     i, j, k = kd.grid(3)
     v = kd.local.array(count, number)
     for p in range(box[0]):
         for q in range(box[1]):
             for r in range(box[2]):
                 v[(p * box[1] + q) * box[2] + r] = x[i + p, j + q, k + r]
-    out[i, j, k] = _median_of(v, count)
+    out[i, j, k] = _ranked(v, count, rank, is_high)
 
 
 @kd.kernel(wraparound=False)
-def median_footprint(x, places, out, *, count, number):
-    """Find the median of the elements of a footprint: ``x[a + …], places[count, 3], out[a]``."""
+def rank_footprint(x, places, out, *, count, rank, is_high, number):
+    """Find the element of a rank in each footprint: ``x[a + …], places[count, 3], out[a]``."""
     i, j, k = kd.grid(3)
     v = kd.local.array(count, number)
     for n in range(count):
         v[n] = x[i + places[n, 0], j + places[n, 1], k + places[n, 2]]
-    out[i, j, k] = _median_of(v, count)
+    out[i, j, k] = _ranked(v, count, rank, is_high)
 
 
-def _median_of(v: Any, count: Any) -> Any:
-    """Reorder the elements of a local array, and return their median."""
-    for a in range(count // 2 + 1):
+def _ranked(v: Any, count: Any, rank: Any, is_high: Any) -> Any:
+    """Move the smallest remaining element first, or the largest, up to a rank; return the last."""
+    for a in range(rank + 1):
         for b in range(a + 1, count):
             low, high = min(v[a], v[b]), max(v[a], v[b])
-            v[a] = low
-            v[b] = high
-    return v[count // 2]
+            v[a] = high if is_high else low
+            v[b] = low if is_high else high
+    return v[rank]
+
+
+def _filter_of_rank(name: str, found: str, rank_of: Callable[[int], int], example: str) -> Any:
+    """Return the filter with a rank that follows from the number of elements."""
+
+    def ranked(
+        x: Array,
+        size: Ints = 3,
+        mode: str = "reflect",
+        cval: float = 0.0,
+        origin: Ints = 0,
+        *,
+        footprint: Array | None = None,
+        out: Out = None,
+    ) -> Any:
+        return _filtered(x, rank_of, size, mode, cval, origin, footprint, out)
+
+    ranked.__name__ = ranked.__qualname__ = name
+    ranked.__doc__ = f"""Take the {found} of the box around each element, or of a part of it.
+
+    {{parameters: filtered}}
+    {{parameters of a rank}}
+    {{see: scipy.ndimage.{name}}}
+    >>> {name}(np.array([1, 9, 2, 3, 8]), 3).tolist()
+    {example}
+    """
+    return repeated_function(ranked)
+
+
+minimum_filter = _filter_of_rank("minimum_filter", "minimum", lambda n: 0, "[1, 1, 2, 2, 3]")
+maximum_filter = _filter_of_rank("maximum_filter", "maximum", lambda n: n - 1, "[9, 9, 9, 8, 8]")
+#: Of an even number of elements the larger one of the two in the middle.
+median_filter = _filter_of_rank("median_filter", "median", lambda n: n // 2, "[1, 2, 3, 3, 8]")
 
 
 @repeated_function
-def median_filter(
+def rank_filter(
     x: Array,
+    rank: int,
     size: Ints = 3,
     mode: str = "reflect",
     cval: float = 0.0,
+    origin: Ints = 0,
     *,
     footprint: Array | None = None,
     out: Out = None,
 ) -> Any:
-    """Take the median of the box around each element, or of some elements of the box.
+    """Take the element of a rank of the box around each element, or of a part of it.
 
     {parameters: filtered}
-    size : int or tuple of int
-        Extent of the box along all axes, or along each. For an even number of elements, the median
-        is the larger one of the two in the middle.
-    {border}
-    footprint : array, optional
-        The elements of the box that count, by values that are not zero. It has as many axes as `x`,
-        and replaces `size`. The host reads it.
-    {filtered result}
-
-    Notes
-    -----
-    If a box contains NaN, the result is undefined. The number of operations grows with the square
-    of the number of elements of the box.
-    {see: scipy.ndimage.median_filter}
-    >>> median_filter(np.array([1, 9, 2, 3, 8]), 3).tolist()
+    rank : int
+        Number of the element in rising order, from 0 on; -1 is the largest one.
+    {parameters of a rank}
+    {see: scipy.ndimage.rank_filter}
+    >>> rank_filter(np.array([1, 9, 2, 3, 8]), -2, 3).tolist()
     [1, 2, 3, 3, 8]
     """
+    at = integer_of("rank", rank)
+    rank_of = lambda n: integer_of("rank", at, -n, n - 1) % n  # noqa: E731
+    return _filtered(x, rank_of, size, mode, cval, origin, footprint, out)
+
+
+@repeated_function
+def percentile_filter(
+    x: Array,
+    percentile: float,
+    size: Ints = 3,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    origin: Ints = 0,
+    *,
+    footprint: Array | None = None,
+    out: Out = None,
+) -> Any:
+    """Take a percentile of the box around each element, or of a part of it.
+
+    {parameters: filtered}
+    percentile : float
+        From 0 to 100, the maximum; from -100 on, 100 less.
+    {parameters of a rank}
+    {see: scipy.ndimage.percentile_filter}
+    >>> percentile_filter(np.array([1, 9, 2, 3, 8]), 50, 3).tolist()
+    [1, 2, 3, 3, 8]
+    """
+    share = number_of("percentile", percentile)
+    if not -100 <= share <= 100:
+        raise wrong_value("percentile", percentile, "It is a number from -100 to 100")
+    share += 100 if share < 0 else 0
+    rank_of = lambda n: min(int(n * share / 100), n - 1)  # noqa: E731
+    return _filtered(x, rank_of, size, mode, cval, origin, footprint, out)
+
+
+def _filtered(x: Array, rank_of: Callable[[int], int], *options: Any) -> Any:
+    """Filter by the rank that follows from the number of elements."""
+    size, mode, cval, origin, footprint, out = options
     check_array("x", x, kinds="iuf")
     chosen = None if footprint is None else _read_footprint(footprint, x.ndim)
     sizes = per_axis(
         "size", size if chosen is None else chosen.shape, x.ndim, integer_of, 1, MAX_SIZE
     )
     if not 1 <= x.ndim <= 3:
-        raise ArgumentValueError(
-            f"x has {x.ndim} axes",
-            value=tuple(x.shape),
-            limit="There are one to three",
-            remedy="Reshape it, or filter its parts",
-        )
+        raise wrong_value("x.ndim", x.ndim, "There are one to three axes", "Filter parts of x")
     border = border_of(mode, cval)
+    moved = per_axis("origin", origin, x.ndim, integer_of)
+    first = [offset_of(n, by) for n, by in zip(sizes, moved, strict=True)]
+    count = math.prod(sizes) if chosen is None else int(chosen.sum())
+    rank = rank_of(count)
     source, result = source_and_result(x, out, tuple(x.shape), x.dtype)
-    if x.size:
-        missing = 3 - x.ndim
-        shape, box = (1,) * missing + tuple(x.shape), (1,) * missing + sizes
-        before = [-(n // 2) for n in box]
+    missing, boxes = 3 - x.ndim, [sizes]
+    if chosen is None and rank in (0, count - 1):  # an extreme, along one axis after the other
+        one = (1,) * x.ndim
+        lines = [(*one[:k], n, *one[k + 1 :]) for k, n in enumerate(sizes) if n > 1]
+        boxes = lines or boxes
+    for k, each in enumerate(boxes if x.size else []):
+        shape, box = (1,) * missing + tuple(x.shape), (1,) * missing + each
+        before = [0] * missing + [at if n > 1 else 0 for n, at in zip(each, first, strict=True)]
         fill = scalar_of("cval", border.fill, x.dtype) if border.mode == CONSTANT else 0
         wide = padded(source[(None,) * missing], x.dtype, Border(border.mode, fill), before, box)
-        how = {"count": math.prod(box), "number": x.dtype.type}
+        source = result if k == len(boxes) - 1 else allocate(wide, tuple(x.shape), x.dtype)
+        if each != sizes:
+            count, rank = math.prod(box), math.prod(box) - 1 if rank else 0
+        is_high = 2 * rank >= count  # the end that is nearer
+        how: dict[str, Any] = {"count": count, "rank": count - 1 - rank if is_high else rank}
+        how |= {"is_high": is_high, "number": x.dtype.type}
         if chosen is None:
-            launch_over(median_box, shape, wide, result.reshape(shape), box=box, **how)
+            launch_over(rank_box, shape, wide, source.reshape(shape), box=box, **how)
         else:
             places = np.argwhere(chosen.reshape(box))
-            how["count"] = len(places)
             beside = constant_beside(wide, places.reshape(-1)).reshape(places.shape)
-            launch_over(median_footprint, shape, wide, beside, result.reshape(shape), **how)
+            launch_over(rank_footprint, shape, wide, beside, source.reshape(shape), **how)
     return finish(result, like=x, out=out)
 
 

@@ -181,38 +181,32 @@ def uniform_filter(
     return filter_lines(x, steps, _borders_of(mode, cval, x), out)
 
 
-@repeated_function
-def sobel(
-    x: Array,
-    axis: int = -1,
-    mode: str | tuple[str, ...] = "reflect",
-    cval: float = 0.0,
-    *,
-    out: Out = None,
-) -> Any:
-    """Compute the derivative along an axis, smoothed with 1, 2, 1 along the others.
+def _derivative(name: str, across: tuple[float, ...], said: str) -> Any:
+    """Return the filter that derives along an axis, with weights along the others."""
 
-    {parameters of a derivative}
-    {see: scipy.ndimage.sobel}
+    def derived(
+        x: Array,
+        axis: int = -1,
+        mode: str | tuple[str, ...] = "reflect",
+        cval: float = 0.0,
+        *,
+        out: Out = None,
+    ) -> Any:
+        borders, along = _borders_of(mode, cval, x), checked_axis(x, axis, kinds="iuf")
+        others = [step_of(np.array(across), a) for a in range(x.ndim) if a != along]
+        return filter_lines(x, [step_of(np.array([-1.0, 0, 1]), along), *others], borders, out)
+
+    derived.__name__ = derived.__qualname__ = name
+    derived.__doc__ = f"""Compute the derivative along an axis, smoothed along others by {said}.
+
+    {{parameters of a derivative}}
+    {{see: scipy.ndimage.{name}}}
     """
-    return _derived(x, axis, (1.0, 2.0, 1.0), _borders_of(mode, cval, x), out)
+    return repeated_function(derived)
 
 
-@repeated_function
-def prewitt(
-    x: Array,
-    axis: int = -1,
-    mode: str | tuple[str, ...] = "reflect",
-    cval: float = 0.0,
-    *,
-    out: Out = None,
-) -> Any:
-    """Compute the derivative along an axis, smoothed with 1, 1, 1 along the others.
-
-    {parameters of a derivative}
-    {see: scipy.ndimage.prewitt}
-    """
-    return _derived(x, axis, (1.0, 1.0, 1.0), _borders_of(mode, cval, x), out)
+sobel = _derivative("sobel", (1.0, 2.0, 1.0), "1, 2, 1")
+prewitt = _derivative("prewitt", (1.0, 1.0, 1.0), "1, 1, 1")
 
 
 @repeated_function
@@ -250,12 +244,6 @@ def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[
     radius = int(truncate * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
     return np.asarray(weights / weights.sum())
-
-
-def _derived(x: Array, axis: int, across: tuple[float, ...], border: list[Border], out: Out) -> Any:
-    along = checked_axis(x, axis, kinds="iuf")
-    others = [step_of(np.array(across), a) for a in range(x.ndim) if a != along]
-    return filter_lines(x, [step_of(np.array([-1.0, 0.0, 1.0]), along), *others], border, out)
 
 
 def _line(weights: Any) -> np.ndarray[Any, Any]:

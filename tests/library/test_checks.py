@@ -23,7 +23,7 @@ ARGUMENTS = {
     **dict.fromkeys(("x", "keys", "values", "grad", "y", "a", "v", "image"), X),
     "arrays": (X, X), "indices": PLACES, "labels": PLACES[:, 0], "condition": X[0] > 1,
     "weights": X[0], "shift": 1, "repeats": 2, "k": 1, "op": lambda a, b: a + b, "identity": 0,
-    "size": 3, "sigma": 1.0,
+    "size": 3, "sigma": 1.0, "rank": 1, "percentile": 50,
 }  # fmt: skip
 
 

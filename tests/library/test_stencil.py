@@ -252,6 +252,56 @@ def test_medians_of_footprints(to_kind, rng, name, dtype, mode):
         stencil.median_filter(to_kind(x), footprint=to_kind(chosen & ~chosen))
 
 
+RANKS = {
+    "minimum_filter": (),
+    "maximum_filter": (),
+    "rank_filter": (1,),
+    "percentile_filter": (80,),
+    "median_filter": (),
+}
+
+
+@pytest.mark.parametrize("mode", full_beyond(["reflect", "constant", "wrap"], ["reflect"]))
+@pytest.mark.parametrize("dtype", full_beyond(["float32", "uint8", "int64"], ["float32"]))
+@pytest.mark.parametrize("name", RANKS)
+def test_ranks(to_kind, rng, name, dtype, mode):
+    function, numbers = getattr(stencil, name), RANKS[name]
+    expected = getattr(ndimage, name)
+    shape, footprint = FOOTPRINTS["cross"]
+    x = array_of(rng, shape, dtype)
+    for options in ({"size": 3}, {"size": (2, 4), "origin": (-1, 1)}, {"footprint": footprint}):
+        for _ in range(2):  # planned, and repeated
+            found = function(to_kind(x), *numbers, **options, mode=mode, cval=7)
+            wanted = expected(x, *numbers, **options, mode=mode, cval=7)
+            np.testing.assert_array_equal(to_host(found), wanted)
+    cube = array_of(rng, (4, 5, 6), dtype)
+    found = function(to_kind(cube), *numbers, footprint=np.arange(12).reshape(2, 3, 2) % 3)
+    wanted = expected(cube, *numbers, footprint=np.arange(12).reshape(2, 3, 2) % 3)
+    np.testing.assert_array_equal(to_host(found), wanted)
+    out = to_kind(np.zeros_like(cube))
+    for size in ((2, 1, 3), 1, (1, 4, 1)):
+        function(to_kind(cube), *numbers, 3 if name == "rank_filter" else size, mode, out=out)
+        wanted = expected(cube, *numbers, 3 if name == "rank_filter" else size, mode=mode)
+        np.testing.assert_array_equal(to_host(out), wanted)
+
+
+def test_ranks_are_within_the_box(rng):
+    x = np.arange(6.0)
+    with kd.use("cpu"):
+        for rank in (-3, -1, 0, 2):
+            expected = ndimage.rank_filter(x, rank, 3)
+            np.testing.assert_array_equal(stencil.rank_filter(x, rank, 3), expected)
+        for percentile in (0, 20, 50, 100, -20, -100, 33.4):
+            expected = ndimage.percentile_filter(x, percentile, 4)
+            np.testing.assert_array_equal(stencil.percentile_filter(x, percentile, 4), expected)
+        for rank in (3, -4):
+            with pytest.raises(ArgumentValueError, match="rank is"):
+                stencil.rank_filter(x, rank, 3)
+        for percentile in (100.5, -101):
+            with pytest.raises(ArgumentValueError, match="percentile is"):
+                stencil.percentile_filter(x, percentile)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float16"])
 def test_halves_are_computed_as_float32(call, rng, dtype):
