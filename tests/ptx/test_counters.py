@@ -62,8 +62,32 @@ def test_counters_stay_in_their_intervals(changes, is_on) -> None:
     assert found["%rd2"][1] == 7
 
 
+def test_a_counter_meets_a_bound_that_is_a_multiple_of_its_step() -> None:
+    """As the count of the turns of an unrolled loop."""
+    even = "and.b64 %rd7, %rd9, 2147483646;\n"
+    text = _LOOP.format(begin=0, step=2, relation="ne.b64", bound="%rd7", sign="")
+    for before, is_known in ((even, True), (even.replace("46", "47"), False)):
+        function = read_function(text.replace("$L1:", before + "$L1:").split("\n"))
+        assert function is not None
+        found = counter_intervals(function, _FACTS)
+        assert found.get("%rd1") == ((0, 2147483646) if is_known else None)
+
+
+def test_what_is_chosen_from_counters_has_their_interval() -> None:
+    text = _LOOP.format(begin=0, step=1, relation="lt.s64", bound=10, sign="")
+    text = text.replace("$L1:", "mov.b64 %rd5, -1;\nmov.b64 %rd6, %rd8;\n$L1:")
+    text = text.replace(
+        "setp", "selp.b64 %rd5, %rd1, %rd5, %p2;\nselp.b64 %rd6, 1, %rd6, %p2;\nsetp", 1
+    )
+    function = read_function(text.split("\n"))
+    assert function is not None
+    found = counter_intervals(function, _FACTS)
+    assert found["%rd5"] == (-1, found["%rd1"][1])
+    assert "%rd6" not in found
+
+
 def test_a_bound_may_be_an_extent() -> None:
-    assert _intervals(relation="lt.s64", bound="%rd9")["%rd1"] == (0, 2**31 + 1)
+    assert _intervals(relation="lt.s64", bound="%rd9")["%rd1"] == (0, 2**31 - 1)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +113,7 @@ def test_other_counters_have_none(changes) -> None:
         ("add.s64 %rd1, %rd1, 1;", "add.s64 %rd1, %rd1, 1;\nadd.s64 %rd1, %rd1, 1;"),
         ("add.s64 %rd1, %rd1, 1;", "@%p2 add.s64 %rd1, %rd1, 1;"),
         ("mov.b64 %rd1, 0;", "@%p2 mov.b64 %rd1, 0;"),
+        ("%rd1, 10;", "%rd7, %rd1;\nand.b64 %rd7, %rd2, 7;"),  # a bound that changes
     ],
 )
 def test_other_loops_limit_nothing(old: str, new: str) -> None:

@@ -11,9 +11,11 @@ Muchnick, "Advanced Compiler Design and Implementation", 1997, section 14.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
+from targets.cuda.compile.addresses.choices import choice_intervals
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import (
     Function,
@@ -60,16 +62,33 @@ class _Test(NamedTuple):
 
 
 def counter_intervals(function: Function, facts: ParameterFacts) -> Mapping[str, Interval]:
-    """Return the intervals of counters of 64 bits, wherever they have been written."""
+    """Return the intervals of counters, and of other registers that are written more than once."""
     loops = [_Loop(head, frozenset(body)) for head, body in natural_loops(function).items()]
     counters = list(_counters(function, loops))
+    multiples = _multiples(function)
     found: dict[str, Interval] = {}
     for _ in range(_PASSES if counters else 0):
         begins, bounds = _operands(function, facts, found, counters)
         for loop in loops:
             inside = [each for each in counters if each.loop is loop and each.register in begins]
-            found |= _of_loop(function, loop, inside, begins, bounds)
+            found |= _of_loop(function, loop, inside, begins, bounds, multiples)
+        found |= {name: each for name, each in bounds.items() if function.writes[name] > 1}
+        found |= choice_intervals(function, {**bounds, **found})
     return found
+
+
+def _multiples(function: Function) -> dict[str, int]:
+    """Return the powers of two that registers with cleared low bits are multiples of."""
+    found: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    for block in function.blocks:
+        for each in block.instructions:
+            if each.opcode in ("and.b64", "mov.b64") and _LITERAL.fullmatch(each.operands[-1]):
+                number, register = int(each.operands[-1]), each.operands[0]
+                counts[register] += 1
+                power = number & -number or _FAR  # 0 is a multiple of each of them
+                found[register] = min(found.get(register, power), power)
+    return {name: power for name, power in found.items() if counts[name] == function.writes[name]}
 
 
 def _counters(function: Function, loops: list[_Loop]) -> Iterator[_Counter]:
@@ -113,27 +132,26 @@ def _operands(
     known: Mapping[str, Interval],
     counters: list[_Counter],
 ) -> tuple[dict[str, Interval], dict[str, Interval]]:
-    """Return the intervals of what counters begin with, and of registers that are written once."""
+    """Return the intervals of what counters begin with, and of other registers."""
     values = Values(function, facts, known)
     registers = {each.register for each in counters}
-    begins: dict[str, Interval] = {}
+    found: dict[str, Interval] = {}
     unknown: set[str] = set()
-    once: dict[str, Interval] = {}
     for number in function.in_order():
         values.enter(number)
         for each in function.blocks[number].instructions:
             values.execute(each)
             for register in results(each):
+                if register in registers and _is_step(each, register):
+                    continue
                 interval = values.interval(register)
-                if register not in registers:
-                    if interval is not None and function.writes[register] == 1:
-                        once[register] = interval
-                elif not _is_step(each, register):
-                    if interval is None or each.predicate:
-                        unknown.add(register)
-                    else:
-                        begins[register] = hull(begins.get(register, interval), interval)
-    return {name: each for name, each in begins.items() if name not in unknown}, once
+                if interval is None or each.predicate:
+                    unknown.add(register)
+                else:
+                    found[register] = hull(found.get(register, interval), interval)
+    certain = {name: each for name, each in found.items() if name not in unknown}
+    begins = {name: each for name, each in certain.items() if name in registers}
+    return begins, {name: each for name, each in certain.items() if name not in registers}
 
 
 def _of_loop(
@@ -142,21 +160,29 @@ def _of_loop(
     counters: list[_Counter],
     begins: Mapping[str, Interval],
     bounds: Mapping[str, Interval],
+    multiples: Mapping[str, int],
 ) -> dict[str, Interval]:
     """Return the intervals of the counters of a loop."""
-    most: int | None = None
+    blocks = function.blocks
+    changed = {r for n in loop.body for each in blocks[n].instructions for r in results(each)}
+    ways: list[_Way] = []
+    limits: dict[str, int] = {}
     for test in _tests(function, loop):
         for each in counters:
-            turns = _turns(each, test, begins[each.register], bounds)
-            if turns is not None:
-                most = turns if most is None else min(most, turns)
-    if most is None:
+            way = _way(each, test, begins[each.register], bounds, multiples, changed)
+            if way is not None:
+                ways.append(way)
+                limits[each.register] = min(way.farthest, limits.get(each.register, _FAR))
+    if not ways:
         return {}
+    turns = min(each.turns for each in ways)
     found = {}
     for each in counters:
-        low, high = begins[each.register]
-        way = each.step * most
-        interval = low + min(way, 0), high + max(way, 0)
+        sign = 1 if each.step > 0 else -1
+        low, high = sorted(sign * end for end in begins[each.register])
+        high += abs(each.step) * turns
+        high = max(low, min(high, limits.get(each.register, high)))
+        interval = (low, high) if sign > 0 else (-high, -low)
         if is_within(interval, (-_FAR, _FAR)):
             found[each.register] = interval
     return found
@@ -184,10 +210,22 @@ def _tests(function: Function, loop: _Loop) -> Iterator[_Test]:
             yield _Test(found[1] if stays else _OPPOSITE[found[1]], one, other)
 
 
-def _turns(
-    counter: _Counter, test: _Test, begin: Interval, bounds: Mapping[str, Interval]
-) -> int | None:
-    """Return how often a counter can be stepped, as of a test of it; ``None`` if that is unknown.
+class _Way(NamedTuple):
+    """How often a counter can be stepped, and its largest value if steps count as positive."""
+
+    turns: int
+    farthest: int
+
+
+def _way(
+    counter: _Counter,
+    test: _Test,
+    begin: Interval,
+    bounds: Mapping[str, Interval],
+    multiples: Mapping[str, int],
+    changed: Collection[str],
+) -> _Way | None:
+    """Return how far a counter goes, as of a test of it; ``None`` if that is unknown.
 
     One step more is counted, because the step may be before the test or after it.
     """
@@ -204,10 +242,14 @@ def _turns(
         step, low, high = -step, -high, -low
         bound, relation = (-bound[1], -bound[0]), _SWAPPED[relation]
     if relation == "ne":
-        # It meets the bound, unless it begins beyond it.
-        if step != 1 or high > bound[0]:
+        # It meets the bound, unless it begins beyond it, or steps over it.
+        is_met = step == 1 or (low == high == 0 and multiples.get(other, 1) % step == 0)
+        if not is_met or high > bound[0] or other in changed:
             return None
+        farthest = bound[1]
     elif relation not in ("lt", "le"):
         return None
+    else:
+        farthest = max(bound[1] - (relation == "lt"), high) + step
     turns = max(0, bound[1] - low) // step + 2
-    return turns if turns * step < _FAR else None
+    return _Way(turns, farthest) if turns * step < _FAR else None

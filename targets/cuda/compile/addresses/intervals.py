@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-__all__ = ["INT32", "Interval", "hull", "is_within", "of_product", "of_sum"]
+__all__ = ["INT32", "Interval", "common", "hull", "is_within", "of_product", "of_sum"]
 
 #: The smallest and the largest value.
 Interval: TypeAlias = tuple[int, int]
@@ -32,6 +32,13 @@ def of_product(one: Interval, other: Interval) -> Interval:
     """Return the interval of a product."""
     ends = [a * b for a in one for b in other]
     return min(ends), max(ends)
+
+
+def common(one: Interval | None, other: Interval | None) -> Interval | None:
+    """Return the interval of a value that is in both, if they are known."""
+    if one is None or other is None:
+        return one or other
+    return max(one[0], other[0]), min(one[1], other[1])
 
 
 def hull(one: Interval, other: Interval) -> Interval:

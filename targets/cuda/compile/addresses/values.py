@@ -18,6 +18,7 @@ from targets.cuda.compile.addresses.function import UNKNOWN, Function, Instructi
 from targets.cuda.compile.addresses.intervals import (
     INT32,
     Interval,
+    common,
     hull,
     is_within,
     of_product,
@@ -135,7 +136,7 @@ class Values:
         """Return between which numbers an operand of 64 bits is."""
         if is_literal(operand):
             return (int(operand, 0),) * 2
-        return self._intervals.get(operand) or self._counters.get(operand)
+        return common(self._intervals.get(operand), self._counters.get(operand))
 
     def is_extended(self, operand: str) -> bool:
         """Return whether an operand of 64 bits is a register of 32 that is extended by zeros."""
@@ -151,7 +152,7 @@ class Values:
             return (0, 2**31 - 1) if int(atom[1:]) in self._facts.extents else None
         if atom[0] in "zs":
             return self._extended(atom[1:], is_signed=atom[0] == "s")
-        return self._intervals.get(atom) or self._counters.get(atom.partition("@")[0])
+        return common(self._intervals.get(atom), self._counters.get(atom.partition("@")[0]))
 
     def is_current(self, value: Polynomial) -> bool:
         """Return whether the registers of a value have not been written since."""
