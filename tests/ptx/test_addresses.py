@@ -114,6 +114,12 @@ def beside(u, out):
         out[i - 2] = u[i - 2]
 
 
+def scaled(key, out):
+    i = kd.grid(1)
+    out[i] = i * key
+    out[4 * i + 1] = i * key
+
+
 def _promises(signature: str, *, is_narrow: bool = True) -> Promises:
     count = len(list(array_kinds(parse_signature(signature))))
     return Promises((ArrayPromises(),) * count, is_disjoint=True, is_narrow=is_narrow)
@@ -193,6 +199,16 @@ def test_accesses_under_conditions_share_an_address() -> None:
     assert len(re.findall(r"\bmul\.wide\.s32\b", after)) == 2
     for text in before, after:
         assert Counter(re.findall(r"\+(\d+)\]", text)) == {"4": 2, "8": 2, "12": 2}
+
+
+def test_numbers_that_a_kernel_has_in_64_bits_are_used() -> None:
+    texts = _both(scaled, "int64, float64[::1]", wraparound=False)
+    after = texts[1]
+    for index in (0, 1, 77, 2**29 - 2):
+        one, other = _traces(texts, [2**40 + 3, _BASE, 2**31 - 1], (2**22,), (128,), (index,))
+        assert one == other
+    assert re.search(r"cvt\.u32\.u64 %kd_r\d+, %rd\d+;", after)
+    assert not re.search(r"(?:mul|mad)\.lo\.s32 %kd_r\d+, %r", after)
 
 
 def test_without_the_promise_integers_keep_their_width() -> None:

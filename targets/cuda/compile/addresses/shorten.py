@@ -30,6 +30,7 @@ from targets.cuda.compile.addresses.emission import Emitter, Expression, express
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
 from targets.cuda.compile.addresses.intervals import INT32, Interval, hull, is_within
+from targets.cuda.compile.addresses.needed import needed_registers
 from targets.cuda.compile.addresses.polynomials import Polynomial, add, scale, wrap
 from targets.cuda.compile.addresses.sharing import (
     ADDRESS,
@@ -129,6 +130,7 @@ class _Shortening:
         #: By the array, or the one register of an address that is no element's.
         self._bases: dict[str, list[_Base]] = {}
         self._block = 0
+        self._needed = needed_registers(function)
         #: Of registers with addresses that accesses share: the least immediate offset.
         self._least_offsets = least_offsets(function)
         #: Registers that have been computed instead of them, and what offsets are more by.
@@ -208,8 +210,8 @@ class _Shortening:
         """Return a polynomial in which sums that have been computed are atoms."""
         for term in [each for each in value if len(each) > 1]:
             for part, expression in self._sums.get(term, ()):
-                factor = value.get(term)
-                if factor is None or any(value.get(t) != f * factor for t, f in part.items()):
+                factor = value.get(term, 0) // part[term]
+                if not factor or any(value.get(t) != f * factor for t, f in part.items()):
                     continue
                 register = self._emitter.find(expression, self._block, line)
                 if register is not None:
@@ -406,15 +408,25 @@ class _Shortening:
 
     def _note(self, instruction: Instruction) -> None:
         """Let what a register of 32 bits has be used again."""
-        if not instruction.opcode.endswith("32") or not instruction.operands:
+        register = instruction.operands[0] if instruction.operands else ""
+        if self._function.writes[register] != 1:
             return
-        register = instruction.operands[0]
-        if self._function.writes[register] == 1:
+        if register in self._needed:
+            self._note_low_half(register, instruction.line)
+        if instruction.opcode.endswith("32"):
             value = self._values.narrow(register)
             if value and value != {(register,): 1} and self._values.is_current(value):
                 expression = self._expression(value, instruction.line)
                 self._remember(value, expression)
                 self._emitter.note(expression, self._block, instruction.line + 1, register)
+
+    def _note_low_half(self, register: str, line: int) -> None:
+        """Let sums have the low half of a register that the kernel has anyway as a part."""
+        value, atom = self._values.low_half(self._values.wide(register)), f"l{register}"
+        if value and value != {(atom,): 1}:
+            expression: Expression = ("low", atom)
+            self._remember(value, expression)
+            self._emitter.note(expression, self._block, line + 1, atom)
 
     def _shorten_element(self, access: _Access, others: list[_Access]) -> None:
         """Compute the address of an element."""
