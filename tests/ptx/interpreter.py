@@ -65,6 +65,13 @@ def run_ptx(ptx: str, most_lines: int = 3000) -> dict[str, int] | None:
                 values[given_[0]] = value % 2 ** int(kinds[1][1:])
             case "add":
                 values[given_[0]] = (read(given_[1]) + read(given_[2])) % 2**bits
+            case "max":
+                numbers = [read(each) % 2**bits for each in given_[1:3]]
+                if kinds[-1][0] == "s":
+                    numbers = [signed(each, bits) for each in numbers]
+                values[given_[0]] = max(numbers) % 2**bits
+            case "selp":
+                values[given_[0]] = read(given_[2 - bool(values[given_[3]])]) % 2**bits
             case "mul":
                 values[given_[0]] = (read(given_[1]) * read(given_[2])) % 2**bits
             case _:

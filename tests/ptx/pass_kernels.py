@@ -119,6 +119,16 @@ def generated(x, out):
     out[i] = total
 
 
+def scores(x, out):
+    t = kd.threadIdx.x
+    best = 0
+    for k in range(8):
+        value = max(np.int32(x[t + k]) + 2, np.int32(x[t]) - 1, 0)
+        out[t + k] = value
+        best = max(best, value)
+    out[t] += best
+
+
 def neighbours(x, out):
     i, j = kd.grid(2)
     if 0 < i < x.shape[0] - 1 and 0 < j < x.shape[1] - 1:
@@ -152,6 +162,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "narrow-counters": (left_early, _INTEGERS),
     "multiply-by-bits": (checksum, _WORDS),
     "chain-affine-steps": (generated, _WORDS),
+    "narrow-maxima": (scores, _INTEGERS),
     "narrow-addresses": (neighbours, "int64[:, ::1], int64[:, ::1]"),
     "recompute-late": (with_a_rest, _INTEGERS),
     "load-early": (with_roots, "float32[::1], float32[::1]"),

@@ -36,6 +36,7 @@ _DONE = {
     "narrow-counters": "1 loop counted in 32 bits if the number of iterations fits",
     "multiply-by-bits": "8 choices computed by a multiplication",
     "chain-affine-steps": "3 numbers computed from the one before",
+    "narrow-maxima": "7 results of max computed in 32 bits",
     "narrow-addresses": "2 addresses computed in 32 bits",
     "recompute-late": "4 values computed again after a loop",
     "load-early": "1 load moved before a division or a square root",

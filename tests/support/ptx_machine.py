@@ -119,7 +119,9 @@ class _Machine:
             self.trace.append((opcode, address, given))
         if place:
             for number, register in enumerate(re.findall(r"%\w+", operands[0])):
-                self.values[register] = crc32(f"{address + number}".encode())
+                value = crc32(f"{address + number}".encode())
+                is_signed = opcode.rpartition(".")[2].startswith("s")
+                self.values[register] = _signed(value, 32) % 2**64 if is_signed else value
 
     def _make_up(self, opcode: str, operands: list[str]) -> None:
         read = [self._read(each) for each in operands[1:]]

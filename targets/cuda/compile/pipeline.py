@@ -29,6 +29,7 @@ from targets.cuda.compile.coalesce_copies import coalesce_copies
 from targets.cuda.compile.load_early import load_early
 from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.merge_exits import merge_exits
+from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.short_variables import shorten_variables
@@ -224,6 +225,12 @@ PASSES = (
         "Compute each number of a linear congruential generator from the one before it.",
         Stage.PTX,
         _on_text(step_through_chains),
+    ),
+    Pass(
+        "narrow-maxima",
+        "Compute maxima of sums with int32 in 32 bits, if a number in them is not negative.",
+        Stage.PTX,
+        _on_text(narrow_maxima),
     ),
     Pass(
         "narrow-addresses",
