@@ -100,9 +100,10 @@ def test_faulthandler_still_shows_the_python_lines(tmp_path: Path, when: str):
     assert done.returncode == -signal.SIGSEGV
 
 
-@pytest.mark.parametrize(
-    "fault", ["import ctypes; ctypes.string_at(8)", "os.kill(os.getpid(), signal.SIGSEGV)"]
-)
+_FAULTS = ["import ctypes; ctypes.string_at(8)", "os.kill(os.getpid(), signal.SIGSEGV)"]
+
+
+@pytest.mark.parametrize("fault", full_beyond(_FAULTS, _FAULTS[:1]))
 def test_a_fault_outside_of_kernels_is_not_claimed(tmp_path: Path, fault: str):
     done, _ = run_far(tmp_path, fault, launches=3)
     assert (done.returncode, done.stderr) == (-signal.SIGSEGV, "")
