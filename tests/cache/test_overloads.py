@@ -85,6 +85,7 @@ def test_one_that_is_registered_after_the_launch(tmp_path: Path) -> None:
     assert (found["result"], found["hits"]) == (USUAL, 1)
 
 
+@pytest.mark.full
 def test_one_that_is_registered_while_the_kernel_is_compiled(tmp_path: Path) -> None:
     """As by a package that Numba imports when it begins: the key was made without it."""
     during = f"""{KERNEL}

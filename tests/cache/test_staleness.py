@@ -115,6 +115,7 @@ def test_edits_that_keep_size_and_time(tmp_path: Path) -> None:
         assert run_script(tmp_path / "main.py")["result"] == expected(**values)
 
 
+@pytest.mark.full
 def test_edits_that_change_nothing_keep_the_entry(tmp_path: Path) -> None:
     run_script(write(tmp_path))
     main = "# a comment\n\n" + MAIN.replace(

@@ -164,6 +164,7 @@ def test_off(tmp_path: Path, folder: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.full
 @LINUX
 def test_numba_comes_after_a_warm_start(tmp_path: Path) -> None:
     """The pool of threads that was loaded by its path, and Numba's own use of it."""
@@ -390,6 +391,7 @@ result = bool((out == VALUES[:1000] + BY_COLUMNS[i % 300, i % 7]).all())
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="object code is kept on Linux alone")
 def test_code_with_large_captured_arrays_finds_those_of_its_process(tmp_path: Path) -> None:
     first = run_script(tmp_path / "script.py", LARGE_ARRAYS)

@@ -327,6 +327,7 @@ def test_python_ints_take_the_dtype_of_integers(call, rng, dtype):
                 np.testing.assert_array_equal(got, exact, err_msg=f"{dtype} {n}")
 
 
+@pytest.mark.full
 def test_python_ints_beside_floats(call, rng):
     """They stay ints, so that they can count, and those beyond int64 are floats."""
     powers = lambda a, n: a**n

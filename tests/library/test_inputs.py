@@ -334,6 +334,7 @@ def test_numbers_and_lists_beside_device_arrays():
         np.testing.assert_array_equal(got.copy_to_host(), expected)
 
 
+@pytest.mark.full
 def test_ints_that_are_no_arrays_stay_ints():
     rng = sk.default_rng(3)
     assert rng.permutation(5).shape == (5,)

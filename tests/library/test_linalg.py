@@ -287,6 +287,7 @@ def test_dot_of_any_ranks(call, rng, left, right, data):
     np.testing.assert_array_equal(got, exact)  # of small integers every sum is exact
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("left", "right"),
     full_beyond(

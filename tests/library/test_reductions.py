@@ -101,6 +101,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", full_beyond(["sum", "var", "argmax"], ["var"]))
 def test_several_passes(call, rng, name):
     for shape, axis in sample(LARGE, 2):
@@ -191,6 +192,7 @@ def test_a_row_of_one_part_makes_its_result_alone(name, columns):
             assert np.allclose(found.copy_to_host(), wanted)
 
 
+@pytest.mark.full
 def test_dtypes_that_are_asked_for(call, rng):
     x = random_array(rng, (5, 100), "float32")
     got = call(reduce.sum, x, axis=1, dtype=np.float64)
@@ -211,6 +213,7 @@ def test_bfloat16(call, rng):
     np.testing.assert_allclose(total, x.astype("f4").sum(axis=0), rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.full
 def test_broadcast_arrays(target):
     x = np.broadcast_to(np.arange(4, dtype=np.int64)[:, None], (300, 4, 5))
     for axis in sample((None, 0, 1, 2, (0, 2)), 3):
@@ -266,6 +269,7 @@ def test_parameters_have_numpys_order(call, rng, name):
         assert (got.dtype, got.shape) == (exact.dtype, exact.shape)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", full_beyond(["int8", "float16", "complex64"], ["float16"]))
 @pytest.mark.parametrize("name", ["all", "any"])
 def test_truth_into_another_dtype(target, rng, name, dtype):

@@ -312,6 +312,7 @@ def test_halves_are_computed_as_float32(call, rng, dtype):
     np.testing.assert_allclose(got.astype(float), expected, atol=2e-3 * 4)
 
 
+@pytest.mark.full
 def test_large_integers_are_stored_as_they_are(call):
     x = np.full((3, 40), 2**63 + 2**20, np.uint64)
     for axis in range(2):

@@ -60,6 +60,7 @@ def test_floats_within_rounding(call, rng, dtype):
         assert_close_sum(call(reduce.sum, x), x)
 
 
+@pytest.mark.full
 def test_chunks_larger_than_the_smallest(call, rng):
     x = random_array(rng, MIN_ROW_PART * ROW_BLOCKS + 12_345, "float32")
     assert_close_sum(call(reduce.sum, x), x)

@@ -97,6 +97,7 @@ def run_installed(environment: Path, folder: Path, *args: str) -> str:
     return result.stdout
 
 
+@pytest.mark.full
 def test_installed_wheel_runs_a_kernel_outside_the_checkout(installed, tmp_path):
     script = tmp_path / "use.py"
     script.write_text(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.stress.worker import LAYER_MODULES
-from tests.support.extent import full_beyond
+from tests.support.extent import IS_QUICK, full_beyond
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Environment variable that names the threading layer of the CPU target.
@@ -96,8 +96,8 @@ def _run(
     ("layer", "hidden", "used"), full_beyond(CONFIGURATIONS, CONFIGURATIONS[:1])
 )
 def test_a_few(layer: str, hidden: tuple[str, ...], used: set[str]) -> None:
-    """Four kernels and 200 launches in each process."""
-    _run(layer, hidden, used, 4, 200, 240)
+    """Four kernels, or in a quick run two, and 200 launches in each process."""
+    _run(layer, hidden, used, 2 if IS_QUICK else 4, 200, 240)
 
 
 @pytest.mark.slow

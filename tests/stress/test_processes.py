@@ -85,6 +85,7 @@ def test_a_kernel_of_a_script_runs_in_a_spawned_process(tmp_path: Path) -> None:
     assert done.stdout.strip() == "right"
 
 
+@pytest.mark.full
 def test_a_kernel_of_exec_text_runs_in_a_fresh_process(tmp_path: Path) -> None:
     """As in a notebook: the module is ``__main__``, and no file holds the source."""
     sender = f"""

@@ -94,6 +94,7 @@ def test_cumulative_sums_of_complex_numbers(rng):
     check(xp.cumulative_sum(kd.to_device(source.T), axis=0), np.cumulative_sum(source.T, axis=0))
 
 
+@pytest.mark.full
 def test_sorts_of_complex_numbers():
     source = np.array([[1 + 2j, 0, 1 - 1j], [complex(np.nan, 1), -1j, 2]])
     x = kd.to_device(source)
@@ -102,6 +103,7 @@ def test_sorts_of_complex_numbers():
     check(xp.cumulative_prod(x[:, 1:], axis=0), np.cumulative_prod(source[:, 1:], axis=0))
 
 
+@pytest.mark.full
 def test_random_arrays_have_operators():
     found = default_rng(1).random((3, 5)) * 2 - 1
     wanted = default_rng(1).random((3, 5)).copy_to_host() * 2 - 1

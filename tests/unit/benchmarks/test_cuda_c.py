@@ -55,6 +55,7 @@ def test_every_kernel_of_lanes_is_in_the_corpus(cases) -> None:
         assert theirs <= kernels
 
 
+@pytest.mark.full
 def test_parameters_are_those_of_the_text(cases) -> None:
     """As many parameters as arguments are passed, pointers where there are arrays."""
     small = ("look_up", "gather", "axpy_f16", "multiply", "align")

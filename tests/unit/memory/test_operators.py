@@ -232,6 +232,7 @@ def test_reductions_are_those_of_the_library(name, asked):
             np.testing.assert_allclose(found.copy_to_host(), expected, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_parameters_of_reductions():
     with kd.use("cpu"):
         x = kd.to_device(SOURCE.astype(np.float32))

@@ -265,6 +265,7 @@ def test_moments_and_independence_of_normal_numbers() -> None:
     assert abs((x[1:] * x[:-1]).mean()) < error
 
 
+@pytest.mark.full
 def test_contraction_changes_no_bit() -> None:
     def fill(seed, out):
         i = kd.grid(1)

@@ -16,6 +16,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.placement import devices, registry
 from kerneldsl.utilities import environment
+from tests.support.extent import full_beyond
 
 
 @pytest.fixture(autouse=True)
@@ -147,15 +148,15 @@ double.forall(2)(np.ones(2, int), np.zeros(2))
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("KERNELDSL_CACHE_SIZE", "5Q", "and nothing is cached. It must be a number of bytes"),
-        ("KERNELDSL_CACHE_SITE", "~nouser/x", "and the site's cache is ignored"),
-        ("KERNELDSL_CACHE_DIR", "~nouser/x", "and nothing is written to the cache"),
-        ("KERNELDSL_CACHE_KEY_FILE", "~nouser/x", "and nothing is cached"),
-    ],
-)
+UNREADABLE = [
+    ("KERNELDSL_CACHE_SIZE", "5Q", "and nothing is cached. It must be a number of bytes"),
+    ("KERNELDSL_CACHE_SITE", "~nouser/x", "and the site's cache is ignored"),
+    ("KERNELDSL_CACHE_DIR", "~nouser/x", "and nothing is written to the cache"),
+    ("KERNELDSL_CACHE_KEY_FILE", "~nouser/x", "and nothing is cached"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "said"), full_beyond(UNREADABLE, UNREADABLE[:1]))
 def test_what_the_cache_cannot_read_is_warned_of_once(tmp_path, name, value, said) -> None:
     """When the first function is decorated, and by no launch."""
     program = tmp_path / "program.py"

@@ -36,6 +36,7 @@ def test_cumulative_sums_are_numpys(size: int, block: int, dtype: str, seed: int
     np.testing.assert_array_equal(_cumulative(x, block), np.cumsum(x, dtype=dtype))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "layer", full_beyond(["native", "tbb", "omp", "workqueue", "serial"], ["native"])
 )

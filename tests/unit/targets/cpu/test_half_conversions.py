@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.support.extent import full_beyond
+
 PROGRAM = """
 import numpy as np
 import kerneldsl as kd
@@ -57,14 +59,17 @@ print("same")
 """
 
 
+_BASELINE = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}
+
+
 @pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"),
     reason=f"{platform.machine()} has the conversions: x86-64 alone may lack them",
 )
 @pytest.mark.parametrize(
     "settings",
-    [{"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}, {"NUMBA_ENABLE_AVX": "0"}],
-    ids=["baseline", "without AVX"],
+    full_beyond([_BASELINE, {"NUMBA_ENABLE_AVX": "0"}], [_BASELINE]),
+    ids=lambda settings: "baseline" if settings is _BASELINE else "without AVX",
 )
 def test_conversions_are_ieee_s(settings, tmp_path):
     program = tmp_path / "program.py"

@@ -76,6 +76,7 @@ def test_they_are_stopped_under_every_handler(way: str, size: int) -> None:
     assert max(late) < _MOST_MS, late
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", full_beyond(["plain", "asyncio", "alarm"], ["asyncio"]))
 @pytest.mark.parametrize("threads", full_beyond(["1", "2", "5"], ["1"]))
 def test_they_are_stopped_with_any_number_of_threads(way: str, threads: str) -> None:
@@ -83,6 +84,7 @@ def test_they_are_stopped_with_any_number_of_threads(way: str, threads: str) -> 
     assert max(late) < _MOST_MS, late
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("layer", full_beyond(["omp", "tbb", "workqueue", "serial"], ["omp"]))
 def test_they_are_stopped_under_other_threading_layers(layer: str) -> None:
     late = stopped("counts_for_ever", "plain", 1 << 18, KERNELDSL_THREADING_LAYER=layer)

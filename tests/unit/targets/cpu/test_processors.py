@@ -13,6 +13,7 @@ from targets.cpu import processors, target, threads
 from targets.cpu.checks import check_cpu
 from targets.cpu.description import describe_cpu
 from targets.cpu.processors import Runnable, processor_quota
+from tests.support.extent import full_beyond
 
 PROGRAM = """
 import threading
@@ -139,7 +140,7 @@ def test_the_device_has_no_more_multiprocessors_than_threads_can_run(monkeypatch
     assert describe_cpu(device).usable_core_count == 1
 
 
-@pytest.mark.parametrize("layer", ["native", "workqueue"])
+@pytest.mark.parametrize("layer", full_beyond(["native", "workqueue"], ["native"]))
 def test_no_more_threads_than_can_run(tmp_path, layer) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -303,6 +303,7 @@ with kd.use("cpu"), is_native(launch):
     assert float(seconds) < _MOST_S
 
 
+@pytest.mark.full
 def test_a_child_that_a_thread_has_forked_is_interrupted():
     require_native()
     code = f"""

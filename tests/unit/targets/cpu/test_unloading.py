@@ -179,7 +179,8 @@ has_begun.wait()
 print(child())
 thread.join()
 """,
-        """
+        pytest.param(
+            """
 def work():
     number = 100
     while not is_over:
@@ -192,6 +193,8 @@ print({child() for _ in range(4)}.pop())
 is_over = True
 thread.join()
 """,
+            marks=pytest.mark.full,
+        ),
     ],
     ids=["held", "at work"],
 )
