@@ -74,6 +74,9 @@ def run_ptx(ptx: str, most_lines: int = 3000) -> dict[str, int] | None:
                 values[given_[0]] = read(given_[2 - bool(values[given_[3]])]) % 2**bits
             case "mul":
                 values[given_[0]] = (read(given_[1]) * read(given_[2])) % 2**bits
+            case "mad":
+                product = read(given_[1]) * read(given_[2])
+                values[given_[0]] = (product + read(given_[3])) % 2**bits
             case _:
                 raise AssertionError(line)
     return values

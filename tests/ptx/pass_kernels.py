@@ -109,6 +109,12 @@ def checksum(x, out):
     out[i] = crc
 
 
+def grey(x, out):
+    i = kd.grid(1)
+    level = x[i] * np.uint32(77) + x[i + 1] * np.uint32(150) + x[i + 2] * np.uint32(29)
+    out[i] = np.uint8(np.uint32(level & np.uint32(0xFFFF)) >> np.uint32(8))
+
+
 def generated(x, out):
     i = kd.grid(1)
     state = x[i]
@@ -161,6 +167,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "count-loops-down": (counted, _INTEGERS),
     "narrow-counters": (left_early, _INTEGERS),
     "multiply-by-bits": (checksum, _WORDS),
+    "widen-products": (grey, "uint8[::1], uint8[::1]"),
     "chain-affine-steps": (generated, _WORDS),
     "narrow-maxima": (scores, _INTEGERS),
     "narrow-addresses": (neighbours, "int64[:, ::1], int64[:, ::1]"),

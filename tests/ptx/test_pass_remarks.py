@@ -35,6 +35,7 @@ _DONE = {
     "count-loops-down": "1 loop counted down to 0",
     "narrow-counters": "1 loop counted in 32 bits if the number of iterations fits",
     "multiply-by-bits": "8 choices computed by a multiplication",
+    "widen-products": "3 products of 16 bits computed in 32",
     "chain-affine-steps": "3 numbers computed from the one before",
     "narrow-maxima": "7 results of max computed in 32 bits",
     "narrow-addresses": "2 addresses computed in 32 bits",

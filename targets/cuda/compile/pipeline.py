@@ -36,6 +36,7 @@ from targets.cuda.compile.short_variables import shorten_variables
 from targets.cuda.compile.unroll_divisors import unroll_divisors
 from targets.cuda.compile.unroll_loops import unroll_loops
 from targets.cuda.compile.unroll_strides import unroll_strides
+from targets.cuda.compile.widen_products import widen_products
 
 __all__ = ["PASSES", "FunctionTree", "Pass", "Pipeline", "Stage"]
 
@@ -219,6 +220,12 @@ PASSES = (
         "Compute a choice between a constant and 0 by a bit as a product.",
         Stage.PTX,
         _on_text(multiply_by_bits),
+    ),
+    Pass(
+        "widen-products",
+        "Multiply integers of 16 bits in 32, so that no signs are extended.",
+        Stage.PTX,
+        _on_text(widen_products),
     ),
     Pass(
         "chain-affine-steps",

@@ -1,0 +1,76 @@
+"""Multiply integers of 16 bits in 32 bits.
+
+LLVM computes ``(a * 77 + b * 150) >> 8`` in 16 bits if no more of it are stored, as of pixels. A
+GPU has products of 32 bits alone. ptxas (seen with 13.0) extends the sign of each product that
+another one is added to. The low 16 bits of a product need only those of its operands.
+
+References
+----------
+PTX ISA, sections "Integer Arithmetic Instructions: mul, mad".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from kerneldsl.contract import Report, ignore_remark
+from targets.cuda.compile.ptx_lines import declare, each_function, results_of
+
+__all__ = ["widen_products"]
+
+_PRODUCT = re.compile(r"^\s*(mul|mad)\.lo\.s16\s+(%rs\d+), ([^;]+);$")
+
+
+def widen_products(ptx: str, report: Report = ignore_remark) -> str:
+    """Return a module without products of 16 bits.
+
+    Examples
+    --------
+    >>> print(widen_products('''{
+    ... mul.lo.s16 %rs2, %rs1, 77;
+    ... mad.lo.s16 %rs3, %rs1, 29, %rs2;
+    ... }''').replace(chr(9), ""))
+    {
+    .reg .b32 %kd_wide<4>;
+    cvt.u32.u16 %kd_wide0, %rs1;
+    mul.lo.s32 %kd_wide1, %kd_wide0, 77;
+    cvt.u16.u32 %rs2, %kd_wide1;
+    cvt.u32.u16 %kd_wide2, %rs1;
+    mad.lo.s32 %kd_wide3, %kd_wide2, 29, %kd_wide1;
+    cvt.u16.u32 %rs3, %kd_wide3;
+    }
+    """
+    if ".lo.s16" not in ptx:
+        return ptx
+    return each_function(ptx, lambda lines: _of_function(lines, report))
+
+
+def _of_function(lines: list[str], report: Report) -> list[str]:
+    writes = Counter(name for line in lines for name in results_of(line))
+    #: Registers of 32 bits with the same low halves.
+    wide: dict[str, str] = {}
+    written: list[str] = []
+    count = products = 0
+    for line in lines:
+        found = _PRODUCT.match(line)
+        if found is None:
+            written.append(line)
+            continue
+        operation, result, rest = found.groups()
+        operands = rest.split(", ")
+        for place, each in enumerate(operands):
+            if each.startswith("%") and each not in wide:
+                operands[place] = f"%kd_wide{count}"
+                written.append(f"\tcvt.u32.u16 %kd_wide{count}, {each};")
+                count += 1
+            else:
+                operands[place] = wide.get(each, each)
+        name = f"%kd_wide{count}"
+        count, products = count + 1, products + 1
+        written.append(f"\t{operation}.lo.s32 {name}, {', '.join(operands)};")
+        written.append(f"\tcvt.u16.u32 {result}, {name};")
+        if writes[result] == 1:
+            wide[result] = name
+    report("product", "of 16 bits computed in 32", products)
+    return declare(written, [f".b32 %kd_wide<{count}>"]) if count else lines
