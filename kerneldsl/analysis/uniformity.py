@@ -295,8 +295,7 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
         what = "is assigned in a loop with a divergent continue"
         self.choose(frame.changed, end, exits.continues, what, frame.node)
         head = merge(frame.head, end)
-        levels = [[value.levels for value in each.values()] for each in (frame.head, head)]
-        is_same = levels[0] == levels[1] and level_of(exits.breaks) == exits.known
+        is_same = level_of(exits.breaks) == exits.known and _are_same(frame.head, head)
         return None if is_same else head
 
     def leave(self, frame: Frame[Environment], tested: Environment) -> Environment:
@@ -309,7 +308,9 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
     def after(self, node: ast.If, state: Environment | None) -> Environment:
         assert state is not None
         what = "is assigned in a divergent branch"
-        self.choose(assigned_names(node), state, self._choice(node), what, node)
+        fact = self._choice(node)
+        if fact is not None:
+            self.choose(assigned_names(node), state, fact, what, node)
         return state
 
     def behind(self, node: ast.Break | ast.Continue, state: Environment) -> Environment:
@@ -410,3 +411,10 @@ class _Analysis(ExpressionRules, Dataflow[Environment]):
                     what = f"`{self.text(node)}` calls a function that cannot be analyzed"
                     return self.unknown(node, fact, what)
         return Value(fact, fact)
+
+
+def _are_same(before: Environment, after: Environment) -> bool:
+    """Return whether variables vary as they did; most of them are the same values."""
+    return len(before) == len(after) and all(
+        value is after[name] or value.levels == after[name].levels for name, value in before.items()
+    )
