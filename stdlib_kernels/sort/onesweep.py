@@ -69,7 +69,8 @@ def move_by_digit(
     and ``1 << flag``, or how many it and those before it have and ``2 << flag``. What is moved
     beside the keys is said by `gives`: ``"keys"`` nothing, ``"values"``, or ``"places"``.
     """
-    t, lane, warp = kd.threadIdx.x, kd.laneid, kd.threadIdx.x // 32
+    # In 64 bits a warp's number takes a register more of each thread, beside those that spill.
+    t, lane, warp = kd.threadIdx.x, kd.laneid, kd.int32(kd.threadIdx.x // 32)
     held = kd.shared.array(bytes_held, kd.uint8)
     peers_of, held_keys = held.view(kd.uint32), held.view(key)
     seen = kd.shared.array((block // 32, RADIX), kd.int32)

@@ -10,6 +10,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.errors import ToolMissingError
 from stdlib_kernels import operations
+from stdlib_kernels import sort as sorting
 from stdlib_kernels.compact import chosen
 from stdlib_kernels.copying import itself
 from stdlib_kernels.histogram import counting
@@ -23,6 +24,7 @@ from stdlib_kernels.sort import rows as tiles
 from stdlib_kernels.sort.words import order_of
 from stdlib_kernels.stencil import lines
 from targets.cuda.compile import ptxas
+from targets.null.executable import NullExecutable
 from tests.support.extent import full_beyond
 
 X, PLACES, ROW, FACTORS = (
@@ -243,6 +245,23 @@ def _resources(kernel: Any, constants: dict[str, Any], signature: str) -> Any:
 def test_it_assembles(name: str) -> None:
     found = _resources(*CASES[name])
     assert (found.spill_bytes, found.local_bytes) == (0, 0)
+
+
+def test_a_sort_of_keys_spills_few_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what a launch promises, which leaves fewer registers to addresses of 64 bits."""
+    found: dict[str, Any] = {}
+    examine = NullExecutable.examine
+
+    def noted(self: NullExecutable, *launched: Any) -> Any:
+        found[self.artifact.entry_name] = self.resources
+        return examine(self, *launched)
+
+    monkeypatch.setattr(NullExecutable, "examine", noted)
+    with kd.use("null"):
+        sorting.sort(kd.empty(1 << 20, np.int32))
+    if found["move_by_digit"].spill_bytes is None:
+        pytest.skip("there is no ptxas")
+    assert found["move_by_digit"].spill_bytes <= 216
 
 
 def test_argmax_loads_several_elements_before_it_compares_them() -> None:

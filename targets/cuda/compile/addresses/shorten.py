@@ -230,9 +230,7 @@ class _Shortening:
         opcode, operands, line = instruction.opcode, instruction.operands, instruction.line
         name = opcode.partition(".")[0]
         bounds = self._bounds_of(name, operands, is_unsigned=opcode.endswith("u64"))
-        # ptxas knows that the high half of an extended register is 0, and shifts the low half. With
-        # the shift in 32 bits it needs more registers (seen with 13.0).
-        if bounds is None or (name == "shr" and self._values.is_extended(operands[1])):
+        if bounds is None:
             return instruction
         one, other = (self._low_half(each, line) for each in operands[1:3])
         if one is None or other is None:

@@ -138,14 +138,6 @@ class Values:
             return (int(operand, 0),) * 2
         return common(self._intervals.get(operand), self._counters.get(operand))
 
-    def is_extended(self, operand: str) -> bool:
-        """Return whether an operand of 64 bits is a register of 32 that is extended by zeros."""
-        value = self.wide(operand)
-        return len(value) == 1 and all(
-            len(term) == 1 and term[0].startswith("z") and factor == 1
-            for term, factor in value.items()
-        )
-
     def interval_of_atom(self, atom: str) -> Interval | None:
         """Return between which numbers an atom of 64 bits is."""
         if atom.startswith("p"):
