@@ -78,46 +78,41 @@ def _passes(
     return passes
 
 
-@library_function
-def correlate1d(
-    x: Array,
-    weights: Any,
-    axis: int = -1,
-    mode: str = "reflect",
-    cval: float = 0.0,
-    origin: int = 0,
-    *,
-    out: Out = None,
-) -> Any:
-    """Compute the sum of each element's neighbours along an axis, multiplied by weights.
+def _along(name: str, said: str, *, is_reversed: bool) -> Any:
+    """Return the correlation along an axis, or the convolution, which reverses the weights."""
 
-    {parameters of a line}
-    {see: scipy.ndimage.correlate1d}
+    def along(
+        x: Array,
+        weights: Any,
+        axis: int = -1,
+        mode: str = "reflect",
+        cval: float = 0.0,
+        origin: int = 0,
+        *,
+        out: Out = None,
+    ) -> Any:
+        at, found = checked_axis(x, axis, kinds="iuf"), to_host(weights)
+        check_array("weights", found, kinds="biuf", ndim=1)
+        if not found.size:
+            raise wrong_value("weights", found.tolist(), "There is one weight at least")
+        by, found = integer_of("origin", origin), found.astype(np.float64)
+        if is_reversed:
+            by, found = -by - (len(found) % 2 == 0), found[::-1]
+        return filter_lines(x, [step_of(found, at, by)], border_of(mode, cval), out)
+
+    along.__name__ = along.__qualname__ = name
+    along.__doc__ = f"""{said}.
+
+    {{parameters of a line}}
+    {{see: scipy.ndimage.{name}}}
     """
-    along, by = checked_axis(x, axis, kinds="iuf"), integer_of("origin", origin)
-    return filter_lines(x, [step_of(_line(weights), along, by)], border_of(mode, cval), out)
+    return library_function(along)
 
 
-@library_function
-def convolve1d(
-    x: Array,
-    weights: Any,
-    axis: int = -1,
-    mode: str = "reflect",
-    cval: float = 0.0,
-    origin: int = 0,
-    *,
-    out: Out = None,
-) -> Any:
-    """Correlate along an axis with the weights in reversed order.
-
-    {parameters of a line}
-    {see: scipy.ndimage.convolve1d}
-    """
-    found = _line(weights)
-    moved = -integer_of("origin", origin) - (len(found) % 2 == 0)
-    step = step_of(found[::-1], checked_axis(x, axis, kinds="iuf"), moved)
-    return filter_lines(x, [step], border_of(mode, cval), out)
+_SUM = "Compute the sum of each element's neighbours along an axis, multiplied by weights"
+correlate1d = _along("correlate1d", _SUM, is_reversed=False)
+_REVERSED = "Correlate along an axis with the weights in reversed order"
+convolve1d = _along("convolve1d", _REVERSED, is_reversed=True)
 
 
 @repeated_function
@@ -244,12 +239,3 @@ def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[
     radius = int(truncate * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
     return np.asarray(weights / weights.sum())
-
-
-def _line(weights: Any) -> np.ndarray[Any, Any]:
-    """Check weights of one axis, and bring them to the host."""
-    found = to_host(weights)
-    check_array("weights", found, kinds="biuf", ndim=1)
-    if not found.size:
-        raise wrong_value("weights", found.tolist(), "There is one weight at least")
-    return found.astype(np.float64)
