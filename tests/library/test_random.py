@@ -282,7 +282,11 @@ def test_every_order_is_as_likely(target):
     assert stats.chisquare(list(counts.values())).pvalue > FALSE_ALARM
 
 
-_LARGEST = [("float16", 65504), (kd.bfloat16, 3.389e38), ("float32", 3.402e38)]
+_LARGEST = [
+    pytest.param("float16", 65504),
+    pytest.param(kd.bfloat16, 3.389e38),
+    pytest.param("float32", 3.402e38),
+]
 
 
 @pytest.mark.parametrize(("dtype", "most"), full_beyond(_LARGEST, _LARGEST[1:2]))

@@ -69,7 +69,8 @@ def full_beyond(values: Iterable[Any], quick: Container[Any]) -> list[Any]:
     Parameters
     ----------
     values : iterable
-        Values, or what ``pytest.param`` made of them.
+        Values, or what ``pytest.param`` made of them. Of several names each must be of
+        ``pytest.param``: a tuple is one value.
     quick : container
         Those of a quick run; the others are marked ``full``.
     """

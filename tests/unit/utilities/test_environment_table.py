@@ -149,10 +149,12 @@ double.forall(2)(np.ones(2, int), np.zeros(2))
 
 
 UNREADABLE = [
-    ("KERNELDSL_CACHE_SIZE", "5Q", "and nothing is cached. It must be a number of bytes"),
-    ("KERNELDSL_CACHE_SITE", "~nouser/x", "and the site's cache is ignored"),
-    ("KERNELDSL_CACHE_DIR", "~nouser/x", "and nothing is written to the cache"),
-    ("KERNELDSL_CACHE_KEY_FILE", "~nouser/x", "and nothing is cached"),
+    pytest.param(
+        "KERNELDSL_CACHE_SIZE", "5Q", "and nothing is cached. It must be a number of bytes"
+    ),
+    pytest.param("KERNELDSL_CACHE_SITE", "~nouser/x", "and the site's cache is ignored"),
+    pytest.param("KERNELDSL_CACHE_DIR", "~nouser/x", "and nothing is written to the cache"),
+    pytest.param("KERNELDSL_CACHE_KEY_FILE", "~nouser/x", "and nothing is cached"),
 ]
 
 

@@ -117,9 +117,9 @@ def compare(name: str, threads: int, x: np.ndarray, extent: int) -> None:
 
 
 BLOCKS = [
-    *(("sorts_rows", 8), ("sorts_rows", 256)),
-    *(("adds_up", 24), ("adds_up", 64)),
-    *(("asks_for_the_half", 64), ("asks_for_the_half", 24)),
+    *(pytest.param("sorts_rows", 8), pytest.param("sorts_rows", 256)),
+    *(pytest.param("adds_up", 24), pytest.param("adds_up", 64)),
+    *(pytest.param("asks_for_the_half", 64), pytest.param("asks_for_the_half", 24)),
 ]
 
 
