@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from kerneldsl.contract import Promises
 from targets.cuda.compile.short_counters import shorten_counters
 from tests.ptx.helpers import body_of, compile_ptx
 from tests.ptx.interpreter import RELATIONS, run_ptx
@@ -62,12 +63,24 @@ _NUMBERS = st.one_of(
     end=st.sampled_from(sorted(_ENDS)),
     step=st.sampled_from([1, -1]),
     other_step=st.sampled_from([1, -1]),
+    is_unsigned=st.booleans(),
     kept=st.sets(st.sampled_from([1, 5, 6, 9])),
 )
 def test_what_is_computed_is_the_same(
-    start, bound, other, most, relation, is_swapped, is_literal, end, step, other_step, kept
+    start,
+    bound,
+    other,
+    most,
+    relation,
+    is_swapped,
+    is_literal,
+    end,
+    step,
+    other_step,
+    is_unsigned,
+    kept,
 ) -> None:
-    kind = "b64" if relation in ("eq", "ne") else "s64"
+    kind = "b64" if relation in ("eq", "ne") else "u64" if is_unsigned else "s64"
     numbers = ["%rd1", str(bound) if is_literal else "%rd2"]
     comparison = f"setp.{relation}.{kind} %p1, {', '.join(numbers[:: -1 if is_swapped else 1])};"
     ptx = _LOOP.format(
@@ -135,7 +148,6 @@ def test_large_counters_have_64(start: int, bound: int) -> None:
         ("@%p1 bra $L2;", "@%p3 bra $L2;"),  # the comparison decides nothing
         ("%rd1, 1;", "%rd1, 2;"),
         ("setp.eq.b64 %p1, %rd1, %rd2;", "add.s64 %rd2, %rd2, 1;\nsetp.eq.b64 %p1, %rd1, %rd2;"),
-        ("setp.eq.b64 %p1, %rd1, %rd2;", "setp.lt.u64 %p1, %rd1, %rd2;"),
     ],
 )
 def test_other_loops_stay(old: str, new: str) -> None:
@@ -148,7 +160,10 @@ def test_other_loops_stay(old: str, new: str) -> None:
     assert shorten_counters(other) == other
 
 
-def test_a_loop_that_is_left_early() -> None:
+@pytest.mark.parametrize("is_small", [False, True])
+def test_a_loop_that_is_left_early(is_small: bool) -> None:
+    """Of a number that is known not to be negative, comparisons have no signs."""
+
     def escape(a, b, out, most):
         x, y, count = 0.0, 0.0, 0
         while count < most and x * x + y * y < 4.0:
@@ -156,5 +171,7 @@ def test_a_loop_that_is_left_early() -> None:
             count += 1
         out[0] = count
 
-    body = body_of(compile_ptx(escape, "float64, float64, int32[::1], int64"))
+    promises = Promises(has_narrow_integers=is_small)
+    signature = "float64, float64, int32[::1], int64"
+    body = body_of(compile_ptx(escape, signature, promises=promises))
     assert re.search(r"add\.s32 %kd_short0_0, %kd_short0_0, 1;", body)

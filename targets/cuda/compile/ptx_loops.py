@@ -6,7 +6,18 @@ from collections.abc import Iterator
 
 from targets.cuda.compile.ptx_lines import LABEL, branch_of
 
-__all__ = ["innermost_loops"]
+__all__ = ["has_loops", "innermost_loops"]
+
+
+def has_loops(lines: list[str]) -> bool:
+    """Return whether there is a branch to a line before it."""
+    seen: set[str] = set()
+    for line in lines:
+        if found := LABEL.match(line):
+            seen.add(found[1])
+        elif "bra" in line and (branch := branch_of(line)) and branch.label in seen:
+            return True
+    return False
 
 
 def innermost_loops(lines: list[str], most_lines: int) -> Iterator[tuple[int, int]]:

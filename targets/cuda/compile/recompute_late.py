@@ -25,6 +25,7 @@ from targets.cuda.compile.addresses.function import (
     results,
 )
 from targets.cuda.compile.ptx_lines import declare, each_function
+from targets.cuda.compile.ptx_loops import has_loops
 
 __all__ = ["recompute_late"]
 
@@ -49,6 +50,8 @@ def recompute_late(ptx: str, report: Report = ignore_remark) -> str:
 
 
 def _of_function(lines: list[str], report: Report) -> list[str]:
+    if not has_loops(lines):
+        return lines
     function = read_function(lines)
     loops = natural_loops(function) if function is not None else {}
     if function is None or not loops:

@@ -39,7 +39,7 @@ _LIMIT = 2**29
 _MOST_LINES = 80
 _STEP = re.compile(r"^\s*add\.s64\s+(%rd\d+), (%rd\d+), (-?1);")
 _COMPARISON = re.compile(
-    r"^\s*setp\.(eq|ne|lt|le|gt|ge)\.(?:and\.)?[bs]64\s+(%p\d+), (%rd\d+|-?\d+), "
+    r"^\s*setp\.(eq|ne|lt|le|gt|ge)\.(?:and\.)?[bsu]64\s+(%p\d+), (%rd\d+|-?\d+), "
     r"(%rd\d+|-?\d+)((?:, !?%p\d+)?);"
 )
 _COPY = re.compile(r"^\s*(mov\.b64|cvt\.u32\.u64)\s+(%\w+), (%rd\d+);")
@@ -153,6 +153,8 @@ def _short_counters(loop: _Loop) -> _Counters | None:
         if comparison is None or not {comparison[3], comparison[4]} & steps.keys():
             continue
         relation, predicate, one, other, also = comparison.groups()
+        if ".u64" in line and min(steps.get(each, 1) for each in (one, other)) < 0:
+            return None  # it may pass 0
         if other in steps:
             relation, one, other = _SWAPPED[relation], other, one
         if other.startswith("%"):
