@@ -184,7 +184,7 @@ import kerneldsl as kd
 
 @kd.kernel(wraparound=False)
 def far(x):
-    x[kd.grid(1) + (1 << 44)] = 1
+    x[kd.grid(1) + (1 << 30)] = 1
 
 x = kd.zeros(4, np.int32, device="cuda")
 try:

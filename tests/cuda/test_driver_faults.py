@@ -47,7 +47,7 @@ x = kd.zeros(1000, np.float32)
 y = kd.zeros(1000, np.float32)
 tame[8, 128](y)
 kd.synchronize()
-wild[3, 64](x, 2**40)
+wild[3, 64](x, 2**30)
 tame[8, 128](y)
 said = {}
 try:
@@ -112,7 +112,7 @@ with kd.use("cuda:1"):
     y = kd.zeros(1000, np.float32)
     tame[8, 128](y)
     kd.synchronize("cuda:1")
-wild[1, 1](x, 2**40)
+wild[1, 1](x, 2**30)
 for device in ("cuda:0", "cuda:0", "cuda:1"):
     try:
         kd.synchronize(device)

@@ -211,7 +211,7 @@ def _tests(function: Function, loop: _Loop) -> Iterator[_Test]:
 
 
 class _Way(NamedTuple):
-    """How often a counter can be stepped, and its largest value if steps count as positive."""
+    """The most steps of a counter, and its largest value if steps count as positive."""
 
     turns: int
     farthest: int
