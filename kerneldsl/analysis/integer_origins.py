@@ -373,10 +373,16 @@ class IntegerOrigins:
                 return self._of_intrinsic(use.intrinsic.name, node)
             case ast.Subscript(value=owner, slice=ast.Constant(value=int(place))) if place >= 0:
                 return self._of_element(node, owner, place)
+        return origin_of(self._type_of(node))
+
+    def _type_of(self, node: ast.expr) -> Value:
+        """Return the type of an expression; a conversion has one, of whatever it converts."""
+        match node:
             case ast.Call(func=called, args=[_], keywords=[]):
                 dtype = conversion_dtype(called, self._unit.namespace)
-                return origin_of(self._types.get(node) if dtype is None else dtype)
-        return origin_of(self._types.get(node))
+                if dtype is not None:
+                    return dtype
+        return self._types.get(node)
 
     def _of_element(self, node: ast.Subscript, owner: ast.expr, place: int) -> Origin:
         """Return the origin of an element of a tuple, or of what else is subscribed."""
@@ -406,7 +412,7 @@ class IntegerOrigins:
     def _is_largest(self, node: ast.Call, origins: Sequence[Origin]) -> bool:
         """Return whether a call gives the largest of integers."""
         return library_name(node.func, self._unit.namespace) in _LARGEST and all(
-            origin is not Origin.OTHER or self._types.get(each) in _WHOLE
+            origin is not Origin.OTHER or self._type_of(each) in _WHOLE
             for origin, each in zip(origins, self.operands(node), strict=True)
         )
 

@@ -29,6 +29,9 @@ EXACT: dict[str, Callable[[int, int], float]] = {
         (int(a > 5) if n > 2 else a) // 3
     ),
     "out[i] = max(a[i], a[i] > 5)": lambda a, n: max(a, int(a > 5)),
+    # The type of `v` is not known before the kernel is typed; a conversion of it has one.
+    "v = ((U64, 3) if U64 == 4 else (np.int32(6), 5))[0]; x = max(a[i], np.int64(v)); "
+    "out[i] = (x + 1) // 3": lambda a, n: (max(a, 6) + 1) % U64 // 3,
     "t = (a[i], n[i]); out[i] = max(t)": lambda a, n: max(a, n),
     "t = (a[i], n[i], 3); floats[i] = min(t)": lambda a, n: float(min(a, n, 3)),
     "t = (a[i], n[i]); out[i] = sum(t)": lambda a, n: (a + n) % U64,
