@@ -23,14 +23,14 @@ import re
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.addresses.countdowns import countdowns, shorten_countdowns
+from targets.cuda.compile.addresses.countdowns import shorten_countdowns
 from targets.cuda.compile.addresses.counters import counter_intervals
 from targets.cuda.compile.addresses.dead_code import remove_dead_code
-from targets.cuda.compile.addresses.emission import Emitter, Expression, expression_of
+from targets.cuda.compile.addresses.emission import Emitter, Expression
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
-from targets.cuda.compile.addresses.intervals import INT32, Interval, hull, is_within
-from targets.cuda.compile.addresses.needed import needed_registers
+from targets.cuda.compile.addresses.intervals import INT32, is_within
+from targets.cuda.compile.addresses.narrowing import Narrowing
 from targets.cuda.compile.addresses.polynomials import Polynomial, add, scale, wrap
 from targets.cuda.compile.addresses.sharing import (
     ADDRESS,
@@ -39,18 +39,12 @@ from targets.cuda.compile.addresses.sharing import (
     least_offsets,
     place_of,
 )
+from targets.cuda.compile.addresses.sums import Sums
 from targets.cuda.compile.addresses.values import Values
 
 __all__ = ["shorten_addresses"]
 
 _ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
-#: Operations with results that fit 32 bits if their operands do.
-_IN_32_BITS = frozenset(
-    {
-        *("and.b64", "or.b64", "xor.b64", "shr.s64", "shr.u64", "selp.b64"),
-        *("min.s64", "max.s64", "min.u64", "max.u64"),
-    }
-)
 #: Remarks on addresses.
 _FROM_NEIGHBOUR = "computed from a neighbour"
 _WITHOUT_FACTS = (
@@ -58,7 +52,6 @@ _WITHOUT_FACTS = (
 )
 #: What moves an address on, from one turn of a loop to the next.
 _STEP = "add.s64"
-_COMPARISON = re.compile(r"setp\.(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)\.([sub])64")
 
 
 def shorten_addresses(ptx: str, facts: ParameterFacts, report: Report = ignore_remark) -> str:
@@ -122,36 +115,35 @@ class _Shortening:
         self._report = report
         self._function = function
         self._facts = facts
-        #: Registers with comparisons that are left to :func:`shorten_countdowns`.
-        self._countdowns = countdowns(function)
         self._values = Values(function, facts, counter_intervals(function, facts))
         self._emitter = Emitter(function, self._values, entry_name)
         self._lines: list[str] = list(function.lines)
         #: By the array, or the one register of an address that is no element's.
         self._bases: dict[str, list[_Base]] = {}
         self._block = 0
-        self._needed = needed_registers(function)
         #: Of registers with addresses that accesses share: the least immediate offset.
         self._least_offsets = least_offsets(function)
         #: Registers that have been computed instead of them, and what offsets are more by.
         self._shared: dict[str, tuple[str, int]] = {}
-        #: Sums that have been computed, by each of their products.
-        self._sums: dict[tuple[str, ...], list[tuple[Polynomial, Expression]]] = {}
+        self._sums = Sums(function, self._values, self._emitter)
+        self._narrowing = Narrowing(
+            function, self._values, self._emitter, self._sums, self._lines, report
+        )
 
     def written(self) -> list[str]:
         """Return the text of the function."""
         for block in self._function.in_order():
-            self._block = block
+            self._block = self._sums.block = block
             self._values.enter(block)
             accesses = []
             for instruction in self._function.blocks[block].instructions:
                 access = self._access(instruction)
                 if access is not None:
                     accesses.append(access)
-                instruction = self._narrow(instruction)
+                instruction = self._narrowing.narrow(instruction)
                 self._values.execute(instruction)
                 self._share(instruction)
-                self._note(instruction)
+                self._sums.note(instruction)
             self._shorten(accesses)
             if not self._facts.arrays:
                 self._report("address", _WITHOUT_FACTS, len(accesses), is_missed=True)
@@ -162,138 +154,6 @@ class _Shortening:
             if number == self._function.opening:
                 text += self._emitter.declarations()
         return shorten_countdowns(remove_dead_code(text), self._facts, self._report)
-
-    # ------------------------------------------------------------- integers that fit 32 bits
-
-    def _narrow(self, instruction: Instruction) -> Instruction:
-        """Write an operation on integers of 64 bits in 32 if they fit; return what it is."""
-        opcode, operands, line = instruction.opcode, instruction.operands, instruction.line
-        if instruction.predicate:
-            return instruction
-        if found := _COMPARISON.fullmatch(opcode):
-            is_left = any(self._countdowns.get(each) == self._block for each in operands)
-            if len(operands) == 3 and not is_left and all(map(self._fits, operands[1:])):
-                one, other = (self._low_half(each, line) for each in operands[1:])
-                if one is not None and other is not None:
-                    text = f"\tsetp.{found[1]}.{found[2]}32 {operands[0]}, {one}, {other};"
-                    self._lines[line] = text
-                    self._report_narrow()
-        elif opcode in _IN_32_BITS:
-            return self._narrow_operation(instruction)
-        elif opcode in ("shl.b64", "mul.lo.s64", "mad.lo.s64"):
-            self._widen_product(instruction)
-        return instruction
-
-    def _report_narrow(self) -> None:
-        self._report("integer operation", "computed in 32 bits")
-
-    def _fits(self, operand: str, bounds: Interval = INT32) -> bool:
-        return is_within(self._values.interval(operand), bounds)
-
-    def _low_half(self, operand: str, line: int) -> str | None:
-        value = self._values.low_half(self._values.wide(operand))
-        return None if value is None else self._emitted(value, line)
-
-    def _emitted(self, value: Polynomial, line: int) -> str:
-        expression = self._expression(value, line)
-        self._remember(value, expression)
-        return self._emitter.emit(expression, self._block, line)
-
-    def _remember(self, value: Polynomial, expression: Expression) -> None:
-        """Let a sum with a product be a part of others."""
-        if len(value) > 1 and isinstance(expression, tuple):
-            for term in value:
-                if len(term) > 1:
-                    self._sums.setdefault(term, []).append((value, expression))
-
-    def _with_sums(self, value: Polynomial, line: int) -> Polynomial:
-        """Return a polynomial in which sums that have been computed are atoms."""
-        for term in [each for each in value if len(each) > 1]:
-            for part, expression in self._sums.get(term, ()):
-                factor = value.get(term, 0) // part[term]
-                if not factor or any(value.get(t) != f * factor for t, f in part.items()):
-                    continue
-                register = self._emitter.find(expression, self._block, line)
-                if register is not None:
-                    value = add(add(value, part, -factor), {(register,): factor})
-        return value
-
-    def _expression(self, value: Polynomial, line: int) -> Expression:
-        return expression_of(value, self._depth, lambda part: self._with_sums(part, line))
-
-    def _depth(self, atom: str) -> int:
-        home = self._values.homes.get(atom.removeprefix("l"), 0)
-        return self._function.blocks[home].depth
-
-    def _narrow_operation(self, instruction: Instruction) -> Instruction:
-        """Write an operation in 32 bits if its result fits them."""
-        opcode, operands, line = instruction.opcode, instruction.operands, instruction.line
-        name = opcode.partition(".")[0]
-        bounds = self._bounds_of(name, operands, is_unsigned=opcode.endswith("u64"))
-        if bounds is None:
-            return instruction
-        one, other = (self._low_half(each, line) for each in operands[1:3])
-        if one is None or other is None:
-            return instruction
-        narrow = self._emitter.register(32)
-        rest = "".join(f", {each}" for each in operands[3:])
-        self._emitter.insert(line, f"{opcode[:-2]}32 {narrow}, {one}, {other}{rest};")
-        # ptxas computes the high half of a number with a sign.
-        extension = "cvt.u64.u32" if bounds[0] >= 0 else "cvt.s64.s32"
-        self._lines[line] = f"\t{extension} {operands[0]}, {narrow};"
-        self._values.define(narrow, None, bounds)
-        self._report_narrow()
-        return Instruction(line, extension, (operands[0], narrow))
-
-    def _bounds_of(
-        self, name: str, operands: tuple[str, ...], *, is_unsigned: bool
-    ) -> Interval | None:
-        """Return the bounds of an operation's result, where 32 bits are enough for it."""
-        one, other = (self._values.interval(each) for each in operands[1:3])
-        nonnegative = (0, INT32[1])
-        if name == "and" and self._values.is_unmasked(operands):
-            return None
-        if name == "and" and (is_within(one, nonnegative) or is_within(other, nonnegative)):
-            # The high half of one is zeros, and so is that of the result.
-            known = [each[1] for each in (one, other) if each is not None and each[0] >= 0]
-            return 0, min(known)
-        if one is None or other is None or not is_within(hull(one, other), INT32):
-            return None
-        if name == "shr":
-            count = other[0] if other[0] == other[1] else -1
-            is_known = 0 <= count < 32 and (one[0] >= 0 or not is_unsigned)
-            return (one[0] >> count, one[1] >> count) if is_known else None
-        if name in ("min", "max") and (not is_unsigned or min(one[0], other[0]) >= 0):
-            best = min if name == "min" else max
-            return best(one[0], other[0]), best(one[1], other[1])
-        if name in ("selp", "min", "max"):
-            return hull(one, other)
-        return nonnegative if min(one[0], other[0]) >= 0 else INT32
-
-    def _widen_product(self, instruction: Instruction) -> None:
-        """Write a product of integers of 64 bits as one of 32 that gives 64."""
-        opcode, operands, line = instruction.opcode, instruction.operands, instruction.line
-        nonnegative = (0, INT32[1])
-        if not self._fits(operands[1], nonnegative):
-            return
-        factor = operands[2]
-        if opcode == "shl.b64":
-            if not factor.isdigit() or int(factor) > 30:
-                return
-            other: str | None = str(1 << int(factor))
-        elif self._fits(factor, nonnegative):
-            other = self._low_half(factor, line)
-        else:
-            return
-        one = self._low_half(operands[1], line)
-        if one is None or other is None or one.isdigit():
-            return
-        rest = "".join(f", {each}" for each in operands[3:])
-        name = "mad" if opcode.startswith("mad") else "mul"
-        self._lines[line] = f"\t{name}.wide.u32 {operands[0]}, {one}, {other}{rest};"
-        self._report_narrow()
-
-    # ------------------------------------------------------------------------- addresses
 
     def _access(self, instruction: Instruction) -> _Access | None:
         if instruction.opcode == _STEP and not instruction.predicate:
@@ -404,28 +264,6 @@ class _Shortening:
             base = _Base(self._block, access.instruction.line, register, None, access)
             self._bases.setdefault(f"array {access.array}", []).append(base)
 
-    def _note(self, instruction: Instruction) -> None:
-        """Let what a register of 32 bits has be used again."""
-        register = instruction.operands[0] if instruction.operands else ""
-        if self._function.writes[register] != 1:
-            return
-        if register in self._needed:
-            self._note_low_half(register, instruction.line)
-        if instruction.opcode.endswith("32"):
-            value = self._values.narrow(register)
-            if value and value != {(register,): 1} and self._values.is_current(value):
-                expression = self._expression(value, instruction.line)
-                self._remember(value, expression)
-                self._emitter.note(expression, self._block, instruction.line + 1, register)
-
-    def _note_low_half(self, register: str, line: int) -> None:
-        """Let sums have the low half of a register that the kernel has anyway as a part."""
-        value, atom = self._values.low_half(self._values.wide(register)), f"l{register}"
-        if value and value != {(atom,): 1}:
-            expression: Expression = ("low", atom)
-            self._remember(value, expression)
-            self._emitter.note(expression, self._block, line + 1, atom)
-
     def _shorten_element(self, access: _Access, others: list[_Access]) -> None:
         """Compute the address of an element."""
         assert access.array is not None
@@ -446,7 +284,7 @@ class _Shortening:
                 if base.access is not access:
                     self._report("address", _FROM_NEIGHBOUR)
                 return
-        fresh = self._expression(access.element, line)
+        fresh = self._sums.expression(access.element, line)
         from_base = self._scaled(distance, line)
         cost = self._emitter.cost
         if cost(from_base[0], self._block, line) <= cost(fresh, self._block, line):
@@ -499,7 +337,7 @@ class _Shortening:
             register = self._moved(pointer, expression, factor, size, block, at)
             self._emitter.note(key, block, at, register)
             if factor == 1:
-                self._remember(access.element, expression)
+                self._sums.remember(access.element, expression)
         return _Base(self._block, line, register, None, access)
 
     def _scaled(self, value: Polynomial, line: int) -> tuple[Expression, int]:
@@ -510,8 +348,8 @@ class _Shortening:
                 return term[0], factor
         if all(factor < 0 for term, factor in value.items()):
             # Its magnitude is below 2**31, as a distance in an array is.
-            return self._expression(scale(value, -1), line), -1
-        return self._expression(value, line), 1
+            return self._sums.expression(scale(value, -1), line), -1
+        return self._sums.expression(value, line), 1
 
     def _is_small_atom(self, atom: str) -> bool:
         """Return whether an atom fits 32 bits with its sign."""
@@ -623,7 +461,7 @@ class _Shortening:
             narrow = self._values.low_half({(atom,): 1})
             if narrow is None:
                 return False
-            expression = self._expression(narrow, line)
+            expression = self._sums.expression(narrow, line)
             register = self._moved(register, expression, factor, 1, self._block, line)
         self._report("address", _FROM_NEIGHBOUR)
         if access.instruction.opcode == _STEP:

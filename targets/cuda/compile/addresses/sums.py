@@ -1,0 +1,85 @@
+"""Sums of 32 bits that a function computes: each of them once, and as parts of others."""
+
+from __future__ import annotations
+
+from targets.cuda.compile.addresses.emission import Emitter, Expression, expression_of
+from targets.cuda.compile.addresses.function import Function, Instruction
+from targets.cuda.compile.addresses.needed import needed_registers
+from targets.cuda.compile.addresses.polynomials import Polynomial, add
+from targets.cuda.compile.addresses.values import Values
+
+__all__ = ["Sums"]
+
+
+class Sums:
+    """Computes polynomials of 32 bits in the block that is rewritten."""
+
+    def __init__(self, function: Function, values: Values, emitter: Emitter) -> None:
+        self._function = function
+        self._values = values
+        self._emitter = emitter
+        self._needed = needed_registers(function)
+        #: Sums that have been computed, by each of their products.
+        self._sums: dict[tuple[str, ...], list[tuple[Polynomial, Expression]]] = {}
+        #: The block.
+        self.block = 0
+
+    def expression(self, value: Polynomial, line: int) -> Expression:
+        """Return an expression of a polynomial, with sums that have been computed as parts."""
+        return expression_of(value, self._depth, lambda part: self._with_sums(part, line))
+
+    def emitted(self, value: Polynomial, line: int) -> str:
+        """Compute a polynomial before a line, and return its register or number."""
+        expression = self.expression(value, line)
+        self.remember(value, expression)
+        return self._emitter.emit(expression, self.block, line)
+
+    def low_half(self, operand: str, line: int) -> str | None:
+        """Return a register with the low half of an operand; ``None`` if it is not known."""
+        value = self._values.low_half(self._values.wide(operand))
+        return None if value is None else self.emitted(value, line)
+
+    def remember(self, value: Polynomial, expression: Expression) -> None:
+        """Let a sum with a product be a part of others."""
+        if len(value) > 1 and isinstance(expression, tuple):
+            for term in value:
+                if len(term) > 1:
+                    self._sums.setdefault(term, []).append((value, expression))
+
+    def note(self, instruction: Instruction) -> None:
+        """Let what a register of 32 bits has be used again."""
+        register = instruction.operands[0] if instruction.operands else ""
+        if self._function.writes[register] != 1:
+            return
+        if register in self._needed:
+            self._note_low_half(register, instruction.line)
+        if instruction.opcode.endswith("32"):
+            value = self._values.narrow(register)
+            if value and value != {(register,): 1} and self._values.is_current(value):
+                expression = self.expression(value, instruction.line)
+                self.remember(value, expression)
+                self._emitter.note(expression, self.block, instruction.line + 1, register)
+
+    def _note_low_half(self, register: str, line: int) -> None:
+        """Let sums have the low half of a register that the kernel has anyway as a part."""
+        value, atom = self._values.low_half(self._values.wide(register)), f"l{register}"
+        if value and value != {(atom,): 1}:
+            expression: Expression = ("low", atom)
+            self.remember(value, expression)
+            self._emitter.note(expression, self.block, line + 1, atom)
+
+    def _with_sums(self, value: Polynomial, line: int) -> Polynomial:
+        """Return a polynomial in which sums that have been computed are atoms."""
+        for term in [each for each in value if len(each) > 1]:
+            for part, expression in self._sums.get(term, ()):
+                factor = value.get(term, 0) // part[term]
+                if not factor or any(value.get(t) != f * factor for t, f in part.items()):
+                    continue
+                register = self._emitter.find(expression, self.block, line)
+                if register is not None:
+                    value = add(add(value, part, -factor), {(register,): factor})
+        return value
+
+    def _depth(self, atom: str) -> int:
+        home = self._values.homes.get(atom.removeprefix("l"), 0)
+        return self._function.blocks[home].depth
