@@ -19,6 +19,7 @@ __all__ = [
     "each_function",
     "opposite",
     "results_of",
+    "swapped",
     "uses_of",
 ]
 
@@ -26,6 +27,7 @@ LABEL = re.compile(r"^(\$\w+):")
 _BRANCH = re.compile(r"^\s*(?:@(!?)(%\w+) )?bra(?:\.uni)?\s+(\$\w+);")
 _RESULT = re.compile(r"^\s*(?:@!?%\w+ )?[a-z][\w.:]*\s+(?:\{([^}]*)\}|(%\w+))\s*,")
 _STORE = re.compile(r"\s*(?:@!?%\w+ )?(?:st|red)\b")
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _OPPOSITE = {"eq": "ne", "lt": "ge", "gt": "le", "lo": "hs", "hi": "ls"}
 #: Of floats, one of two opposites is true where an operand is no number.
 _OPPOSITE_OF_FLOATS = {
@@ -79,6 +81,17 @@ def opposite(relation: str, kind: str) -> str:
     """
     pairs = _OPPOSITE_OF_FLOATS if kind.startswith("f") else _OPPOSITE
     return pairs.get(relation) or next(one for one, other in pairs.items() if other == relation)
+
+
+def swapped(relation: str) -> str:
+    """Return the comparison that is true of two numbers with a sign in the other order.
+
+    Examples
+    --------
+    >>> swapped("lt"), swapped("eq")
+    ('gt', 'eq')
+    """
+    return _SWAPPED.get(relation, relation)
 
 
 def results_of(line: str) -> list[str]:

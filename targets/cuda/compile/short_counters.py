@@ -27,6 +27,7 @@ from targets.cuda.compile.ptx_lines import (
     each_function,
     opposite,
     results_of,
+    swapped,
     uses_of,
 )
 from targets.cuda.compile.ptx_loops import innermost_loops
@@ -48,7 +49,6 @@ _BOTH = re.compile(r"^\s*(and|or)\.pred\s+(%p\d+), (%p\d+), (%p\d+);")
 _OF_SEVERAL = re.compile(
     r"\b(?:\w+\.)*(?:sync|aligned)\b|\b(?:bar|barrier|mbarrier|call|activemask)\b"
 )
-_SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
 def shorten_counters(ptx: str, report: Report = ignore_remark) -> str:
@@ -156,7 +156,7 @@ def _short_counters(loop: _Loop) -> _Counters | None:
         if ".u64" in line and min(steps.get(each, 1) for each in (one, other)) < 0:
             return None  # it may pass 0
         if other in steps:
-            relation, one, other = _SWAPPED[relation], other, one
+            relation, one, other = swapped(relation), other, one
         if other.startswith("%"):
             bounds[other] = None
         value = loop.goes_on(place, predicate)

@@ -25,6 +25,7 @@ from targets.cuda.compile.addresses.function import (
 )
 from targets.cuda.compile.addresses.intervals import Interval, hull, is_within
 from targets.cuda.compile.addresses.values import Values
+from targets.cuda.compile.ptx_lines import opposite, swapped
 
 __all__ = ["counter_intervals"]
 
@@ -34,8 +35,6 @@ _PASSES = 2
 _FAR = 2**62
 _LITERAL = re.compile(r"-?\d{1,18}")
 _TEST = re.compile(r"setp\.(eq|ne|lt|le|gt|ge)\.[bs]64")
-_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-_SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
 class _Loop(NamedTuple):
@@ -207,7 +206,7 @@ def _tests(function: Function, loop: _Loop) -> Iterator[_Test]:
         _, one, other, *more = made[0].operands
         if not more:
             stays = (taken in loop.body) is not branch.predicate.startswith("!")
-            yield _Test(found[1] if stays else _OPPOSITE[found[1]], one, other)
+            yield _Test(found[1] if stays else opposite(found[1], "s64"), one, other)
 
 
 class _Way(NamedTuple):
@@ -231,7 +230,7 @@ def _way(
     """
     relation, one, other = test
     if other == counter.register:
-        relation, one, other = _SWAPPED[relation], other, one
+        relation, one, other = swapped(relation), other, one
     if one != counter.register:
         return None
     bound = (int(other),) * 2 if _LITERAL.fullmatch(other) else bounds.get(other)
@@ -240,7 +239,7 @@ def _way(
     step, low, high = counter.step, begin[0], begin[1]
     if step < 0:  # as its negative, which is counted up
         step, low, high = -step, -high, -low
-        bound, relation = (-bound[1], -bound[0]), _SWAPPED[relation]
+        bound, relation = (-bound[1], -bound[0]), swapped(relation)
     if relation == "ne":
         # It meets the bound, unless it begins beyond it, or steps over it.
         is_met = step == 1 or (low == high == 0 and multiples.get(other, 1) % step == 0)
