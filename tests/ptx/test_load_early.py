@@ -41,6 +41,7 @@ def test_memory_is_read_before_it_is_written() -> None:
     assert _is_early("st.global.b32 [%rd5], %r9;")
     assert not _is_early("st.global.b32 [%rd5], %r9;", load="ld.global.b32")
     assert not _is_early("bar.sync 0;", load="ld.global.b32")
+    assert not _is_early("ld.acquire.gpu.global.b32 %r8, [%rd5];", load="ld.global.b32")
     assert not _is_early(load="ld.relaxed.gpu.global.b32")
 
 

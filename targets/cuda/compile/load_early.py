@@ -32,9 +32,10 @@ _PURE = re.compile(
     r"^\s*(?:ld\.param\.\w+|(?:add|sub|mul|mad|shl|and|or|neg|cvt|mov)\.(?![\w.]*\bf\d)[\w.]+)"
     r"\s+%\w+, [^;]+;$"
 )
-#: What may change memory, or let another thread change it.
+#: What may change memory, let another thread change it, or show what another thread has changed.
 _WRITES = re.compile(
-    r"^\s*(?:@!?%\w+ )?(?:st|red|atom|bar|barrier|fence|membar|call|cp)\b|asm|[{}]"
+    r"^\s*(?:@!?%\w+ )?(?:st|red|atom|bar|barrier|fence|membar|call|cp|ld\.(?:acquire|volatile))\b"
+    r"|asm|[{}]"
 )
 _REGISTER = re.compile(r"%\w+")
 
