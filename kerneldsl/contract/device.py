@@ -161,6 +161,15 @@ class Device(Observable, Shown):
         """Load compiled code on the device."""
         raise NotImplementedError
 
+    def thread_count(self) -> int | None:
+        """Return the threads that share a launch on the host.
+
+        **Must** agree with :meth:`thread_pool`. **Should** be overridden where counting them is
+        cheaper than making them; the default makes them.
+        """
+        pool = self.thread_pool()
+        return None if pool is None else pool[0]
+
     def thread_pool(self) -> tuple[int, float] | None:
         """Return the threads that share a launch on the host, and the cost of sharing in ns.
 

@@ -36,8 +36,8 @@ def shipped_choice(request: Request) -> PlanChoices | None:
     if not any(each.device == request.device.name for each in table):
         return None
     plan = table.get(tuned_launch(request).in_class)
-    pool = request.device.thread_pool()
-    if plan is not None and plan.host is not None and pool and plan.host.threads > pool[0]:
+    threads = request.device.thread_count()
+    if plan is not None and plan.host is not None and threads and plan.host.threads > threads:
         return None  # a machine of the same name with fewer threads
     return plan
 

@@ -236,6 +236,12 @@ class CpuDevice(Device):
         assert isinstance(artifact, CpuArtifact)
         return CpuExecutable(artifact, self)
 
+    def thread_count(self) -> int:
+        """Count the threads; their pool is made later, of code that a cached kernel brings."""
+        from targets.cpu.threads import thread_count
+
+        return thread_count()
+
     def thread_pool(self) -> tuple[int, float] | None:
         """Return Numba's threads, and what waking them costs."""
         from targets.cpu.threads import threading_layer

@@ -41,7 +41,7 @@ from targets.cpu.processors import runnable_threads
 from targets.cpu.signals import is_main_thread, set_current_launch
 from targets.cpu.startable import startable_threads
 
-__all__ = ["LAYERS", "ThreadingLayer", "running_address", "threading_layer"]
+__all__ = ["LAYERS", "ThreadingLayer", "running_address", "thread_count", "threading_layer"]
 
 #: Names that ``KERNELDSL_THREADING_LAYER`` takes, in the order of preference.
 LAYERS = VARIABLES["KERNELDSL_THREADING_LAYER"].words
@@ -175,6 +175,17 @@ def threading_layer() -> ThreadingLayer:
     return found
 
 
+def thread_count() -> int:
+    """Return the number of threads that share a launch, as `threading_layer` has it.
+
+    It does not compile the target's own pool.
+    """
+    is_own = _is_own_supported() and choice("KERNELDSL_THREADING_LAYER") in ("", "native")
+    if _process.layer is None and is_own:
+        return _runnable_count()
+    return threading_layer().thread_count
+
+
 def _choose() -> ThreadingLayer:
     asked = choice("KERNELDSL_THREADING_LAYER")
     reasons = []
@@ -195,7 +206,7 @@ def _choose() -> ThreadingLayer:
 
 
 def _load(name: str) -> ThreadingLayer:
-    count = _thread_count()
+    count = _runnable_count()
     if name == "native":
         return _load_own(count)
     if name == "tbb":
@@ -229,9 +240,7 @@ def _too_few_threads(name: str, count: int, started: int) -> TargetUnavailableEr
 
 
 def _load_own(count: int) -> ThreadingLayer:
-    from targets.cpu.objects import IS_SUPPORTED
-
-    if not IS_SUPPORTED:
+    if not _is_own_supported():
         raise OSError("it is there on Linux alone")
     address = pool_address(count)
     return ThreadingLayer(
@@ -241,6 +250,12 @@ def _load_own(count: int) -> ThreadingLayer:
         parallel_for=_PARALLEL_FOR(address),
         parallel_for_address=address,
     )
+
+
+def _is_own_supported() -> bool:
+    from targets.cpu.objects import IS_SUPPORTED
+
+    return IS_SUPPORTED
 
 
 def asked_threads() -> int | None:
@@ -253,7 +268,7 @@ def asked_threads() -> int | None:
     return int(given) if given.isdecimal() and int(given) > 0 else None
 
 
-def _thread_count() -> int:
+def _runnable_count() -> int:
     """Return the threads of a pool: the requested number, at most as many as can run."""
     runnable = runnable_threads().threads
     return min(asked_threads() or runnable, runnable)

@@ -156,6 +156,36 @@ def test_a_warm_launch_imports_only_what_it_needs(tmp_path: Path) -> None:
     assert warm["result"] == []
 
 
+#: A launch on the CPU of which everything is found, and the modules of ours that it imports.
+CPU_LAUNCH = """
+import sys
+import numpy as np
+import kerneldsl as kd
+
+@kd.kernel
+def axpy(a, x, y):
+    i = kd.grid(1)
+    if i < y.size:
+        y[i] = a * x[i] + y[i]
+
+x, y = np.ones((2, 100_000), np.float32)
+with kd.use("cpu"):
+    axpy.forall(y.size)(np.float32(2), x, y)
+assert (y == 3).all()
+result = [name for name in sys.modules if name.startswith(("kerneldsl", "targets"))]
+"""
+#: What compiles code that lies in the cache beside the kernel's.
+COMPILING = {"targets.cpu.compiler", "targets.cpu.pool_code", "targets.cpu.signal_handlers"}
+
+
+@LINUX
+def test_a_warm_launch_on_the_cpu_compiles_nothing(tmp_path: Path) -> None:
+    assert set(run_script(tmp_path / "script.py", CPU_LAUNCH)["result"]) >= COMPILING
+    warm = run_script(tmp_path / "script.py")
+    assert (warm["hits"], warm["misses"]) == (1, {})
+    assert not set(warm["result"]) & COMPILING
+
+
 def test_off(tmp_path: Path, folder: Path) -> None:
     for _ in sample(range(2), 1):
         found = run_script(tmp_path / "script.py", NULL, KERNELDSL_CACHE="off")

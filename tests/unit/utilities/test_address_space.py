@@ -54,7 +54,7 @@ with open("/proc/self/statm") as file:
 stack = 8 * 2**20
 resource.setrlimit(resource.RLIMIT_STACK, (stack, resource.getrlimit(resource.RLIMIT_STACK)[1]))
 resource.setrlimit(resource.RLIMIT_AS, (used + 5 * stack, ) * 2)
-threads._thread_count = lambda: 64
+threads._runnable_count = lambda: 64
 try:
     threads._load(sys.argv[1])
 except TargetUnavailableError as error:
