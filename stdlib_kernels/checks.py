@@ -10,6 +10,7 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
 from kerneldsl.errors.conversions import conversion
 from kerneldsl.errors.values import a_type
+from kerneldsl.utilities.modules import is_masked_array
 from stdlib_kernels.parameters import axis_of, names_of
 
 __all__ = [
@@ -49,7 +50,7 @@ def check_array(
     `kinds` are characters of NumPy's dtype kinds that are taken, with `halves` float16 and bfloat16
     beside them; `dtypes` are names of dtypes instead. Any rank by default.
     """
-    is_odd = isinstance(value, np.ma.MaskedArray | np.matrix)
+    is_odd = isinstance(value, np.matrix) or is_masked_array(type(value))
     if is_odd or not isinstance(value, np.ndarray | kd.DeviceArray):
         raise ArgumentTypeError(
             f"{name} is {a_type(value)}",

@@ -18,6 +18,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import a_type
+from kerneldsl.utilities.modules import is_masked_array
 
 __all__ = ["OURS", "Call", "Parameters"]
 
@@ -295,7 +296,7 @@ def _is_theirs(value: Any) -> bool:
 
 
 def _shares_memory(kind: type, value: Any) -> bool:
-    if issubclass(kind, np.generic | kd.DeviceArray | np.matrix | np.ma.MaskedArray):
+    if issubclass(kind, np.generic | kd.DeviceArray | np.matrix) or is_masked_array(kind):
         return False
     if any(hasattr(kind, name) for name in _PROTOCOLS):
         return True

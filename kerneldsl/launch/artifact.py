@@ -20,7 +20,6 @@ from kerneldsl.frontend.user_places import user_places
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.state import KernelState
-from kerneldsl.launch.value_warnings import warn_of_lost_values
 from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 from kerneldsl.utilities.address_space import out_of_addresses
 from kerneldsl.utilities.environment import logger
@@ -36,6 +35,8 @@ _MADE = "made"
 #: Kernels in which uint64 and signed integers meet, with the arguments for which they do. Code
 #: that is typed once for several mappings is marked in all of their entries.
 _mixing: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
+#: Kernels that are known to lose no values, with the arguments for which they lose none.
+_lossless: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
 
 
 class _Made(NamedTuple):
@@ -44,6 +45,8 @@ class _Made(NamedTuple):
     compile_s: float = 0.0
     #: Whether a uint64 may become an int64, which is said again by each process.
     mixes_signs: bool = False
+    #: Whether values may get lost, which is said again by each process.
+    loses_values: bool = True
 
 
 def find_artifact(
@@ -62,7 +65,7 @@ def _make(state: KernelState, compiler: Compiler, specialization: Specialization
     elapsed = time.perf_counter() - started
     # Once for the same arguments, however many mappings are compiled for them.
     if all(known.kinds != specialization.kinds for _, known in tuple(state.compile_s)):
-        warn_of_lost_values(specialization)
+        _tell_of_losses(specialization)
     state.compile_s[compiler.name, specialization] = elapsed
     logger.debug(
         "%s %s(%s) for %s%s in %.1f ms",
@@ -128,6 +131,8 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
     counters.saved(made.compile_s - (time.perf_counter() - started))
     if made.mixes_signs:
         _tell_of_signs(compiler, specialization)
+    if not made.loses_values:
+        _lossless.setdefault(specialization.unit, set()).add(specialization.kinds)
     return artifact, "found"
 
 
@@ -159,6 +164,18 @@ def _tell_of_signs(compiler: Compiler, specialization: Specialization) -> None:
     if specialization.kinds not in known:
         warn_of_sign_changes(compiler, specialization)
         known.add(specialization.kinds)
+
+
+def _tell_of_losses(specialization: Specialization) -> None:
+    """Warn of lost values; a note of the entry spares the search for them."""
+    if not _is_lossless(specialization):
+        from kerneldsl.launch.value_warnings import warn_of_lost_values
+
+        warn_of_lost_values(specialization)
+
+
+def _is_lossless(specialization: Specialization) -> bool:
+    return specialization.kinds in _lossless.get(specialization.unit, ())
 
 
 def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:
@@ -220,12 +237,17 @@ def _keep(
 
 def _made(specialization: Specialization, elapsed_s: float) -> bytes:
     """Return what is of use to a reader of the list of entries, and changes no code."""
+    from kerneldsl.launch.value_warnings import lost_values
+
     unit = specialization.unit
     mixes_signs = specialization.kinds in _mixing.get(unit, ())
+    if not any(lost_values(specialization)):
+        _lossless.setdefault(unit, set()).add(specialization.kinds)
     about = {
         "kernel": f"{unit.module}.{unit.qualname}",
         "compile_s": round(elapsed_s, 6),
         **({"mixes_signs": True} if mixes_signs else {}),
+        **({"loses_values": False} if _is_lossless(specialization) else {}),
     }
     return json.dumps(about).encode()
 
@@ -237,4 +259,8 @@ def _made_in(found: Found) -> _Made:
     except (KeyError, ValueError, TypeError):  # of no consequence for the code
         return _Made()
     is_duration = isinstance(seconds, float) and 0.0 <= seconds < math.inf
-    return _Made(seconds if is_duration else 0.0, about.get("mixes_signs") is True)
+    return _Made(
+        seconds if is_duration else 0.0,
+        about.get("mixes_signs") is True,
+        about.get("loses_values") is not False,
+    )

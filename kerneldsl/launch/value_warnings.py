@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
 
 from kerneldsl.analysis.expressions import folded, written
 from kerneldsl.analysis.lossy_stores import LossyStore, lossy_stores
@@ -25,21 +26,24 @@ from kerneldsl.frontend.user_places import user_place
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import leaf_kinds
 
-__all__ = ["warn_at", "warn_of_lost_values"]
+__all__ = ["lost_values", "warn_at", "warn_of_lost_values"]
 
 
-def warn_of_lost_values(specialization: Specialization) -> None:
-    """Warn of floats and of signs that get lost, and of unsigned results that are seldom meant."""
+def lost_values(specialization: Specialization) -> Iterator[LossyStore | MixedExtreme | Finding]:
+    """Find floats and signs that get lost, and unsigned results that are seldom meant."""
     unit, kinds = specialization.unit, specialization.kinds
     dtypes = _dtypes(specialization)
     if any(ELEMENT_TYPES[name].is_integer for name in dtypes):
-        for store in lossy_stores(unit, kinds):
-            warn_at(unit, store.unit, store.node, _of_store(store))
-        for extreme in mixed_extremes(unit, kinds):
-            warn_at(unit, extreme.unit, extreme.node, _of_extreme(extreme))
+        yield from lossy_stores(unit, kinds)
+        yield from mixed_extremes(unit, kinds)
     if any(ELEMENT_TYPES[name].is_unsigned for name in dtypes):
-        for found in unsigned_arithmetic(unit, kinds):
-            warn_at(unit, found.unit, found.node, _of_unsigned(found))
+        yield from unsigned_arithmetic(unit, kinds)
+
+
+def warn_of_lost_values(specialization: Specialization) -> None:
+    """Warn of what :func:`lost_values` finds, each in its place."""
+    for found in lost_values(specialization):
+        warn_at(specialization.unit, found.unit, found.node, _text(found))
 
 
 def warn_at(kernel: FunctionUnit, unit: FunctionUnit, node: ast.AST, text: str) -> None:
@@ -56,6 +60,12 @@ def _dtypes(specialization: Specialization) -> set[str]:
     units = specialization.unit.reachable()
     declared = (use.static.get("dtype") for unit in units for use in unit.uses.values())
     return found | {name for name in declared if name in ELEMENT_TYPES}
+
+
+def _text(found: LossyStore | MixedExtreme | Finding) -> str:
+    if isinstance(found, LossyStore):
+        return _of_store(found)
+    return _of_extreme(found) if isinstance(found, MixedExtreme) else _of_unsigned(found)
 
 
 def _of_store(store: LossyStore) -> str:

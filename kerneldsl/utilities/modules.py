@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["imported", "is_of_numba"]
+__all__ = ["imported", "is_masked_array", "is_of_numba"]
 
 
 def imported(name: str) -> Any:
@@ -31,3 +31,9 @@ def is_of_numba(value: object, kind: str) -> bool:
         base.__name__ == kind and base.__module__.startswith(("numba.", "numba_cuda."))
         for base in type(value).__mro__
     )
+
+
+def is_masked_array(kind: type) -> bool:
+    """Return whether a class is NumPy's of masked arrays; ``numpy.ma`` is not imported."""
+    module = imported("numpy.ma")
+    return module is not None and issubclass(kind, module.MaskedArray)

@@ -19,6 +19,7 @@ from kerneldsl.launch.arguments.array_readers import name_of, read_device_array,
 from kerneldsl.launch.arguments.binding import Binding, Reader, Refused, bits_of, code_of, kinds_of
 from kerneldsl.launch.arguments.record_readers import read_record
 from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.utilities.modules import is_masked_array
 
 __all__ = ["READERS", "find_reader"]
 
@@ -155,7 +156,7 @@ def find_reader(value: Any) -> Reader:
 
 
 def _reader_of_type(kind: type) -> Reader | None:
-    if issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray):
+    if issubclass(kind, np.ndarray) and not is_masked_array(kind):
         return read_ndarray
     if issubclass(kind, np.void):
         return read_record
@@ -182,7 +183,7 @@ def _unknown(value: Any) -> Refused:
         what = "an array.array"
     what += " cannot be passed to a kernel"
     limit = "Kernels take NumPy and device arrays, numbers, and tuples of those, named ones too"
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked_array(type(value)):
         return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
     if isinstance(value, tuple):
         return Refused(what, limit=limit, remedy="Pass a plain tuple: tuple(value)")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -279,3 +281,30 @@ def test_right_shifts_without_a_warning(kernel) -> None:
             x ^= x >> np.uint32(16)
             x *= np.uint32(0x85EBCA6B)
         np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("value", "warnings_of_each"), [("x[i] * 0.5", 1), ("int(x[i])", 0)])
+def test_a_hit_warns_as_a_compilation_and_searches_only_then(
+    value, warnings_of_each, tmp_path, monkeypatch
+):
+    script = tmp_path / "stores.py"
+    script.write_text(
+        "import sys, numpy as np, kerneldsl as kd\n"
+        "@kd.kernel\n"
+        "def stores(x, out):\n"
+        "    i = kd.grid(1)\n"
+        f"    out[i] = {value}\n"
+        "stores[1, 1](np.ones(1), np.zeros(1, np.int32))\n"
+        "searched = 'kerneldsl.launch.value_warnings' in sys.modules\n"
+        "print(kd.cache.stats().hits, searched)\n"
+    )
+    monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("KERNELDSL_TARGET", "cpu")
+    monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
+    for printed in ("0 True", f"1 {warnings_of_each > 0}"):
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == printed
+        assert done.stderr.count("cuts off its fraction") == warnings_of_each
