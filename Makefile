@@ -41,11 +41,11 @@ $(VENV)/.stamp: pyproject.toml .ci/make-venv
 	@.ci/make-venv .venv-docs docs,demo,lab,test
 
 .venv-cuda13/.stamp: pyproject.toml .ci/make-venv
-	@.ci/make-venv .venv-cuda13 cuda13,test
+	@.ci/make-venv .venv-cuda13 cuda13,cccl13,test
 
 # With another version of Python than the others, where there is one: bugs differ by bytecode.
 .venv-cuda12/.stamp: pyproject.toml .ci/make-venv
-	@ANOTHER=1 .ci/make-venv .venv-cuda12 cuda12,test
+	@ANOTHER=1 .ci/make-venv .venv-cuda12 cuda12,cccl12,test
 
 .PHONY: help
 help: ## list the targets

@@ -1,0 +1,160 @@
+"""Options with which a program's CUDA C++ is compiled."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.values import a_type, safe_repr
+
+__all__ = ["DEFAULT_CUDA_OPTIONS", "CudaOptions"]
+
+_STANDARDS = ("c++11", "c++14", "c++17", "c++20")
+_MAX_LEVEL = 3
+_MAX_REGISTERS = 255
+#: An identifier of C, which a macro's name is.
+_NAME = re.compile(r"[A-Za-z_]\w*(\([\w, .]*\))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CudaOptions:
+    """Options of :func:`kerneldsl.cuda_source`, with which NVRTC compiles CUDA C++.
+
+    Parameters
+    ----------
+    opt_level : int
+        Optimization level of the assembler, 0 to 3.
+    max_registers : int, optional
+        Registers that a thread may use, 1 to 255.
+    debug : bool
+        Compile for a debugger, without optimization.
+    lineinfo : bool
+        Put source lines into the compiled code, for profilers.
+    fastmath : bool
+        Use approximate functions and divisions, and treat subnormal numbers as 0.
+    std : str
+        The standard of C++: ``"c++11"``, ``"c++14"``, ``"c++17"`` or ``"c++20"``.
+    include : sequence of path
+        Folders with headers. The headers of the CUDA toolkit are found after these.
+    defines : mapping
+        Macro to its value. With ``None`` the macro is defined as 1.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError
+        If an option has a value of another type, or outside its range.
+
+    Examples
+    --------
+    >>> import kerneldsl as kd
+    >>> kd.CudaOptions(defines={"WIDTH": 4}, max_registers=64).defines
+    (('WIDTH', '4'),)
+    """
+
+    opt_level: int = _MAX_LEVEL
+    max_registers: int | None = None
+    debug: bool = False
+    lineinfo: bool = False
+    fastmath: bool = False
+    std: str = "c++17"
+    include: Iterable[str | os.PathLike[str]] = field(default=())
+    defines: Mapping[str, object] | Iterable[tuple[str, str]] = field(default=())
+
+    def __post_init__(self) -> None:
+        _check_number("opt_level", self.opt_level, 0, _MAX_LEVEL)
+        if self.max_registers is not None:
+            _check_number("max_registers", self.max_registers, 1, _MAX_REGISTERS)
+        for name in ("debug", "lineinfo", "fastmath"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ArgumentTypeError(
+                    f"{name} is {safe_repr(value)}", value=value, limit="It must be a bool"
+                )
+        if self.std not in _STANDARDS:
+            raise ArgumentValueError(
+                f"std is {safe_repr(self.std)}",
+                value=self.std,
+                limit=f"NVRTC knows {', '.join(_STANDARDS)}",
+            )
+        object.__setattr__(self, "include", _read_folders(self.include))
+        object.__setattr__(self, "defines", _read_defines(self.defines))
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders of `include`, as absolute paths."""
+        return tuple(str(each) for each in self.include)
+
+    @property
+    def macros(self) -> tuple[tuple[str, str], ...]:
+        """The macros of `defines`, with their values as text."""
+        return tuple((str(name), str(value)) for name, value in dict(self.defines).items())
+
+
+def _check_number(name: str, value: object, low: int, high: int) -> None:
+    if type(value) is not int or not low <= value <= high:
+        raise ArgumentValueError(
+            f"{name} is {safe_repr(value)}",
+            value=value,
+            limit=f"It must be an int, {low} to {high}",
+        )
+
+
+def _read_folders(include: object) -> tuple[str, ...]:
+    given = (include,) if isinstance(include, (str, os.PathLike)) else include
+    if not isinstance(given, Iterable):
+        raise ArgumentTypeError(
+            f"include is {a_type(include)}", value=include, limit="It must be paths of folders"
+        )
+    found = []
+    for each in given:
+        if not isinstance(each, (str, os.PathLike)):
+            raise ArgumentTypeError(
+                f"include holds {a_type(each)}", value=each, limit="It must be paths of folders"
+            )
+        path = os.path.abspath(os.fspath(each))
+        if not os.path.isdir(path):
+            raise ArgumentValueError(
+                f"include holds {safe_repr(path)}",
+                value=path,
+                limit="There is no such folder",
+                remedy="Correct the path",
+            )
+        found.append(path)
+    return tuple(found)
+
+
+def _read_defines(defines: object) -> tuple[tuple[str, str], ...]:
+    try:
+        given = dict(defines)  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"defines is {a_type(defines)}",
+            value=defines,
+            limit="It must be a mapping of macros to values",
+        ) from error
+    for name, value in given.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ArgumentValueError(
+                f"defines names {safe_repr(name)}",
+                value=name,
+                limit="A macro's name is an identifier of C++",
+            )
+        if "\n" in str(value):
+            raise ArgumentValueError(
+                f"the macro {name} is {safe_repr(value)}",
+                value=value,
+                limit="A macro's value is one line",
+            )
+    return tuple((name, _as_c(value)) for name, value in given.items())
+
+
+def _as_c(value: object) -> str:
+    if value is None:
+        return "1"
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+#: What a source without options is compiled with.
+DEFAULT_CUDA_OPTIONS = CudaOptions()

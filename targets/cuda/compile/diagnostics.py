@@ -1,0 +1,121 @@
+"""Errors of CUDA C++, read from NVRTC's log: at the file, line and column of the user's source."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from typing import NamedTuple
+
+from kerneldsl.errors import CompileError, SourceLocation
+
+__all__ = ["Diagnostic", "compile_error", "read_log"]
+
+_MESSAGE = re.compile(
+    r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<kind>(?:catastrophic |internal )?error|warning|remark)"
+    r"(?: #[\w-]+)?: (?P<text>.*)$"
+)
+#: NVRTC shows the line of the source after two blanks, and a caret below it.
+_MARGIN = 2
+#: Where NVRTC says that it is, reading a name expression.
+_NAME_EXPRESSIONS = "__nv_name_map"
+#: Lines of a message: what and where are four of them, with the line of the source and a caret.
+_MAX_MORE = 5
+
+
+class Diagnostic(NamedTuple):
+    """One message of the compiler."""
+
+    where: SourceLocation
+    text: str
+    is_error: bool
+
+
+class NvrtcLog(Exception):
+    """A compiler's whole log, as the cause of an error; ``error.details`` shows it."""
+
+
+def read_log(log: str) -> tuple[Diagnostic, ...]:
+    """Find the messages in a log that name a line.
+
+    Examples
+    --------
+    >>> log = 'a.cu(2): error: identifier "y" is undefined\\n    x = y;\\n        ^\\n'
+    >>> (found,) = read_log(log)
+    >>> found.text, found.where.lineno, found.where.col_offset
+    ('identifier "y" is undefined', 2, 6)
+    """
+    lines = log.splitlines()
+    found = []
+    for i, line in enumerate(lines):
+        match = _MESSAGE.match(line)
+        if match is None:
+            continue
+        column = _column(lines[i + 1 : i + 3])
+        where = SourceLocation(match["file"], int(match["line"]), column)
+        found.append(Diagnostic(where, match["text"], match["kind"].endswith("error")))
+    return tuple(found)
+
+
+def _column(shown: list[str]) -> int | None:
+    """Return the column in characters that a caret is at, which NVRTC counts in bytes."""
+    if len(shown) < 2 or shown[1].strip() != "^":
+        return None
+    source, caret = shown[0][_MARGIN:].encode(), shown[1].index("^") - _MARGIN
+    return len(source[:caret].decode(errors="replace")) if caret >= 0 else None
+
+
+def compile_error(log: str, what: str, filename: str, source: str, arch: str) -> CompileError:
+    """Compose the error for a log, in ten lines at most.
+
+    Parameters
+    ----------
+    log : str
+        The compiler's log, which :attr:`KernelError.details` then shows.
+    what : str
+        What was compiled, in a few words.
+    filename, source : str
+        The name of the source for messages, and its text.
+    arch : str
+        The architecture that it was compiled for.
+    """
+    _show_lines_of(filename, source)
+    errors = [each for each in read_log(log) if each.is_error]
+    limit = None
+    if errors and errors[0].where.filename == _NAME_EXPRESSIONS:
+        message, where, more = errors[0].text, None, []
+        limit = (
+            "A name is that of a kernel of the source, with template arguments where it is a "
+            "template"
+        )
+    elif errors:
+        first, *others = errors
+        message, where = first.text, first.where
+        more = [f"{_place(each.where)}: {each.text}" for each in others]
+    else:
+        lines = [line.strip() for line in log.splitlines() if line.strip()]
+        told = [line for line in lines if "error" in line] or lines or ["NVRTC gives no reason"]
+        message, where, more = told[0], None, told[1:]
+    if len(more) > _MAX_MORE:
+        more = [*more[: _MAX_MORE - 1], f"… and {len(more) - _MAX_MORE + 1} more errors"]
+    error = CompileError(
+        f"{what} does not compile for {arch}: {message}",
+        where=where,
+        value=log,
+        limit=limit,
+        chain=tuple(more),
+    )
+    error.__cause__ = NvrtcLog(log)
+    return error
+
+
+def _place(where: SourceLocation) -> str:
+    """Return file, line and column, which a compiler counts from 1."""
+    return str(where) if where.col_offset is None else f"{where}:{where.col_offset + 1}"
+
+
+def _show_lines_of(filename: str, source: str) -> None:
+    """Let a location in a text that is in no file show its line."""
+    if filename.startswith("<"):
+        lines = source.splitlines(keepends=True)
+        # Without a time, which linecache would compare with a file's.
+        linecache.cache[filename] = (len(source), None, lines, filename)

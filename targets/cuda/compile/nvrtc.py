@@ -1,0 +1,300 @@
+"""Compiles CUDA C++ by NVRTC, on a machine with or without a GPU.
+
+The result is machine code (a cubin), PTX, or LTO-IR for nvJitLink. NVRTC is a library of the CUDA
+toolkit; ``cuda.bindings`` finds and calls it, and both are imported at the first compilation.
+
+References
+----------
+NVRTC documentation, "Supported Compile Options" and "Accessing Lowered Names".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
+from kerneldsl.errors import CompileError, ToolMissingError
+from targets.cuda.architectures import Architecture, parse_arch
+from targets.cuda.compile.diagnostics import compile_error
+from targets.cuda.compile.headers import includes_digest, toolkit_headers
+
+__all__ = [
+    "Compiled",
+    "CudaText",
+    "Form",
+    "compile_text",
+    "headers_digest",
+    "nvrtc_version",
+    "supported_architectures",
+]
+
+_log = logging.getLogger("kerneldsl.cuda.nvrtc")
+
+#: A file can be in no such folder, so that a text has no headers beside it.
+_NO_FOLDER = "/dev/null"
+_INSTALL = 'pip install "kerneldsl[nvrtc13]", or "kerneldsl[nvrtc12]" for a driver of CUDA 12'
+
+
+class Form(StrEnum):
+    """What NVRTC makes."""
+
+    CUBIN = "cubin"
+    PTX = "ptx"
+    LTO_IR = "ltoir"
+
+
+@dataclass(frozen=True, slots=True)
+class CudaText:
+    """A source of CUDA C++.
+
+    Parameters
+    ----------
+    text : str
+        The source.
+    name : str
+        What messages call it: an absolute path, or a name such as ``<saxpy>`` of a text that is in
+        no file.
+    """
+
+    text: str
+    name: str
+
+    @property
+    def folder(self) -> str | None:
+        """Where headers beside the source are; ``None`` for a text that is in no file."""
+        return None if self.name.startswith("<") else os.path.dirname(self.name)
+
+    @property
+    def unique_name(self) -> str:
+        """The name that NVRTC is given, in which a text has a folder that does not exist."""
+        return f"{_NO_FOLDER}/{self.name}" if self.folder is None else self.name
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What NVRTC made of a source.
+
+    Parameters
+    ----------
+    code : bytes
+        The cubin, the PTX or the LTO-IR.
+    form : Form
+        Which of them it is.
+    arch : str
+        The architecture, such as ``"sm_90"``.
+    log : str
+        What the compiler said, such as warnings.
+    names : mapping
+        Name expression, such as ``"scale<float>"``, to the name in the code.
+    """
+
+    code: bytes
+    form: Form
+    arch: str
+    log: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def nvrtc_version() -> tuple[int, int]:
+    """Return the CUDA release of NVRTC, such as ``(13, 0)``.
+
+    Raises `ToolMissingError` where NVRTC is not installed.
+    """
+    api = _import_nvrtc()
+    try:
+        status, major, minor = api.nvrtcVersion()
+    except RuntimeError as error:  # the bindings' way of saying that there is no library
+        raise _missing("NVRTC was not found", str(error).splitlines()[0]) from error
+    _expect(api, status, "ask for its version")
+    return int(major), int(minor)
+
+
+def _import_nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        raise _missing("cuda.bindings is not installed", None) from error
+    return nvrtc
+
+
+def _missing(what: str, limit: str | None) -> ToolMissingError:
+    return ToolMissingError(
+        f"CUDA C++ needs NVRTC: {what}", value="nvrtc", limit=limit, remedy=f"Run: {_INSTALL}"
+    )
+
+
+@cache
+def supported_architectures() -> tuple[int, ...]:
+    """Return the architectures that this NVRTC compiles for, as numbers such as 90."""
+    nvrtc_version()
+    api = _import_nvrtc()
+    status, found = api.nvrtcGetSupportedArchs()
+    _expect(api, status, "ask for its architectures")
+    return tuple(sorted(int(each) for each in found))
+
+
+def compile_text(
+    source: CudaText,
+    arch: str,
+    options: CudaOptions = DEFAULT_CUDA_OPTIONS,
+    *,
+    form: Form = Form.CUBIN,
+    expressions: Sequence[str] = (),
+    is_relocatable: bool = False,
+) -> Compiled:
+    """Compile a source.
+
+    Parameters
+    ----------
+    source : CudaText
+        The text and its name.
+    arch : str
+        The architecture, such as ``"sm_90"``.
+    options : CudaOptions
+        The user's options.
+    form : Form
+        What is made. LTO-IR is always relocatable.
+    expressions : sequence of str
+        Name expressions to instantiate and to look up, such as ``"scale<float>"``.
+    is_relocatable : bool
+        Whether a linker will resolve names of other files.
+
+    Raises
+    ------
+    CompileError
+        If the source is refused: at the line and column of the first error, with the log in
+        ``error.details``.
+    ToolMissingError
+        If NVRTC is not installed, or does not know the architecture.
+    """
+    architecture = parse_arch(arch)
+    _require_architecture(architecture)
+    api = _import_nvrtc()
+    arguments = _arguments(architecture, options, form, is_relocatable=is_relocatable)
+    with _program(api, source) as program:
+        for expression in expressions:
+            (status,) = api.nvrtcAddNameExpression(program, expression.encode())
+            _expect(api, status, f"read the name expression {expression!r}")
+        (status,) = api.nvrtcCompileProgram(program, len(arguments), arguments)
+        log = _read_log(api, program, source)
+        if int(status):
+            raise compile_error(
+                log or _describe(api, status),
+                _title(source, expressions),
+                source.name,
+                source.text,
+                architecture.name,
+            )
+        if log:
+            _log.info("%s: %s", source.name, log)
+        names = {expression: _lowered_name(api, program, expression) for expression in expressions}
+        code = _read_code(api, program, form)
+    return Compiled(code, form, architecture.name, log, names)
+
+
+def headers_digest(source: CudaText, options: CudaOptions) -> str:
+    """Return a digest of all files that a source may include.
+
+    Raises `LookupError` if a macro with an unknown value is included.
+    """
+    folders = (*options.folders, *toolkit_headers(nvrtc_version()[0]))
+    digest = includes_digest(source.text, source.folder, folders, options.macros)
+    return hashlib.sha256(f"{digest} {source.name}".encode()).hexdigest()
+
+
+def _require_architecture(architecture: Architecture) -> None:
+    known = supported_architectures()
+    if architecture.number not in known:
+        raise ToolMissingError(
+            f"NVRTC {'{}.{}'.format(*nvrtc_version())} does not compile for {architecture.name}",
+            value=architecture.name,
+            limit=f"It knows {', '.join(f'sm_{number}' for number in known)}",
+            remedy="Install another release of NVRTC",
+        )
+
+
+def _arguments(
+    architecture: Architecture, options: CudaOptions, form: Form, *, is_relocatable: bool
+) -> list[bytes]:
+    kind = "compute" if form is Form.PTX else "sm"
+    found = [f"--gpu-architecture={kind}_{architecture.name[3:]}", f"--std={options.std}"]
+    if form is Form.LTO_IR:
+        found.append("--dlink-time-opt")
+    if is_relocatable or form is Form.LTO_IR:
+        found.append("--relocatable-device-code=true")
+    if form is Form.CUBIN:
+        found.append(f"--ptxas-options=-O{options.opt_level}")
+    if options.max_registers is not None:
+        found.append(f"--maxrregcount={options.max_registers}")
+    flags = {
+        "--device-debug": options.debug,
+        "--generate-line-info": options.lineinfo,
+        "--use_fast_math": options.fastmath,
+    }
+    found += [flag for flag, is_on in flags.items() if is_on]
+    folders = (*options.folders, *toolkit_headers(nvrtc_version()[0]))
+    found += [f"--include-path={folder}" for folder in folders]
+    found += [f"--define-macro={name}={value}" for name, value in options.macros]
+    return [os.fsencode(each) for each in found]
+
+
+@contextmanager
+def _program(api: Any, source: CudaText) -> Iterator[Any]:
+    status, program = api.nvrtcCreateProgram(
+        source.text.encode(), os.fsencode(source.unique_name), 0, [], []
+    )
+    _expect(api, status, f"take {source.name}")
+    try:
+        yield program
+    finally:
+        api.nvrtcDestroyProgram(program)
+
+
+def _read_log(api: Any, program: Any, source: CudaText) -> str:
+    status, size = api.nvrtcGetProgramLogSize(program)
+    _expect(api, status, "give its log")
+    room = bytearray(size)
+    _expect(api, api.nvrtcGetProgramLog(program, room)[0], "give its log")
+    text = bytes(room).rstrip(b"\0").decode(errors="replace").strip()
+    return text.replace(source.unique_name, source.name)
+
+
+def _lowered_name(api: Any, program: Any, expression: str) -> str:
+    status, name = api.nvrtcGetLoweredName(program, expression.encode())
+    _expect(api, status, f"find {expression!r}")
+    return bytes(name).decode()
+
+
+def _read_code(api: Any, program: Any, form: Form) -> bytes:
+    which = {Form.CUBIN: "CUBIN", Form.PTX: "PTX", Form.LTO_IR: "LTOIR"}[form]
+    status, size = getattr(api, f"nvrtcGet{which}Size")(program)
+    _expect(api, status, f"give its {form}")
+    room = bytearray(size)
+    _expect(api, getattr(api, f"nvrtcGet{which}")(program, room)[0], f"give its {form}")
+    return bytes(room).rstrip(b"\0") if form is Form.PTX else bytes(room)
+
+
+def _expect(api: Any, status: Any, doing: str) -> None:
+    if int(status):
+        raise CompileError(f"NVRTC could not {doing}: {_describe(api, status)}", value=int(status))
+
+
+def _describe(api: Any, status: Any) -> str:
+    _, text = api.nvrtcGetErrorString(status)
+    return bytes(text).decode() if text else f"status {int(status)}"
+
+
+def _title(source: CudaText, expressions: Sequence[str]) -> str:
+    if expressions:
+        return f"CUDA C++ of {', '.join(expressions)}"
+    return re.sub(r"^<(.*)>$", r"\1", source.name)
