@@ -117,6 +117,10 @@ class DriverEntry:
         what it raises is dropped. With any other callable launches stay with Python.
     noted : object
         What it is called with.
+    offsets : tuple of int
+        Places in the parameter buffer. The driver is given their addresses, one for each parameter
+        that the kernel declares. If it is empty, the driver is given the whole buffer, which is
+        then packed as the kernel declares it.
     holds : tuple of Holds
         What must hold, such as that the device is not lost.
     keep : tuple
@@ -139,6 +143,7 @@ class DriverEntry:
     stream: int
     note: Callable[[Any], Any]
     noted: Any
+    offsets: tuple[int, ...] = ()
     holds: tuple[Holds, ...] = ()
     keep: tuple[Any, ...] = field(default=(), repr=False)
 

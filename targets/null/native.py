@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import LaunchConfig
 from kerneldsl.errors import KernelError
+from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.device.streams import stream_handle
 from targets.null.faults import FaultPlan
 
@@ -79,7 +80,9 @@ class NativeDriver:
         """Return how native code launches a kernel in a configuration."""
         from kerneldsl.contract import DriverEntry, Holds
 
-        index, name = executable.device.index, executable.artifact.specialization.unit.name
+        artifact = executable.artifact
+        assert isinstance(artifact, CudaArtifact)
+        index, name = executable.device.index, artifact.specialization.unit.name
         watch, stream = self._faults.watch, stream_handle(config.stream)
         kernel = _Kernel(executable, config)
         self._kernels[id(kernel)] = kernel
@@ -101,6 +104,7 @@ class NativeDriver:
                 Holds(watch.lost, index, is_missing=True),
                 Holds(watch.lost, None, is_missing=True),
             ),
+            offsets=artifact.offsets if artifact.passes_addresses else (),
             keep=(self, kernel),
         )
 
@@ -122,9 +126,9 @@ class NativeDriver:
             return _INVALID_CONTEXT
         if self._faults.is_planned("launch"):
             return _UNKNOWN
-        if arrays or stream != stream_handle(config.stream):
+        if stream != stream_handle(config.stream):
             return _INVALID_VALUE
-        parameters = _read_extra(extra) if extra else b""
+        parameters = _read_parameters(executable, arrays, extra)
         if parameters is None:
             return _INVALID_VALUE
         config = replace(
@@ -143,8 +147,25 @@ def _address(function: Any) -> int:
     return found
 
 
+def _read_parameters(executable: NullExecutable, arrays: int, extra: int) -> bytes | None:
+    """Return the parameter buffer; ``None`` if it is not passed as a driver needs it."""
+    artifact = executable.artifact
+    assert isinstance(artifact, CudaArtifact)
+    if bool(arrays) != artifact.passes_addresses or (arrays and extra):
+        return None
+    if not arrays:
+        return _read_extra(extra) if extra else b""
+    # A driver reads what the kernel declares; all of the buffer is looked at here.
+    first, layout = artifact.offsets[0], artifact.layout
+    addresses = (_ADDRESS * len(artifact.offsets)).from_address(arrays)
+    start = addresses[0] - first
+    if [address - start for address in addresses] != list(artifact.offsets):
+        return None
+    return ctypes.string_at(start, layout.nbytes)
+
+
 def _read_extra(extra: int) -> bytes | None:
-    """Return the parameter buffer; ``None`` where it is not told as a driver wants it."""
+    """Return the parameter buffer; ``None`` if it is not passed as a driver needs it."""
     tags = (_ADDRESS * 5).from_address(extra)
     if (tags[0], tags[2], tags[4]) != (_PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE, _PARAM_END):
         return None

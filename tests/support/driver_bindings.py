@@ -177,6 +177,10 @@ class FakeBindings:
         return (known.get(name, 0),)
 
     def do_cuLaunchKernel(self, *args: Any) -> tuple[Any, ...]:
+        if args[-2]:
+            assert args[-1] == 0
+            self._read_one_by_one(args[-2])
+            return ()
         extra = ctypes.cast(args[-1], ctypes.POINTER(ctypes.c_void_p))
         assert [extra[0], extra[2], extra[4]] == [1, 2, None]
         size = ctypes.c_size_t.from_address(extra[3]).value
@@ -193,9 +197,12 @@ class FakeBindings:
         assert extra == 0
         assert config.numAttrs == len(config.attrs)
         self.attributes = [each.id for each in config.attrs]
+        self._read_one_by_one(parameters)
+        return ()
+
+    def _read_one_by_one(self, parameters: int) -> None:
         addresses = ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p))
         self.launched_one_by_one = [ctypes.string_at(addresses[i], 4) for i in range(2)]
-        return ()
 
     def do_cuEventCreate(self, flags: int) -> tuple[Any, ...]:
         return (0xE,)

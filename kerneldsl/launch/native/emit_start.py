@@ -247,8 +247,9 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
         (I64(_EXTRA_BUFFER), address, I64(_EXTRA_SIZE), f.b.ptrtoint(size, I64), I64(_EXTRA_END))
     ):
         f.store(value, extra, 8 * i)
-    is_empty = f.equal(f.load(size), I64(0))
-    extra_or_null = f.b.select(is_empty, I64(0), f.b.ptrtoint(extra, I64))
+    addresses, are_alone = _addresses(f, table, address)
+    has_no_buffer = f.b.or_(f.equal(f.load(size), I64(0)), are_alone)
+    extra_or_null = f.b.select(has_no_buffer, I64(0), f.b.ptrtoint(extra, I64))
     state = f.python("PyEval_SaveThread", POINTER)
     wanted = _word(f, table, DriverWord.CONTEXT)
     failed = f.call(_word(f, table, DriverWord.GET_CONTEXT), I32, current)
@@ -272,7 +273,7 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
         _word(f, table, DriverWord.LAUNCH),
         I32,
         *(_word(f, table, DriverWord.FUNCTION), *shape, _word(f, table, DriverWord.STREAM)),
-        *(I64(0), extra_or_null),
+        *(addresses, extra_or_null),
     )
     is_other = f.b.icmp_unsigned("!=", before, wanted)
     had_one = f.b.icmp_unsigned("!=", before, I64(0))
@@ -290,6 +291,21 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     f.b.position_at_end(failure)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.b.branch(bad)
+
+
+def _addresses(f: Function, table: Any, buffer: Any) -> tuple[Any, Any]:
+    """List the addresses of the parameters, if the entry has their offsets.
+
+    Returns the address of the list, or 0 if the driver is given the whole buffer, and which it is.
+    """
+    count = _word(f, table, DriverWord.PARAMETER_COUNT)
+    offsets = f.load(table, 8 * DriverWord.OFFSETS, POINTER)
+    found = f.b.alloca(I64, size=count)
+    with f.loop(count) as i:
+        at = f.b.mul(i, I64(8))
+        f.store(f.b.add(buffer, f.load(offsets, at)), found, at)
+    are_there = f.b.icmp_unsigned("!=", count, I64(0))
+    return f.b.select(are_there, f.b.ptrtoint(found, I64), I64(0)), are_there
 
 
 def _drop(f: Function, result: Any) -> None:

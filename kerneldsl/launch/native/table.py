@@ -104,6 +104,9 @@ class DriverWord(IntEnum):
     NOTE = 35
     NOTE_OWNER = 36
     NOTED = 37
+    #: Number and offsets of the parameters that are passed by address; 0 for the whole buffer.
+    PARAMETER_COUNT = 38
+    OFFSETS = 39
 
 
 _TABLE_WORDS = max(*HostWord, *DriverWord) + 1
@@ -260,7 +263,7 @@ def make_table(parts: TableParts) -> LaunchTable:
     if parts.stream_getter is not None:
         table[Word.STREAM_GETTER] = id(parts.stream_getter)
         table[Word.STREAM_HANDLE] = id(_HANDLE)
-    _write_entry(table, entry)
+    _write_entry(table, entry, memory)
     table.key = parts.key
     table.counter = parts.counter
     parts.counter.is_timed_by_native = isinstance(entry, HostEntry) and host_clock() is not None
@@ -268,7 +271,7 @@ def make_table(parts: TableParts) -> LaunchTable:
     return table
 
 
-def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
+def _write_entry(table: LaunchTable, entry: NativeEntry, memory: _Memory) -> None:
     if isinstance(entry, HostEntry):
         table[Word.ENTRY] = EntryKind.HOST
         table[HostWord.ADDRESS] = entry.address
@@ -295,6 +298,8 @@ def _write_entry(table: LaunchTable, entry: NativeEntry) -> None:
     table[DriverWord.MAY_STAY] = entry.may_stay
     table[DriverWord.NOTE], table[DriverWord.NOTE_OWNER] = builtin_method(entry.note)
     table[DriverWord.NOTED] = id(entry.noted)
+    table[DriverWord.PARAMETER_COUNT] = len(entry.offsets)
+    table[DriverWord.OFFSETS] = memory.put(entry.offsets)
 
 
 def _signed(handle: int) -> int:

@@ -79,6 +79,21 @@ class CudaArtifact(Artifact):
         return {name: elements(array) for name, array in arrays.items() if name in self.ptx}
 
     @property
+    def image(self) -> str | bytes:
+        """What the driver loads: PTX, or machine code."""
+        return self.ptx
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Offsets of the declared parameters in the parameter buffer of a launch."""
+        return tuple(each.offset for each in self.layout.parameters)
+
+    @property
+    def passes_addresses(self) -> bool:
+        """Whether the driver is given the parameters at the offsets alone, and not the buffer."""
+        return False
+
+    @property
     def uses_dynamic_shared(self) -> bool:
         """True if a launch may want dynamic shared memory."""
         return self.specialization.traits.uses_dynamic_shared

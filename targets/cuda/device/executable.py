@@ -62,7 +62,7 @@ class CudaExecutable(Executable):
             self._function = functions.load(
                 driver,
                 device.index,
-                artifact.ptx,
+                artifact.image,
                 artifact.entry_name,
                 kernel=artifact.specialization.unit.name,
                 line_info=options.lineinfo,
@@ -72,7 +72,8 @@ class CudaExecutable(Executable):
         self.load_seconds = time.perf_counter() - started
         self._resources = self._function.resources
         self._is_debug = options.debug
-        self._offsets = [each.offset for each in artifact.specialization.layout.parameters]
+        self._offsets = artifact.offsets
+        self._passes_addresses = artifact.passes_addresses
         #: What was launched last; dispatch passes the same object for the same shape.
         self._last_config: LaunchConfig | None = None
         #: Dynamic shared memory that a launch may have as things stand.
@@ -137,6 +138,7 @@ class CudaExecutable(Executable):
             stream=stream,
             note=function.launches.append,
             noted=(function.kernel, config.grid_dim, config.block_dim, stream),
+            offsets=self._offsets if self._passes_addresses else (),
             keep=(self,),
         )
 
@@ -169,6 +171,7 @@ class CudaExecutable(Executable):
             cluster_dim=config.cluster_dim,
             is_cooperative=config.is_cooperative,
             offsets=self._offsets,
+            by_address=self._passes_addresses,
         )
 
     def _launch_and_check(self, config: LaunchConfig, parameters: bytes, stream: int) -> None:

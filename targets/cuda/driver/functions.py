@@ -262,12 +262,14 @@ def launch(
     cluster_dim: Dim3 | None = None,
     is_cooperative: bool = False,
     offsets: Sequence[int] = (),
+    by_address: bool = False,
 ) -> None:
     """Start a kernel; the parameters are copied before this returns.
 
     Parameters are packed as the entry declares them, each from its offset on; `offsets` is needed
-    where blocks run together, in clusters or cooperatively. `shared_bytes` are those of dynamic
-    shared memory of a block.
+    where blocks run together, in clusters or cooperatively. With `by_address` the driver is always
+    given the parameters at the offsets alone. `shared_bytes` are those of dynamic shared memory of
+    a block.
 
     Raises `ResourceLimitError` if there are more parameters than a kernel can have. Raises
     `DriverError` if the driver rejected the launch, or earlier work has failed.
@@ -282,20 +284,23 @@ def launch(
         )
     ctypes.memmove(room.address, parameters, len(parameters))
     room.size.value = len(parameters)
+    at_once = cluster_dim is not None or is_cooperative
+    one_by_one = 0
+    if offsets and (at_once or by_address):
+        # Also if blocks run together: the driver (580.159) answers CUDA_ERROR_INVALID_VALUE to
+        # the capture of a cooperative launch with its parameters in a buffer.
+        addresses = (ctypes.c_void_p * len(offsets))(*(room.address + each for each in offsets))
+        one_by_one = ctypes.addressof(addresses)
     with driver.current(function.device_index):
-        if cluster_dim is not None or is_cooperative:
+        if at_once:
             config = _launch_config(driver.api, grid_dim, block_dim, shared_bytes, stream)
             config.attrs = _attributes(driver.api, cluster_dim, is_cooperative)
             config.numAttrs = len(config.attrs)
-            # One by one: where they come in a buffer, the driver (580.159) answers
-            # CUDA_ERROR_INVALID_VALUE to the capture of a cooperative launch.
-            addresses = (ctypes.c_void_p * len(offsets))(*(room.address + each for each in offsets))
-            one_by_one = ctypes.addressof(addresses) if offsets else 0
             status = driver.api.cuLaunchKernelEx(config, function.handle, one_by_one, 0)[0]
         else:
-            extra = room.extra_address if parameters else 0
+            extra = room.extra_address if parameters and not by_address else 0
             status = driver.api.cuLaunchKernel(
-                function.handle, *grid_dim, *block_dim, shared_bytes, stream, 0, extra
+                function.handle, *grid_dim, *block_dim, shared_bytes, stream, one_by_one, extra
             )[0]
     if int(status):
         raise driver.failure(

@@ -14,6 +14,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.launch.native import machine, table
+from targets.cuda.compile.artifact import CudaArtifact
 from targets.null.executable import NullExecutable
 from tests.support.launched import axpy, begin_anew, null_in_use, numbers, takes
 from tests.support.native import is_native, warm_up
@@ -71,6 +72,22 @@ def test_the_null_driver_is_told_the_same(null):
     by_python, by_native = null.launches
     assert by_python == by_native
     assert null.driver.context == null.driver.context_of(0)  # the first device's may stay
+
+
+def test_a_driver_may_be_given_some_of_the_parameters(null, monkeypatch):
+    """As code of others declares them: without extents."""
+    monkeypatch.setattr(CudaArtifact, "passes_addresses", True)
+    monkeypatch.setattr(CudaArtifact, "offsets", (0, 8, 24, 40))
+    x, y, out = (kd.to_device(numbers(1000)) for _ in range(3))
+    launch = axpy.forall(1000)
+    warm_up(launch, 2.0, x, y, out)
+    null.launches.clear()
+    with machine.suspended():
+        axpy.forall(1000)(2.5, x, y, out)
+    with is_native(launch):
+        axpy.forall(1000)(2.5, x, y, out)
+    by_python, by_native = null.launches
+    assert by_python == by_native
 
 
 def test_the_same_code_is_chosen_by_what_holds_of_the_arguments(null):

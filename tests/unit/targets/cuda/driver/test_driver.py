@@ -194,6 +194,17 @@ def test_blocks_that_run_together_get_their_parameters_one_by_one(
     assert api.launched_one_by_one == [packed[:4], packed[8:12]]
 
 
+def test_a_kernel_may_get_some_of_the_parameters(driver: Driver, api: FakeBindings) -> None:
+    function = functions.load(driver, 0, "", "axpy")
+    packed = struct.pack("=fiii", 1.5, 77, 88, 99)
+    functions.launch(
+        *(driver, function, (2, 1, 1), (4, 5, 6), packed),
+        **{"shared_bytes": 7, "stream": 8, "offsets": [4, 12], "by_address": True},
+    )
+    assert api.launched_one_by_one == [packed[4:8], packed[12:16]]
+    assert api.launched == b""
+
+
 def test_too_many_parameters_never_reach_the_driver(driver: Driver, api: FakeBindings) -> None:
     function = functions.load(driver, 0, "", "axpy")
     with pytest.raises(ResourceLimitError, match="32765 bytes of parameters"):
