@@ -120,6 +120,13 @@ def scaled(key, out):
     out[4 * i + 1] = i * key
 
 
+def weighted(x, weights, out):
+    row = kd.blockIdx.x
+    v = kd.tile.load(x[row], 0, 1024)
+    v = v / v.sum()
+    kd.tile.store(out[row], 0, v * kd.tile.load(weights, 0, 1024))
+
+
 def _promises(signature: str, *, is_narrow: bool = True) -> Promises:
     count = len(list(array_kinds(parse_signature(signature))))
     return Promises((ArrayPromises(),) * count, is_disjoint=True, is_narrow=is_narrow)
@@ -199,6 +206,18 @@ def test_accesses_under_conditions_share_an_address() -> None:
     assert len(re.findall(r"\bmul\.wide\.s32\b", after)) == 2
     for text in before, after:
         assert Counter(re.findall(r"\+(\d+)\]", text)) == {"4": 2, "8": 2, "12": 2}
+
+
+def test_addresses_of_vectors_are_computed_before_the_test_of_whole_vectors() -> None:
+    """Otherwise ptxas begins the block with arithmetic, while it waits for the pointers."""
+    signature = "float32[:, ::1], float32[::1], float32[:, ::1]"
+    body = body_of(compile_ptx(weighted, signature, "sm_90", promises=_promises(signature)))
+    blocks = [
+        each for each in re.split(r"^\$", body, flags=re.MULTILINE) if "ld.global.nc.v4" in each
+    ]
+    assert len(blocks) == 2
+    for each in blocks:
+        assert "ld.param" not in each.partition("ld.global.nc.v4")[0]
 
 
 def test_numbers_that_a_kernel_has_in_64_bits_are_used() -> None:

@@ -111,13 +111,20 @@ class Emitter:
                 return register
         return None
 
-    def place(self, expression: Expression, block: int, line: int) -> tuple[int, int]:
+    def place(
+        self, expression: Expression, block: int, line: int, *, is_early: bool = False
+    ) -> tuple[int, int]:
         """Return where to compute an expression for a line of a block: a block, and a line in it.
 
-        Of the blocks that have the operands it is the latest of those in the fewest loops.
+        Of the blocks that have the operands it is the latest of those in the fewest loops. With
+        `is_early` it is the one before that. Otherwise ptxas (seen with 13.0) begins the block with
+        arithmetic, while it waits for a parameter of the address.
         """
         blocks, home = self._function.blocks, self._home(expression)
         best = at = block
+        before = blocks[block].dominator
+        if is_early and block != home and blocks[before].depth == blocks[block].depth:
+            best = at = before
         while at != home:
             at = blocks[at].dominator
             if blocks[at].depth < blocks[best].depth:

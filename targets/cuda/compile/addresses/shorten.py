@@ -50,6 +50,8 @@ _FROM_NEIGHBOUR = "computed from a neighbour"
 _WITHOUT_FACTS = (
     "computed in 64 bits: no array is known to be contiguous, with fewer than 2**31 elements"
 )
+#: A load of several elements, which a test of a whole vector is before.
+_VECTOR_LOAD = re.compile(r"ld\.(?:\w+\.)*global\.(?:[\w:]+\.)*v\d")
 #: What moves an address on, from one turn of a loop to the next.
 _STEP = "add.s64"
 
@@ -327,7 +329,8 @@ class _Shortening:
         """Compute an element's address from its array, outside of loops if possible."""
         assert access.array is not None
         expression, factor = self._scaled(access.element, line)
-        block, at = self._emitter.place(expression, self._block, line)
+        is_vector = _VECTOR_LOAD.match(access.instruction.opcode) is not None
+        block, at = self._emitter.place(expression, self._block, line, is_early=is_vector)
         key: Expression = ("address", access.array, factor, expression)
         register = self._emitter.find(key, block, at)
         if register is None:
