@@ -39,6 +39,7 @@ SECTIONS = {
     "BarrierDivergenceError": "A kernel is refused",
     "KernelTypingError": "A kernel is refused",
     "CompileError": "Compiling fails",
+    "DeviceCodeError": "Compiling fails",
     "ToolMissingError": "Compiling fails",
     "ArgumentError": "Arguments are refused",
     "DeviceMismatchError": "Several devices",

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         CacheWarning as CacheWarning,
         ClosedResourceError as ClosedResourceError,
         CompileError as CompileError,
+        DeviceCodeError as DeviceCodeError,
         DeviceError as DeviceError,
         DeviceLostError as DeviceLostError,
         DeviceMemoryError as DeviceMemoryError,
@@ -320,8 +321,8 @@ _MODULES = {
     "kerneldsl.errors": (
         "ArgumentError ArgumentOverflowError ArgumentTypeError ArgumentValueError "
         "AttributeUnavailableError BarrierDivergenceError BarrierDivergenceWarning "
-        "CacheError CacheWarning ClosedResourceError CompileError DeviceError DeviceLostError "
-        "DeviceMemoryError DeviceMismatchError DriverCompileError DriverError "
+        "CacheError CacheWarning ClosedResourceError CompileError DeviceCodeError DeviceError "
+        "DeviceLostError DeviceMemoryError DeviceMismatchError DriverCompileError DriverError "
         "DriverInitializationError DriverSystemError FallbackWarning GraphError KernelError "
         "KernelFault KernelImageError KernelTypingError KernelWarning LaunchConfigError "
         "LaunchError LibdeviceMissingError OutOfMemoryError OutsideKernelError "

@@ -11,6 +11,7 @@ __all__ = [
     "BarrierDivergenceError",
     "BarrierDivergenceWarning",
     "CompileError",
+    "DeviceCodeError",
     "KernelFault",
     "KernelTypingError",
     "LibdeviceMissingError",
@@ -75,6 +76,10 @@ class KernelTypingError(KernelError, TypeError):
 
 class CompileError(KernelError, RuntimeError):
     """Lowering, assembling or linking failed for a reason that is not a typing error."""
+
+
+class DeviceCodeError(CompileError):
+    """CUDA C++, PTX or a cubin of the program is refused, or lacks the kernel that was named."""
 
 
 class LibdeviceMissingError(CompileError):

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias, cast
 from kerneldsl.errors import (
     ArgumentValueError,
     CompileError,
+    DeviceCodeError,
     DeviceLostError,
     DriverCompileError,
     DriverError,
@@ -59,9 +60,9 @@ _SILENCE = (
 #: Errors that may lead to a fallback. Others are errors of the user, or defects of kerneldsl, which
 #: must be reported.
 RECOVERABLE = (CompileError, ToolMissingError, DriverError, TargetUnavailableError)
-#: A kernel that failed while it ran, a launch shape that the device does not allow, and a stream
-#: that is closed or on another device.
-_NEVER = (LaunchError, StreamError)
+#: A kernel that failed while it ran, a launch shape that the device does not allow, a stream that
+#: is closed or on another device, and a wrong CUDA C++, PTX or cubin of the program.
+_NEVER = (LaunchError, StreamError, DeviceCodeError)
 #: Errors that the next launch would have, too.
 PERMANENT = (CompileError, ToolMissingError, KernelImageError, DriverCompileError)
 

@@ -6,7 +6,7 @@ import linecache
 import re
 from typing import NamedTuple
 
-from kerneldsl.errors import CompileError, SourceLocation
+from kerneldsl.errors import DeviceCodeError, SourceLocation
 
 __all__ = ["Diagnostic", "compile_error", "read_log"]
 
@@ -64,7 +64,7 @@ def _column(shown: list[str]) -> int | None:
     return len(source[:caret].decode(errors="replace")) if caret >= 0 else None
 
 
-def compile_error(log: str, what: str, filename: str, source: str, arch: str) -> CompileError:
+def compile_error(log: str, what: str, filename: str, source: str, arch: str) -> DeviceCodeError:
     """Compose the error for a log, in ten lines at most.
 
     Parameters
@@ -83,10 +83,7 @@ def compile_error(log: str, what: str, filename: str, source: str, arch: str) ->
     limit = None
     if errors and errors[0].where.filename == _NAME_EXPRESSIONS:
         message, where, more = errors[0].text, None, []
-        limit = (
-            "A name is that of a kernel of the source, with template arguments where it is a "
-            "template"
-        )
+        limit = "It must be a kernel of the source; a template needs its arguments: scale<float>"
     elif errors:
         first, *others = errors
         message, where = first.text, first.where
@@ -97,7 +94,7 @@ def compile_error(log: str, what: str, filename: str, source: str, arch: str) ->
         message, where, more = told[0], None, told[1:]
     if len(more) > _MAX_MORE:
         more = [*more[: _MAX_MORE - 1], f"… and {len(more) - _MAX_MORE + 1} more errors"]
-    error = CompileError(
+    error = DeviceCodeError(
         f"{what} does not compile for {arch}: {message}",
         where=where,
         value=log,

@@ -286,7 +286,11 @@ def _read_code(api: Any, program: Any, form: Form) -> bytes:
 
 def _expect(api: Any, status: Any, doing: str) -> None:
     if int(status):
-        raise CompileError(f"NVRTC could not {doing}: {_describe(api, status)}", value=int(status))
+        raise CompileError(
+            f"NVRTC could not {doing}: {_describe(api, status)}",
+            value=int(status),
+            remedy=f"Install NVRTC again: {_INSTALL}",
+        )
 
 
 def _describe(api: Any, status: Any) -> str:

@@ -19,7 +19,7 @@ from kerneldsl.errors import CompileError, ToolMissingError
 from targets.cuda.architectures import ARCHITECTURES
 from targets.cuda.compile.tools import find_tool
 
-__all__ = ["Assembled", "assemble", "find_ptxas"]
+__all__ = ["Assembled", "assemble", "find_ptxas", "threads_with"]
 
 _TIMEOUT_SECONDS = 300
 #: Registers are given out to warps in units of this many (CUDA occupancy calculator).
@@ -101,7 +101,7 @@ def _parse(log: str, arch: str) -> dict[str, Resources]:
             spill_bytes=int(stack[2]) + int(stack[3]) if stack else 0,
             local_bytes=int(stack[1]) if stack else 0,
             static_shared_bytes=int(_first(_SHARED, text)),
-            max_block_threads=min(limit, _threads_with(registers)),
+            max_block_threads=min(limit, threads_with(registers)),
         )
     return found
 
@@ -111,7 +111,7 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
     return match[1] if match else "0"
 
 
-def _threads_with(registers: int) -> int:
+def threads_with(registers: int) -> int:
     """Return the threads that a block can have when each takes this many registers."""
     per_warp = -(-max(registers, 1) * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
     return _REGISTERS_PER_BLOCK // per_warp * _WARP

@@ -160,7 +160,7 @@ def test_a_name_that_the_source_has_not(expression: str) -> None:
         compile_text(CudaText(SCALE, "<scale>"), "sm_90", expressions=[expression])
     told = str(caught.value)
     assert told.startswith(f"CUDA C++ of {expression} does not compile")
-    assert "A name is that of a kernel of the source" in told
+    assert "It must be a kernel of the source" in told
     assert "__nv_name_map" not in told
 
 
