@@ -32,9 +32,10 @@ __all__ = ["compile_or_load", "find_artifact", "find_key"]
 
 #: Section of what this module adds to a target's own.
 _MADE = "made"
-#: Kernels in which uint64 and signed integers meet, with the arguments for which they do. Code
-#: that is typed once for several mappings is marked in all of their entries.
-_mixing: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
+#: Kernels in which uint64 and signed integers meet, with the arguments for which they do, and
+#: whether a result may differ. Code that is typed once for several mappings is marked in all of
+#: their entries.
+_mixing: WeakKeyDictionary[FunctionUnit, dict[tuple[Kind, ...], bool]] = WeakKeyDictionary()
 #: Kernels that are known to lose no values, with the arguments for which they lose none.
 _lossless: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
 
@@ -160,10 +161,9 @@ def _tell_of_signs(compiler: Compiler, specialization: Specialization) -> None:
     """Warn of changed signs, once for the same arguments, however much is compiled for them."""
     from kerneldsl.launch.sign_warnings import warn_of_sign_changes  # few kernels need it
 
-    known = _mixing.setdefault(specialization.unit, set())
+    known = _mixing.setdefault(specialization.unit, {})
     if specialization.kinds not in known:
-        warn_of_sign_changes(compiler, specialization)
-        known.add(specialization.kinds)
+        known[specialization.kinds] = warn_of_sign_changes(compiler, specialization)
 
 
 def _tell_of_losses(specialization: Specialization) -> None:
@@ -240,7 +240,7 @@ def _made(specialization: Specialization, elapsed_s: float) -> bytes:
     from kerneldsl.launch.value_warnings import lost_values
 
     unit = specialization.unit
-    mixes_signs = specialization.kinds in _mixing.get(unit, ())
+    mixes_signs = _mixing.get(unit, {}).get(specialization.kinds, False)
     if not any(lost_values(specialization)):
         _lossless.setdefault(unit, set()).add(specialization.kinds)
     about = {

@@ -14,8 +14,10 @@ from kerneldsl.launch.value_warnings import warn_at
 __all__ = ["warn_of_sign_changes"]
 
 
-def warn_of_sign_changes(compiler: Compiler, specialization: Specialization) -> None:
+def warn_of_sign_changes(compiler: Compiler, specialization: Specialization) -> bool:
     """Warn of each conversion whose result may differ, with the places of both values.
+
+    Returns whether there is any.
 
     Raises
     ------
@@ -23,7 +25,8 @@ def warn_of_sign_changes(compiler: Compiler, specialization: Specialization) -> 
         Where bits of a variable of both types are shifted to the right.
     """
     typed = compiler.typed_unit(specialization.unit, specialization.kinds)
-    for change in sign_changes(typed):
+    changes = list(sign_changes(typed))
+    for change in changes:
         if change.is_shifted:
             raise KernelTypingError(
                 _what(change),
@@ -34,6 +37,7 @@ def warn_of_sign_changes(compiler: Compiler, specialization: Specialization) -> 
             )
         text = f"{_what(change)}. {_consequence(change)}. {_remedy(change)}."
         warn_at(specialization.unit, change.unit, change.node, text)
+    return bool(changes)
 
 
 def _what(change: SignChange) -> str:

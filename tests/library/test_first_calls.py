@@ -22,7 +22,9 @@ print(kd.cache.stats().hits > 0, [name for name in {NEEDLESS} if name in sys.mod
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("call", ["sum(x)", "argmax(x)", "softmax(x.reshape(10, 100))"])
+@pytest.mark.parametrize(
+    "call", ["sum(x)", "sort(np.arange(40000.0))", "softmax(x.reshape(10, 100))"]
+)
 def test_a_call_of_cached_kernels_imports_what_it_needs(call, tmp_path, monkeypatch):
     monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("KERNELDSL_TARGET", "cpu")
