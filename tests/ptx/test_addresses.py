@@ -114,6 +114,12 @@ def beside(u, out):
         out[i - 2] = u[i - 2]
 
 
+def behind(u, out, back):
+    i, j = kd.grid(2)
+    if i < u.shape[0] and j < u.shape[1]:
+        out[i - back, j - 2 * back] = u[i - 2 * back, j - back]
+
+
 def scaled(key, out):
     i = kd.grid(1)
     out[i] = i * key
@@ -220,6 +226,16 @@ def test_addresses_of_vectors_are_computed_before_the_test_of_whole_vectors() ->
         assert "ld.param" not in each.partition("ld.global.nc.v4")[0]
 
 
+def test_what_is_added_to_negative_indices_is_a_minimum() -> None:
+    """Golden: the minimum of two integers without signs, and no choice."""
+    before, after = _both(behind, _BEHIND)
+    assert len(re.findall(r"\bselp\b|\bshr\.s64\b", before)) == 4
+    assert len(re.findall(r"\bmin\.u32\b", after)) == 4
+    assert not re.search(r"\bselp\b|\bshr\.s64\b", after)
+    _, without = _both(behind, _BEHIND, wraparound=False)
+    assert "min.u32" not in without
+
+
 def test_numbers_that_a_kernel_has_in_64_bits_are_used() -> None:
     texts = _both(scaled, "int64, float64[::1]", wraparound=False)
     after = texts[1]
@@ -268,6 +284,7 @@ def test_what_was_made_is_accepted_by_ptxas() -> None:
             assert assemble(artifact.ptx, "sm_90").resources
 
 
+_BEHIND = "float32[:, ::1], float32[:, ::1], int64"
 _TWO = "float32[:, ::1], float32[:, ::1]"
 _KERNELS: dict[Callable[..., Any], str] = {
     heat: _HEAT,
@@ -279,6 +296,7 @@ _KERNELS: dict[Callable[..., Any], str] = {
     strided: "int16[::1], int16[::1]",
     quads: "float32[::1], float32[::1]",
     beside: "float32[::1], float32[::1]",
+    behind: _BEHIND,
 }
 
 
@@ -321,6 +339,21 @@ def test_each_thread_accesses_the_same_elements(
     one, other = _traces(texts, parameters, grid, block, thread)
     assert one == other
     assert all(0 <= a % _BASE < 4 * math.prod(shape) for a in _bytes_of(one))
+
+
+@settings(deadline=None)  # the first case compiles
+@given(data=st.data())
+def test_negative_indices_are_of_the_same_elements(data: st.DataObject) -> None:
+    texts = _compiled(behind, _BEHIND)
+    shape = data.draw(_extents(2))
+    back = data.draw(st.integers(0, min(shape) // 2) | st.just(min(shape) // 2))
+    thread = tuple(_index(data.draw, n) for n in shape)
+    grid = tuple(-(-n // 32) + 1 for n in shape)
+    parameters = [_BASE, *shape, 2 * _BASE, *shape, back]
+    one, other = _traces(texts, parameters, grid, (32, 32), thread)
+    assert one == other
+    assert all(0 <= a % _BASE < 4 * math.prod(shape) for a in _bytes_of(one))
+    assert len(one) == 2 * all(i < n for i, n in zip(thread, shape, strict=True))
 
 
 _cache: dict[Any, tuple[str, str]] = {}

@@ -41,6 +41,7 @@ from targets.cuda.compile.addresses.sharing import (
 )
 from targets.cuda.compile.addresses.sums import Sums
 from targets.cuda.compile.addresses.values import Values
+from targets.cuda.compile.addresses.wraparound import Wraparound
 
 __all__ = ["shorten_addresses"]
 
@@ -131,6 +132,7 @@ class _Shortening:
         self._narrowing = Narrowing(
             function, self._values, self._emitter, self._sums, self._lines, report
         )
+        self._wraparound = Wraparound(function, self._values, self._emitter, self._sums)
 
     def written(self) -> list[str]:
         """Return the text of the function."""
@@ -142,10 +144,11 @@ class _Shortening:
                 access = self._access(instruction)
                 if access is not None:
                     accesses.append(access)
-                instruction = self._narrowing.narrow(instruction)
-                self._values.execute(instruction)
-                self._share(instruction)
-                self._sums.note(instruction)
+                narrowed = self._narrowing.narrow(instruction)
+                self._values.execute(narrowed)
+                self._wraparound.note(instruction)
+                self._share(narrowed)
+                self._sums.note(narrowed)
             self._shorten(accesses)
             if not self._facts.arrays:
                 self._report("address", _WITHOUT_FACTS, len(accesses), is_missed=True)
@@ -161,7 +164,13 @@ class _Shortening:
         if instruction.opcode == _STEP and not instruction.predicate:
             return self._step(instruction)
         place = place_of(instruction) if is_access(instruction) else None
-        return None if place is None else self._access_through(instruction, *place)
+        if place is None:
+            return None
+        access = self._access_through(instruction, *place)
+        element = self._wraparound.element(access.element)
+        if element is not access.element:
+            self._report("wraparound", "computed as a minimum")
+        return access._replace(element=element)
 
     def _access_through(self, instruction: Instruction, register: str, immediate: int) -> _Access:
         value = wrap(add(self._values.wide(register), {(): immediate}), 64)
