@@ -1,4 +1,4 @@
-"""A stable identity of a kernel: what it computes, whatever file and line it stands in."""
+"""A stable identity of a kernel: what it computes, in whatever file and line it is."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ __all__ = ["UnidentifiedError", "fingerprint", "identify"]
 
 #: Libraries whose objects are what their name says, as long as their version is the same.
 _LIBRARIES = ("builtins", "math", "cmath", "operator", "numpy", "numba", "kerneldsl")
+#: Fields that no code depends on, some of which only newer versions of Python have.
+_WITHOUT_MEANING = frozenset({"kind", "type_comment", "type_ignores", "type_params"})
 #: A constant that is longer, as text, is told by its digest.
 _SHOWN_CHARACTERS = 60
 
@@ -95,13 +97,25 @@ def identify(unit: FunctionUnit, *, has_lines: bool = False) -> dict[str, str]:
 
 def _code(unit: FunctionUnit, labels: dict[int, str], has_lines: bool) -> Iterator[str]:
     yield unit.name
-    yield ast.dump(unit.tree, annotate_fields=False, include_attributes=has_lines)
+    yield _tree_text(unit.tree)
     if has_lines:
+        yield ast.dump(unit.tree, include_attributes=True)
         yield unit.filename
     for name, use in sorted(unit.uses.items()):
         yield from ("intrinsic", name, use.intrinsic.name, repr(sorted(use.static.items())))
     for name, callee in sorted(unit.callees.items()):
         yield from ("callee", name, labels[id(callee)])
+
+
+def _tree_text(node: Any) -> str:
+    """Write a tree the same in every version of Python, which :func:`ast.dump` does not."""
+    if isinstance(node, ast.AST):
+        names = (name for name in node._fields if name not in _WITHOUT_MEANING)
+        inner = (_tree_text(getattr(node, name, None)) for name in names)
+        return f"{type(node).__name__}({', '.join(inner)})"
+    if isinstance(node, list):
+        return f"[{', '.join(map(_tree_text, node))}]"
+    return repr(node)
 
 
 def _digest(parts: Iterator[str]) -> str:

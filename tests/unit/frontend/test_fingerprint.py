@@ -50,6 +50,12 @@ def test_what_does_not_matter() -> None:
     assert len(of(KERNEL)) == 64
 
 
+def test_it_is_the_same_in_every_version_of_python() -> None:
+    # Code that packages ship is found by it.
+    text = KERNEL + "    for i in range(N):\n        x[i] = x[i] if i else (x[i], 1.5)[0]\n"
+    assert of(text)[:16] == "15984774cd2ee02c"
+
+
 def test_what_matters() -> None:
     different = [
         KERNEL,
