@@ -140,6 +140,24 @@ class Compiler(Observable, ABC):
         """
         return None
 
+    def shipped_architectures(self, arch: str | None) -> tuple[str, ...]:
+        """Return the architectures with shipped code that serves a device of this one, best first.
+
+        **May** be overridden; by default there is none, and code is not shipped. An architecture
+        **must** be one that :meth:`compile` knows, and code for it **must** run on the device
+        whatever the versions of Python and NumPy are.
+        """
+        return ()
+
+    def ship(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        """Write an artifact for an architecture of :meth:`shipped_architectures`, to be shipped.
+
+        As :meth:`dump`, and :meth:`restore` **must** read it, for any architecture that the code
+        serves. The sections **must not** contain a time, a path or anything else that differs
+        between two builds. The section ``metadata`` **must** be a JSON object.
+        """
+        return None
+
     @observed("cache hit")
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
         """Make an artifact of what :meth:`dump` wrote, in another process or on another machine.

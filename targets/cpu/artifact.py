@@ -6,7 +6,7 @@ import ast
 import ctypes
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -69,8 +69,8 @@ class CpuArtifact(Artifact):
     entry_name: str
     #: Seconds for each step.
     timings: Mapping[str, float]
-    #: The generated Python.
-    source: str = field(repr=False)
+    #: The generated Python, or what generates it again.
+    source: str | Callable[[], str] = field(repr=False)
     #: Its machine code.
     compiled: Compiled = field(repr=False)
     #: Where units of work are row segments, the axis of the extent that they run along; of blocks
@@ -90,7 +90,7 @@ class CpuArtifact(Artifact):
     def text(self, form: str) -> str:
         """Return a form of the code: ``"source"`` generated Python, ``"llvm"``, or ``"asm"``."""
         if form == "source":
-            return self.source
+            return self.source() if callable(self.source) else self.source
         if form == "llvm":
             return str(self.compiled.library.get_llvm_str())
         if form == "asm":
@@ -100,7 +100,9 @@ class CpuArtifact(Artifact):
     def forms_at_hand(self) -> tuple[str, ...]:
         """Return the forms that take no compiling: of stored code not those of LLVM."""
         has_module = getattr(self.compiled.library, "has_module", True)
-        return ("source", "llvm", "asm") if has_module else ("source",)
+        if has_module:
+            return ("source", "llvm", "asm")
+        return () if callable(self.source) else ("source",)
 
     def resources(self) -> Resources:
         """Return a block's resources; registers and spills are the compiler's affair on a CPU."""

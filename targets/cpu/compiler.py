@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types as python_types
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from numba import types
@@ -23,8 +24,10 @@ from kerneldsl.lowering.types import numba_type
 from targets.cpu.code import SPACE_WORDS, Compiled
 from targets.cpu.entry import EntryBuilder
 from targets.cpu.interrupt_code import CAN_LEAVE_CODE
+from targets.cpu.levels import compiling_for
 from targets.cpu.library import create_library
 from targets.cpu.objects import load_object
+from targets.cpu.symbols import name_symbols
 
 __all__ = ["compile_body", "infer_types"]
 
@@ -69,24 +72,28 @@ def compile_body(
     waits: bool,
     is_short: bool,
     unit: FunctionUnit,
+    level: str | None,
+    symbol: str,
 ) -> Compiled:
     """Compile a generated function and its entry.
 
     The function is from :mod:`targets.cpu.generate`; `scratch_bytes` is the scratch memory of one
     call, before dynamic shared memory. Where blocks wait for each other, the launch has it for all
     of them. A kernel that `is_short` is not interrupted within a piece. `unit` is the kernel, for
-    the arrays that it captured.
+    the arrays that it captured. Code for a `level` of processors has an entry of the name `symbol`,
+    and is not loaded.
 
     Raises `numba.core.errors.NumbaError` as Numba raises it.
     """
     contexts = host_contexts()
     arguments = _argument_types(2 + SPACE_WORDS, layout.kinds, layout.debug)
-    library = create_library(function.__name__)
-    flags = compiling.kernel_flags(fastmath=fastmath)
-    with helpers_of_kernels(), offering(unit) if library.is_object else nullcontext():
-        result = compiling.compile_function(
-            contexts, function, arguments, None, flags, library=library
-        )
+    with compiling_for(level) as machine:
+        library = create_library(function.__name__, machine)
+        flags = compiling.kernel_flags(fastmath=fastmath)
+        with helpers_of_kernels(), offering(unit) if library.is_object else nullcontext():
+            result = compiling.compile_function(
+                contexts, function, arguments, None, flags, library=library
+            )
     entry_name = f"{result.fndesc.llvm_func_name}.entry"
     module = library.create_ir_module(f"{function.__name__}.entry")
     allocates = uses_scratch and not waits
@@ -97,7 +104,11 @@ def compile_body(
     )
     builder.build(entry_name)
     library.add_ir_module(module)
+    if level is not None:
+        library.finish = partial(name_symbols, old=entry_name, new=symbol)
     library.finalize()
+    if level is not None:
+        return Compiled(library, 0, symbol)
     if not library.is_object:
         return Compiled(library, library.get_pointer_to_function(entry_name), entry_name)
     symbols = library.outside_symbols() | captured_addresses(unit)

@@ -18,7 +18,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["add_missing"]
+__all__ = ["CONVERSIONS", "add_missing"]
 
 _PROBE = """
 define void @probe(ptr %place) {
@@ -30,7 +30,8 @@ define void @probe(ptr %place) {
   ret void
 }
 """
-_NAMES = ("__extendhfsf2", "__truncsfhf2")
+#: Names of the conversions, by which LLVM calls them after it has optimized a module.
+CONVERSIONS = ("__extendhfsf2", "__truncsfhf2")
 _CONVERSIONS = """
 define float @__extendhfsf2(half %value) {
   %short = bitcast half %value to i16
@@ -92,7 +93,7 @@ def add_missing(module: Any, machine: Any) -> None:
     if " half " not in str(module):
         return
     module.link_in(llvm.parse_assembly(_CONVERSIONS))
-    for name in _NAMES:
+    for name in CONVERSIONS:
         module.get_function(name).linkage = "internal"
 
 
@@ -100,4 +101,4 @@ def add_missing(module: Any, machine: Any) -> None:
 def _are_missing(machine: Any) -> bool:
     """Return whether code for a processor calls functions for the conversions."""
     assembly = machine.emit_assembly(llvm.parse_assembly(_PROBE))
-    return any(name in assembly for name in _NAMES)
+    return any(name in assembly for name in CONVERSIONS)

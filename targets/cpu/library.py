@@ -143,6 +143,7 @@ def _optimize(module: Any, machine: Any) -> Any:
 FunctionCompiler = inlined_functions(_write)
 
 
-def create_library(name: str) -> HostLibrary:
-    """Return an empty library for a kernel."""
-    return HostLibrary(name, _write, _optimize, is_object=IS_SUPPORTED)
+def create_library(name: str, machine: Any = None) -> HostLibrary:
+    """Return an empty library for a kernel, for this machine or for LLVM's target machine."""
+    is_object = IS_SUPPORTED or machine is not None
+    return HostLibrary(name, _write, _optimize, is_object=is_object, machine=machine)

@@ -10,6 +10,8 @@ LLVM, "ORC Design and Implementation"; llvmlite, "JIT library builder".
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import sys
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -20,7 +22,7 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cpu.object_files import BadObjectError, check_object
 
-__all__ = ["IS_SUPPORTED", "LoadedObject", "host_identity", "load_object"]
+__all__ = ["IS_SUPPORTED", "LoadedObject", "host_identity", "is_of_system", "load_object"]
 
 #: Where this has been tried: the names of symbols differ on other systems.
 IS_SUPPORTED = sys.platform == "linux"
@@ -28,6 +30,8 @@ IS_SUPPORTED = sys.platform == "linux"
 #: Objects that one linker takes. It keeps some kilobytes of each one that is unloaded, until all of
 #: them are; and a linker takes milliseconds and a hundred kilobytes.
 _OBJECTS_A_LINKER = 32
+#: Libraries of C, and symbols that linkers define.
+_C_LIBRARIES, _OF_LINKER = ("libc.so.6", "libm.so.6"), frozenset({"_GLOBAL_OFFSET_TABLE_"})
 _NO_SYMBOLS: Mapping[str, int] = MappingProxyType({})
 
 _lock = ForkSafeLock()
@@ -97,6 +101,20 @@ def load_object(
         except RuntimeError as error:
             raise UnusableCodeError(f"LLVM cannot link it: {error}") from error
         return LoadedObject(jit, tracker, int(tracker[entry_name]), place)
+
+
+@functools.cache
+def is_of_system(name: str) -> bool:
+    """Return whether a symbol is one of the C library, which every process has."""
+    if name in _OF_LINKER:
+        return True
+    for library in _C_LIBRARIES:
+        try:
+            if hasattr(ctypes.CDLL(library), name):
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def host_identity() -> dict[str, str]:

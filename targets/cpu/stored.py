@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Mapping
 from typing import get_args
 
@@ -12,12 +13,14 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
-from targets.cpu.objects import IS_SUPPORTED, load_object
+from targets.cpu.levels import LEVELS
+from targets.cpu.object_files import undefined_symbols
+from targets.cpu.objects import IS_SUPPORTED, is_of_system, load_object
 from targets.cpu.orientation import RowAxis
 from targets.cpu.pool import POOL_CODE
 from targets.cpu.signals import HANDLERS_CODE
 
-__all__ = ["dump", "restore"]
+__all__ = ["dump", "restore", "ship"]
 
 #: What lies beside each kernel's code, by the name of its section.
 _OF_PROCESS = {"handlers": HANDLERS_CODE, "pool": POOL_CODE}
@@ -46,8 +49,32 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
         "object": code,
         # They are compiled longer than a small kernel is, and each process needs them at once.
         **{name: code.code() for name, code in _OF_PROCESS.items()},
-        "source": artifact.source.encode("utf-8", "surrogatepass"),
+        "source": artifact.text("source").encode("utf-8", "surrogatepass"),
     }
+
+
+def ship(artifact: CpuArtifact) -> dict[str, bytes] | None:
+    """Write a kernel that is compiled for a level; ``None`` if it works in this process alone.
+
+    A package has the code of the process once for each architecture.
+    """
+    level, code = LEVELS.get(artifact.specialization.arch or ""), None
+    if level is not None and artifact.fault_table is None:
+        code = artifact.compiled.library.object_code()
+    if level is None or code is None:
+        return None
+    known = captured_addresses(artifact.specialization.unit)
+    if any(name not in known and not is_of_system(name) for name in undefined_symbols(code)):
+        return None
+    metadata = {
+        "entry_name": artifact.entry_name,
+        "rows_along": artifact.rows_along,
+        "part_bytes": artifact.part_bytes,
+    }
+    sections = {"metadata": json.dumps(metadata).encode(), "object": code}
+    if level.machine == platform.machine():
+        sections |= {name: code.code() for name, code in _OF_PROCESS.items()}
+    return sections
 
 
 def restore(
@@ -67,8 +94,9 @@ def restore(
         metadata = parse_json(sections["metadata"])
         entry_name, rows_along = metadata["entry_name"], metadata["rows_along"]
         part_bytes = metadata["part_bytes"]
-        timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
-        source = sections["source"].decode("utf-8", "surrogatepass")
+        times = metadata.get("timings", {})
+        timings = {str(step): float(seconds) for step, seconds in times.items()}
+        source = sections["source"].decode("utf-8", "surrogatepass") if "source" in sections else ""
         code = sections["object"]
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
@@ -85,7 +113,9 @@ def restore(
         each.offer(sections.get(name))
     compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)
     return CpuArtifact(
-        *(specialization, entry_name, timings, source, compiled, rows_along),
+        *(specialization, entry_name, timings),
+        source or (lambda: compile_anew().text("source")),
+        *(compiled, rows_along),
         part_bytes=part_bytes,
     )
 

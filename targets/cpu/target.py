@@ -30,6 +30,7 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.once import OnceTable
 from kerneldsl.utilities.signal_errors import error_of_handler
+from targets.cpu.levels import LEVELS, supported_levels
 from targets.cpu.memory import HostPool, fill, host_memory_info
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CpuTarget"]
 
-#: The one architecture: this machine's.
+#: The architecture of devices: this machine's.
 _ARCH = "native"
 #: Blocks of ``forall``, chosen only so that ``blockDim`` has a value; elements are merged.
 _DEFAULT_BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
@@ -54,8 +55,8 @@ class CpuCompiler(Compiler):
     name = "cpu"
 
     def compiles_for(self, arch: str) -> bool:
-        """Return whether it is this machine's own, which is all that is compiled for."""
-        return arch == _ARCH
+        """Return whether it is this machine's own, or a level of processors."""
+        return arch == _ARCH or arch in LEVELS
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Return whether loops over the block's threads are part of the code."""
@@ -84,7 +85,9 @@ class CpuCompiler(Compiler):
         from targets.cpu.intrinsics.table import LOWERINGS
         from targets.cpu.local_elements import declares_local_arrays
         from targets.cpu.short_kernels import is_short
+        from targets.cpu.symbols import entry_symbol
 
+        level = None if specialization.arch in (None, _ARCH) else specialization.arch
         refuse_missing(specialization.unit, "cpu", LOWERINGS, "targets/cpu/intrinsics/table.py")
         refuse_divergent_barriers(specialization)
         refuse_too_much_shared(specialization)
@@ -125,6 +128,8 @@ class CpuCompiler(Compiler):
                 waits=generated.waits,
                 is_short=is_short(specialization.unit),
                 unit=specialization.unit,
+                level=level,
+                symbol="" if level is None else entry_symbol(specialization),
             )
             return compiled
 
@@ -189,7 +194,7 @@ class CpuCompiler(Compiler):
         """Return the processor; ``None`` where object code of another process is not loaded."""
         from targets.cpu.objects import IS_SUPPORTED, host_identity
 
-        return host_identity() if IS_SUPPORTED else None
+        return host_identity() if IS_SUPPORTED and specialization.arch == _ARCH else None
 
     def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
         """Return object code and metadata."""
@@ -197,6 +202,21 @@ class CpuCompiler(Compiler):
         from targets.cpu.stored import dump
 
         return dump(artifact) if isinstance(artifact, CpuArtifact) else None
+
+    def shipped_architectures(self, arch: str | None) -> tuple[str, ...]:
+        """Return the levels of processors that this machine's processor has, the best first."""
+        from targets.cpu.objects import IS_SUPPORTED
+
+        if arch != _ARCH:
+            return () if arch is None else (arch,)
+        return supported_levels() if IS_SUPPORTED else ()
+
+    def ship(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        """Return object code for a level, and what it takes to call it."""
+        from targets.cpu.artifact import CpuArtifact
+        from targets.cpu.stored import ship
+
+        return ship(artifact) if isinstance(artifact, CpuArtifact) else None
 
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
         """Link object code into this process."""

@@ -150,12 +150,13 @@ def size_of(element: Any) -> int:
     return int(context.get_abi_sizeof(context.get_data_type(element)))
 
 
-@overriding("object_code", "outside_symbols")
+@overriding("object_code", "outside_symbols", "_for_machine")
 class HostLibrary(JITCodeLibrary):
-    """Code for this machine, as an object file or in Numba's own execution engine.
+    """Code as an object file, or in Numba's own execution engine.
 
-    `write` gives the text of a module; `optimize`, if there is any, optimizes the linked module.
-    Numba's engine never gives code back; an object file is for a linker that does.
+    It is for this machine, or an object file for another one, `machine`. `write` gives the text of
+    a module; `optimize`, if there is any, optimizes the linked module. Numba's engine never gives
+    code back; an object file is for a linker that does.
     """
 
     _final_module: Any
@@ -167,11 +168,15 @@ class HostLibrary(JITCodeLibrary):
         optimize: Optimizer | None = None,
         *,
         is_object: bool = False,
+        machine: llvm.TargetMachine | None = None,
     ) -> None:
         super().__init__(cpu_target.target_context.codegen(), name)
+        self._machine = self._codegen._tm if machine is None else machine
         self._write = write
         self._optimize = optimize
         self.is_object = is_object
+        #: Changes the optimized module.
+        self.finish: Callable[[llvm.ModuleRef, llvm.TargetMachine], None] | None = None
         #: The object file, once it is made.
         self.machine_code = b""
 
@@ -189,7 +194,9 @@ class HostLibrary(JITCodeLibrary):
 
     def _optimize_final_module(self) -> None:
         if self._optimize is not None:
-            self._final_module = self._optimize(self._final_module, self._codegen._tm)
+            self._final_module = self._optimize(self._for_machine(), self._machine)
+        if self.finish is not None:
+            self.finish(self._final_module, self._machine)
 
     def _finalize_final_module(self) -> None:
         if not self.is_object:
@@ -197,8 +204,20 @@ class HostLibrary(JITCodeLibrary):
             return
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()
-        self.machine_code = bytes(self._codegen._tm.emit_object(self._final_module))
+        self.machine_code = bytes(self._machine.emit_object(self._final_module))
         self._finalized = True
+
+    def get_asm_str(self) -> str:
+        """Return the assembly."""
+        return str(self._machine.emit_assembly(self._final_module))
+
+    def _for_machine(self) -> llvm.ModuleRef:
+        """Return the linked module, as one of the machine that the code is for."""
+        module, machine = self._final_module, self._machine
+        layout = str(machine.target_data)
+        if module.triple != machine.triple or module.data_layout != layout:
+            module.triple, module.data_layout = machine.triple, layout
+        return module
 
     def object_code(self) -> bytes | None:
         """Return the object file; ``None`` where it works in this process alone, or is not made."""

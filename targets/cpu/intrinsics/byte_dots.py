@@ -11,15 +11,13 @@ Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 2, "VPDP
 
 from __future__ import annotations
 
-from functools import cache
-
 from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.vectors import VectorType
-from targets.cpu.vector_extensions import compiled_for
+from targets.cpu.levels import features_in_use
 
 __all__ = ["EMITTERS"]
 
@@ -32,9 +30,8 @@ _EXTENSIONS = (frozenset({"avx512vnni", "avx512vl"}), frozenset({"avxvnni"}))
 _HIGHEST = 0x80808080
 
 
-@cache
 def _has_instruction() -> bool:
-    return any(each <= compiled_for().features for each in _EXTENSIONS)
+    return any(each <= features_in_use() for each in _EXTENSIONS)
 
 
 def _dot(call: Call) -> ir.Value:
