@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         LaunchConfigError as LaunchConfigError,
         LaunchError as LaunchError,
         LibdeviceMissingError as LibdeviceMissingError,
+        NotShippedError as NotShippedError,
         OutOfMemoryError as OutOfMemoryError,
         OutsideKernelError as OutsideKernelError,
         ReadOnlyArrayError as ReadOnlyArrayError,
@@ -261,6 +262,10 @@ if TYPE_CHECKING:
         ProfileSummary as ProfileSummary,
         SummaryRow as SummaryRow,
     )
+    from kerneldsl.shipping.packages import (
+        ShippedKernels as ShippedKernels,
+        load_package as load_package,
+    )
     from kerneldsl.statistics.collect import reset_stats as reset_stats, stats as stats
     from kerneldsl.statistics.values import (
         DeviceStatistics as DeviceStatistics,
@@ -325,7 +330,7 @@ _MODULES = {
         "DeviceLostError DeviceMemoryError DeviceMismatchError DriverCompileError DriverError "
         "DriverInitializationError DriverSystemError FallbackWarning GraphError KernelError "
         "KernelFault KernelImageError KernelTypingError KernelWarning LaunchConfigError "
-        "LaunchError LibdeviceMissingError OutOfMemoryError OutsideKernelError "
+        "LaunchError LibdeviceMissingError NotShippedError OutOfMemoryError OutsideKernelError "
         "ReadOnlyArrayError ResourceLimitError ShadowedPackageError SourceLocation "
         "SourceUnavailableError StreamError TargetUnavailableError ToolMissingError "
         "UndefinedAttributeError UndefinedNameError UnknownTargetError "
@@ -387,6 +392,7 @@ _MODULES = {
     "kerneldsl.profiling.activities": "Activity",
     "kerneldsl.profiling.profile": "Profile profile",
     "kerneldsl.profiling.summary": "ProfileSummary SummaryRow",
+    "kerneldsl.shipping.packages": "ShippedKernels load_package",
     "kerneldsl.statistics.collect": "reset_stats stats",
     "kerneldsl.statistics.values": "DeviceStatistics KernelStatistics Statistics",
     "kerneldsl.streams.events": "Event",

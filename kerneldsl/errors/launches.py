@@ -19,6 +19,7 @@ __all__ = [
     "FallbackWarning",
     "GraphError",
     "LaunchConfigError",
+    "NotShippedError",
     "ReadOnlyArrayError",
     "ResourceLimitError",
     "ShadowedPackageError",
@@ -65,6 +66,10 @@ class UnknownTargetError(KernelError, ValueError):
 
 class CacheError(KernelError, RuntimeError):
     """The cache cannot be used as it is set up: an unsafe folder, a secret that cannot be read."""
+
+
+class NotShippedError(KernelError, LookupError):
+    """A package ships no code of a kernel, and was loaded with ``strict=True``."""
 
 
 class CacheWarning(KernelWarning):

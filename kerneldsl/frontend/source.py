@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
 from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda, is_lambda
+from kerneldsl.frontend.module_texts import text_of_module
 from kerneldsl.frontend.program_text import (
     how_to_give_text,
     is_of_program,
@@ -88,6 +89,13 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(program, code)
         if found is not None:
             return FunctionSource(found, register_text(code.co_filename, program))
+    shipped = None if text.strip() else text_of_module(function.__module__ or "")
+    if shipped is not None:
+        found = _find_in_text(shipped, code)
+        if found is not None:
+            lines = shipped.splitlines(keepends=True)  # for messages
+            linecache.cache[code.co_filename] = (len(shipped), None, lines, code.co_filename)
+            return FunctionSource(found, code.co_filename)
     # From Python 3.13 on, linecache has the text of -c, and executed text goes by the same name.
     if not text.strip() or is_of_program(code.co_filename):
         raise SourceUnavailableError(

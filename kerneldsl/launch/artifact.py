@@ -19,6 +19,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.frontend.user_places import user_places
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
+from kerneldsl.launch.shipped import find_shipped
 from kerneldsl.launch.state import KernelState
 from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 from kerneldsl.utilities.address_space import out_of_addresses
@@ -87,12 +88,12 @@ def _work(compiler: Compiler, specialization: Specialization) -> str:
 
 
 def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:
-    """Return the code of a specialization, and whether it was ``"compiled"`` or ``"found"``.
+    """Return the code of a specialization, and ``"shipped"``, ``"found"`` or ``"compiled"``.
 
     Raises
     ------
     KernelError
-        As :meth:`Compiler.compile`.
+        As :meth:`Compiler.compile` and :func:`find_shipped`.
     """
     try:
         with refuse_deep_nesting(None), user_places(specialization.unit):
@@ -113,6 +114,9 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
 
 
 def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:
+    shipped = find_shipped(compiler, specialization)
+    if shipped is not None:
+        return shipped, "shipped"
     cache = disk_cache()
     key = _key(compiler, specialization) if cache.is_on else None
     if key is None:

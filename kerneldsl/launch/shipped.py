@@ -1,0 +1,61 @@
+"""Code that the kernel's package ships, in the place of compiling."""
+
+from __future__ import annotations
+
+from kerneldsl.cache.reasons import UncacheableError
+from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
+from kerneldsl.language.kinds import format_signature
+from kerneldsl.shipping.key import shipped_keys
+from kerneldsl.shipping.packages import DamagedFileError, ShippedKernels, shipped_kernels_of
+from kerneldsl.utilities.environment import logger
+
+__all__ = ["find_shipped"]
+
+
+def find_shipped(compiler: Compiler, specialization: Specialization) -> Artifact | None:
+    """Return the shipped code of a specialization, for the best architecture that there is.
+
+    ``None`` if it is compiled as usual.
+
+    Raises
+    ------
+    NotShippedError
+        If it is not shipped, and its package was loaded with ``strict=True``.
+    """
+    shipped = shipped_kernels_of(specialization.unit.module)
+    if shipped is None:
+        return None
+    reason = ""
+    try:
+        architectures = compiler.shipped_architectures(specialization.arch)
+        found = _find(shipped, compiler, specialization, architectures)
+        if found is not None:
+            return found
+    except UncacheableError as error:
+        architectures, reason = (), str(error)
+        logger.debug("%s is not shipped: %s", specialization.unit.qualname, error)
+    if shipped.strict:
+        unit = specialization.unit
+        name = f"{unit.module}.{unit.qualname}"
+        where = " or ".join(architectures) or specialization.arch or compiler.name
+        wanted = f"{name}({format_signature(specialization.kinds)}) for {where}"
+        raise shipped.refuse(name, wanted, reason)
+    return None
+
+
+def _find(
+    shipped: ShippedKernels,
+    compiler: Compiler,
+    specialization: Specialization,
+    architectures: tuple[str, ...],
+) -> Artifact | None:
+    keys = shipped_keys(specialization, compiler.code_family, architectures)
+    for arch in architectures:
+        entry = shipped.find(keys[arch].digest)
+        if entry is None:
+            continue
+        try:
+            return compiler.restore(specialization, shipped.sections(entry))
+        except (DamagedFileError, UnusableCodeError) as error:
+            shipped.report(str(error))
+    return None

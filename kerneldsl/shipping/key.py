@@ -1,0 +1,81 @@
+"""The key of shipped code: what it really depends on.
+
+An entry of the cache depends on the whole toolchain, because another one would make other code.
+Shipped code is made: it depends on the kernel, on how it is called, and on the machine that runs
+it. So the versions of Python, NumPy, Numba and kerneldsl are no part of its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields
+from typing import Any
+
+from kerneldsl.cache.key import Key
+from kerneldsl.cache.reasons import UncacheableError
+from kerneldsl.cache.specialization import describe
+from kerneldsl.contract import Specialization
+from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
+from kerneldsl.language.kinds import format_signature
+
+__all__ = ["CALLING_CONVENTION", "shipped_keys"]
+
+#: Version of how compiled code is called: the layout of parameters
+#: (:mod:`kerneldsl.contract.abi`), and the header and frame of an entry on the CPU
+#: (``targets/cpu/code.py``, ``signal_table.py``). A change of these makes shipped code a miss.
+CALLING_CONVENTION = 1
+
+
+def shipped_keys(
+    specialization: Specialization, family: str, architectures: Iterable[str]
+) -> dict[str, Key]:
+    """Return the keys of shipped code by the architectures that it is for.
+
+    Parameters
+    ----------
+    specialization : Specialization
+        What it computes, for which arguments. Its architecture is no part of the key.
+    family : str
+        Who compiles it, `Compiler.code_family`.
+    architectures : iterable of str
+        Of `Compiler.shipped_architectures`.
+
+    Raises
+    ------
+    UncacheableError
+        If such code is not shipped, because it depends on more than can be found out.
+    """
+    options = specialization.options
+    if options.debug or options.lineinfo:
+        what = "debug mode" if options.debug else "line information"
+        raise UncacheableError(f"with {what}, code belongs to files and lines")
+    components = {
+        "calling convention": str(CALLING_CONVENTION),
+        "target": family,
+        "signature": format_signature(specialization.kinds),
+    }
+    try:
+        components |= identify(specialization.unit)
+    except UnidentifiedError as error:
+        raise UncacheableError(str(error)) from error
+    for name in ("options", "mode", "mapping", "promises"):
+        components |= dict(_unusual(name, getattr(specialization, name)))
+    for name in ("block_dim", "ptx_version"):
+        value = getattr(specialization, name)
+        if value is not None:
+            components[name] = describe(value)
+    # All else of the traits is found in the kernel itself.
+    problems = specialization.traits.barrier_problems
+    if problems:
+        components["barriers"] = describe(problems)
+    return {arch: Key({**components, "arch": arch}) for arch in architectures}
+
+
+def _unusual(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Return the fields with another value than the default, so that a new field changes no key."""
+    for field in fields(value):
+        found, usual = getattr(value, field.name), field.default
+        if usual is MISSING and field.default_factory is not MISSING:
+            usual = field.default_factory()
+        if usual is MISSING or found != usual:
+            yield f"{name}.{field.name}", describe(found)

@@ -1,0 +1,153 @@
+"""Writes the folder of a package's shipped kernels; equal code gives equal bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from kerneldsl._version import __version__
+from kerneldsl.contract import Artifact, Compiler, Specialization
+from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.language.kinds import format_signature
+from kerneldsl.shipping.key import shipped_keys
+from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
+
+__all__ = ["PackageWriter"]
+
+#: Endings of the files of sections.
+_SUFFIXES = {"object": "o", "handlers": "o", "pool": "o", "ptx": "ptx", "cubin": "cubin"}
+#: Sections that are the same for all kernels of an architecture. Their files have these names.
+_OF_PROCESS = frozenset({"handlers", "pool"})
+_DIGITS = 16
+
+
+class PackageWriter:
+    """Collects compiled kernels, and writes their files with a manifest.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package that ships them.
+
+    Examples
+    --------
+    ::
+
+        writer = PackageWriter("mypkg")
+        for arch in ("x86-64-v3", "sm_90"):
+            writer.add(compiler, compiler.compile(replace(specialization, arch=arch)))
+        writer.write(Path("mypkg/_kernels"))
+    """
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self._files: dict[str, bytes] = {}
+        self._entries: dict[str, Entry] = {}
+        self._sources: dict[str, str] = {}
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What was added so far."""
+        return tuple(self._entries.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files but the manifest."""
+        return sum(map(len, self._files.values()))
+
+    def add(self, compiler: Compiler, artifact: Artifact) -> Entry | None:
+        """Add a compiled kernel; ``None`` where the code works in this process alone.
+
+        Parameters
+        ----------
+        compiler : Compiler
+            What compiled it.
+        artifact : Artifact
+            The code, for an architecture of `Compiler.shipped_architectures`.
+
+        Raises
+        ------
+        UncacheableError
+            If such code is not shipped, with the reason.
+        """
+        specialization = artifact.specialization
+        arch = artifact.arch or specialization.arch
+        if arch is None:
+            return None
+        key = shipped_keys(specialization, compiler.code_family, (arch,))[arch]
+        sections = compiler.ship(artifact)
+        if sections is None:
+            return None
+        unit = specialization.unit
+        files = {
+            section: self._add_file(section if section in _OF_PROCESS else unit.name, section, data)
+            for section, data in sections.items()
+            if section != "metadata"
+        }
+        entry = Entry(
+            key.digest,
+            f"{unit.module}.{unit.qualname}",
+            format_signature(specialization.kinds),
+            _launch_of(specialization),
+            arch,
+            json.loads(sections["metadata"]),
+            files,
+        )
+        self._entries[key.digest] = entry
+        return entry
+
+    def add_source(self, module: str, text: str) -> None:
+        """Add the text of a module's kernels, for installations without source files."""
+        self._sources[module] = self._add_file(module, "py.txt", text.encode())
+
+    def _add_file(self, stem: str, kind: str, data: bytes) -> str:
+        """Add a file that is named by its contents; equal ones are stored once."""
+        digest = hashlib.sha256(data).hexdigest()[:_DIGITS]
+        stem = re.sub(r"[^A-Za-z0-9_.]", "_", stem).strip(".")
+        name = f"{stem}-{digest}.{_SUFFIXES.get(kind, kind)}"
+        self._files[name] = data
+        return name
+
+    def manifest(self) -> Manifest:
+        """Return the list of what was added."""
+        files = {
+            name: File(hashlib.sha256(data).hexdigest(), len(data))
+            for name, data in self._files.items()
+        }
+        return Manifest(self.package, __version__, files, self.entries, self._sources)
+
+    def contents(self) -> Mapping[str, bytes]:
+        """Return the files by their names, the manifest among them."""
+        return {**dict(sorted(self._files.items())), MANIFEST: self.manifest().encode()}
+
+    def write(self, folder: Path) -> None:
+        """Write the folder; files of an earlier build that are not part of this one are removed.
+
+        Raises `OSError` as the system does.
+        """
+        contents = self.contents()
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in _files_of(folder) - set(contents):
+            (folder / name).unlink(missing_ok=True)
+        for name, data in contents.items():
+            (folder / name).write_bytes(data)
+
+
+def _files_of(folder: Path) -> set[str]:
+    """Return the files that the manifest in a folder lists; of another program's none."""
+    try:
+        return set(Manifest.decode((folder / MANIFEST).read_bytes()).files)
+    except (OSError, ValueError):
+        return set()
+
+
+def _launch_of(specialization: Specialization) -> str:
+    """Say how code is launched."""
+    mode: LaunchMode = specialization.mode
+    text = "[grid, block]" if mode.forall_ndim is None else f"forall of rank {mode.forall_ndim}"
+    if specialization.block_dim is not None:
+        text += f", block {specialization.block_dim}"
+    return text

@@ -1,0 +1,1 @@
+"""Packages that ship compiled kernels: their files, and processes that use them."""

@@ -1,0 +1,175 @@
+"""Packages whose kernels are found without compiling, however they are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kerneldsl.shipping.manifest import MANIFEST, Manifest
+from tests.shipping.programs import run, use, write_package
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda data: data[:-1],
+    "empty": lambda data: b"",
+    "changed": lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
+    "foreign": lambda data: b"\x7fELF" + bytes(len(data) - 4),
+}
+
+
+def test_kernels_are_found_without_compiling(installed: Path) -> None:
+    report = use(installed)
+    assert report["modules"] == []
+    assert report["warnings"] == []
+    assert report["cache"]["hits"] == report["cache"]["writes"] == 0
+
+
+def test_what_is_missing_is_compiled(installed: Path) -> None:
+    shutil.rmtree(installed / "mypkg" / "_kernels")
+    report = use(installed)
+    assert report["modules"] == ["numba"]
+    assert report["warnings"] == []
+
+
+def test_packages_side_by_side(installed: Path) -> None:
+    # The second has other kernels of the same names.
+    other = installed / "otherpkg"
+    shutil.copytree(installed / "mypkg", other)
+    manifest = Manifest.decode((other / "_kernels" / MANIFEST).read_bytes())
+    assert {each.kernel for each in manifest.entries} == {
+        "mypkg.kernels.axpy",
+        "mypkg.kernels.waves",
+    }
+    report = use(installed, "mypkg", "otherpkg")
+    assert report["modules"] == []
+    assert report["results"][0] == report["results"][1]
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_file_is_a_miss_with_a_warning(installed: Path, how: str) -> None:
+    folder = installed / "mypkg" / "_kernels"
+    expected = use(installed)["results"]
+    for path in folder.glob("axpy-*.o"):
+        path.write_bytes(DAMAGE[how](path.read_bytes()))
+    report = use(installed)
+    assert report["modules"] == ["numba"]
+    # One for each file that might have served, and none for the other kernel.
+    assert report["warnings"]
+    assert all("axpy-" in each and "is damaged" in each for each in report["warnings"])
+    assert report["results"] == pytest.approx(expected)
+
+
+def test_code_that_its_digest_agrees_with_is_still_checked(installed: Path) -> None:
+    # A manifest with the digests of files that are no code: nothing of them is mapped or run.
+    import hashlib
+
+    folder = installed / "mypkg" / "_kernels"
+    document = json.loads((folder / MANIFEST).read_bytes())
+    for name, file in document["files"].items():
+        if name.startswith("axpy-"):
+            data = (folder / name).read_bytes()[:512]
+            (folder / name).write_bytes(data)
+            file |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+    (folder / MANIFEST).write_text(json.dumps(document))
+    report = use(installed)
+    assert report["modules"] == ["numba"]
+    assert any("not an object file" in each for each in report["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ("", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"format": 2}', "its format is 2"),
+        ("{" * 100_000, "cannot be read"),
+    ],
+    ids=["empty", "list", "format", "nested"],
+)
+def test_a_bad_manifest_is_a_warning(installed: Path, manifest: str, said: str) -> None:
+    (installed / "mypkg" / "_kernels" / MANIFEST).write_text(manifest)
+    report = use(installed)
+    assert report["modules"] == ["numba"]
+    assert len(report["warnings"]) == 1
+    assert said in report["warnings"][0]
+
+
+def test_strict_raises_for_what_is_not_shipped(installed: Path) -> None:
+    shutil.rmtree(installed / "mypkg" / "__pycache__", ignore_errors=True)
+    init = installed / "mypkg" / "__init__.py"
+    init.write_text(init.read_text().replace("(__name__)", "(__name__, strict=True)"))
+    assert use(installed)["modules"] == []
+    program = (
+        "import numpy as np, kerneldsl as kd\nfrom mypkg.kernels import turn\n"
+        "try:\n    turn[1, (16, 4)](np.ones((4, 16), np.float32))\n"
+        "except kd.NotShippedError as error:\n    print(error)\n"
+    )
+    done = run(program, installed, KERNELDSL_TARGET="cpu")
+    assert done.returncode == 0, done.stderr
+    assert "mypkg does not ship mypkg.kernels.turn(float32[:, ::1])" in done.stdout
+    assert "It ships mypkg.kernels.axpy; mypkg.kernels.waves" in done.stdout
+    shutil.rmtree(installed / "mypkg" / "_kernels")
+    done = run("import mypkg", installed)
+    assert "NotShippedError: mypkg ships no kernels: _kernels/manifest.json" in done.stderr
+
+
+def test_a_processor_of_an_earlier_level(installed: Path) -> None:
+    program = (
+        "from kerneldsl.placement.registry import get_target\n"
+        "print(*get_target('cpu').compiler.shipped_architectures('native'))"
+    )
+    every = run(program, installed).stdout.split()
+    done = run(program, installed, NUMBA_ENABLE_AVX="0")
+    assert done.stdout.split() == ["x86-64-v2"] == every[-1:]
+    # Its code is the only one that is found there.
+    for path in (installed / "mypkg" / "_kernels").glob("*-*.o"):
+        data = path.read_bytes()
+        manifest = json.loads((path.parent / MANIFEST).read_bytes())
+        levels = {e["arch"] for e in manifest["entries"] if path.name in e["files"].values()}
+        if "x86-64-v2" not in levels:
+            path.write_bytes(data[:-1])
+    report = use(installed, NUMBA_ENABLE_AVX="0")
+    assert (report["modules"], report["warnings"]) == ([], [])
+
+
+def test_a_zip_archive(installed: Path, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "packages"), "zip", installed)
+    report = use(archive)
+    assert (report["modules"], report["warnings"]) == ([], [])
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o775], ids=["read-only", "umask 002"])
+def test_folders_of_another_user(installed: Path, mode: int) -> None:
+    for path in sorted(installed.rglob("*"), reverse=True):
+        if os.geteuid() == 0:
+            os.chown(path, 65534, 65534)
+        path.chmod(mode if path.is_dir() else mode & 0o664)
+    report = use(installed, PYTHONDONTWRITEBYTECODE="1")
+    assert (report["modules"], report["warnings"]) == ([], [])
+
+
+def test_an_unbuilt_package_is_no_problem(tmp_path: Path) -> None:
+    write_package(tmp_path)
+    program = "import mypkg; print(mypkg.shipped, mypkg.shipped.kernels)"
+    done = run(program, tmp_path)
+    assert done.stdout.strip() == "<ShippedKernels of mypkg: 0 kernels> ()"
+    assert not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("kd.load_package(3)", "package is an int"),
+        ("kd.load_package('mypkg', '../x')", "folder is '../x'"),
+        ("kd.load_package('no.such.package')", "there is no package 'no.such.package'"),
+        ("kd.load_package(__name__)", "package is '__main__', a script"),
+    ],
+)
+def test_wrong_arguments(installed: Path, call: str, said: str) -> None:
+    done = run(f"import kerneldsl as kd\n{call}", installed)
+    assert done.returncode == 1
+    assert said in done.stderr
