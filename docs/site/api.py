@@ -29,6 +29,7 @@ __all__ = ["MOST_USED", "Page", "documented_name", "most_used", "pages", "public
 _KINDS = {
     "Kernels and launches": "kerneldsl.kernels kerneldsl.launch",
     "Kernels from expressions": "kerneldsl.symbolic",
+    "Shipping kernels": "kerneldsl.shipping",
     "Places of a thread": "kerneldsl.language.intrinsics.places",
     "Shared, local and constant memory": "kerneldsl.language.intrinsics.memory",
     "Barriers and fences": (

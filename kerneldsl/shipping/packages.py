@@ -162,7 +162,7 @@ class ShippedKernels:
 
     @property
     def problem(self) -> str:
-        """Why the manifest cannot be used; empty if it can."""
+        """Reason that the manifest cannot be used; empty if it can."""
         return self._found[1]
 
     @property

@@ -14,7 +14,11 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
 
-__all__ = ["ProcessCode"]
+__all__ = ["VERSION", "ProcessCode"]
+
+#: Version of the handlers of signals and of the pool of threads. Those that a package ships are
+#: used in their version alone; others are compiled.
+VERSION = 1
 
 
 class ProcessCode:

@@ -18,6 +18,7 @@ from targets.cpu.object_files import undefined_symbols
 from targets.cpu.objects import IS_SUPPORTED, is_of_system, load_object
 from targets.cpu.orientation import RowAxis
 from targets.cpu.pool import POOL_CODE
+from targets.cpu.process_code import VERSION
 from targets.cpu.signals import HANDLERS_CODE
 
 __all__ = ["dump", "restore", "ship"]
@@ -70,6 +71,7 @@ def ship(artifact: CpuArtifact) -> dict[str, bytes] | None:
         "entry_name": artifact.entry_name,
         "rows_along": artifact.rows_along,
         "part_bytes": artifact.part_bytes,
+        "process_code": VERSION,
     }
     sections = {"metadata": json.dumps(metadata).encode(), "object": code}
     if level.machine == platform.machine():
@@ -109,8 +111,9 @@ def restore(
     unit = specialization.unit
     require_addresses(f"linking {unit.qualname}", compiles=False, where=unit.locate(unit.tree))
     loaded = load_object(code, entry_name, captured_addresses(unit))
-    for name, each in _OF_PROCESS.items():
-        each.offer(sections.get(name))
+    if metadata.get("process_code", VERSION) == VERSION:
+        for name, each in _OF_PROCESS.items():
+            each.offer(sections.get(name))
     compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)
     return CpuArtifact(
         *(specialization, entry_name, timings),

@@ -352,7 +352,7 @@ def test_identity_names_every_package_that_compiles() -> None:
     )
     below = set(layers[layers.index("lowering") :])
     named = {part.partition("/")[2] for part in toolchain._PARTS} - {""}
-    assert below - named == {"planner", "utilities", "errors", "_version"}
+    assert below - named == {"planner", "shipping", "utilities", "errors", "_version"}
 
 
 def test_sources_edited_while_the_process_runs(monkeypatch, tmp_path) -> None:
