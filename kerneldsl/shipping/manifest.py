@@ -101,7 +101,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a package ships.
+    """List of what a package ships.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class PackageWriter:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What was added so far."""
+        """The compiled kernels that were added so far."""
         return tuple(self._entries.values())
 
     @property
