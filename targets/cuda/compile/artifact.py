@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Artifact, Resources, Specialization
@@ -70,6 +71,16 @@ class CudaArtifact(Artifact):
     def layout(self) -> ParameterLayout:
         """The entry's parameters."""
         return self.specialization.layout
+
+    def explaining(self) -> AbstractContextManager[None]:
+        """Return a context in which errors of an assembler or of loading get their place."""
+        return naming_inline_text(self.specialization, self.ptx, self.arch)
+
+    def require(self, arch: str, cuda: tuple[int, int]) -> None:
+        """Refuse to be loaded on a device of an architecture, with a driver of a CUDA release.
+
+        Code that was compiled here is for the device, so this refuses nothing.
+        """
 
     def contents(self) -> Mapping[str, NDArray[Any]]:
         """Return what a loaded module's memory has to hold, by its names: large captured arrays."""
@@ -146,7 +157,7 @@ class CudaArtifact(Artifact):
             return super().code(form)
         from targets.cuda.compile.cubin import make_cubin
 
-        with naming_inline_text(self.specialization, self.ptx, self.arch):
+        with self.explaining():
             return make_cubin(self.ptx, self.arch)
 
     def resources(self) -> Resources:
@@ -157,7 +168,7 @@ class CudaArtifact(Artifact):
         """
         from targets.cuda.compile.ptxas import assemble
 
-        with self._lock, naming_inline_text(self.specialization, self.ptx, self.arch):
+        with self._lock, self.explaining():
             if self._resources is None:
                 self._resources = assemble(self.ptx, self.arch).resources[self.entry_name]
             return self._resources

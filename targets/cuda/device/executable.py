@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
 from kerneldsl.errors import DriverError
 from targets.cuda.compile.artifact import CudaArtifact
-from targets.cuda.compile.inline_errors import naming_inline_text
 from targets.cuda.device import memory
 from targets.cuda.device.carveout import Carveout
 from targets.cuda.device.resource_limits import check_resources
@@ -58,7 +57,8 @@ class CudaExecutable(Executable):
         options = artifact.specialization.options
         retired_modules.unload_finished()
         started = time.perf_counter()
-        with naming_inline_text(artifact.specialization, artifact.ptx, artifact.arch):
+        artifact.require(device.arch, driver.cuda_version)
+        with artifact.explaining():
             self._function = functions.load(
                 driver,
                 device.index,
