@@ -40,8 +40,10 @@ def key_of(
         components |= identify(specialization.unit, has_lines=specialization.options.lineinfo)
     except UnidentifiedError as error:
         raise UncacheableError(str(error)) from error
+    if specialization.code is not None:
+        components |= specialization.code.identity()
     for field in fields(specialization):
-        if field.name not in ("unit", "kinds"):
+        if field.name not in ("unit", "kinds", "code"):
             components |= dict(_flat(field.name, getattr(specialization, field.name)))
     for name, value in (*toolchain_identity(anew=anew).items(), *identity.items()):
         if name in components:

@@ -22,6 +22,7 @@ from kerneldsl.utilities.observed import Observable, observed
 from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
+    from kerneldsl.contract.device_code import DeviceCode
     from kerneldsl.contract.native import NativeEntry
 
 __all__ = [
@@ -68,6 +69,9 @@ class Specialization:
     promises : Promises
         The properties of the arguments that every launch of the code has checked. A target **may**
         use them.
+    code : DeviceCode or None
+        The kernel's own code, for a target that takes it (:attr:`Compiler.takes_code`). The unit
+        then has its parameters alone.
     """
 
     unit: FunctionUnit
@@ -80,6 +84,7 @@ class Specialization:
     ptx_version: str | None = None
     mapping: ElementMapping = ONE_EACH
     promises: Promises = NO_PROMISES
+    code: DeviceCode | None = None
 
     @cached_property
     def _identity(self) -> tuple[object, ...]:

@@ -45,6 +45,9 @@ class Compiler(Observable, ABC):
     #: Whether arrays are passed as buffers in numbered slots and offsets, not as addresses. Memory
     #: is then at a `BufferOffset`, and the code's `ParameterLayout` has slots.
     has_slots: bool = False
+    #: Whether :meth:`compile` takes the code of a specialization (`Specialization.code`): CUDA C++,
+    #: PTX and cubins.
+    takes_code: bool = False
 
     def compiles_for(self, arch: str) -> bool:
         """Return whether an architecture is one of this compiler's.

@@ -27,6 +27,7 @@ __all__ = [
     "PtxRelease",
     "PtxVersion",
     "choose_ptx_version",
+    "newest_ptx_of_driver",
     "parse_arch",
     "parse_ptx_version",
     "ptx_version_for_driver",
@@ -243,6 +244,24 @@ def ptx_version_for_driver(cuda_version: int) -> PtxVersion:
             remedy="Update the NVIDIA driver",
         )
     return usable[-1]
+
+
+def newest_ptx_of_driver(cuda: tuple[int, int]) -> PtxVersion | None:
+    """Return the newest PTX ISA version that a driver of a CUDA release takes, LLVM's or not.
+
+    It is ``None`` for a release that is newer than this table.
+
+    Examples
+    --------
+    >>> newest_ptx_of_driver((12, 6)), newest_ptx_of_driver((13, 2)), newest_ptx_of_driver((14, 0))
+    ((8, 5), (9, 2), None)
+    """
+    newest = PTX_RELEASES[-1]
+    if cuda <= newest.cuda:
+        return ptx_version_for_driver(1000 * cuda[0] + 10 * cuda[1])
+    major, minor = newest.cuda
+    same_release = cuda[0] == major  # since CUDA 13 each release has the next version of PTX
+    return (newest.ptx[0], newest.ptx[1] + cuda[1] - minor) if same_release else None
 
 
 def choose_ptx_version(

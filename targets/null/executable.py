@@ -100,7 +100,9 @@ class NullExecutable(Executable):
         self._record = record
         self._driver = driver
         self._layout = artifact.layout
-        check_ptx(artifact.ptx, artifact.entry_name, self.device)
+        artifact.require(self.device.arch, self.device.extra.get("cuda_version", (13, 0)))
+        if artifact.specialization.code is None:
+            check_ptx(artifact.ptx, artifact.entry_name, self.device)
         self._resources = self._find_resources(artifact)
         self.carveout = Carveout(self.device, self._resources)
 

@@ -24,6 +24,7 @@ from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.cache.specialization import describe, key_of
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.contract.device_code import CodeForm, CodeModule
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
@@ -202,6 +203,7 @@ CHANGES = {
     "ptx_version": "8.0",
     "mapping": ElementMapping(items=(4, 1, 1)),
     "promises": Promises(is_disjoint=True),
+    "code": CodeModule(CodeForm.PTX, "x.ptx", b"").declare("x"),
 }
 
 

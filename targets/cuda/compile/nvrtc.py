@@ -19,10 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
 from kerneldsl.errors import CompileError, ToolMissingError
+from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, parse_arch
 from targets.cuda.compile.diagnostics import compile_error
 from targets.cuda.compile.headers import includes_digest, toolkit_headers
@@ -33,6 +35,7 @@ __all__ = [
     "Form",
     "compile_text",
     "headers_digest",
+    "nvrtc_identity",
     "nvrtc_version",
     "supported_architectures",
 ]
@@ -117,6 +120,15 @@ def nvrtc_version() -> tuple[int, int]:
         raise _missing("NVRTC was not found", str(error).splitlines()[0]) from error
     _expect(api, status, "ask for its version")
     return int(major), int(minor)
+
+
+@cache
+def nvrtc_identity() -> str:
+    """Return NVRTC's release and the size of its library, which differs between builds of it."""
+    version = format_version(nvrtc_version())
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    found = sorted(set(re.findall(r"(/\S*libnvrtc\.\S+)", maps)))
+    return " ".join([version, *(str(Path(path).stat().st_size) for path in found)])
 
 
 def _import_nvrtc() -> Any:
@@ -216,7 +228,7 @@ def _require_architecture(architecture: Architecture) -> None:
     known = supported_architectures()
     if architecture.number not in known:
         raise ToolMissingError(
-            f"NVRTC {'{}.{}'.format(*nvrtc_version())} does not compile for {architecture.name}",
+            f"NVRTC {format_version(nvrtc_version())} does not compile for {architecture.name}",
             value=architecture.name,
             limit=f"It knows {', '.join(f'sm_{number}' for number in known)}",
             remedy="Install another release of NVRTC",

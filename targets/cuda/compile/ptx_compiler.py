@@ -32,6 +32,7 @@ class PtxCompiler(Compiler):
     """Makes PTX."""
 
     maps_elements = True
+    takes_code = True
     #: CUDA's for all: it is the same compiler, and what it made serves a real device.
     code_family = "cuda"
 
@@ -43,6 +44,10 @@ class PtxCompiler(Compiler):
         return traits.uses_tiles
 
     def compile(self, specialization: Specialization) -> Artifact:
+        if specialization.code is not None:
+            from targets.cuda.compile.code_artifact import compile_code
+
+            return compile_code(specialization, _arch(specialization))
         from targets.cuda.compile.compiler import compile_kernel
 
         return compile_kernel(specialization, arch=_arch(specialization))
@@ -59,17 +64,31 @@ class PtxCompiler(Compiler):
         return tuple(PassInfo(each.name, each.purpose, each.stage.value) for each in PASSES)
 
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
+        if specialization.code is not None:
+            from targets.cuda.compile.code_stored import identify_compiler
+
+            return identify_compiler(specialization.code, _arch(specialization))
         from targets.cuda.compile.stored import code_identity
 
         return code_identity(specialization, _arch(specialization))
 
     def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
         from targets.cuda.compile.artifact import CudaArtifact
+
+        if artifact.specialization.code is not None:
+            from targets.cuda.compile.code_artifact import CodeArtifact
+            from targets.cuda.compile.code_stored import dump_code
+
+            return dump_code(artifact) if isinstance(artifact, CodeArtifact) else None
         from targets.cuda.compile.stored import dump
 
         return dump(artifact) if isinstance(artifact, CudaArtifact) else None
 
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
+        if specialization.code is not None:
+            from targets.cuda.compile.code_stored import restore_code
+
+            return restore_code(specialization, sections, _arch(specialization))
         from targets.cuda.compile.stored import restore
 
         return restore(specialization, sections, _arch(specialization))

@@ -1,0 +1,101 @@
+"""Code of kernels that a program brings along: CUDA C++, PTX or a cubin."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
+from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.locks import ForkSafeLock
+
+__all__ = ["CodeForm", "CodeModule", "DeviceCode"]
+
+
+class CodeForm(StrEnum):
+    """The language of code."""
+
+    CUDA = "CUDA C++"
+    PTX = "PTX"
+    CUBIN = "cubin"
+
+
+@dataclass(frozen=True, eq=False)
+class CodeModule:
+    """One source or one compiled file. Its kernels share its variables.
+
+    Parameters
+    ----------
+    form : CodeForm
+        What it is.
+    name : str
+        Its absolute path, or a name such as ``<saxpy>`` of what is in no file.
+    contents : bytes
+        The text in UTF-8, or the binary.
+    options : CudaOptions
+        How a source is compiled.
+    written_in : str
+        The file of Python that has the text, for messages.
+    """
+
+    form: CodeForm
+    name: str
+    contents: bytes
+    options: CudaOptions = DEFAULT_CUDA_OPTIONS
+    written_in: str = ""
+    _entries: list[str] = field(default_factory=list, init=False, repr=False)
+    _lock: ForkSafeLock = field(default_factory=ForkSafeLock, init=False, repr=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the contents."""
+        return hashlib.sha256(self.contents).hexdigest()
+
+    @property
+    def text(self) -> str:
+        """The contents as text."""
+        return self.contents.decode()
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The kernels that were named so far, which a source is compiled with together."""
+        return tuple(self._entries)
+
+    def declare(self, entry: str) -> DeviceCode:
+        """Name a kernel of the module."""
+        with self._lock:
+            if entry not in self._entries:
+                self._entries.append(entry)
+        return DeviceCode(self, entry)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceCode:
+    """One kernel of a module.
+
+    Parameters
+    ----------
+    module : CodeModule
+        The module.
+    entry : str
+        The kernel's name. Of CUDA C++ it is a name expression, such as ``scale<float>``.
+    """
+
+    module: CodeModule
+    entry: str
+
+    def identity(self) -> dict[str, str]:
+        """Say what compiled code depends on, apart from headers and the compiler."""
+        module = self.module
+        options = {
+            f"option {each.name}": str(getattr(module.options, each.name))
+            for each in fields(module.options)
+        }
+        return {
+            "code": f"{module.form} {module.digest}",
+            "code is in": module.name,
+            "entry": self.entry,
+            "entries": ", ".join(module.entries),
+            **options,
+        }

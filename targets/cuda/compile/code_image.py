@@ -1,0 +1,166 @@
+"""From a program's own CUDA C++, PTX or cubin to what a driver loads.
+
+CUDA C++ is compiled by NVRTC to a cubin, so that its parameters and resources are known without a
+device. If NVRTC is older than the architecture, it makes PTX for the newest one that it knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from kerneldsl.contract.device_code import CodeForm, CodeModule
+from kerneldsl.errors import DeviceCodeError
+from kerneldsl.utilities.once import OnceTable
+from targets.cuda.architectures import ARCHITECTURES, Architecture, PtxVersion, parse_arch
+from targets.cuda.compile.cubin_file import Entry, read_cubin
+from targets.cuda.compile.nvrtc import CudaText, Form, compile_text, supported_architectures
+from targets.cuda.compile.ptx_entries import read_ptx
+from targets.cuda.compile.ptx_text import read_header
+
+__all__ = ["Image", "compile_ptx", "find_image", "read_image", "text_of"]
+
+#: No version of PTX: a cubin has none.
+_NO_PTX: PtxVersion = (0, 0)
+
+_Key = tuple[str, tuple[str, ...]]
+#: By architecture and kernels, what was compiled of a module in this process.
+_images: WeakKeyDictionary[CodeModule, OnceTable[_Key, Image]] = WeakKeyDictionary()
+
+
+class Image(NamedTuple):
+    """Code that a driver can load."""
+
+    #: PTX, or a cubin.
+    data: bytes
+    #: Which of them it is.
+    form: CodeForm
+    #: The architecture that it is for.
+    arch: Architecture
+    #: The version of PTX; 0.0 of a cubin.
+    ptx_version: PtxVersion
+    #: Its kernels, by their names in the code.
+    entries: Mapping[str, Entry]
+    #: Name expression to name in the code, of CUDA C++.
+    names: Mapping[str, str]
+    #: What the compiler said.
+    log: str
+
+    @property
+    def ptx(self) -> str:
+        """The PTX; empty for a cubin."""
+        return self.data.decode() if self.form is CodeForm.PTX else ""
+
+    def runs_on(self, device: Architecture) -> bool:
+        """Return whether devices of an architecture can run it."""
+        arch = self.arch
+        same_major = arch.compute_capability[0] == device.compute_capability[0]
+        if arch.suffix == "a":
+            return arch.number == device.number
+        if self.form is CodeForm.CUBIN or arch.suffix == "f":
+            return same_major and arch.number <= device.number
+        return arch.number <= device.number
+
+
+def text_of(module: CodeModule) -> CudaText:
+    """Return the source of CUDA C++ as NVRTC takes it."""
+    return CudaText(module.text, module.name)
+
+
+def find_image(module: CodeModule, arch: str) -> Image:
+    """Compile a module for an architecture, or read what is compiled; once in a process.
+
+    Raises
+    ------
+    DeviceCodeError
+        If the source is refused, or the file is not PTX or a cubin.
+    ToolMissingError
+        If NVRTC is needed and not installed.
+    """
+    images = _images.setdefault(module, OnceTable())
+    return images.get_or_make((arch, module.entries), lambda: _make_image(module, arch))
+
+
+def _make_image(module: CodeModule, arch: str) -> Image:
+    if module.form is not CodeForm.CUDA:
+        return read_image(module.contents, module.form, module.name)
+    architecture, form = parse_arch(arch), Form.CUBIN
+    known = supported_architectures()
+    if architecture.number not in known and min(known) < architecture.number:
+        newest = max(number for number in known if number < architecture.number)
+        architecture, form = ARCHITECTURES[f"sm_{newest}"], Form.PTX
+    entries = module.entries
+    made = compile_text(
+        text_of(module), architecture.name, module.options, form=form, expressions=entries
+    )
+    return read_image(
+        made.code,
+        CodeForm.CUBIN if form is Form.CUBIN else CodeForm.PTX,
+        module.name,
+        names=made.names,
+        log=made.log,
+    )
+
+
+def compile_ptx(module: CodeModule, arch: str) -> str:
+    """Compile CUDA C++ to PTX, to look at."""
+    made = compile_text(
+        text_of(module), arch, module.options, form=Form.PTX, expressions=module.entries
+    )
+    return made.code.decode()
+
+
+def read_image(
+    data: bytes,
+    form: CodeForm,
+    name: str,
+    *,
+    names: Mapping[str, str] | None = None,
+    log: str = "",
+) -> Image:
+    """Read PTX or a cubin.
+
+    Raises
+    ------
+    DeviceCodeError
+        If it is neither.
+    """
+    if form is CodeForm.CUBIN:
+        cubin = read_cubin(data, name)
+        arch = ARCHITECTURES.get(f"sm_{cubin.number}")
+        if arch is None:
+            raise DeviceCodeError(
+                f"{name} is a cubin for the architecture {cubin.number}",
+                value=cubin.number,
+                limit=f"Known architectures are {', '.join(ARCHITECTURES)}",
+                remedy="Compile it for one of them",
+            )
+        return Image(data, form, arch, _NO_PTX, cubin.entries, names or {}, log)
+    try:
+        text = data.rstrip(b"\0").decode()
+    except UnicodeDecodeError as error:
+        raise DeviceCodeError(
+            f"{name} is not PTX: {error}", value=name, limit="PTX is text in UTF-8"
+        ) from error
+    entries = read_ptx(text, name)
+    header = read_header(text)
+    assert header is not None
+    version, target = header
+    return Image(text.encode(), form, _target(target, name), version, entries, names or {}, log)
+
+
+def _target(target: str, name: str) -> Architecture:
+    """Return the architecture of PTX, which may be older than what is compiled for."""
+    known = ARCHITECTURES.get(target)
+    if known is None and re.fullmatch(r"sm_[2-5]\d", target):
+        return Architecture(target, (1, 0))
+    if known is None:
+        raise DeviceCodeError(
+            f"{name} is PTX for {target}",
+            value=target,
+            limit=f"Known architectures are {', '.join(ARCHITECTURES)}",
+            remedy="Compile it for one of them",
+        )
+    return known
