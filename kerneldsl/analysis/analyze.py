@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from kerneldsl.analysis.chains import chain_states, check_chains
-from kerneldsl.analysis.effects import array_effects, augmented_values
-from kerneldsl.analysis.grid_barriers import check_grid_barriers, syncs_grid
-from kerneldsl.analysis.inline import inline_block_functions
+from kerneldsl.analysis.effects import array_effects, augmented_values, syncs_grid
 from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
-from kerneldsl.analysis.uniformity import barrier_problems
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect, Typing
@@ -43,6 +39,12 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     overlapping: tuple[BarrierProblem, ...] = ()
     states = frozenset[int]()
     if has_barrier:
+        # Kernels without barriers need none of this, and their launches import as little as may be.
+        from kerneldsl.analysis.chains import chain_states, check_chains
+        from kerneldsl.analysis.grid_barriers import check_grid_barriers
+        from kerneldsl.analysis.inline import inline_block_functions
+        from kerneldsl.analysis.uniformity import barrier_problems
+
         flat = inline_block_functions(unit)
         problems, overlapping = barrier_problems(flat, tuple_parameters(unit, kinds))
         overlapping += check_grid_barriers(flat, tuple_parameters(unit, kinds))

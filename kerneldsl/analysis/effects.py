@@ -23,10 +23,11 @@ from kerneldsl.analysis.tuple_indices import Tuples
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.grids import grid_group
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
-__all__ = ["Accesses", "array_effects", "augmented_values", "is_internal_call"]
+__all__ = ["Accesses", "array_effects", "augmented_values", "is_internal_call", "syncs_grid"]
 
 _NO_ROOTS: frozenset[Root] = frozenset()
 
@@ -167,6 +168,11 @@ def _augmented(found: set[Alias], where: SourceLocation) -> list[Augmented]:
     """Return what is assigned in place, parameters in their order."""
     made = [Augmented(r, depth, where, tuples) for r, depth, tuples in found if isinstance(r, int)]
     return sorted(made, key=lambda each: (each[:2], list(map(sorted, each.tuples))))
+
+
+def syncs_grid(unit: FunctionUnit) -> bool:
+    """Return whether a kernel, or a function that it calls, has a barrier of the grid."""
+    return any(use.intrinsic is grid_group.sync for use in unit.all_uses())
 
 
 def is_internal_call(node: ast.Call, unit: FunctionUnit) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kerneldsl.analysis.effects import syncs_grid
 from kerneldsl.analysis.traits import BarrierProblem
 from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.errors import BarrierDivergenceError
@@ -15,12 +16,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.grids import grid_group
 from kerneldsl.language.intrinsics.intrinsic import Scope
 
-__all__ = ["check_grid_barriers", "syncs_grid"]
-
-
-def syncs_grid(unit: FunctionUnit) -> bool:
-    """Return whether a kernel, or a function that it calls, has a barrier of the grid."""
-    return any(use.intrinsic is grid_group.sync for use in unit.all_uses())
+__all__ = ["check_grid_barriers"]
 
 
 def check_grid_barriers(unit: FunctionUnit, tuples: Collection[str]) -> tuple[BarrierProblem, ...]:

@@ -8,8 +8,6 @@ import time
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from kerneldsl.analysis.chains import check_published_values
-from kerneldsl.analysis.float_ranges import refuse_float_ranges
 from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
@@ -21,7 +19,6 @@ from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.shipped import find_shipped
 from kerneldsl.launch.state import KernelState
-from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 from kerneldsl.utilities.address_space import out_of_addresses
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.frame_room import call_with_room
@@ -151,6 +148,10 @@ def _compile_and_keep(
 
 
 def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
+    from kerneldsl.analysis.chains import check_published_values
+    from kerneldsl.analysis.float_ranges import refuse_float_ranges
+    from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
+
     refuse_float_ranges(specialization.unit, specialization.kinds)
     check_published_values(specialization.unit, specialization.kinds)
     before = MIXED_SIGNS.count

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kerneldsl.analysis.count_work import body_work
-from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.contract import Device, Executable, HostShare, LaunchConfig
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.launch.attributes import (
@@ -20,10 +19,10 @@ from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.executable import Loaded
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
-from kerneldsl.planner.candidates import Candidate, fit_grid
-from kerneldsl.planner.choose import Choice
-from kerneldsl.planner.host import element_ns, share_on_host
-from kerneldsl.planner.work import ElementWork, element_work
+from kerneldsl.planner.candidates import Candidate, Choice, fit_grid
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.work import ElementWork
 
 __all__ = ["configure", "host_share", "host_work", "shared_extent"]
 
@@ -97,6 +96,8 @@ def host_share(request: Request, config: LaunchConfig) -> HostShare | None:
     pool = request.device.thread_pool()
     if pool is None:
         return None
+    from kerneldsl.planner.host import element_ns, share_on_host
+
     extent = shared_extent(request, config)
     each_ns = element_ns(host_work(request, config), extent)
     return share_on_host(math.prod(extent), each_ns, *pool)
@@ -104,6 +105,10 @@ def host_share(request: Request, config: LaunchConfig) -> HostShare | None:
 
 def host_work(request: Request, config: LaunchConfig) -> ElementWork:
     """Return what the host does for an index of :func:`shared_extent`."""
+    from kerneldsl.analysis.count_work import body_work
+    from kerneldsl.analysis.work import UNKNOWN_TRIPS
+    from kerneldsl.planner.work import element_work
+
     traits, extent = request.state.traits, shared_extent(request, config)
     trips: float = UNKNOWN_TRIPS
     if config.extent and traits.uses_block:

@@ -15,8 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kerneldsl.analysis.count_work import body_work
-from kerneldsl.analysis.widening import WideStore, wide_stores
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.contract import (
     ONE_EACH,
@@ -29,20 +27,17 @@ from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.launch.attributes import in_clusters
 from kerneldsl.launch.dimensions import check_limits
-from kerneldsl.launch.fitted_models import model_for
 from kerneldsl.launch.measured import candidate_of, read_choice
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.shipped_plans import shipped_choice
 from kerneldsl.launch.tuning_policy import policy_for
-from kerneldsl.planner.candidates import Candidate
-from kerneldsl.planner.choose import Choice, Problem, choose
-from kerneldsl.planner.limits import DeviceOccupancyLimits
-from kerneldsl.planner.rates import DeviceRates
-from kerneldsl.planner.work import element_work, orient
+from kerneldsl.planner.candidates import Candidate, Choice
 
 if TYPE_CHECKING:
+    from kerneldsl.analysis.widening import WideStore
     from kerneldsl.launch.state import KernelState
+    from kerneldsl.planner.choose import Problem
     from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.planner.space import Member
 
@@ -119,6 +114,8 @@ def decide(
         found = Choice(_given_candidate(state, shape.plan, shape.extent), {})
     else:
         _check_grid(request)
+        from kerneldsl.planner.choose import choose  # no CPU comes here
+
         problems = make_problems(_untuned(request), request.extents)
         if problems is None:
             return None
@@ -219,6 +216,13 @@ def make_problems(request: Request, extent: tuple[int, ...] | None) -> list[Prob
 
 
 def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem | None:
+    from kerneldsl.analysis.count_work import body_work
+    from kerneldsl.launch.fitted_models import model_for
+    from kerneldsl.planner.choose import Problem
+    from kerneldsl.planner.limits import DeviceOccupancyLimits
+    from kerneldsl.planner.rates import DeviceRates
+    from kerneldsl.planner.work import element_work, orient
+
     unit, kinds, promises = request.state.unit, request.kinds, request.promises
     device, shape = request.device, request.shape
     try:
@@ -279,6 +283,8 @@ def _threads(shape: LaunchShape) -> tuple[tuple[int, ...], float]:
 
 def wide_stores_of(request: Request) -> tuple[WideStore, ...]:
     """Return stores to float32 arrays of what the source computes in float64."""
+    from kerneldsl.analysis.widening import wide_stores
+
     return wide_stores(request.state.unit, request.kinds)
 
 

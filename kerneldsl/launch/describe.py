@@ -16,8 +16,7 @@ from kerneldsl.launch.configuration import host_work, shared_extent
 from kerneldsl.launch.decision import host_members, is_planned, make_problems, wide_stores_of
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.spine import choose_member, compile_for, make_choice, prepare, resources_of
-from kerneldsl.planner.candidates import Candidate
-from kerneldsl.planner.choose import Choice
+from kerneldsl.planner.candidates import Candidate, Choice
 from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.formula import HostModel
 from kerneldsl.planner.host import describe_share

@@ -11,13 +11,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from kerneldsl.launch.measured import PlanChoices, read_plan
 from kerneldsl.launch.request import Request
-from kerneldsl.launch.tuned_launch import TunedLaunch, tuned_launch
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.once import OnceTable
 from kerneldsl.utilities.untrusted import parse_json
+
+if TYPE_CHECKING:  # few packages ship plans
+    from kerneldsl.launch.tuned_launch import TunedLaunch
 
 __all__ = ["FOLDER", "read_table", "shipped_choice"]
 
@@ -25,7 +28,7 @@ __all__ = ["FOLDER", "read_table", "shipped_choice"]
 FOLDER = "tuned"
 _MOST_BYTES = 64 << 20
 
-_Table = Mapping[TunedLaunch, PlanChoices]
+_Table: TypeAlias = "Mapping[TunedLaunch, PlanChoices]"
 _tables: OnceTable[str, _Table] = OnceTable()
 
 
@@ -35,6 +38,8 @@ def shipped_choice(request: Request) -> PlanChoices | None:
     table = _tables.get_or_make(package, lambda: _read_package(package))
     if not any(each.device == request.device.name for each in table):
         return None
+    from kerneldsl.launch.tuned_launch import tuned_launch
+
     plan = table.get(tuned_launch(request).in_class)
     threads = request.device.thread_count()
     if plan is not None and plan.host is not None and threads and plan.host.threads > threads:
@@ -59,6 +64,8 @@ def read_table(path: Path) -> dict[TunedLaunch, PlanChoices]:
     path : Path
         As ``kerneldsl tune export --best`` writes it.
     """
+    from kerneldsl.launch.tuned_launch import TunedLaunch
+
     found: dict[TunedLaunch, PlanChoices] = {}
     try:
         if path.stat().st_size > _MOST_BYTES:

@@ -18,9 +18,7 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.state import KernelState
-from kerneldsl.transforms.members import number_members
-from kerneldsl.transforms.rows.expand import expand_rows
-from kerneldsl.transforms.unsigned_literals import type_unsigned_literals
+from kerneldsl.transforms.for_arguments import rewrite_for
 
 __all__ = ["make_specialization", "specialize", "specialize_anew", "useful_promises"]
 
@@ -85,10 +83,8 @@ def make_specialization(
     traits = state.traits_if_overlapping if is_overlapping else state.traits
     if traits.has_barrier and any(isinstance(kind, TupleKind) for kind in kinds):
         traits = state.traits_for_tuples(kinds, is_overlapping=is_overlapping)
-    unit = expand_rows(number_members(state.unit, kinds), kinds)
-    unit = type_unsigned_literals(unit, kinds)
     return Specialization(
-        unit,
+        rewrite_for(state.unit, kinds),
         traits,
         kinds,
         state.options,

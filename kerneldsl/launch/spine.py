@@ -8,6 +8,8 @@ says what each takes.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kerneldsl.contract import (
     ONE_EACH,
     Artifact,
@@ -25,7 +27,10 @@ from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.executable import Loaded, find_loaded
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.specialize import form_of, specialize, specialize_anew
-from kerneldsl.planner.choose import Choice, Problem, estimate_resources
+
+if TYPE_CHECKING:
+    from kerneldsl.planner.candidates import Choice
+    from kerneldsl.planner.choose import Problem
 
 __all__ = [
     "choose_member",
@@ -106,4 +111,6 @@ def resources_of(request: Request, problem: Problem, mapping: ElementMapping) ->
     try:
         return compile_for(request, used).resources()
     except ToolMissingError:  # no assembler on this machine
+        from kerneldsl.planner.choose import estimate_resources
+
         return estimate_resources(problem, mapping)

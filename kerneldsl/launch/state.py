@@ -14,7 +14,6 @@ from kerneldsl.language.kinds import Kind, for_parameters, format_signature
 from kerneldsl.launch.arguments.binding import code_of
 from kerneldsl.launch.arguments.promise_table import PromiseTable
 from kerneldsl.launch.nesting import refuse_deep_nesting
-from kerneldsl.planner.choose import Choice
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.locks import ForkSafeLock
@@ -23,6 +22,7 @@ from kerneldsl.utilities.once import OnceTable
 if TYPE_CHECKING:
     from kerneldsl.launch.executable import Loaded
     from kerneldsl.launch.specialization_info import SpecializationInfo
+    from kerneldsl.planner.candidates import Choice
     from kerneldsl.planner.space import Member
 
 __all__ = ["Definition", "KernelState", "KernelStates"]
@@ -254,12 +254,16 @@ class KernelStates:
 
     def _make_state(self) -> KernelState:
         from kerneldsl.analysis.analyze import analyze
+        from kerneldsl.analysis.tile_shapes import uses_tiles
         from kerneldsl.frontend.normalize import make_unit
-        from kerneldsl.transforms.separate_tiles import separate_tiles
 
         function, _, signatures, constants = self.definition
         with refuse_deep_nesting(function):
-            unit: FunctionUnit = separate_tiles(make_unit(function, constants=constants))
+            unit: FunctionUnit = make_unit(function, constants=constants)
+            if uses_tiles(unit):
+                from kerneldsl.transforms.separate_tiles import separate_tiles
+
+                unit = separate_tiles(unit)
             traits = analyze(unit)
         for signature in signatures:
             if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):

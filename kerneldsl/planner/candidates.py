@@ -14,17 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kerneldsl.contract import ONE_EACH, DeviceLimits, Dim3, ElementMapping, HostShare
-from kerneldsl.planner.work import ElementWork
+from kerneldsl.contract import ONE_EACH, DeviceLimits, Dim3, ElementMapping, HostShare, Resources
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member
+    from kerneldsl.planner.work import ElementWork
 
 __all__ = [
     "BLOCK_THREADS",
     "Candidate",
+    "Choice",
+    "Compiled",
     "block_shapes",
     "element_mappings",
     "extent_class",
@@ -32,6 +34,9 @@ __all__ = [
     "grid_ends",
     "walked_axes",
 ]
+
+#: What was compiled, by compile-time parameters and mapping, and what it takes.
+Compiled: TypeAlias = dict[tuple[tuple[Any, ...], ElementMapping], Resources]
 
 #: Threads of a block that are tried.
 BLOCK_THREADS = (32, 64, 96, 128, 160, 192, 256, 384, 512, 640, 768, 1024)
@@ -61,6 +66,17 @@ class Candidate(NamedTuple):
         """Threads of a block."""
         x, y, z = self.block_dim
         return x * y * z
+
+
+class Choice(NamedTuple):
+    """A decision: block, mapping and member, and what was compiled to find them."""
+
+    #: What was chosen.
+    candidate: Candidate
+    #: What was compiled, and what it takes.
+    compiled: Compiled
+    #: Whether measurements decided, not the model.
+    is_measured: bool = False
 
 
 def block_shapes(ndim: int, limits: DeviceLimits, max_threads: int) -> Iterator[Dim3]:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.contract import Device, Dim3, ElementMapping, Resources
 from kerneldsl.errors import ResourceLimitError
 from kerneldsl.planner.block_limits import KernelResources
 from kerneldsl.planner.candidates import (
     Candidate,
+    Choice,
+    Compiled,
     block_shapes,
     element_mappings,
     fit_grid,
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_COMPILED",
     "TIE",
-    "Choice",
-    "Compiled",
     "Problem",
     "Scored",
     "choose",
@@ -44,9 +44,6 @@ __all__ = [
     "nothing_fits",
     "rank",
 ]
-
-#: What was compiled, by compile-time parameters and mapping, and what it takes.
-Compiled: TypeAlias = dict[tuple[tuple[Any, ...], ElementMapping], Resources]
 
 #: Mappings and members that are compiled for one decision, at most.
 MAX_COMPILED = 3
@@ -232,17 +229,6 @@ def estimate_resources(
     top = min(problem.device.limits.max_threads_per_block, 65536 // per_warp * 32)
     shared = known[1].static_shared_bytes if known else 0
     return Resources(registers, 0, 0, shared, top)
-
-
-class Choice(NamedTuple):
-    """A decision: block, mapping and member, and what was compiled to find them."""
-
-    #: What was chosen.
-    candidate: Candidate
-    #: What was compiled, and what it takes.
-    compiled: Compiled
-    #: Whether measurements decided, not the model.
-    is_measured: bool = False
 
 
 def choose(

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kerneldsl.planner.candidates import Choice, Compiled
 from kerneldsl.planner.choose import (
     TIE,
-    Choice,
-    Compiled,
     Problem,
     Scored,
     nothing_fits,

@@ -23,15 +23,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from kerneldsl.analysis.integer_origins import Argument, IntegerOrigins, element_of
-from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
+from kerneldsl.analysis.known_values import value_of_kind
 from kerneldsl.analysis.origins import ARITHMETIC, CONVERTED, Origin, origin_of
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import call, load
-from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import Kind
 from kerneldsl.transforms.copying import CopyingTransformer
+from kerneldsl.transforms.quick_tests import may_have_uint64
 
 __all__ = ["type_unsigned_literals"]
 
@@ -41,7 +40,6 @@ _UINT64 = "uint64"
 _known: WeakKeyDictionary[FunctionUnit, dict[tuple[Argument, ...], FunctionUnit | None]] = (
     WeakKeyDictionary()
 )
-_says_wide: WeakKeyDictionary[FunctionUnit, bool] = WeakKeyDictionary()
 
 
 def type_unsigned_literals(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
@@ -59,52 +57,10 @@ def type_unsigned_literals(unit: FunctionUnit, kinds: Sequence[Kind]) -> Functio
     FunctionUnit
         The unit itself where it has none; the same one for the same kinds.
     """
-    values = tuple(map(value_of_kind, kinds))
-    if not (any(map(_has_wide, values)) or any(map(_names_wide, unit.reachable()))):
+    if not may_have_uint64(unit, kinds):
         return unit
+    values = tuple(map(value_of_kind, kinds))
     return _typed(unit, tuple(Argument(value, origin_of(value)) for value in values))
-
-
-def _has_wide(value: Value) -> bool:
-    """Return whether a value, or a part of it, is a uint64."""
-    if isinstance(value, tuple):
-        return any(map(_has_wide, value))
-    dtype = value.dtype if isinstance(value, Elements) else value
-    if dtype is None:
-        return True
-    fields = ELEMENT_TYPES[dtype].fields
-    return dtype == _UINT64 or any(field.dtype == _UINT64 or field.shape for field in fields)
-
-
-def _names_wide(unit: FunctionUnit) -> bool:
-    """Return whether a function may have a uint64 that it is not given."""
-    known = _says_wide.get(unit)
-    if known is None:
-        known = _says_wide[unit] = (
-            any(_is_wide_constant(each.value) for each in unit.constants.values())
-            or any(_is_wide_constant(value) for value in unit.namespace.values())
-            or any(use.static.get("dtype") == _UINT64 for use in unit.uses.values())
-            or any(_UINT64 in use.intrinsic.name for use in unit.uses.values())
-            or any(_may_be_wide(node) for node in walk_here(unit.tree))
-        )
-    return known
-
-
-def _is_wide_constant(value: object) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_is_wide_constant, value))
-    if isinstance(value, np.generic | np.ndarray):
-        return value.dtype == np.uint64
-    return value is np.uint64 or (isinstance(value, int) and value >= 2**63)
-
-
-def _may_be_wide(node: ast.AST) -> bool:
-    match node:
-        case ast.Attribute(attr=name):
-            return name in (_UINT64, "uintp", "uint", "ulonglong", "ulong")
-        case ast.Constant(value=int(number)):
-            return number >= 2**63
-    return False
 
 
 def _typed(unit: FunctionUnit, arguments: tuple[Argument, ...]) -> FunctionUnit:

@@ -14,7 +14,7 @@ from kerneldsl.launch.decision import settle
 from kerneldsl.launch.measured import Measured, PlanChoices, candidate_of, choice_key, write_choice
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.tuning_policy import RECORDS_ALONE, policy_scope
-from kerneldsl.planner.choose import Choice
+from kerneldsl.planner.candidates import Choice
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.tuning.candidates import TuningCandidate, find_candidates
 from kerneldsl.tuning.options import TuningOptions

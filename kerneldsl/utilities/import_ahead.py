@@ -34,6 +34,8 @@ FIRST_LAUNCH = (
     "kerneldsl.planner.choose",
     "kerneldsl.launch.request",
     "kerneldsl.launch.decision",
+    "kerneldsl.analysis.widening",
+    "kerneldsl.launch.fitted_models",
     "kerneldsl.cache",
     "kerneldsl.cache.specialization",
     "kerneldsl.launch.dispatch",

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kerneldsl.contract import (
     Artifact,
@@ -20,13 +20,10 @@ from kerneldsl.contract import (
     Specialization,
 )
 from kerneldsl.frontend.trees import walk_here
-from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultTable
 from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.code import FAILURE_WORD, HEADER_BYTES, STOPPED, Compiled
 from targets.cpu.fault_text import Description, describe_launch
-from targets.cpu.faults import raise_incomplete, raise_recorded
 from targets.cpu.orientation import RowAxis
-from targets.cpu.passes import run_in_passes
 from targets.cpu.signals import (
     current_launch,
     enter_address,
@@ -38,6 +35,7 @@ from targets.cpu.threads import ThreadingLayer, running_address, threading_layer
 
 if TYPE_CHECKING:
     from kerneldsl.contract import HostEntry
+    from kerneldsl.lowering.faults import FaultTable
 
 __all__ = ["CpuArtifact", "CpuExecutable"]
 
@@ -127,6 +125,8 @@ class CpuExecutable(Executable):
         record = None
         fault = 0
         if self.artifact.fault_table is not None:
+            from kerneldsl.lowering.faults import FAULT_RECORD_BYTES
+
             record = ctypes.create_string_buffer(FAULT_RECORD_BYTES)
             fault = ctypes.addressof(record)
         header = self._header(config, step, units, space, fault)
@@ -141,14 +141,24 @@ class CpuExecutable(Executable):
             )
             (failure,) = _WORD.unpack_from(buffer, 8 * FAILURE_WORD)
             if record is not None and failure != STOPPED:
+                from targets.cpu.faults import raise_recorded
+
                 raise_recorded(record.raw, self.artifact, config)
             if failure:
-                raise_incomplete(self.artifact, failure, config.shared_bytes)
+                self._fail(failure, config.shared_bytes)
 
         if self.artifact.part_bytes is None:
             run()
         else:
+            from targets.cpu.passes import run_in_passes
+
             run_in_passes(run, buffer, units, self.artifact, config)
+
+    def _fail(self, failure: int, shared_bytes: int) -> NoReturn:
+        """Raise for a launch that did not come to its end; what says why is imported now."""
+        from targets.cpu.faults import raise_incomplete
+
+        raise_incomplete(self.artifact, failure, shared_bytes)
 
     def native_entry(self, config: LaunchConfig) -> HostEntry | None:
         """Return the entry, shared among the threads as :meth:`launch` shares it."""
@@ -163,7 +173,7 @@ class CpuExecutable(Executable):
         header = self._header(config, step, units, space, 0)
         steps = -(-units // step)
         address = self.artifact.compiled.address
-        fail = partial(raise_incomplete, self.artifact, shared_bytes=config.shared_bytes)
+        fail = partial(self._fail, shared_bytes=config.shared_bytes)
         if not parallel or steps == 1 or layer.parallel_for is None:
             return HostEntry(
                 address,

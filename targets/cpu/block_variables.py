@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from kerneldsl.analysis.effects import syncs_grid
 from kerneldsl.analysis.expressions import assigned_names, augmented_value
-from kerneldsl.analysis.grid_barriers import syncs_grid
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.trees import children_of, walk_here
 from kerneldsl.frontend.unit import FunctionUnit

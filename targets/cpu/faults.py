@@ -6,7 +6,6 @@ import builtins
 import ctypes
 import errno
 import os
-import pickletools
 import struct
 from typing import TYPE_CHECKING, NoReturn
 
@@ -111,6 +110,8 @@ def _raise_unhandled(artifact: CpuArtifact, address: int) -> NoReturn:
     At the address there is where Numba's pickle of the exception begins, and its length. Class and
     text are read from it; nothing is unpickled.
     """
+    import pickletools  # of no use until something is raised
+
     begin, length = struct.unpack("=qi", ctypes.string_at(address, 12))
     words = [
         value

@@ -97,7 +97,9 @@ def _literals_of_int64(program: Program) -> AbstractContextManager[Any]:
     )
     if not names_wide:
         return nullcontext()
-    return patch("kerneldsl.launch.specialize.type_unsigned_literals", lambda unit, kinds: unit)
+    return patch(
+        "kerneldsl.transforms.unsigned_literals.type_unsigned_literals", lambda unit, kinds: unit
+    )
 
 
 def run_program(program: Program, target: str) -> list[list[Any]]:

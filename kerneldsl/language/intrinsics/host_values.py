@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,8 @@ def fma(a: Any, b: Any, c: Any) -> Any:
         return np.float32(_sum_to_odd(product, third))
     if not all(map(math.isfinite, (first, second, third))) or not (first and second):
         return np.float64(product + third)
+    from fractions import Fraction  # with decimal numbers, which few programs need
+
     exact = Fraction(first) * Fraction(second) + Fraction(third)
     try:
         return np.float64(float(exact) if exact else product + third)

@@ -18,8 +18,7 @@ from kerneldsl.language.kinds import ScalarKind, TupleKind
 from kerneldsl.launch.arguments.array_readers import name_of, read_device_array, read_ndarray
 from kerneldsl.launch.arguments.binding import Binding, Reader, Refused, bits_of, code_of, kinds_of
 from kerneldsl.launch.arguments.record_readers import read_record
-from kerneldsl.memory.arrays import DeviceArray
-from kerneldsl.utilities.modules import is_masked_array
+from kerneldsl.utilities.modules import imported, is_masked_array
 
 __all__ = ["READERS", "find_reader"]
 
@@ -143,11 +142,11 @@ def find_reader(value: Any) -> Reader:
     Refused
         If kernels do not take such a thing.
     """
-    from kerneldsl.launch.arguments import foreign
-
     kind = type(value)
     reader = _reader_of_type(kind)
     if reader is None and not isinstance(value, (np.ndarray, np.generic)):
+        from kerneldsl.launch.arguments import foreign
+
         reader = foreign.find_reader(value)
     if reader is None:
         raise _unknown(value)
@@ -166,6 +165,9 @@ def _reader_of_type(kind: type) -> Reader | None:
         dtype = np.dtype(kind)
         is_own = dtype.type is kind and dtype.name in ELEMENT_TYPES
         return _numpy_scalar_reader(dtype.name) if is_own else None
+    arrays = imported("kerneldsl.memory.arrays")  # where it is not, there are no device arrays
+    if arrays is not None and kind is arrays.DeviceArray:
+        return read_device_array
     if issubclass(kind, tuple) and (names := getattr(kind, "_fields", ())):
         return _named_tuple_reader(names)
     if issubclass(kind, int):
@@ -237,7 +239,6 @@ def _fill_table() -> None:
             complex: _read_complex,
             tuple: _read_tuple,
             np.ndarray: read_ndarray,
-            DeviceArray: read_device_array,
         }
     )
 

@@ -25,6 +25,7 @@ from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.transforms.copying import CopyingTransformer
+from kerneldsl.transforms.quick_tests import may_have_rows
 from kerneldsl.transforms.rows.elements import ElementWriter, RowView
 from kerneldsl.transforms.rows.overlap import refuse_overlap
 from kerneldsl.transforms.rows.reductions import FUNCTIONS, REDUCTIONS, dot_unit, reduction_unit
@@ -80,21 +81,9 @@ def _expand(unit: FunctionUnit, values: _Values) -> FunctionUnit:
 
 
 def _may_have_rows(unit: FunctionUnit, values: _Values) -> bool:
-    """Return whether a function has more than elements of arrays with one axis; quickly."""
-    ranks = [value.ndim for value in values if isinstance(value, Elements)]
-    if max(ranks, default=0) > 1 or any(isinstance(value, tuple) for value in values):
-        return True
-    reachable = list(unit.reachable())
-    uses = (use for each in reachable for use in each.uses.values())
-    if any(len(use.static.get("shape", ())) > 1 for use in uses):
-        return True
-    return any(
-        isinstance(node, ast.Slice)
-        or (isinstance(node, ast.Attribute) and node.attr in REDUCTIONS)
-        or (isinstance(node, ast.Call) and library_name(node.func, each.namespace) == "numpy.dot")
-        for each in reachable
-        for node in walk_here(each.tree)
-    )
+    ranks = (value.ndim for value in values if isinstance(value, Elements))
+    has_tuples = any(isinstance(value, tuple) for value in values)
+    return may_have_rows(unit, max(ranks, default=0), has_tuples=has_tuples)
 
 
 class _Expansion(CopyingTransformer):

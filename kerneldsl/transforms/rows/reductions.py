@@ -17,6 +17,7 @@ from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.language.promotion import result_of_sum
+from kerneldsl.transforms.quick_tests import REDUCED
 
 __all__ = ["FUNCTIONS", "REDUCTIONS", "dot_unit", "reduction_unit"]
 
@@ -186,17 +187,9 @@ def _all(dtype: str) -> Callable[..., Any]:
 
 
 #: Method of arrays to what makes the function for an element type.
-REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = {
-    "sum": _sum,
-    "prod": _product,
-    "mean": _mean,
-    "max": _max,
-    "min": _min,
-    "argmax": _argmax,
-    "argmin": _argmin,
-    "any": _any,
-    "all": _all,
-}
+REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = dict(
+    zip(REDUCED, (_sum, _product, _mean, _max, _min, _argmax, _argmin, _any, _all), strict=True)
+)
 
 #: NumPy's functions of one array that are methods, too.
 FUNCTIONS = {f"numpy.{name}": name for name in REDUCTIONS} | {

@@ -134,7 +134,7 @@ def test_the_member_is_chosen_once_with_and_without_a_stream(
         def never(*_: Any, **__: Any) -> Any:
             raise AssertionError("planned again")
 
-        monkeypatch.setattr("kerneldsl.launch.decision.choose", never)
+        monkeypatch.setattr("kerneldsl.planner.choose.choose", never)
         for extent in (5000, 4999, 4900):  # of one class
             sums.forall(extent)(x, out)
             sums.forall(extent, stream=stream)(x, out)

@@ -10,7 +10,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.launch import describe
-from kerneldsl.planner.choose import Choice
+from kerneldsl.planner.candidates import Choice
 
 SIGNATURE = "float32[::1], float32[::1]"
 

@@ -18,10 +18,9 @@ from kerneldsl.contract import ElementMapping, HostShare, Resources
 from kerneldsl.errors import ArgumentValueError, ResourceLimitError
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
-from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, extent_class, fit_grid
+from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, Choice, extent_class, fit_grid
 from kerneldsl.planner.choose import (
     MAX_COMPILED,
-    Choice,
     Problem,
     choose,
     estimate_resources,

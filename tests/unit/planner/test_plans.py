@@ -76,16 +76,16 @@ def test_a_launch_is_as_its_plan_says(target: NullTarget) -> None:
 def test_planning_happens_once_for_a_class(
     target: NullTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kerneldsl.launch import decision
+    from kerneldsl.planner import choose
 
     asked = []
-    real = decision.choose
+    real = choose.choose
 
     def counted(problems: Any, compile_code: Any) -> Any:
         asked.extend(problem.extent for problem in problems)
         return real(problems, compile_code)
 
-    monkeypatch.setattr(decision, "choose", counted)
+    monkeypatch.setattr(choose, "choose", counted)
 
     @kd.kernel
     def fresh(x):
