@@ -188,6 +188,23 @@ def parse_arch(text: str) -> Architecture:
     return arch
 
 
+def older_architectures(arch: str) -> tuple[str, ...]:
+    """Return the architectures with PTX that devices of one can run, the newest first.
+
+    Examples
+    --------
+    >>> older_architectures("sm_86")[:3]
+    ('sm_86', 'sm_80', 'sm_75')
+    >>> older_architectures("sm_90a")[:2]
+    ('sm_90a', 'sm_90')
+    """
+    own = parse_arch(arch)
+    others = (each for each in ARCHITECTURES.values() if not each.suffix and each != own)
+    older = (each for each in others if each.number <= own.number)
+    found = sorted(older, key=lambda each: each.number, reverse=True)
+    return (own.name, *(each.name for each in found))
+
+
 def parse_ptx_version(value: str | float | PtxVersion) -> PtxVersion:
     """Read a PTX ISA version and check that LLVM can write it.
 

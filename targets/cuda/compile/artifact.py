@@ -49,6 +49,7 @@ class CudaArtifact(Artifact):
         fault_table: FaultTable | None = None,
         uses_libdevice: bool = False,
         passes: tuple[PassRemark, ...] = (),
+        cubin: bytes | None = None,
     ) -> None:
         self.specialization = specialization
         self.entry_name = entry_name
@@ -59,6 +60,7 @@ class CudaArtifact(Artifact):
         self.timings = dict(timings)
         self.uses_libdevice = uses_libdevice
         self.passes = passes
+        self._cubin = cubin
         self._llvm = llvm
         self._lock = ForkSafeLock()
         self._resources: Resources | None = None
@@ -92,7 +94,12 @@ class CudaArtifact(Artifact):
     @property
     def image(self) -> str | bytes:
         """What the driver loads: PTX, or machine code."""
-        return self.ptx
+        return self.ptx if self._cubin is None else self._cubin
+
+    def without_machine_code(self) -> bool:
+        """Let the driver assemble the PTX from now on; say whether there was machine code."""
+        had_it, self._cubin = self._cubin is not None, None
+        return had_it
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -155,6 +162,8 @@ class CudaArtifact(Artifact):
         """
         if form != "cubin":
             return super().code(form)
+        if self._cubin is not None:
+            return self._cubin
         from targets.cuda.compile.cubin import make_cubin
 
         with self.explaining():
@@ -166,6 +175,12 @@ class CudaArtifact(Artifact):
         Raises `ToolMissingError` where there is no ptxas. Raises `CompileError` where ptxas refuses
         the PTX.
         """
+        if self._cubin is not None:
+            from targets.cuda.compile.cubin_file import read_cubin
+
+            known = read_cubin(self._cubin, self.entry_name).entries[self.entry_name].resources
+            if known is not None:
+                return known
         from targets.cuda.compile.ptxas import assemble
 
         with self._lock, self.explaining():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Compiler, PassInfo
 from kerneldsl.utilities.address_space import require_addresses
-from targets.cuda.architectures import DEFAULT_ARCH
+from targets.cuda.architectures import DEFAULT_ARCH, older_architectures
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
@@ -83,6 +83,16 @@ class PtxCompiler(Compiler):
         from targets.cuda.compile.stored import dump
 
         return dump(artifact) if isinstance(artifact, CudaArtifact) else None
+
+    def shipped_architectures(self, arch: str | None) -> tuple[str, ...]:
+        """Return the architecture, and older ones with PTX that the driver assembles for it."""
+        return older_architectures(DEFAULT_ARCH if arch is None else arch)
+
+    def ship(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        from targets.cuda.compile.artifact import CudaArtifact
+        from targets.cuda.compile.stored import ship
+
+        return ship(artifact) if isinstance(artifact, CudaArtifact) else None
 
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
         if specialization.code is not None:

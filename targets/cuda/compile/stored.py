@@ -10,14 +10,21 @@ from functools import cache
 from pathlib import Path
 
 from kerneldsl.contract import Specialization, UnusableCodeError
+from kerneldsl.errors import DeviceCodeError
 from kerneldsl.utilities.untrusted import parse_json
-from targets.cuda.architectures import choose_ptx_version, parse_arch
+from targets.cuda.architectures import (
+    Architecture,
+    choose_ptx_version,
+    older_architectures,
+    parse_arch,
+)
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.barriers import check_barriers
+from targets.cuda.compile.cubin_file import read_cubin
 from targets.cuda.compile.ptx_text import read_header
 from targets.cuda.compile.stored_remarks import dump_remarks, restore_remarks
 
-__all__ = ["code_identity", "dump", "restore"]
+__all__ = ["code_identity", "dump", "restore", "ship"]
 
 #: PTX ISA, "Identifiers".
 _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)
@@ -50,10 +57,30 @@ def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
     return {"metadata": json.dumps(metadata).encode(), "ptx": artifact.ptx.encode()}
 
 
+def ship(artifact: CudaArtifact) -> dict[str, bytes]:
+    """Write a compiled kernel with its machine code; libdevice is in the PTX as far as it is used.
+
+    Raises what :func:`~targets.cuda.compile.cubin.make_cubin` raises.
+    """
+    metadata = {
+        "entry_name": artifact.entry_name,
+        "arch": artifact.arch,
+        "parameters": [[p.name, p.dtype, p.offset] for p in artifact.layout.parameters],
+        "passes": dump_remarks(artifact.passes, artifact.specialization),
+    }
+    return {
+        "metadata": json.dumps(metadata).encode(),
+        "ptx": artifact.ptx.encode(),
+        "cubin": artifact.code("cubin"),
+    }
+
+
 def restore(
     specialization: Specialization, sections: Mapping[str, bytes], arch: str
 ) -> CudaArtifact:
-    """Make a compiled kernel of what :func:`dump` wrote.
+    """Make a compiled kernel of what :func:`dump` or :func:`ship` wrote.
+
+    Shipped code may be for an older architecture: the driver assembles its PTX for a newer one.
 
     Raises `BarrierDivergenceError` where a barrier is provably not reached by every thread; it may
     also be warned of. Raises `UnusableCodeError` if the code was made with another libdevice, or is
@@ -62,8 +89,9 @@ def restore(
     check_barriers(specialization)
     try:
         metadata = parse_json(sections["metadata"])
-        entry_name, libdevice = metadata["entry_name"], metadata["libdevice"]
-        timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
+        entry_name, libdevice = metadata["entry_name"], metadata.get("libdevice")
+        times = metadata.get("timings", {})
+        timings = {str(step): float(seconds) for step, seconds in times.items()}
         parameters = [tuple(row) for row in metadata["parameters"]]
         passes = restore_remarks(metadata["passes"], specialization)
         ptx = sections["ptx"].decode()
@@ -78,10 +106,15 @@ def restore(
         raise UnusableCodeError("the parameters are laid out otherwise")
     if libdevice is not None and _digest_of_libdevice() not in (libdevice, None):
         raise UnusableCodeError("it was made with another libdevice")
-    architecture = parse_arch(arch)
-    version = choose_ptx_version(architecture, specialization.ptx_version)
-    if read_header(ptx) != (version, architecture.name):
-        raise UnusableCodeError(f"the PTX is not for {architecture.name} in version {version}")
+    architecture, header = parse_arch(arch), read_header(ptx)
+    cubin = None
+    if header is not None and "arch" in metadata and header[1] in older_architectures(arch):
+        version, architecture = header[0], parse_arch(header[1])
+        cubin = _read_cubin(sections.get("cubin"), entry_name, architecture, parse_arch(arch))
+    else:
+        version = choose_ptx_version(architecture, specialization.ptx_version)
+        if header != (version, architecture.name):
+            raise UnusableCodeError(f"the PTX is not for {architecture.name} in version {version}")
 
     def compile_anew() -> str:
         from targets.cuda.compile.compiler import compile_kernel
@@ -99,11 +132,31 @@ def restore(
         timings=timings,
         uses_libdevice=libdevice is not None,
         passes=passes,
+        cubin=cubin,
     )
 
 
+def _read_cubin(
+    cubin: bytes | None, entry_name: str, arch: Architecture, device: Architecture
+) -> bytes | None:
+    """Return machine code that a device runs, after it was checked; ``None`` if it runs none.
+
+    Machine code runs on devices of the same major version (CUDA Programming Guide, "Binary
+    Compatibility").
+    """
+    if cubin is None or arch.compute_capability[0] != device.compute_capability[0]:
+        return None
+    try:
+        found = read_cubin(cubin, "the cubin")
+    except DeviceCodeError as error:
+        raise UnusableCodeError(str(error)) from error
+    if found.number != arch.number or entry_name not in found.entries:
+        raise UnusableCodeError(f"the cubin is not of {entry_name!r} for {arch.name}")
+    return cubin
+
+
 def _digest_of_libdevice() -> str | None:
-    """Return the digest of the libdevice that would be used, or ``None`` where there is none."""
+    """Return the digest of the libdevice that would be used, or ``None`` without one."""
     from targets.cuda.compile.libdevice import find_libdevice
 
     path = find_libdevice()

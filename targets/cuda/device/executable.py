@@ -14,7 +14,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
-from kerneldsl.errors import DriverError
+from kerneldsl.errors import CompileError, DriverError, KernelImageError
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.device import memory
 from targets.cuda.device.carveout import Carveout
@@ -33,6 +33,18 @@ __all__ = ["CudaExecutable"]
 _SHARED_BYTES_WITHOUT_OPT_IN = 48 * 1024
 
 _log = logging.getLogger("kerneldsl.cuda.executable")
+
+
+def _load(driver: Driver, device: Device, artifact: CudaArtifact) -> functions.LoadedFunction:
+    return functions.load(
+        driver,
+        device.index,
+        artifact.image,
+        artifact.entry_name,
+        kernel=artifact.specialization.unit.name,
+        line_info=artifact.specialization.options.lineinfo,
+        contents=artifact.contents(),
+    )
 
 
 class CudaExecutable(Executable):
@@ -59,15 +71,14 @@ class CudaExecutable(Executable):
         started = time.perf_counter()
         artifact.require(device.arch, driver.cuda_version)
         with artifact.explaining():
-            self._function = functions.load(
-                driver,
-                device.index,
-                artifact.image,
-                artifact.entry_name,
-                kernel=artifact.specialization.unit.name,
-                line_info=options.lineinfo,
-                contents=artifact.contents(),
-            )
+            try:
+                self._function = _load(driver, device, artifact)
+            except (KernelImageError, CompileError) as error:
+                # Machine code of a newer toolkit than the driver's; PTX may be older.
+                if not artifact.without_machine_code():
+                    raise
+                _log.debug("the driver assembles %s: %s", artifact.entry_name, error)
+                self._function = _load(driver, device, artifact)
         weakref.finalize(self, retired_modules.retire, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started
         self._resources = self._function.resources
