@@ -37,17 +37,24 @@ if TYPE_CHECKING:
     from kerneldsl.contract import HostEntry
     from kerneldsl.lowering.faults import FaultTable
 
-__all__ = ["CpuArtifact", "CpuExecutable"]
+__all__ = [
+    "LEAST_SEGMENT",
+    "LEAST_STEP_THREADS",
+    "SERIAL_THREADS",
+    "STEPS_PER_THREAD",
+    "CpuArtifact",
+    "CpuExecutable",
+]
 
 #: A launch of fewer threads than this runs in the calling thread: sharing it costs more.
-_SERIAL_THREADS = 16 * 1024
+SERIAL_THREADS = 16 * 1024
 #: Steps a launch is cut into for each thread of the pool, at most: small ones let a thread that
 #: was held up fall behind without holding up the launch, and keep threads on neighbouring memory.
-_STEPS_PER_THREAD = 16
+STEPS_PER_THREAD = 16
 #: Threads of the kernel that are worth a step of its own.
-_MIN_STEP_THREADS = 16 * 1024
+LEAST_STEP_THREADS = 16 * 1024
 #: Shortest piece of a row that is worth a step of its own.
-_MIN_SEGMENT = 2048
+LEAST_SEGMENT = 2048
 #: Longest one, of a kernel without and with loops: a launch can be stopped between two of them.
 _MOST_SEGMENT, _MOST_SEGMENT_OF_LOOPS = 16 * 1024, 512
 _HEADER = struct.Struct("=19q")
@@ -101,6 +108,21 @@ class CpuArtifact(Artifact):
         if has_module:
             return ("source", "llvm", "asm")
         return () if callable(self.source) else ("source",)
+
+    @cached_property
+    def has_loops(self) -> bool:
+        """True if a thread of the kernel may run for long."""
+        return any(isinstance(node, ast.For | ast.While) for node in self.nodes())
+
+    @property
+    def longest_segment(self) -> int:
+        """Indices of the longest row segment, after which a launch can be stopped."""
+        return _MOST_SEGMENT_OF_LOOPS if self.has_loops else _MOST_SEGMENT
+
+    def nodes(self) -> Iterator[ast.AST]:
+        """Return the nodes of the kernel and of the functions that it calls."""
+        units = self.specialization.unit.reachable()
+        return (node for unit in units for node in walk_here(unit.tree))
 
     def resources(self) -> Resources:
         """Return a block's resources; registers and spills are the compiler's affair on a CPU."""
@@ -228,19 +250,11 @@ class CpuExecutable(Executable):
         return ctypes.addressof(words), words
 
     @cached_property
-    def _has_loops(self) -> bool:
-        return any(isinstance(node, ast.For | ast.While) for node in self._nodes())
-
-    @cached_property
     def _first_threads(self) -> int:
-        if self._has_loops:
+        if self.artifact.has_loops:
             return 1
-        fitting = _FIRST_NODES // sum(1 for _ in self._nodes())
+        fitting = _FIRST_NODES // sum(1 for _ in self.artifact.nodes())
         return min(max(fitting, _LEAST_FIRST_THREADS), _MOST_FIRST_THREADS)
-
-    def _nodes(self) -> Iterator[ast.AST]:
-        units = self.artifact.specialization.unit.reachable()
-        return (node for unit in units for node in walk_here(unit.tree))
 
     def _divide(
         self, config: LaunchConfig, layer: ThreadingLayer
@@ -249,13 +263,13 @@ class CpuExecutable(Executable):
         threads = self._thread_total(config)
         share = config.share
         if share is None:
-            parallel = threads > _SERIAL_THREADS and layer.thread_count > 1
+            parallel = threads > SERIAL_THREADS and layer.thread_count > 1
             wanted = _step_count(threads, layer.thread_count) if parallel else 1
         else:
             parallel = share.is_parallel and layer.thread_count > 1
             wanted = -(-threads // share.chunk) if parallel else 1
         if self.artifact.is_element_space:
-            shortest = _MIN_SEGMENT if share is None else 64
+            shortest = LEAST_SEGMENT if share is None else 64
             units, space = self._segments(config, wanted, shortest)
         else:
             units, space = self._blocks(config)
@@ -280,8 +294,7 @@ class CpuExecutable(Executable):
         rows = ny * nz
         pieces = 1 if rows >= wanted else -(-wanted // max(rows, 1))
         # A multiple of 64 keeps the ends of pieces away from the middle of a vector.
-        longest = _MOST_SEGMENT_OF_LOOPS if self._has_loops else _MOST_SEGMENT
-        segment = min(max(-(-nx // pieces), shortest), longest)
+        segment = min(max(-(-nx // pieces), shortest), self.artifact.longest_segment)
         segment = min(-(-segment // 64) * 64, max(nx, 1))
         units = rows * -(-nx // segment) if nx else 0
         return units, (segment, nx, ny, nz, 0, 0)
@@ -294,4 +307,4 @@ class CpuExecutable(Executable):
 
 def _step_count(threads: int, thread_count: int) -> int:
     """Return steps for a launch of so many threads of the kernel on a pool of so many threads."""
-    return max(thread_count, min(threads // _MIN_STEP_THREADS, thread_count * _STEPS_PER_THREAD))
+    return max(thread_count, min(threads // LEAST_STEP_THREADS, thread_count * STEPS_PER_THREAD))

@@ -12,6 +12,8 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from kerneldsl.contract import Specialization
+from kerneldsl.frontend.fingerprint import UnidentifiedError, fingerprint
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from targets.cpu.half_conversions import CONVERSIONS
@@ -22,15 +24,24 @@ _DIGITS = 16
 
 
 def entry_symbol(specialization: Specialization) -> str:
-    """Return the symbol of a shipped entry, which C can name."""
+    """Return the symbol of a shipped entry, which C can name; no other entry has it."""
     unit = specialization.unit
     parts = (
-        *(unit.module, unit.qualname, format_signature(specialization.kinds)),
+        *(unit.module, unit.qualname, _contents(unit), str(specialization.arch)),
+        format_signature(specialization.kinds),
         *(str(specialization.mode), str(specialization.block_dim), str(specialization.options)),
         *(str(len(specialization.traits.barrier_problems)), str(specialization.promises)),
     )
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGITS]
     return f"kd_{re.sub(r'[^0-9A-Za-z_]', '_', unit.name)}_{digest}"
+
+
+def _contents(unit: FunctionUnit) -> str:
+    """Return what differs between kernels of one name, such as the values of constants."""
+    try:
+        return fingerprint(unit)
+    except UnidentifiedError:  # such code is not shipped
+        return ""
 
 
 def name_symbols(module: Any, machine: Any, old: str, new: str) -> None:

@@ -121,8 +121,8 @@ def _uninterchanged() -> Iterator[None]:
 def _shared_out() -> Iterator[None]:
     """A launch of any size is shared among two threads, in pieces as small as they come."""
     with ExitStack() as stack:
-        stack.enter_context(patch("targets.cpu.artifact._SERIAL_THREADS", 0))
-        stack.enter_context(patch("targets.cpu.artifact._MIN_SEGMENT", 1))
+        stack.enter_context(patch("targets.cpu.artifact.SERIAL_THREADS", 0))
+        stack.enter_context(patch("targets.cpu.artifact.LEAST_SEGMENT", 1))
         yield
 
 

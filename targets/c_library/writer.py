@@ -1,0 +1,291 @@
+"""Writes a C library of compiled kernels: headers, sources, object files and a shared object."""
+
+from __future__ import annotations
+
+import platform
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from kerneldsl._version import __version__
+from kerneldsl.contract import NO_PROMISES, Artifact
+from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.language.kinds import format_signature, leaf_kinds
+from targets.c_library.declarations import Declaration, array_types, c_name, fields_of
+from targets.c_library.link import find_compiler, link_shared
+from targets.c_library.numbers import numbers_header
+from targets.cpu.artifact import CpuArtifact
+from targets.cpu.levels import LEVELS
+from targets.cpu.pool import POOL_CODE
+from targets.cuda.compile.artifact import CudaArtifact
+
+__all__ = ["CLibrary"]
+
+_RUNTIME = ("kerneldsl.h", "kerneldsl_code.h", "kerneldsl_cpu.c", "kerneldsl_cuda.c")
+_POOL = "kerneldsl_pool.o"
+#: Levels of x86-64 by the number that the runtime finds out; other processors have one level.
+_LEVELS = {f"x86-64-v{number}": number for number in (2, 3, 4)}
+_COLUMNS = 16
+
+
+@dataclass
+class _Function:
+    """A kernel for arguments of some kinds, with its code."""
+
+    kernel: str
+    layout: ParameterLayout
+    block: tuple[int, int, int] | None = None
+    uses_dynamic_shared: bool = False
+    is_mapped: bool = False
+    is_cooperative: bool = False
+    cpu: list[CpuArtifact] = field(default_factory=list)
+    cuda: list[tuple[CudaArtifact, bool]] = field(default_factory=list)
+
+
+class CLibrary:
+    """A C library of kernels for this machine's processors, and for GPUs.
+
+    Parameters
+    ----------
+    name : str
+        Begins the names of its files and functions.
+
+    Examples
+    --------
+    ::
+
+        library = CLibrary("mykernels")
+        for arch in ("x86-64-v2", "x86-64-v3"):
+            library.add(axpy.artifact("float32, float32[::1]", forall=1, target="cpu", arch=arch))
+        library.add(axpy.artifact("float32, float32[::1]", forall=1, target="cuda", arch="sm_90"))
+        library.write(Path("c"))
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = c_name(name)
+        self._functions: dict[Any, _Function] = {}
+
+    def add(self, artifact: Artifact, *, as_cubin: bool = False) -> bool:
+        """Add the code of a kernel for one architecture; return whether it can be used from C.
+
+        Code for another machine than this one is not added, nor is code that works in this process
+        alone.
+
+        Parameters
+        ----------
+        artifact : Artifact
+            The code, compiled without promises about the arguments: nothing checks them in C.
+        as_cubin : bool
+            Whether a GPU's code is added as machine code instead of PTX.
+
+        Raises
+        ------
+        ArgumentValueError
+            The code is of a debug mode, or depends on promises.
+        ToolMissingError
+            Machine code is wanted, and there is no ptxas.
+        """
+        specialization = artifact.specialization
+        unit, traits = specialization.unit, specialization.traits
+        if specialization.options.debug or specialization.promises != NO_PROMISES:
+            raise ArgumentValueError(
+                f"the code of {unit.qualname} depends on what a launch checks",
+                value=specialization.promises,
+                limit="A C library has code without promises, not in debug mode",
+            )
+        if isinstance(artifact, CpuArtifact):
+            level = LEVELS.get(specialization.arch or "")
+            is_usable = level is not None and level.machine == platform.machine()
+            if not is_usable or artifact.compiled.library.object_code() is None:
+                return False
+        elif not isinstance(artifact, CudaArtifact) or artifact.contents():
+            return False
+        key = (unit.module, unit.qualname, specialization.kinds, specialization.mode)
+        function = self._functions.get(key)
+        if function is None:
+            function = self._functions[key] = _Function(
+                f"{unit.module}.{unit.qualname}", specialization.layout
+            )
+            function.uses_dynamic_shared = traits.uses_dynamic_shared
+            function.is_mapped = traits.uses_grid_only
+            function.is_cooperative = traits.syncs_grid
+        function.block = specialization.block_dim or function.block
+        if isinstance(artifact, CpuArtifact):
+            function.cpu.append(artifact)
+        else:
+            assert isinstance(artifact, CudaArtifact)
+            function.cuda.append((artifact, as_cubin))
+        return True
+
+    def write(self, folder: Path) -> tuple[str, ...]:
+        """Write the files, link the shared object, and return the names of all of them.
+
+        Raises
+        ------
+        CompileError
+            The C compiler refuses the files.
+        ToolMissingError
+            There is no C compiler.
+        """
+        find_compiler()
+        folder.mkdir(parents=True, exist_ok=True)
+        contents = self.contents()
+        for name, data in contents.items():
+            (folder / name).write_bytes(data)
+        shared = f"lib{self.name}.so"
+        link_shared(folder, shared, [name for name in contents if name.endswith((".c", ".o"))])
+        return (*contents, shared)
+
+    def contents(self) -> dict[str, bytes]:
+        """Return the files but the shared object, by their names."""
+        found = {name: _runtime(name) for name in _RUNTIME}
+        found["kerneldsl_numbers.h"] = numbers_header().encode()
+        found[_POOL] = POOL_CODE.code()
+        named = self._named()
+        for name, function in named.items():
+            for artifact in function.cpu:
+                code = artifact.compiled.library.object_code()
+                found[f"{name}-{artifact.specialization.arch}.o"] = code
+        found[f"{self.name}.h"] = self._header(named).encode()
+        found[f"{self.name}.c"] = self._source(named).encode()
+        return found
+
+    def _named(self) -> dict[str, _Function]:
+        """Return the functions by their names in C, in a fixed order."""
+        by_kernel: defaultdict[str, list[_Function]] = defaultdict(list)
+        for each in self._functions.values():
+            by_kernel[c_name(each.kernel.rpartition(".")[2])].append(each)
+        found: dict[str, _Function] = {}
+        for stem, functions in sorted(by_kernel.items()):
+            for each in sorted(functions, key=_sort_key):
+                suffix = f"_{_suffix(each.layout)}" if len(functions) > 1 else ""
+                name, number = f"{self.name}_{stem}{suffix}", 1
+                while name in found:  # of another module, or launched in another way
+                    number += 1
+                    name = f"{self.name}_{stem}{suffix}_{number}"
+                found[name] = each
+        return found
+
+    def _header(self, named: dict[str, _Function]) -> str:
+        types: dict[str, str] = {}
+        declarations = []
+        for name, each in named.items():
+            types |= array_types(fields_of(each.layout))
+            declarations.append(
+                Declaration(
+                    name, each.kernel, each.layout, each.block, each.uses_dynamic_shared
+                ).text()
+            )
+        guard = f"{self.name.upper()}_H"
+        return "\n".join(
+            (
+                f"/* Kernels of {self.name}. Written by kerneldsl {__version__}. */",
+                f'#ifndef {guard}\n#define {guard}\n\n#include "kerneldsl.h"\n',
+                '#ifdef __cplusplus\nextern "C" {\n#endif\n',
+                *(text for _, text in sorted(types.items())),
+                *declarations,
+                "#ifdef __cplusplus\n}\n#endif\n\n#endif\n",
+            )
+        )
+
+    def _source(self, named: dict[str, _Function]) -> str:
+        tables = "\n".join(_table(name, each) for name, each in named.items())
+        return (
+            f"/* Code of the kernels of {self.name}. Written by kerneldsl {__version__}. */\n"
+            f'#include "{self.name}.h"\n#include "kerneldsl_code.h"\n\n{tables}'
+        )
+
+
+def _runtime(name: str) -> bytes:
+    return (files(__package__) / "runtime" / name).read_bytes()
+
+
+def _sort_key(function: _Function) -> tuple[str, str, int]:
+    layout = function.layout
+    return function.kernel, format_signature(layout.kinds), layout.mode.forall_ndim or 0
+
+
+def _suffix(layout: ParameterLayout) -> str:
+    """Return the part of a name that differs between signatures: the dtypes, each once."""
+    return "_".join(dict.fromkeys(c_name(each.dtype) for each in leaf_kinds(layout.kinds)))
+
+
+def _table(name: str, function: _Function) -> str:
+    """Return the C object that describes a kernel."""
+    layout = function.layout
+    cpu = sorted(function.cpu, key=_level_of)
+    cuda = sorted(function.cuda, key=lambda each: (_capability(each[0]), each[1]))
+    extents = [each.offset for each in layout.parameters if each.name.startswith("kd_extent")]
+    given = [each for each in layout.parameters if not each.name.startswith("kd_extent")]
+    end = given[-1].offset + given[-1].nbytes if given else 0
+    ndim = layout.mode.forall_ndim or 0
+    block = function.block or (0, 0, 0)
+    offsets = ", ".join(str(each.offset) for each in layout.parameters) or "0"
+    rows = (
+        "KD_CODE_VERSION",
+        *(end, extents[0] if extents else end, ndim),
+        f"{{{', '.join(map(str, block))}}}",
+        *(int(function.is_mapped), int(function.is_cooperative)),
+        *(len(layout.parameters), f"{name}_offsets"),
+        *_listed(f"{name}_cpu_code", cpu),
+        *_listed(f"{name}_cuda_code", cuda),
+    )
+    return "".join(
+        (
+            *(f"extern kd_entry {_entry(each)};\n" for each in cpu),
+            _array("kd_cpu_code", f"{name}_cpu_code", map(_cpu_row, cpu)),
+            *(_image(f"{name}_image_{i}", *each) for i, each in enumerate(cuda)),
+            _array(
+                "kd_cuda_code",
+                f"{name}_cuda_code",
+                (_cuda_row(f"{name}_image_{i}", *each) for i, each in enumerate(cuda)),
+            ),
+            f"static const uint16_t {name}_offsets[] = {{{offsets}}};\n",
+            f"const kd_kernel {name}_kernel = {{{', '.join(map(str, rows))}}};\n",
+        )
+    )
+
+
+def _listed(name: str, values: Sequence[Any]) -> tuple[int, str]:
+    return len(values), name if values else "NULL"
+
+
+def _array(type_: str, name: str, rows: Iterable[str]) -> str:
+    listed = "".join(f"    {row},\n" for row in rows)
+    return f"static const {type_} {name}[] = {{\n{listed}}};\n" if listed else ""
+
+
+def _level_of(artifact: CpuArtifact) -> int:
+    return _LEVELS.get(artifact.specialization.arch or "", 1)
+
+
+def _entry(artifact: CpuArtifact) -> str:
+    return artifact.entry_name
+
+
+def _cpu_row(artifact: CpuArtifact) -> str:
+    rows_along = {None: 0, "first": 1, "last": 2}[artifact.rows_along]
+    part_bytes = -1 if artifact.part_bytes is None else artifact.part_bytes
+    values = (_level_of(artifact), _entry(artifact), rows_along, artifact.longest_segment)
+    return f"{{{', '.join(map(str, values))}, {part_bytes}}}"
+
+
+def _capability(artifact: CudaArtifact) -> int:
+    return int("".join(filter(str.isdigit, artifact.arch)))
+
+
+def _cuda_row(image: str, artifact: CudaArtifact, is_cubin: bool) -> str:
+    kind = int(not is_cubin)
+    return f'{{{_capability(artifact)}, {kind}, "{artifact.entry_name}", {image}}}'
+
+
+def _image(name: str, artifact: CudaArtifact, is_cubin: bool) -> str:
+    # The driver reads PTX as a text that ends with a zero.
+    data = artifact.code("cubin") if is_cubin else artifact.code("ptx") + b"\0"
+    lines = (data[at : at + _COLUMNS] for at in range(0, len(data), _COLUMNS))
+    text = "".join(f"    {','.join(map(str, line))},\n" for line in lines)
+    return f"static const unsigned char {name}[] __attribute__((aligned(64))) = {{\n{text}}};\n"
