@@ -66,9 +66,11 @@ class MarkNonnegativeIndices:
     def __call__(self, tree: ast.FunctionDef) -> ast.FunctionDef:
         """Return the function with its indices marked."""
         result = copy_tree(tree)
-        proven = nonnegative_indices(
-            result, self.nonnegative_calls, self.constants, namespace=self.namespace
-        )
+        proven: set[ast.expr] = set()
+        if self.wraparound:  # a promise needs no proof, and proofs take long
+            proven = nonnegative_indices(
+                result, self.nonnegative_calls, self.constants, namespace=self.namespace
+            )
         _Marker(proven, self.wraparound, self.tuple_names).visit(result)
         return result
 
