@@ -71,7 +71,7 @@ def move_chosen(
     place = through - count
     for k in range(items):
         if votes[k] >> kd.uint32(lane) & kd.uint32(1):
-            at = place + kd.popc(votes[k] & kd.lanemask_lt())
+            at = place + kd.popc(kd.uint32(votes[k] & kd.lanemask_lt()))
             if holds == "elements":
                 held[at] = moved[k]
             else:

@@ -208,9 +208,9 @@ def select_rows(keys, found, places, flip, *, block, items, word, size, rank):
         is_before, is_last = i < end and r < last, i < end and r == last
         befores = kd.ballot_sync(0xFFFFFFFF, is_before)
         lasts = kd.ballot_sync(0xFFFFFFFF, is_last)
-        ties = equal + kd.popc(lasts & kd.lanemask_lt())
+        ties = equal + kd.popc(kd.uint32(lasts & kd.lanemask_lt()))
         if is_before or (is_last and ties < wanted):
-            at = taken + kd.popc(befores & kd.lanemask_lt()) + min(ties, wanted)
+            at = taken + kd.popc(kd.uint32(befores & kd.lanemask_lt())) + min(ties, wanted)
             found[row, at], places[row, at] = keys[row, i], i
         taken += kd.popc(befores)
         equal += kd.popc(lasts)

@@ -24,6 +24,7 @@ from numba.cpython.numbers import int_signed_unsigned_cmp, int_unsigned_signed_c
 from numba.extending import intrinsic
 
 from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
+from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 
 __all__ = ["IntegerTyping", "larger_integer", "mixes_signs", "smaller_integer"]
 
@@ -111,7 +112,9 @@ class IntegerTyping(typing.BaseContext):
             whole = super().resolve_function_type(func, (_SIGNED,) * len(args), kws)
             if whole is not None and not _has_float((whole.return_type,)):
                 found = whole
-        MIXED_SIGNS.count += mixes_signs(args)
+        # To call a function computes nothing of its arguments.
+        if not isinstance(key, BoundIntrinsic) and not isinstance(func, types.Dispatcher):
+            MIXED_SIGNS.count += mixes_signs(args)
         return found
 
     def _resolve_of_numpy(self, func: Any, key: Any, args: Any) -> Any:

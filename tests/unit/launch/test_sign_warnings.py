@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.launch import sign_warnings
 from tests.support.extent import full_beyond
 
 U = np.array([2**63 + 5, 7], np.uint64)
@@ -339,3 +340,24 @@ def test_the_cache_of_another_process_warns_too(tmp_path, monkeypatch) -> None:
         )
         assert done.stdout.strip() == hits
         assert done.stderr.count("u[i] is uint64 and n[i] is int64") == 1
+
+
+@kd.func
+def bits(word, first):
+    return word >> np.uint64(first) & np.uint64(255)
+
+
+@kd.kernel
+def given_both(u, n, out):
+    i = kd.grid(1)
+    out[i] = bits(u[i], n[i])
+
+
+def test_a_call_with_both_mixes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Types are not inferred once more for a function that computes with one sign only."""
+    looked_at = []
+    monkeypatch.setattr(sign_warnings, "warn_of_sign_changes", lambda *_: looked_at.append(1))
+    out = np.zeros(2, np.uint64)
+    given_both.forall(2)(U, np.array([0, 1]), out)
+    assert out.tolist() == [5, 3]
+    assert not looked_at
