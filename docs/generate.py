@@ -14,8 +14,7 @@ from kerneldsl.contract import DeviceInfo
 from kerneldsl.contract.info_fields import Field
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.libdevice import FUNCTIONS
-from kerneldsl.language.intrinsics.table import INTRINSICS
-from kerneldsl.language.intrinsics.tiles import INTERNAL
+from kerneldsl.language.intrinsics.table import INTERNAL, INTRINSICS
 
 __all__ = [
     "attributes_table",

@@ -17,8 +17,7 @@ from kerneldsl import contract as target
 from kerneldsl import errors
 from kerneldsl.language import other_names
 from kerneldsl.language.element_types import NUMPY_NAMES
-from kerneldsl.language.intrinsics.table import INTRINSICS
-from kerneldsl.language.intrinsics.tiles import INTERNAL
+from kerneldsl.language.intrinsics.table import INTERNAL, INTRINSICS
 
 
 def run_python(code, **env):

@@ -23,7 +23,7 @@ from kerneldsl.language.intrinsics import (
 )
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
-__all__ = ["INTRINSICS", "find_intrinsic"]
+__all__ = ["INTERNAL", "INTRINSICS", "find_intrinsic"]
 
 _KINDS = (
     *(
@@ -58,6 +58,8 @@ def _table() -> dict[str, Intrinsic]:
 
 #: Every intrinsic by its dotted name.
 INTRINSICS: dict[str, Intrinsic] = _table()
+#: Those of the normal form, which programs cannot write.
+INTERNAL = tiles.INTERNAL
 
 
 def find_intrinsic(name: str) -> Intrinsic:

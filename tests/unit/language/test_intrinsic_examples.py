@@ -9,8 +9,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.language.intrinsics.examples import EXAMPLES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
-from kerneldsl.language.intrinsics.table import INTRINSICS
-from kerneldsl.language.intrinsics.tiles import INTERNAL
+from kerneldsl.language.intrinsics.table import INTERNAL, INTRINSICS
 from tests.packaging.test_docstrings import may_be_a_verb
 from tests.support.extent import full_beyond
 
