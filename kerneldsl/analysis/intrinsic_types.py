@@ -76,7 +76,7 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
             return use.intrinsic.name
         case Typing.VIEW if isinstance(first, Elements):
             return Elements(use.static["dtype"], first.ndim)
-        case Typing.CAST:
+        case Typing.CAST | Typing.LINKED:
             return str(use.static["dtype"])
         case Typing.BIT_POSITION | Typing.WORDS | Typing.LANE_MASK:
             return "uint32"

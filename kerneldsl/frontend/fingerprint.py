@@ -105,6 +105,8 @@ def _code(unit: FunctionUnit, labels: dict[int, str], has_lines: bool) -> Iterat
         yield from ("intrinsic", name, use.intrinsic.name, repr(sorted(use.static.items())))
     for name, callee in sorted(unit.callees.items()):
         yield from ("callee", name, labels[id(callee)])
+    if unit.linked is not None:
+        yield from ("linked", *unit.linked.identity())
 
 
 def _tree_text(node: Any) -> str:

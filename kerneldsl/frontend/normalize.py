@@ -20,6 +20,8 @@ from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher
 from kerneldsl.frontend.function_tuples import select_functions
 from kerneldsl.frontend.grid_groups import name_grid_groups
 from kerneldsl.frontend.lambdas import is_lambda
+from kerneldsl.frontend.linked import declare_types
+from kerneldsl.frontend.linked_code import LinkedCode, code_of
 from kerneldsl.frontend.local_functions import (
     LocalFunction,
     name_every_parameter,
@@ -119,7 +121,7 @@ class _Session:
     """The functions met while one kernel is taken apart, each made once."""
 
     def __init__(self) -> None:
-        self._made: dict[types.FunctionType, FunctionUnit] = {}
+        self._made: dict[tuple[types.FunctionType, LinkedCode | None], FunctionUnit] = {}
         self._local: dict[LocalFunction, FunctionUnit] = {}
         #: In which function a local one stands.
         self._around: dict[LocalFunction, _Body] = {}
@@ -136,7 +138,8 @@ class _Session:
             is_plain = not is_cuda_dispatcher(value)
         self._refuse_recursion(function, node, reporter)
         try:
-            return self.make(function, {}, is_device=True, is_plain=is_plain)
+            code = code_of(value)
+            return self.make(function, {}, is_device=True, is_plain=is_plain, code=code)
         except KernelError as error:
             if function is value:  # nobody has said that it is for kernels
                 error.add_line(f"called at {reporter.locate(node).render()}")
@@ -163,9 +166,10 @@ class _Session:
         *,
         is_device: bool = False,
         is_plain: bool = False,
+        code: LinkedCode | None = None,
     ) -> FunctionUnit:
-        """Make the unit of one function, and of those it calls."""
-        known = self._made.get(function)
+        """Make the unit of one function, and of those it calls; `code` is a linked one's."""
+        known = self._made.get((function, code))
         if known is not None:
             return known
         source = find_source(function)
@@ -195,7 +199,9 @@ class _Session:
             unit = self._finish(body, functions, is_device=is_device)
         finally:
             self._open.pop()
-        self._made[function] = unit
+        if code is not None:
+            unit = declare_types(unit, code)
+        self._made[function, code] = unit
         return unit
 
     def _finish(

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
+from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 
@@ -109,6 +110,8 @@ class FunctionUnit:
         The Python function itself.
     is_plain_numba : bool
         Whether it is a Numba ``@njit`` function, which uses no intrinsic.
+    linked : LinkedCode or None
+        Of a linked function, the code that a GPU runs in the place of the body.
     spellings : mapping
         Renamed variable, of a function that was inlined, to its name in the user's source.
     """
@@ -127,6 +130,7 @@ class FunctionUnit:
     captured: tuple[Captured, ...]
     function: Callable[..., Any] | None = None
     is_plain_numba: bool = False
+    linked: LinkedCode | None = None
     spellings: Mapping[str, str] = field(default_factory=dict)
 
     def locate(self, node: ast.AST) -> SourceLocation:
@@ -188,6 +192,10 @@ class FunctionUnit:
                 seen.add(id(unit))
                 yield unit
                 pending.extend(unit.callees.values())
+
+    def linked_functions(self) -> dict[FunctionUnit, LinkedCode]:
+        """Return the linked functions among those, with their code."""
+        return {unit: unit.linked for unit in self.reachable() if unit.linked is not None}
 
     def all_uses(self) -> Iterator[IntrinsicUse]:
         """Return the intrinsics that this unit, and those it calls, use."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from os import PathLike
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
 
@@ -19,6 +20,7 @@ from kerneldsl.utilities.modules import is_of_numba
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
+    from kerneldsl.contract.cuda_options import CudaOptions
     from kerneldsl.kernels.spaces import OpenSpacedKernel, SpacedKernel
     from kerneldsl.language.kinds import Kind
     from kerneldsl.planner.space import Space
@@ -243,12 +245,56 @@ def _check_space(space: Any, block: Any) -> None:
         )
 
 
+@overload
+def func(function: Callable[P, R], /) -> DeviceFunction[P, R]: ...
+@overload
+def func(
+    *,
+    link: str | PathLike[str] | bytes,
+    signature: Any,
+    name: str | None = None,
+    options: CudaOptions | None = None,
+    pure: bool = False,
+) -> Callable[[Callable[P, R]], DeviceFunction[P, R]]: ...
 @shorten_errors
-def func(function: Callable[P, R]) -> DeviceFunction[P, R]:
+def func(
+    function: Any = None,
+    /,
+    *,
+    link: Any = None,
+    signature: Any = None,
+    name: Any = None,
+    options: Any = None,
+    pure: Any = False,
+    **unknown: Any,
+) -> Any:
     """Make a device function of a Python function, for kernels to call.
 
     Each kernel that calls it compiles it for the types of the call. It may use every intrinsic,
     barriers included. Plain Python can call it as well.
+
+    With `link`, a GPU runs a function of CUDA C++ or PTX in its place. The CPU and plain Python run
+    the Python function, which means the same.
+
+    Parameters
+    ----------
+    link : str, path-like or bytes, optional
+        A file of CUDA C++ (``.cu``), PTX (``.ptx``), LTO-IR (``.ltoir``) or machine code
+        (``.cubin``, ``.fatbin``). A path is relative to the folder of the Python file. Bytes are
+        PTX, LTO-IR or machine code.
+    signature : str or Numba signature
+        With `link`, the types of result and parameters, such as ``"float32(float32, int32)"`` or
+        ``"void(float32[::1], int64)"``. Arguments are converted to them. An array is passed as the
+        address of its first element, and must be C-contiguous.
+    name : str, optional
+        The function in the linked code, by default the name of the Python function. In CUDA C++ it
+        is ``extern "C"``.
+    options : CudaOptions, optional
+        Options for compiling CUDA C++, such as ``kd.CudaOptions(defines={"WIDTH": 4})``.
+    pure : bool, optional
+        Declare that the result depends on the arguments alone, and that the linked function does
+        nothing else. Without it, the result may differ between threads, and calls are neither
+        removed nor moved.
 
     Returns
     -------
@@ -256,6 +302,8 @@ def func(function: Callable[P, R]) -> DeviceFunction[P, R]:
 
     Raises
     ------
+    ArgumentTypeError, ArgumentValueError
+        If there is no such option, or it has an invalid value, or the file cannot be read.
     UnsupportedConstructError
         If it is not given a Python function.
 
@@ -268,11 +316,40 @@ def func(function: Callable[P, R]) -> DeviceFunction[P, R]:
     >>> lerp(1.0, 3.0, 0.5)
     2.0
     """
+    if unknown:
+        refuse_option("kd.func", func, unknown)
     if isinstance(function, DeviceFunction):
         return function
     environment.configure_logging()
     environment.check_environment()
-    return DeviceFunction(_plain(function, "func"))
+    given = {"signature": signature, "name": name, "options": options, "pure": pure}
+    if link is None:
+        _require_link(given)
+
+    @shorten_errors
+    def decorate(function: Any) -> DeviceFunction[Any, Any]:
+        plain = _plain(function, "func")
+        if link is None:
+            return DeviceFunction(plain)
+        from kerneldsl.kernels.linking import read_link
+
+        return DeviceFunction(plain, read_link(plain, link, **given))
+
+    if function is None and link is not None:
+        return decorate
+    return decorate(function)
+
+
+def _require_link(options: Mapping[str, Any]) -> None:
+    """Refuse options of linked functions alone."""
+    for name, value in options.items():
+        if value:
+            raise ArgumentTypeError(
+                f"kd.func was given {name} without link",
+                value=value,
+                limit="It describes a function of other code",
+                remedy='Write @kd.func(link="scale.cu", signature="float32(float32, float32)")',
+            )
 
 
 def _read_registers(value: Any) -> int | None:

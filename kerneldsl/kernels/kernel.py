@@ -26,6 +26,7 @@ from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 
 if TYPE_CHECKING:
     from kerneldsl.contract import Artifact, Dim3
+    from kerneldsl.frontend.linked_code import LinkedCode
     from kerneldsl.kernels.launches import Launch
     from kerneldsl.language.kinds import Kind
     from kerneldsl.launch.dispatch import Dispatcher
@@ -569,11 +570,12 @@ class DeviceFunction(LikeFunction, CopiedAsItself, Shown, Generic[P, R]):
     9
     """
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], code: LinkedCode | None = None) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        #: By this attribute the front end knows it.
+        #: By these attributes the front end knows it.
         self.__kerneldsl_function__ = function
+        self.__kerneldsl_linked__ = code
         self.__qualname__: str
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -587,4 +589,5 @@ class DeviceFunction(LikeFunction, CopiedAsItself, Shown, Generic[P, R]):
     def __reduce__(self) -> Any:
         from kerneldsl.kernels.pickling import reduce_function
 
-        return reduce_function(self, self.function)
+        code = self.__kerneldsl_linked__
+        return reduce_function(self, self.function, *(() if code is None else (code,)))

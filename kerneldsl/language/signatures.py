@@ -13,7 +13,13 @@ from kerneldsl.utilities.modules import is_of_numba
 if TYPE_CHECKING:
     import ast
 
-__all__ = ["is_signature", "parse_signature", "read_signature", "read_signatures"]
+__all__ = [
+    "is_signature",
+    "parse_signature",
+    "read_function_signature",
+    "read_signature",
+    "read_signatures",
+]
 
 #: Other names of element types; short ones, such as "f4", are those of the array interface.
 _ALIASES = {
@@ -92,6 +98,21 @@ class _Text:
                     return (self.kind(call.args[0]),)
                 self.fail(f"it returns {returns}, and kernels return nothing: write void(…)")
         return tuple(map(self.kind, parts))
+
+    def read_with_result(self) -> tuple[Kind | None, tuple[Kind, ...]]:
+        """Read ``result(parameters)``; ``None`` is the kind of no result."""
+        import ast
+
+        try:
+            node = ast.parse(" ".join(self.text.split()), mode="eval").body
+        except SyntaxError:
+            node = None
+        found = None if node is None else _call_of(node)
+        if found is None:
+            self.fail("write the type of the result before those of the parameters")
+        returns, parts = found
+        result = None if returns in _RETURNS_NOTHING else ScalarKind(self.dtype(returns))
+        return result, tuple(map(self.kind, parts))
 
     def refuse_tuple_of_one(self, node: ast.expr) -> None:
         """Refuse ``"(f8[:],)"``, which for Numba is one array, and here would be a tuple of it."""
@@ -243,6 +264,39 @@ def read_signatures(value: Any) -> tuple[tuple[Kind, ...], ...]:
         return ()
     each: Iterable[Any] = value if isinstance(value, list) else (value,)
     return tuple(dict.fromkeys(map(read_signature, each)))
+
+
+def read_function_signature(value: Any) -> tuple[Kind | None, tuple[Kind, ...]]:
+    """Read the signature of a function: the kind of its result, and those of its parameters.
+
+    Parameters
+    ----------
+    value : str or numba Signature
+        ``"float32(float32, int32[::1])"`` or ``numba.float32(numba.float32)``.
+
+    Returns
+    -------
+    tuple
+        Of ``void(…)`` the first is ``None``.
+
+    Raises
+    ------
+    ValueError
+        If it is not a signature; the message names the part.
+
+    Examples
+    --------
+    >>> result, parameters = read_function_signature("float32(int32, float64[::1])")
+    >>> str(result), [str(kind) for kind in parameters]
+    ('float32', ['int32', 'float64[::1]'])
+    """
+    if isinstance(value, str):
+        return _Text(value).read_with_result()
+    if is_of_numba(value, "Signature"):
+        is_empty = str(value.return_type) in _RETURNS_NOTHING
+        result = None if is_empty else _kind_of(value.return_type)
+        return result, tuple(map(_kind_of, value.args))
+    raise ValueError(f"signature: {value!r} is neither a text nor a signature of Numba")
 
 
 def _kind_of(value: Any) -> Kind:

@@ -90,6 +90,12 @@ def _explain_intrinsic(name: str, text: str) -> Finding:
     )
 
 
+def _explain_declared(text: str) -> Finding:
+    """Return what is said of an argument of a linked function."""
+    remedy = "Give it what its signature declares: convert a number, or pass a contiguous array"
+    return Finding(text.rstrip("."), remedy, lambda node: False, is_of_types=True)
+
+
 def _explain_memory() -> Finding:
     return Finding(
         "an expression over whole arrays needs memory for its result, which a kernel cannot "
@@ -444,6 +450,7 @@ _RULES: tuple[_Rule, ...] = tuple(
     _Rule(re.compile(pattern, re.DOTALL), tell)
     for pattern, tell in (
         (r"TypingError: kerneldsl\.([\w.]+): ([^\n]*)", _explain_intrinsic),
+        (r"TypingError: (\w+: [\w ]+ is declared as [^\n]*)", _explain_declared),
         (r"NRT required but not enabled|_ol_array_allocate|array_allocate", _explain_memory),
         (
             r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'",

@@ -11,6 +11,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.lowering.group_rules import GROUP_RULES
 from kerneldsl.lowering.index_rules import check_index
 from kerneldsl.lowering.inline_rule import inline_rule
+from kerneldsl.lowering.linked_rules import linked_array_rule, linked_rule
 from kerneldsl.lowering.packed_views import packed_rule
 from kerneldsl.lowering.tile_types import tile_rule
 from kerneldsl.lowering.types import element_type
@@ -30,6 +31,8 @@ def typing_rule(intrinsic: Intrinsic) -> Any:
             return tile_rule(intrinsic, plain, static)
         if intrinsic.typing is Typing.INLINE:
             return inline_rule(intrinsic, plain, static)
+        if intrinsic.typing is Typing.LINKED:
+            return linked_rule(intrinsic, plain, static)
         if intrinsic.typing is Typing.ELEMENT:
             return element_rule(intrinsic, plain)
         expected = [p for p in intrinsic.parameters if p not in intrinsic.static]
@@ -181,6 +184,7 @@ _RULES = {
     Typing.ATOMIC_LOAD: _atomic,
     Typing.ATOMIC_STORE: _atomic,
     Typing.TRUTH: _truth,
+    Typing.LINKED_ARRAY: linked_array_rule,
     Typing.PACKED: packed_rule,
     Typing.VECTOR: vector_rule,
     Typing.VIEW: view_rule,

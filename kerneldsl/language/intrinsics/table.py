@@ -14,6 +14,7 @@ from kerneldsl.language.intrinsics import (
     grids,
     groups,
     lanes,
+    linked,
     memory,
     places,
     tiles,
@@ -40,7 +41,7 @@ _KINDS = (
         views,
         atomics,
     ),
-    *(tiles, expert),
+    *(tiles, expert, linked),
 )
 
 
@@ -59,7 +60,7 @@ def _table() -> dict[str, Intrinsic]:
 #: Every intrinsic by its dotted name.
 INTRINSICS: dict[str, Intrinsic] = _table()
 #: Those of the normal form, which programs cannot write.
-INTERNAL = tiles.INTERNAL
+INTERNAL = tiles.INTERNAL | linked.INTERNAL
 
 
 def find_intrinsic(name: str) -> Intrinsic:

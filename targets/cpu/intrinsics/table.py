@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
-from kerneldsl.lowering import scalars
+from kerneldsl.lowering import linked_rules, scalars
 from kerneldsl.lowering.calls import Emitter
 from targets.cpu.ids import EXPRESSIONS, Expression
 from targets.cpu.intrinsics import byte_dots, ptx_words, warp, warp_values
@@ -155,6 +155,7 @@ LOWERINGS: dict[str, Lowering] = {
     **{name: Elements() for name, row in INTRINSICS.items() if row.typing is Typing.TILE},
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
     **{name: Operation(emit) for name, emit in (scalars.EMITTERS | byte_dots.EMITTERS).items()},
+    **{name: Operation(emit) for name, emit in linked_rules.EMITTERS.items()},
     **{name: Operation(emit) for name, emit in ptx_words.EMITTERS.items()},
     **{name: Refused(reason) for name, reason in ptx_words.REFUSED.items()},
 }

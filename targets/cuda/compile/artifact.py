@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kerneldsl.contract import PassRemark
+    from kerneldsl.frontend.linked_code import LinkedCode
+    from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.lowering.faults import FaultTable
 
 __all__ = ["CudaArtifact"]
@@ -29,9 +31,10 @@ _SOON_ASSEMBLED = 50_000
 class CudaArtifact(Artifact):
     """PTX for one kernel.
 
-    `llvm` is the optimized module that the PTX was written from, or what compiles it anew when it
-    is asked for; `fault_table` says in debug mode what the sites in a fault record mean; `timings`
-    are seconds of ``prepare``, ``numba``, ``link`` and ``llvm``.
+    `llvm` is the optimized module that the PTX was written from, or a function that compiles it
+    again. `fault_table` says in debug mode what the sites in a fault record mean. `timings` are
+    seconds of ``prepare``, ``numba``, ``link`` and ``llvm``. `cubin` is the machine code, if it is
+    known.
     """
 
     arch: str
@@ -64,6 +67,9 @@ class CudaArtifact(Artifact):
         self._llvm = llvm
         self._lock = ForkSafeLock()
         self._resources: Resources | None = None
+        self._cubin = cubin
+        #: Compiled code that the PTX calls.
+        self.binaries = _binaries_of(specialization.unit, ptx)
 
     def __repr__(self) -> str:
         major, minor = self.ptx_version
@@ -81,8 +87,14 @@ class CudaArtifact(Artifact):
     def require(self, arch: str, cuda: tuple[int, int]) -> None:
         """Refuse to be loaded on a device of an architecture, with a driver of a CUDA release.
 
-        Code that was compiled here is for the device, so this refuses nothing.
+        Code that was compiled here is for the device, so only the PTX of linked functions can be
+        too new. Raises `DeviceCodeError`.
         """
+        unit = self.specialization.unit
+        if unit.linked_functions() and not self.binaries:
+            from targets.cuda.compile.linked_modules import require_driver
+
+            require_driver(unit, self.ptx_version, cuda)
 
     def contents(self) -> Mapping[str, NDArray[Any]]:
         """Return what a loaded module's memory has to hold, by its names: large captured arrays."""
@@ -93,13 +105,23 @@ class CudaArtifact(Artifact):
 
     @property
     def image(self) -> str | bytes:
-        """What the driver loads: PTX, or machine code."""
-        return self.ptx if self._cubin is None else self._cubin
+        """What the driver loads: PTX, or machine code.
+
+        Raises what :meth:`code` raises, if the PTX calls compiled code.
+        """
+        if self._cubin is not None or self.binaries:
+            return self.code("cubin")
+        return self.ptx
 
     def without_machine_code(self) -> bool:
-        """Let the driver assemble the PTX from now on; say whether there was machine code."""
-        had_it, self._cubin = self._cubin is not None, None
-        return had_it
+        """Let the driver assemble the PTX from now on; say whether there was machine code.
+
+        PTX that calls compiled code needs it.
+        """
+        if self._cubin is None or self.binaries:
+            return False
+        self._cubin = None
+        return True
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -164,9 +186,14 @@ class CudaArtifact(Artifact):
             return super().code(form)
         if self._cubin is not None:
             return self._cubin
-        from targets.cuda.compile.cubin import make_cubin
-
         with self.explaining():
+            if self.binaries:
+                from targets.cuda.compile.linker import link_binaries
+
+                self._cubin = link_binaries(self.ptx, self.binaries, self.arch)
+                return self._cubin
+            from targets.cuda.compile.cubin import make_cubin
+
             return make_cubin(self.ptx, self.arch)
 
     def resources(self) -> Resources:
@@ -185,5 +212,14 @@ class CudaArtifact(Artifact):
 
         with self._lock, self.explaining():
             if self._resources is None:
-                self._resources = assemble(self.ptx, self.arch).resources[self.entry_name]
+                assembled = assemble(self.ptx, self.arch, is_whole=not self.binaries)
+                self._resources = assembled.resources[self.entry_name]
             return self._resources
+
+
+def _binaries_of(unit: FunctionUnit, ptx: str) -> tuple[LinkedCode, ...]:
+    if not unit.linked_functions():
+        return ()
+    from targets.cuda.compile.linked_modules import binary_codes
+
+    return binary_codes(unit, ptx)

@@ -114,7 +114,7 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     from targets.cuda.compile.ptx import entry_identifier
 
     timings: dict[str, float] = {}
-    name = entry_identifier(specialization.unit.name)
+    name = entry_identifier(specialization.unit.name, _linked_symbols(specialization))
     with global_compiler_lock, target_override(TARGET_NAME):
         body = body_of(specialization, timings)
         entry = build_entry(body.lowered, name, specialization)
@@ -146,7 +146,10 @@ def write_kernel(
         started = time.perf_counter()
         try:
             options = _with_bounds(specialization)
-            linked = ptx.link(lowered.entry_text, lowered.body_texts, name, options, pipeline)
+            external = _linked_symbols(specialization)
+            linked = ptx.link(
+                lowered.entry_text, lowered.body_texts, name, options, pipeline, external
+            )
         except ptx.MissingFunction as missing:
             raise CompileError(
                 f"{unit.qualname} calls {missing.symbol}, which is not available on a device",
@@ -167,6 +170,11 @@ def write_kernel(
             views_shared=traits.views_vectors and has_shared,
             facts=facts_of(specialization),
         )
+    version = ptx_version
+    if linked.external:
+        from targets.cuda.compile.linked_modules import join_linked
+
+        text, version = join_linked(text, specialization, linked.external, arch, version)
     timings["link"] = linked_at - started
     timings["llvm"] = time.perf_counter() - linked_at
     _log.debug(
@@ -182,7 +190,7 @@ def write_kernel(
         ptx=text,
         llvm=llvm,
         arch=arch,
-        ptx_version=ptx_version,
+        ptx_version=version,
         fault_table=lowered.fault_table,
         timings=timings,
         uses_libdevice=bool(linked.libdevice_functions),
@@ -190,6 +198,12 @@ def write_kernel(
     )
     _check_shared(specialization, artifact.static_shared_bytes, arch)
     return artifact
+
+
+def _linked_symbols(specialization: Specialization) -> frozenset[str]:
+    """Return the names of the functions of other code that a kernel may call."""
+    codes = specialization.unit.linked_functions().values()
+    return frozenset(code.symbol for code in codes)
 
 
 def _with_bounds(specialization: Specialization) -> CompileOptions:

@@ -2,21 +2,32 @@
 
 References
 ----------
-nvJitLink documentation, "Code Example", "Linking" and "Options".
+nvJitLink documentation, "Code Example", "Linking" and "Options"; System V ABI, "Object Files".
 """
 
 from __future__ import annotations
 
 import importlib.util
+import struct
 from collections.abc import Sequence
 from typing import Any
 
-from kerneldsl.errors import CompileError
+from kerneldsl.errors import CompileError, DeviceCodeError, ToolMissingError
+from kerneldsl.frontend.linked_code import LinkedCode
 
-__all__ = ["find_linker", "link_inputs"]
+__all__ = ["find_linker", "link_binaries", "link_inputs"]
 
 #: Forms of code to the names of nvJitLink's types of input.
 _TYPES = {"ptx": "PTX", "cubin": "CUBIN", "fatbin": "FATBIN", "ltoir": "LTOIR"}
+
+#: The head of a fat binary: magic, version, its size, the size of what follows (``fatbinary.h``).
+_FATBIN = struct.Struct("<IHHQ")
+#: Of an ELF file's header, the places, sizes and counts of the program and section headers; of a
+#: section's header, its kind, place and size.
+_ELF = struct.Struct("<32sQQ6xHHHH")
+_SECTION = struct.Struct("<4xI16xQQ")
+#: The kind of a section without bytes in the file.
+_NO_BITS = 8
 
 
 def find_linker() -> Any | None:
@@ -30,6 +41,57 @@ def find_linker() -> Any | None:
     except (ImportError, RuntimeError):  # no bindings, or they do not find the library
         return None
     return nvjitlink
+
+
+def link_binaries(ptx: str, codes: Sequence[LinkedCode], arch: str) -> bytes:
+    """Return the machine code of PTX that calls compiled functions, an ELF file.
+
+    Raises `ToolMissingError` without nvJitLink. Raises `DeviceCodeError` if it refuses the code, or
+    a function is missing.
+    """
+    linker = find_linker()
+    if linker is None:
+        raise ToolMissingError(
+            f"{codes[0].name} is compiled code, and nvJitLink, which links it, was not found",
+            value="nvJitLink",
+            limit="Functions of PTX and CUDA C++ are linked without it",
+            remedy='Run: pip install "kerneldsl[link13]", or "kerneldsl[link12]" for a driver of '
+            "CUDA 12",
+        )
+    for code in codes:
+        if len(code.code) < _whole_size(code.code, code.form):
+            raise DeviceCodeError(
+                f"{code.name} is cut off after {len(code.code)} bytes",
+                value=len(code.code),
+                limit=f"By its header it has {_whole_size(code.code, code.form)}",
+                remedy="Write it again",
+            )
+    inputs = [("ptx", ptx.encode(), "kernel.ptx")]
+    inputs += [(code.form, code.code, code.name) for code in codes]
+    return link_inputs(linker, inputs, arch)
+
+
+def _whole_size(code: bytes, form: str) -> int:
+    """Return how many bytes a file has by its headers; nvJitLink ends the process over fewer."""
+    if form == "fatbin":
+        if len(code) < _FATBIN.size:
+            return _FATBIN.size
+        _, _, header_size, size = _FATBIN.unpack_from(code)
+        return int(header_size + size)
+    if form != "cubin":
+        return 0
+    if len(code) < _ELF.size:
+        return _ELF.size
+    programs, sections, *sizes = _ELF.unpack_from(code)[1:]
+    program_size, program_count, section_size, section_count = sizes
+    ends = [programs + program_size * program_count, sections + section_size * section_count]
+    for number in range(section_count):
+        at = sections + section_size * number
+        if at + _SECTION.size > len(code):
+            break
+        kind, offset, size = _SECTION.unpack_from(code, at)
+        ends.append(0 if kind == _NO_BITS else offset + size)
+    return int(max(ends))
 
 
 def link_inputs(linker: Any, inputs: Sequence[tuple[str, bytes, str]], arch: str) -> bytes:
@@ -54,18 +116,30 @@ def link_inputs(linker: Any, inputs: Sequence[tuple[str, bytes, str]], arch: str
         return bytes(cubin)
     except linker.nvJitLinkError as error:
         log = _error_log(linker, handle)
-        raise CompileError(
+        kind = CompileError if len(inputs) == 1 else DeviceCodeError
+        raise kind(
             f"nvJitLink refuses {' with '.join(name for _, _, name in inputs)} for {arch}: "
             f"{log or error}",
             value=log,
-            remedy="An older nvJitLink does not know a newer architecture: run pip install -U "
-            "nvidia-nvjitlink, or pip install nvidia-cuda-nvcc for ptxas"
-            if len(inputs) == 1
-            else "Compile the code as relocatable device code (-rdc=true), for this architecture",
+            remedy=_remedy(inputs, log),
         ) from error
     finally:
         if handle is not None:
             linker.destroy(handle)
+
+
+def _remedy(inputs: Sequence[tuple[str, bytes, str]], log: str) -> str:
+    if len(inputs) == 1:
+        return (
+            "An older nvJitLink does not know a newer architecture: run pip install -U "
+            "nvidia-nvjitlink, or pip install nvidia-cuda-nvcc for ptxas"
+        )
+    if "Undefined reference" in log and any(form == "ltoir" for form, _, _ in inputs):
+        return (
+            "Check the name, and compile LTO-IR from a file without kernels: of one with kernels, "
+            "the linker keeps only what those call"
+        )
+    return "Compile the code as relocatable device code (-rdc=true), for this architecture"
 
 
 def _error_log(linker: Any, handle: Any) -> str:

@@ -40,6 +40,7 @@ from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.hint_accesses import hint_accesses
+from targets.cuda.compile.linked_calls import calling_function
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.pipeline import FunctionTree, Pipeline, Stage
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
@@ -199,6 +200,8 @@ class _FunctionBuilder:
         return self._build(self._unit)
 
     def _build(self, unit: FunctionUnit) -> Callable[..., Any]:
+        if unit.linked is not None:
+            return calling_function(unit, unit.linked)
         namespace = {
             **unit.namespace,
             **self._helpers,

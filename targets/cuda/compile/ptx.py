@@ -8,7 +8,7 @@ nothing is called that does not exist on a device.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -62,10 +62,12 @@ class Linked:
     module: Any
     #: What it calls of libdevice, which is not linked in yet.
     libdevice_functions: tuple[str, ...]
+    #: What it calls of other modules.
+    external: tuple[str, ...] = ()
 
 
-def entry_identifier(name: str) -> str:
-    """Make a valid PTX identifier of a Python name.
+def entry_identifier(name: str, taken: Collection[str] = ()) -> str:
+    """Make a valid PTX identifier of a Python name, other than those that are taken.
 
     Examples
     --------
@@ -80,7 +82,7 @@ def entry_identifier(name: str) -> str:
         else f"_u{ord(c):04x}"
         for c in name
     )
-    if identifier in _TAKEN or not identifier.strip("_"):
+    if identifier in _TAKEN or identifier in taken or not identifier.strip("_"):
         identifier += "_kernel"
     return identifier
 
@@ -105,8 +107,9 @@ def link(
     entry_name: str,
     options: CompileOptions,
     pipeline: Pipeline,
+    external: Collection[str] = (),
 ) -> Linked:
-    """Link an entry with everything it calls.
+    """Link an entry with everything it calls; `external` are functions of other modules.
 
     Only `entry_name` stays visible, and what is filled when the code is loaded.
 
@@ -143,7 +146,11 @@ def link(
         module.verify()
     except RuntimeError as error:
         raise _malformed(error) from error
-    return Linked(module, _libdevice_functions(module))
+    return Linked(
+        module,
+        _libdevice_functions(module, external),
+        tuple(each.name for each in module.functions if each.name in external),
+    )
 
 
 #: Makes libdevice flush subnormal numbers to zero, as fast arithmetic does.
@@ -160,11 +167,11 @@ define i16 @{ROUND_TO_BFLOAT16}(float %value) {{
 """
 
 
-def _libdevice_functions(module: Any) -> tuple[str, ...]:
+def _libdevice_functions(module: Any, external: Collection[str]) -> tuple[str, ...]:
     names = []
     for function in module.functions:
         name = function.name
-        if not function.is_declaration or name in _SYSTEM_CALLS:
+        if not function.is_declaration or name in _SYSTEM_CALLS or name in external:
             continue
         if name.startswith("llvm.") and not is_unselectable(name):
             continue

@@ -46,10 +46,11 @@ def find_ptxas() -> Path:
     return find_tool("ptxas", 'pip install "kerneldsl[dev]"')
 
 
-def assemble(ptx: str, arch: str, *, optimize: bool = True) -> Assembled:
+def assemble(ptx: str, arch: str, *, optimize: bool = True, is_whole: bool = True) -> Assembled:
     """Assemble PTX.
 
-    With `optimize` it takes the time that a good result needs.
+    With `optimize` it takes the time that a good result needs. PTX that is not `is_whole` calls
+    functions of code that it will be linked with.
 
     Raises `ToolMissingError` where there is no ptxas, or this one does not know the architecture.
     Raises `CompileError` where it refuses the PTX; its log is in the message.
@@ -63,6 +64,8 @@ def assemble(ptx: str, arch: str, *, optimize: bool = True) -> Assembled:
             command.insert(1, "-O0")
         elif "\t.loc\t" in ptx:
             command.insert(1, "--generate-line-info")
+        if not is_whole:
+            command.insert(1, "--compile-only")
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
         )

@@ -6,11 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from kerneldsl.contract import Specialization, UnusableCodeError
-from kerneldsl.errors import DeviceCodeError
+from kerneldsl.errors import CompileError, DeviceCodeError, ToolMissingError
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cuda.architectures import (
     Architecture,
@@ -30,15 +31,22 @@ __all__ = ["code_identity", "dump", "restore", "ship"]
 _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)
 
 
-def code_identity(specialization: Specialization, arch: str) -> dict[str, str]:
+def code_identity(specialization: Specialization, arch: str) -> dict[str, str] | None:
     """Return architecture and PTX version, as they will be where neither was named.
 
-    libdevice is no part of it: whether a kernel needs it is known when it is compiled, and then the
-    entry says of which libdevice it is.
+    For linked functions of CUDA C++ it has their compiler and included files; ``None`` says that
+    those are unknown. libdevice is no part of it: whether a kernel needs it is known when it is
+    compiled, and then the entry says of which libdevice it is.
     """
     architecture = parse_arch(arch)
     major, minor = choose_ptx_version(architecture, specialization.ptx_version)
-    return {"architecture": architecture.name, "PTX": f"{major}.{minor}"}
+    found = {"architecture": architecture.name, "PTX": f"{major}.{minor}"}
+    if not specialization.unit.linked_functions():
+        return found
+    from targets.cuda.compile.linked_modules import identify_compiler
+
+    compiler = identify_compiler(specialization.unit)
+    return None if compiler is None else found | compiler
 
 
 def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
@@ -54,7 +62,11 @@ def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
         "static_shared_bytes": artifact.static_shared_bytes,
         "passes": dump_remarks(artifact.passes, artifact.specialization),
     }
-    return {"metadata": json.dumps(metadata).encode(), "ptx": artifact.ptx.encode()}
+    sections = {"metadata": json.dumps(metadata).encode(), "ptx": artifact.ptx.encode()}
+    if artifact.binaries:
+        with suppress(ToolMissingError, CompileError):  # which loading the code reports
+            sections["cubin"] = artifact.code("cubin")
+    return sections
 
 
 def ship(artifact: CudaArtifact) -> dict[str, bytes]:
@@ -106,14 +118,17 @@ def restore(
         raise UnusableCodeError("the parameters are laid out otherwise")
     if libdevice is not None and _digest_of_libdevice() not in (libdevice, None):
         raise UnusableCodeError("it was made with another libdevice")
+    # Linked code may be PTX of a newer version.
+    is_linked = bool(specialization.unit.linked_functions())
     architecture, header = parse_arch(arch), read_header(ptx)
-    cubin = None
+    cubin, is_shipped = sections.get("cubin"), False
     if header is not None and "arch" in metadata and header[1] in older_architectures(arch):
-        version, architecture = header[0], parse_arch(header[1])
-        cubin = _read_cubin(sections.get("cubin"), entry_name, architecture, parse_arch(arch))
+        version, architecture, is_shipped = header[0], parse_arch(header[1]), True
+        cubin = _read_cubin(cubin, entry_name, architecture, parse_arch(arch))
     else:
         version = choose_ptx_version(architecture, specialization.ptx_version)
-        if header != (version, architecture.name):
+        newest = max(version, header[0]) if header and is_linked else version
+        if header != (newest, architecture.name):
             raise UnusableCodeError(f"the PTX is not for {architecture.name} in version {version}")
 
     def compile_anew() -> str:
@@ -122,18 +137,21 @@ def restore(
         made = compile_kernel(specialization, arch=architecture.name, ptx_version=version)
         return made.text("llvm")
 
-    return CudaArtifact(
+    made = CudaArtifact(
         specialization,
         entry_name,
         ptx=ptx,
         llvm=compile_anew,
         arch=architecture,
-        ptx_version=version,
+        ptx_version=header[0],
         timings=timings,
         uses_libdevice=libdevice is not None,
         passes=passes,
         cubin=cubin,
     )
+    if made.binaries and is_shipped and cubin is None:
+        raise UnusableCodeError("it has compiled code for another architecture")
+    return made
 
 
 def _read_cubin(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.lowering import scalars
+from kerneldsl.lowering import linked_rules, scalars
 from kerneldsl.lowering.calls import Emitter
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.types import element_type
@@ -39,6 +39,7 @@ EMITTERS: dict[str, Emitter] = {
     **memory.EMITTERS,
     **atomics.EMITTERS,
     **scalars.EMITTERS,
+    **linked_rules.EMITTERS,
     **tiles.EMITTERS,
     **inline.EMITTERS,
     **values.EMITTERS,  # in place of what LLVM makes of the same

@@ -1,0 +1,76 @@
+"""The code of a device function that is written in another language, for kernels of a GPU."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.utilities.cached_property import cached_property
+
+__all__ = ["LinkedCode", "LinkedForm", "code_of"]
+
+#: What the code of a linked function is: CUDA C++, PTX, NVVM's LTO-IR, or an object file (a cubin
+#: or a fat binary).
+LinkedForm: TypeAlias = Literal["cuda", "ptx", "ltoir", "cubin", "fatbin"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedCode:
+    """A function of a GPU's code, as a kernel calls it.
+
+    Parameters
+    ----------
+    symbol : str
+        Its name in the code.
+    parameters : tuple of ScalarKind or ArrayKind
+        Types of its parameters; of an array it takes the address of the first element.
+    result : ScalarKind or None
+        Type of its result.
+    code : bytes
+        The source, or the compiled code.
+    form : str
+        What `code` is.
+    name : str
+        What messages call the code: its file, or what it was given as.
+    path : str or None
+        The file, as an absolute path.
+    options : CudaOptions or None
+        Options of that compiler; a value that can be compared and written.
+    is_pure : bool
+        Whether the result depends on the arguments alone, and the function does nothing else.
+    """
+
+    symbol: str
+    parameters: tuple[ScalarKind | ArrayKind, ...]
+    result: ScalarKind | None
+    code: bytes
+    form: LinkedForm
+    name: str
+    path: str | None = None
+    options: Any = None
+    is_pure: bool = False
+
+    @property
+    def signature(self) -> str:
+        """The declared types, as the user writes them."""
+        result = "void" if self.result is None else str(self.result)
+        return f"{result}({', '.join(map(str, self.parameters))})"
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the code; files that it includes are not part of it."""
+        return hashlib.sha256(self.code).hexdigest()
+
+    def identity(self) -> Iterator[str]:
+        """Return what the compiled code depends on, without included files and compilers."""
+        yield from (self.symbol, self.signature, self.form, self.digest, str(self.is_pure))
+        yield repr(self.options)
+
+
+def code_of(value: Any) -> LinkedCode | None:
+    """Return the code of a ``@kd.func(link=…)`` object; ``None`` of anything else."""
+    found = getattr(value, "__kerneldsl_linked__", None)
+    return found if isinstance(found, LinkedCode) else None

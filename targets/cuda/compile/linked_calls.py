@@ -1,0 +1,85 @@
+"""Calls of functions that kernels are linked with.
+
+A linked function becomes a device function that calls a symbol of another module. Integers of less
+than 32 bits and truth values are passed as nvcc does: in 32 bits, which LLVM sees to.
+
+References
+----------
+PTX Writer's Guide to Interoperability, section "Function Calling Sequence".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from kerneldsl.frontend.linked_code import LinkedCode
+from kerneldsl.frontend.syntax import call, load
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.lowering.build import build_function
+from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.linked_rules import call_rule
+from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
+
+__all__ = ["calling_function"]
+
+_I1, _I8 = ir.IntType(1), ir.IntType(8)
+_CALL = "kd_linked_call"
+
+
+def calling_function(unit: FunctionUnit, code: LinkedCode) -> Callable[..., Any]:
+    """Return a Python function that calls the code of a linked function."""
+    rule = call_rule(code, unit.name, unit.parameters)
+    bound = BoundIntrinsic(unit.name, rule, _emitter(code), {})
+    called = call(_CALL, *map(load, unit.parameters))
+    statement = ast.Expr(called) if code.result is None else ast.Return(called)
+    arguments = ast.arguments(
+        [], [ast.arg(name) for name in unit.parameters], None, [], [], None, []
+    )
+    tree = ast.FunctionDef(unit.tree.name, arguments, [statement], [], None, None)
+    tree = ast.fix_missing_locations(ast.copy_location(tree, unit.tree))
+    return build_function(tree, unit.name, {_CALL: bound}, unit.filename)
+
+
+def _emitter(code: LinkedCode) -> Emitter:
+    def emit(written: Call) -> ir.Value:
+        builder, signature = written.builder, written.signature
+        values = [
+            _passed(written, kind, value)
+            for kind, value in zip(signature.args, written.args, strict=True)
+        ]
+        result = _type_of(written, signature.return_type)
+        kind = ir.FunctionType(result, [value.type for value in values])
+        function = cgutils.get_or_insert_function(builder.module, kind, code.symbol)
+        # Threads must meet at whatever the function has: an exchange, say.
+        function.attributes.add("readnone" if code.is_pure else "convergent")
+        function.attributes.add("nounwind")
+        given = builder.call(function, values)
+        if signature.return_type == types.void:
+            return written.context.get_dummy_value()
+        if signature.return_type == types.boolean:
+            return builder.icmp_unsigned("!=", given, given.type(0))
+        return given
+
+    return emit
+
+
+def _type_of(written: Call, kind: Any) -> ir.Type:
+    """Return the LLVM type of a result in a register."""
+    if kind == types.void:
+        return ir.VoidType()
+    return _I8 if kind == types.boolean else written.context.get_value_type(kind)
+
+
+def _passed(written: Call, kind: Any, value: ir.Value) -> ir.Value:
+    """Return an argument as it is passed: of an array the address of its first element."""
+    builder = written.builder
+    if isinstance(kind, types.Array):
+        array = written.context.make_array(kind)(written.context, builder, value)
+        return builder.bitcast(array.data, _I8.as_pointer())
+    return builder.zext(value, _I8) if value.type == _I1 else value

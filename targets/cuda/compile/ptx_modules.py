@@ -1,0 +1,233 @@
+"""PTX of several modules as one: functions of one are called from another, in one assembly.
+
+A linker gives separately assembled modules calls by the calling convention of the hardware. Here
+ptxas sees caller and function together, and allots registers for both.
+
+References
+----------
+PTX ISA, sections "PTX Module Directives", "Kernel Entry and Function Directives" and "Linking
+Directives".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kerneldsl.utilities.cached_property import cached_property
+
+__all__ = ["Function", "PtxModule", "PtxModuleError", "join_modules", "parse_module"]
+
+_VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
+_TARGET = re.compile(r"\.target\s+([\w, ]+)")
+_ADDRESS_SIZE = re.compile(r"\.address_size\s+(\d+)")
+#: Comments, texts, and what ends or nests a statement.
+_TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[{};]', re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_NAME = r"[A-Za-z_$%][\w$%]*"
+_RESULT = _PARAMETERS = r"(?:\([^)]*\)\s*)?"
+#: The head of a function: its linkage, its result in parentheses, its name, its parameters.
+_FUNCTION = re.compile(
+    rf"^\s*(?P<linkage>(?:\.(?:extern|visible|weak)\s+)*)\.func\s*(?:\((?P<result>[^)]*)\))?\s*"
+    rf"(?P<name>{_NAME})\s*(?:\((?P<parameters>[^)]*)\))?",
+)
+_ENTRY = re.compile(rf"^\s*(?:\.(?:extern|visible|weak)\s+)*\.entry\s+({_NAME})")
+#: A variable of a module, or an alias of a function.
+_VARIABLE = re.compile(
+    rf"^\s*(?P<linkage>\.extern\s+)?(?:\.(?:visible|weak|common)\s+)?"
+    rf"\.(?:global|const|shared|tex)\b[^;={{]*?(?P<name>{_NAME})\s*(?:\[[^;={{]*)?(?:$|=|;)",
+    re.DOTALL,
+)
+_PARAMETER = re.compile(
+    r"\.param\s+(?:\.align\s+\d+\s+)?\.(?P<kind>[a-z]+)(?P<bits>\d+)(?:\s+\.ptr\b[^,]*?)?\s+"
+    rf"{_NAME}\s*(?P<extent>\[\d+\])?\s*$"
+)
+_LINKAGE = re.compile(r"\.(?:extern|visible|weak)\s+(?=\.func\b)")
+#: Directives for debuggers, which end with their line; files have numbers of their module.
+_LINES = re.compile(r"^[ \t]*(?:\.file|\.loc|@@DWARF)\b[^\n]*$", re.MULTILINE)
+#: Names of functions that the driver provides.
+_SYSTEM = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+
+
+class PtxModuleError(Exception):
+    """PTX cannot be read as a module, or two do not fit together."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """The head of a function of a module.
+
+    A width is in bits; ``None`` is that of a structure, or of a register.
+    """
+
+    name: str
+    results: tuple[int | None, ...]
+    parameters: tuple[int | None, ...]
+    #: Whether it is declared here, and defined elsewhere.
+    is_extern: bool
+
+
+@dataclass(frozen=True)
+class PtxModule:
+    """A module as its statements."""
+
+    version: tuple[int, int]
+    target: str
+    statements: tuple[str, ...]
+
+    @cached_property
+    def functions(self) -> Mapping[str, Function]:
+        """The functions that are defined, by their names."""
+        heads = (_function_of(each) for each in self.statements if each.rstrip().endswith("}"))
+        return {head.name: head for head in heads if head is not None}
+
+    @cached_property
+    def entries(self) -> tuple[str, ...]:
+        """Names of kernels."""
+        return tuple(found[1] for each in self.statements if (found := _ENTRY.match(each)))
+
+    def names(self) -> Iterator[str]:
+        """Return what the module defines."""
+        yield from self.functions
+        for each in self.statements:
+            found = _VARIABLE.match(_code_of(each))
+            if found is not None and not found["linkage"]:
+                yield found["name"]
+
+    def called(self) -> Iterator[str]:
+        """Return the functions that are declared here, and defined elsewhere."""
+        for each in self.statements:
+            head = _function_of(each)
+            if head is not None and head.is_extern and head.name not in _SYSTEM:
+                yield head.name
+
+
+def parse_module(text: str) -> PtxModule:
+    """Read a module.
+
+    Raises `PtxModuleError` if it has no header, or is cut off.
+    """
+    heads = (_VERSION.search(text), _TARGET.search(text), _ADDRESS_SIZE.search(text))
+    version, target, size = heads
+    if version is None or target is None:
+        raise PtxModuleError("it has no .version and .target")
+    if size is None or size[1] != "64":
+        raise PtxModuleError("its addresses do not have 64 bits (.address_size 64)")
+    start = max(found.end() for found in heads if found is not None)
+    return PtxModule(
+        (int(version[1]), int(version[2])),
+        target[1].split(",")[0].strip(),
+        tuple(_statements(_LINES.sub("", text[start:]))),
+    )
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Divide what follows the header: each statement ends in a semicolon or a brace."""
+    begin = depth = 0
+    for token in _TOKEN.finditer(text):
+        match token[0]:
+            case "{":
+                depth += 1
+            case "}":
+                depth -= 1
+                # Braces around the values of a variable are followed by its semicolon.
+                is_body = depth == 0 and _is_body(text[begin : token.start()])
+                if depth < 0:
+                    raise PtxModuleError("it has a brace that nothing opens")
+                if is_body:
+                    yield text[begin : token.end()]
+                    begin = token.end()
+            case ";" if depth == 0:
+                yield text[begin : token.end()]
+                begin = token.end()
+    if depth or _code_of(text[begin:]).strip():
+        raise PtxModuleError("it ends in the middle of a statement")
+
+
+def _is_body(text: str) -> bool:
+    code = _code_of(text).lstrip()
+    return "{" in code and re.match(r"[^{]*\.(?:func|entry|section)\b", code) is not None
+
+
+def _code_of(text: str) -> str:
+    return _COMMENT.sub("", text)
+
+
+def _function_of(statement: str) -> Function | None:
+    found = _FUNCTION.match(_code_of(statement))
+    if found is None:
+        return None
+    return Function(
+        found["name"],
+        _widths(found["result"]),
+        _widths(found["parameters"]),
+        ".extern" in found["linkage"],
+    )
+
+
+def _widths(parameters: str | None) -> tuple[int | None, ...]:
+    return tuple(_bits(each) for each in (parameters or "").split(",") if each.strip())
+
+
+def _bits(parameter: str) -> int | None:
+    found = _PARAMETER.search(parameter.strip())
+    return None if found is None or found["extent"] else int(found["bits"])
+
+
+def join_modules(kernel: str, linked: Mapping[str, PtxModule], called: Iterable[str]) -> str:
+    """Return the PTX of a kernel with what some modules define.
+
+    Parameters
+    ----------
+    kernel : str
+        A module that calls functions of the others.
+    linked : mapping
+        The other modules, by their names in messages. Kernels in them are left out, and so is
+        information for debuggers.
+    called : iterable of str
+        The functions of `linked` that `kernel` declares.
+
+    Raises
+    ------
+    PtxModuleError
+        Where a name is defined twice, or a function is called that nothing defines.
+    """
+    module = parse_module(kernel)
+    owners = dict.fromkeys(module.names(), "the kernel")
+    for name, other in linked.items():
+        for defined in other.names():
+            if defined in owners:
+                raise PtxModuleError(f"{defined} is defined in {owners[defined]} and in {name}")
+            owners[defined] = name
+    missing = [
+        (name, symbol)
+        for name, other in linked.items()
+        for symbol in other.called()
+        if symbol not in owners
+    ]
+    if missing:
+        name, symbol = missing[0]
+        raise PtxModuleError(f"{name} calls {symbol}, which is not defined")
+    major, minor = max(module.version, *(other.version for other in linked.values()))
+    for name in called:
+        kernel = re.sub(rf"\.extern\s+\.func\s*{_RESULT}{name}\s*{_PARAMETERS};", "", kernel)
+    head, size, rest = kernel.partition(".address_size 64\n")
+    head = _VERSION.sub(f".version {major}.{minor}", head, count=1)
+    parts = [f"\n// {name}{_joined(other, owners)}\n" for name, other in linked.items()]
+    return "".join([head, size, *parts, rest])
+
+
+def _joined(module: PtxModule, owners: Mapping[str, str]) -> str:
+    """Return the statements of a module that a kernel is joined with."""
+    kept = []
+    for each in module.statements:
+        code = _code_of(each).strip()
+        if _ENTRY.match(code) or code.startswith(".section"):
+            continue
+        head = _function_of(each)
+        if head is not None and (not head.is_extern or head.name in owners):
+            # A function of this module alone: the assembler leaves out what nothing calls.
+            each = _LINKAGE.sub("", each, count=1)
+        kept.append(each)
+    return "".join(kept)
