@@ -42,6 +42,8 @@ class Compiler(Observable, ABC):
     #: Whether compiled code maps the indices of ``forall`` by `Specialization.mapping`. Then the
     #: core plans block and mapping, else :meth:`forall_config` decides.
     maps_elements: bool = False
+    #: Architectures that packages usually ship code for. **May** be overridden.
+    usual_architectures: tuple[str, ...] = ()
     #: Whether arrays are passed as buffers in numbered slots and offsets, not as addresses. Memory
     #: is then at a `BufferOffset`, and the code's `ParameterLayout` has slots.
     has_slots: bool = False

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
@@ -17,6 +18,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.frontend.user_places import user_places
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
+from kerneldsl.launch.recorded import is_recording, note
 from kerneldsl.launch.shipped import find_shipped
 from kerneldsl.launch.state import KernelState
 from kerneldsl.utilities.address_space import out_of_addresses
@@ -26,7 +28,7 @@ from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
 from kerneldsl.utilities.whole_imports import import_whole
 
-__all__ = ["compile_or_load", "find_artifact", "find_key"]
+__all__ = ["compile_or_load", "find_artifact", "find_key", "notes_on"]
 
 #: Section of what this module adds to a target's own.
 _MADE = "made"
@@ -52,9 +54,11 @@ def find_artifact(
     state: KernelState, compiler: Compiler, specialization: Specialization
 ) -> Artifact:
     """Return compiled code, made the first time."""
-    return state.artifacts.get_or_make(
+    found = state.artifacts.get_or_make(
         (compiler.name, specialization), lambda: _make(state, compiler, specialization)
     )
+    note(compiler, specialization, found)
+    return found
 
 
 def _make(state: KernelState, compiler: Compiler, specialization: Specialization) -> Artifact:
@@ -87,6 +91,8 @@ def _work(compiler: Compiler, specialization: Specialization) -> str:
 def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:
     """Return the code of a specialization, and ``"shipped"``, ``"found"`` or ``"compiled"``.
 
+    While launches are recorded, it is always compiled.
+
     Raises
     ------
     KernelError
@@ -111,9 +117,12 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
 
 
 def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:
+    if is_recording():
+        return _compile(compiler, specialization), "compiled"
     shipped = find_shipped(compiler, specialization)
     if shipped is not None:
-        return shipped, "shipped"
+        _take_notes(compiler, specialization, _read_notes(shipped.notes))
+        return shipped.artifact, "shipped"
     cache = disk_cache()
     key = _key(compiler, specialization) if cache.is_on else None
     if key is None:
@@ -131,11 +140,16 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
         return _compile_and_keep(cache, key, compiler, specialization), "compiled"
     made = _made_in(found)
     counters.saved(made.compile_s - (time.perf_counter() - started))
+    _take_notes(compiler, specialization, made)
+    return artifact, "found"
+
+
+def _take_notes(compiler: Compiler, specialization: Specialization, made: _Made) -> None:
+    """Warn as compiling would, and note what it would find."""
     if made.mixes_signs:
         _tell_of_signs(compiler, specialization)
     if not made.loses_values:
         _lossless.setdefault(specialization.unit, set()).add(specialization.kinds)
-    return artifact, "found"
 
 
 def _compile_and_keep(
@@ -242,19 +256,27 @@ def _keep(
 
 def _made(specialization: Specialization, elapsed_s: float) -> bytes:
     """Return what is of use to a reader of the list of entries, and changes no code."""
+    unit = specialization.unit
+    about = {
+        "kernel": f"{unit.module}.{unit.qualname}",
+        "compile_s": round(elapsed_s, 6),
+        **notes_on(specialization),
+    }
+    return json.dumps(about).encode()
+
+
+def notes_on(specialization: Specialization) -> dict[str, bool]:
+    """Return what the warnings of a kernel depend on, after this process has compiled it."""
     from kerneldsl.launch.value_warnings import lost_values
 
     unit = specialization.unit
     mixes_signs = _mixing.get(unit, {}).get(specialization.kinds, False)
     if not any(lost_values(specialization)):
         _lossless.setdefault(unit, set()).add(specialization.kinds)
-    about = {
-        "kernel": f"{unit.module}.{unit.qualname}",
-        "compile_s": round(elapsed_s, 6),
+    return {
         **({"mixes_signs": True} if mixes_signs else {}),
         **({"loses_values": False} if _is_lossless(specialization) else {}),
     }
-    return json.dumps(about).encode()
 
 
 def _made_in(found: Found) -> _Made:
@@ -264,8 +286,8 @@ def _made_in(found: Found) -> _Made:
     except (KeyError, ValueError, TypeError):  # of no consequence for the code
         return _Made()
     is_duration = isinstance(seconds, float) and 0.0 <= seconds < math.inf
-    return _Made(
-        seconds if is_duration else 0.0,
-        about.get("mixes_signs") is True,
-        about.get("loses_values") is not False,
-    )
+    return _read_notes(about)._replace(compile_s=seconds if is_duration else 0.0)
+
+
+def _read_notes(about: Mapping[str, Any]) -> _Made:
+    return _Made(0.0, about.get("mixes_signs") is True, about.get("loses_values") is not False)

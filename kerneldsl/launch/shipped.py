@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
 from kerneldsl.language.kinds import format_signature
@@ -9,10 +12,19 @@ from kerneldsl.shipping.key import shipped_keys
 from kerneldsl.shipping.packages import DamagedFileError, ShippedKernels, shipped_kernels_of
 from kerneldsl.utilities.environment import logger
 
-__all__ = ["find_shipped"]
+__all__ = ["Shipped", "find_shipped"]
 
 
-def find_shipped(compiler: Compiler, specialization: Specialization) -> Artifact | None:
+class Shipped(NamedTuple):
+    """Code that a package ships."""
+
+    #: The code.
+    artifact: Artifact
+    #: What the warnings of the kernel depend on.
+    notes: Mapping[str, Any]
+
+
+def find_shipped(compiler: Compiler, specialization: Specialization) -> Shipped | None:
     """Return the shipped code of a specialization, for the best architecture that there is.
 
     ``None`` if it is compiled as usual.
@@ -48,14 +60,16 @@ def _find(
     compiler: Compiler,
     specialization: Specialization,
     architectures: tuple[str, ...],
-) -> Artifact | None:
+) -> Shipped | None:
     keys = shipped_keys(specialization, compiler.code_family, architectures)
     for arch in architectures:
         entry = shipped.find(keys[arch].digest)
         if entry is None:
             continue
         try:
-            return compiler.restore(specialization, shipped.sections(entry))
+            artifact = compiler.restore(specialization, shipped.sections(entry))
         except (DamagedFileError, UnusableCodeError) as error:
             shipped.report(str(error))
+        else:
+            return Shipped(artifact, entry.metadata)
     return None

@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from kerneldsl._version import __version__
 from kerneldsl.contract import Artifact, Compiler, Specialization
@@ -22,6 +24,7 @@ _SUFFIXES = {"object": "o", "handlers": "o", "pool": "o", "ptx": "ptx", "cubin":
 #: Sections that are the same for all kernels of an architecture. Their files have these names.
 _OF_PROCESS = frozenset({"handlers", "pool"})
 _DIGITS = 16
+_NO_NOTES: Mapping[str, Any] = MappingProxyType({})
 
 
 class PackageWriter:
@@ -58,7 +61,9 @@ class PackageWriter:
         """Bytes of all files but the manifest."""
         return sum(map(len, self._files.values()))
 
-    def add(self, compiler: Compiler, artifact: Artifact) -> Entry | None:
+    def add(
+        self, compiler: Compiler, artifact: Artifact, notes: Mapping[str, Any] = _NO_NOTES
+    ) -> Entry | None:
         """Add a compiled kernel; ``None`` where the code works in this process alone.
 
         Parameters
@@ -67,6 +72,8 @@ class PackageWriter:
             What compiled it.
         artifact : Artifact
             The code, for an architecture of `Compiler.shipped_architectures`.
+        notes : mapping, optional
+            What the warnings of the kernel depend on (:func:`kerneldsl.launch.artifact.notes_on`).
 
         Raises
         ------
@@ -93,7 +100,7 @@ class PackageWriter:
             format_signature(specialization.kinds),
             _launch_of(specialization),
             arch,
-            json.loads(sections["metadata"]),
+            json.loads(sections["metadata"]) | dict(notes),
             files,
         )
         self._entries[key.digest] = entry

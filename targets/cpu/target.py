@@ -53,6 +53,7 @@ class CpuCompiler(Compiler):
     """Generates Python, and compiles it with Numba."""
 
     name = "cpu"
+    usual_architectures = tuple(LEVELS)
 
     def compiles_for(self, arch: str) -> bool:
         """Return whether it is this machine's own, or a level of processors."""

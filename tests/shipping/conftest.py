@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.shipping.programs import LEVELS, build, write_package
+from tests.shipping.programs import build, write_package
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package ``mypkg`` and its kernels, for all levels."""
     folder = tmp_path_factory.mktemp("built")
-    build(write_package(folder), *LEVELS)
+    build(write_package(folder))
     return folder
 
 

@@ -116,34 +116,15 @@ def use(path: Path | str, *names: str, **environment: str) -> dict[str, Any]:
     return report
 
 
-_BUILD = """
-import importlib, sys
-from pathlib import Path
-from kerneldsl.language.kinds import format_signature
-from kerneldsl.placement.registry import get_target
-from kerneldsl.shipping.writer import PackageWriter
-
-name, folder, *levels = sys.argv[1:]
-kernels = importlib.import_module(name + ".kernels")
-writer, compiler = PackageWriter(name), get_target("cpu").compiler
-for kernel in (kernels.axpy, kernels.waves):
-    for signature in kernel.options.signatures:
-        for level in levels:
-            text = format_signature(signature)
-            made = kernel.artifact(text, forall=1, arch=level, target="cpu")
-            assert writer.add(compiler, made) is not None
-writer.write(Path(folder))
-"""
-
-
-def build(package: Path, *levels: str) -> None:
-    """Build the kernels of a package for levels of processors."""
+def build(package: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Build a package with the command, given further options."""
     done = subprocess.run(
-        [sys.executable, "-c", _BUILD, package.name, str(package / "_kernels"), *levels],
-        env={**os.environ, "PYTHONPATH": f"{package.parent}{os.pathsep}{ROOT}"},
+        [sys.executable, "-m", "kerneldsl", "build", str(package), *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import shutil
@@ -40,10 +41,8 @@ def test_packages_side_by_side(installed: Path) -> None:
     other = installed / "otherpkg"
     shutil.copytree(installed / "mypkg", other)
     manifest = Manifest.decode((other / "_kernels" / MANIFEST).read_bytes())
-    assert {each.kernel for each in manifest.entries} == {
-        "mypkg.kernels.axpy",
-        "mypkg.kernels.waves",
-    }
+    names = {each.kernel for each in manifest.entries}
+    assert names == {f"mypkg.kernels.{name}" for name in ("axpy", "turn", "waves")}
     report = use(installed, "mypkg", "otherpkg")
     assert report["modules"] == []
     assert report["results"][0] == report["results"][1]
@@ -105,13 +104,16 @@ def test_strict_raises_for_what_is_not_shipped(installed: Path) -> None:
     assert use(installed)["modules"] == []
     program = (
         "import numpy as np, kerneldsl as kd\nfrom mypkg.kernels import turn\n"
-        "try:\n    turn[1, (16, 4)](np.ones((4, 16), np.float32))\n"
+        "turn[1, (16, 4)](np.ones((4, 16), np.float32))\n"
+        "try:\n    turn[1, (4, 4)](np.ones((4, 4), np.float32))\n"
         "except kd.NotShippedError as error:\n    print(error)\n"
     )
     done = run(program, installed, KERNELDSL_TARGET="cpu")
     assert done.returncode == 0, done.stderr
     assert "mypkg does not ship mypkg.kernels.turn(float32[:, ::1])" in done.stdout
-    assert "It ships mypkg.kernels.axpy; mypkg.kernels.waves" in done.stdout
+    assert "It ships mypkg.kernels.turn(float32[:, ::1]), [grid, block], block (16, 4, 1), for" in (
+        done.stdout
+    )
     shutil.rmtree(installed / "mypkg" / "_kernels")
     done = run("import mypkg", installed)
     assert "NotShippedError: mypkg ships no kernels: _kernels/manifest.json" in done.stderr
@@ -140,6 +142,49 @@ def test_a_zip_archive(installed: Path, tmp_path: Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "packages"), "zip", installed)
     report = use(archive)
     assert (report["modules"], report["warnings"]) == ([], [])
+
+
+def _without_sources(folder: Path) -> None:
+    assert compileall.compile_dir(folder, legacy=True, quiet=1, stripdir=folder)
+    for path in folder.rglob("*.py"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("is_zip", [False, True], ids=["folder", "zip"])
+def test_bytecode_alone(installed: Path, tmp_path: Path, is_zip: bool) -> None:
+    _without_sources(installed)
+    path = (
+        shutil.make_archive(str(tmp_path / "packages"), "zip", installed) if is_zip else installed
+    )
+    report = use(path)
+    assert (report["modules"], report["warnings"]) == ([], [])
+    # What is not shipped is compiled as usual, and an error shows the line.
+    program = (
+        "import numpy as np\nfrom mypkg.kernels import axpy, turn\n"
+        "turn[1, (4, 4)](np.ones((4, 16), np.float32))\n"
+        "axpy.ptx('float32, complex64, float32[::1]')"
+    )
+    done = run(program, path, KERNELDSL_TARGET="cpu")
+    assert "KernelTypingError" in done.stderr
+    assert "y[i] = a * x[i] + y[i]" in done.stderr
+
+
+def test_the_text_of_another_function_is_not_used(installed: Path) -> None:
+    kernels = installed / "mypkg" / "kernels.py"
+    kernels.write_text(kernels.read_text().replace("a * x[i] + y[i]", "a * x[i] - y[i]"))
+    _without_sources(installed)
+    done = run(
+        "from mypkg.kernels import axpy\naxpy.ptx('float32, float32[::1], float32[::1]')", installed
+    )
+    assert "The source of axpy cannot be found" in done.stderr
+
+
+def test_only_the_lines_of_kernels_are_shipped(installed: Path) -> None:
+    folder = installed / "mypkg" / "_kernels"
+    (text,) = folder.glob("*.py.txt")
+    assert "def axpy" in text.read_text()
+    assert "import math" in text.read_text()
+    assert "SECRET" not in text.read_text()
 
 
 @pytest.mark.parametrize("mode", [0o555, 0o775], ids=["read-only", "umask 002"])

@@ -22,6 +22,7 @@ from kerneldsl.errors import FallbackWarning, KernelError
 from kerneldsl.placement.registry import command_names, command_summary, get_command
 from kerneldsl.tools.cli import health, machine, options
 from kerneldsl.tools.cli.bench import make_bench_app
+from kerneldsl.tools.cli.build import build
 from kerneldsl.tools.cli.cache import make_cache_app
 from kerneldsl.tools.cli.explain import explain
 from kerneldsl.tools.cli.output import print_json, print_table
@@ -137,6 +138,7 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
     app.command("passes")(_passes)
     app.command("versions", hidden=True)(_versions)
     app.command("warm")(warm)
+    app.command("build")(build)
     app.add_typer(make_bench_app(), name="bench")
     app.add_typer(make_cache_app(), name="cache")
     app.add_typer(make_tune_app(), name="tune")

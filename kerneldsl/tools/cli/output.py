@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["new_console", "print_json", "print_table", "progress", "styled"]
+__all__ = ["new_console", "print_json", "print_table", "progress", "progress_bar", "styled"]
 
 #: Columns of a table that goes into a file or a pipe, where no window sets the width.
 _PIPED_WIDTH = 200
@@ -118,3 +118,26 @@ def progress(first: str, *, is_quiet: bool = False) -> Iterator[Callable[[str], 
         return
     with new_console(stderr=True).status(first) as status:
         yield status.update
+
+
+@contextmanager
+def progress_bar(
+    first: str, total: int, *, is_quiet: bool = False
+) -> Iterator[Callable[[str], None]]:
+    """Show on standard error how much of the work is done, while it is a terminal.
+
+    Give a function that says what is done next, of `total` steps.
+    """
+    if is_quiet or not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=new_console(stderr=True), transient=True) as bar:
+        task = bar.add_task(first, total=total, completed=-1)
+
+        def advance(text: str) -> None:
+            bar.update(task, advance=1, description=text, refresh=True)
+
+        yield advance

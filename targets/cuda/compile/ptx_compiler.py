@@ -32,6 +32,7 @@ class PtxCompiler(Compiler):
     """Makes PTX."""
 
     maps_elements = True
+    usual_architectures = ("sm_80", "sm_90", "sm_120")
     takes_code = True
     #: CUDA's for all: it is the same compiler, and what it made serves a real device.
     code_family = "cuda"

@@ -1,0 +1,339 @@
+"""Work of ``kerneldsl build``: finds what a package ships, and compiles it.
+
+Kernels with declared signatures are compiled for each of them. A script is run once for the
+processor and once for each GPU, and what its launches compile is recorded. For a GPU nothing runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import os
+import pkgutil
+import runpy
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from kerneldsl.cache.reasons import UncacheableError
+from kerneldsl.contract import Compiler, Specialization
+from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.kernels.constants import ParameterizedKernel
+from kerneldsl.kernels.kernel import DeviceFunction, Kernel
+from kerneldsl.kernels.spaces import OpenSpacedKernel, SpacedKernel
+from kerneldsl.language.kinds import format_signature
+from kerneldsl.launch.artifact import compile_or_load, notes_on
+from kerneldsl.launch.recorded import recording
+from kerneldsl.placement.registry import get_target, target_writing
+from kerneldsl.shipping.texts import text_of_functions
+from kerneldsl.shipping.writer import PackageWriter
+from kerneldsl.tools.cli.warmed import described_gpu, dry_run
+
+__all__ = ["Builder", "Job"]
+
+#: Indices of launches that kernels with a signature are planned for on a GPU, from small to large.
+_INDICES = (1 << 12, 1 << 20, 1 << 26)
+#: Grid and block of an explicit launch of a kernel without a block.
+_GRID, _BLOCK = 1024, 256
+
+
+class Job(NamedTuple):
+    """A kernel to compile."""
+
+    #: For a person.
+    label: str
+    #: Compiles it, and adds it to what is written.
+    run: Callable[[], None]
+
+
+@dataclass
+class Builder:
+    """Compiles the kernels of a package.
+
+    Parameters
+    ----------
+    place : str
+        Name of the package, or its folder.
+    levels : sequence of str
+        Levels of processors.
+    architectures : sequence of str
+        Architectures of GPUs.
+
+    Raises
+    ------
+    ArgumentValueError
+        If the package cannot be imported, or an architecture is not known.
+    """
+
+    place: str
+    levels: Sequence[str]
+    architectures: Sequence[str]
+    #: What is not shipped, with the reason.
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.host = get_target(target_writing("asm")).compiler
+        self.gpu = get_target(target_writing("ptx")).compiler
+        for level in self.levels:
+            if level not in self.host.usual_architectures:
+                raise ArgumentValueError(
+                    f"--cpu names {level!r}",
+                    value=level,
+                    limit=f"Levels of processors are {', '.join(self.host.usual_architectures)}",
+                )
+        for arch in self.architectures:
+            get_target(target_writing("ptx")).described(arch)
+        self.package = _import(self.place)
+        self.modules = list(self._import_modules())
+        self.writer = PackageWriter(self.package.__name__)
+        self._functions: dict[str, set[int]] = {}
+        self._seen: set[tuple[Specialization, str]] = set()
+
+    @property
+    def folder(self) -> Path:
+        """The package's own folder."""
+        return Path(next(iter(self.package.__path__)))
+
+    def _import_modules(self) -> Iterator[ModuleType]:
+        yield self.package
+        prefix = f"{self.package.__name__}."
+        for info in pkgutil.walk_packages(self.package.__path__, prefix, lambda name: None):
+            if info.name.rpartition(".")[2] == "__main__":
+                continue
+            try:
+                yield importlib.import_module(info.name)
+            except Exception as error:  # noqa: BLE001 -- a module may need what is not installed
+                self.left_out[info.name] = f"it cannot be imported: {error}"
+
+    # ------------------------------------------------------------------ what is compiled
+
+    def jobs(self, script: Path | None, arguments: Sequence[str]) -> list[Job]:
+        """Return what is compiled: for signatures, and for the launches of a script.
+
+        Raises
+        ------
+        ArgumentValueError
+            If the script fails, or there is nothing to compile.
+        """
+        found = [job for kernel in self.kernels() for job in self._declared(kernel)]
+        if script is not None:
+            found += self._traced(script, arguments)
+        if not found:
+            name = self.package.__name__
+            raise ArgumentValueError(
+                f"{name} has no kernels to compile",
+                value=name,
+                limit="Kernels are compiled for the signatures that they declare, and for the "
+                "launches of a script",
+                remedy="Write @kd.kernel(signature=…), or name a script that launches the "
+                "kernels: --trace script.py",
+            )
+        return found
+
+    def kernels(self) -> list[Kernel[Any, Any]]:
+        """Return the kernels of the package's modules."""
+        own = {id(each): each for each in self._values() if isinstance(each, Kernel)}
+        return sorted(own.values(), key=lambda each: (each.__module__, each.__qualname__))
+
+    def _values(self) -> Iterator[Any]:
+        for module in self.modules:
+            for value in tuple(vars(module).values()):
+                if isinstance(value, Kernel | DeviceFunction) and self._is_own(value.__module__):
+                    yield value
+
+    def _is_own(self, module: str) -> bool:
+        name = self.package.__name__
+        return module == name or module.startswith(f"{name}.")
+
+    def _declared(self, kernel: Kernel[Any, Any]) -> Iterator[Job]:
+        signatures = kernel.options.signatures
+        name = f"{kernel.__module__}.{kernel.__qualname__}"
+        if not signatures:
+            return
+        if isinstance(kernel, SpacedKernel | OpenSpacedKernel | ParameterizedKernel):
+            self.left_out[name] = "it has compile-time parameters; trace a script with launches"
+            return
+        traits = kernel._dispatcher.state().traits
+        block = kernel.options.block
+        needs_block = not traits.uses_grid_only and block is None
+        ranks = sorted(traits.grid_ndims) or [1]
+        for signature in map(format_signature, signatures):
+            label = f"{name}({signature})"
+            if needs_block and self.levels:
+                self.left_out[label] = (
+                    "its code depends on the block; write @kd.kernel(block=…), or trace a script"
+                )
+            for level in () if needs_block else self.levels:
+                for rank in (*ranks, None):
+                    run = partial(self._compile_host, kernel, signature, rank, level)
+                    yield Job(f"{label} for {level}", run)
+            for arch in self.architectures:
+                can_map = traits.uses_grid_only or block is not None
+                for indices in _INDICES if can_map else ():
+                    for rank in ranks:
+                        extent = (max(1, round(indices ** (1 / rank))),) * rank
+                        run = partial(self._compile_planned, kernel, signature, extent, arch)
+                        yield Job(f"{label} for {arch}", run)
+                run = partial(self._compile_explicit, kernel, signature, arch)
+                yield Job(f"{label} for {arch}", run)
+
+    def _compile_host(
+        self, kernel: Kernel[Any, Any], signature: str, rank: int | None, level: str
+    ) -> None:
+        compiler, specialization = kernel.specialization(
+            signature, forall=rank, arch=level, target=self.host.name
+        )
+        self._add(compiler, specialization)
+
+    def _compile_planned(
+        self, kernel: Kernel[Any, Any], signature: str, extent: tuple[int, ...], arch: str
+    ) -> None:
+        with recording() as recorded:
+            compiler, found = kernel.launched(
+                signature, extent=extent, arch=arch, target=self.gpu.name
+            )
+        # To choose a mapping, a launch compiles others as well.
+        for specialization in (*(each.specialization for each in recorded), *found):
+            self._add(compiler, specialization)
+
+    def _compile_explicit(self, kernel: Kernel[Any, Any], signature: str, arch: str) -> None:
+        from kerneldsl.launch.spine import may_compile
+
+        shape = kernel._read_grid(_GRID, kernel.options.block or _BLOCK, None, 0)
+        request = kernel._dispatcher.request(shape, (signature,), None, arch)
+        for specialization in may_compile(request):
+            self._add(request.device.compiler, specialization)
+
+    # ------------------------------------------------------------------ scripts
+
+    def _traced(self, script: Path, arguments: Sequence[str]) -> list[Job]:
+        jobs = []
+        if self.levels:
+            for specialization in self._launches(script, arguments, self.host.name):
+                for level in self.levels:
+                    leveled = replace(specialization, arch=level)
+                    run = partial(self._add, self.host, leveled)
+                    jobs.append(Job(f"{_label(specialization)} for {level}", run))
+        for arch in self.architectures:
+            null: Any = get_target(dry_run())
+            null.set_devices(described_gpu(arch, null.devices()[0]))
+            for specialization in self._launches(script, arguments, null.name):
+                run = partial(self._add, null.compiler, specialization)
+                jobs.append(Job(f"{_label(specialization)} for {arch}", run))
+        return jobs
+
+    def _launches(
+        self, script: Path, arguments: Sequence[str], target: str
+    ) -> list[Specialization]:
+        """Run a script, and return what launches of the package's kernels have compiled."""
+        with recording() as recorded, _as_script(script, arguments, target):
+            try:
+                runpy.run_path(str(script), run_name="__main__")
+            except (Exception, SystemExit) as error:
+                if isinstance(error, SystemExit) and not error.code:
+                    pass
+                else:
+                    raise ArgumentValueError(
+                        f"{script} failed: {type(error).__name__}: {error}",
+                        value=str(script),
+                        limit="For a GPU that is named, kernels are compiled and do not run, so "
+                        "results are not right"
+                        if target != self.host.name
+                        else None,
+                        remedy="Run it by itself, and check no results in it",
+                    ) from error
+        found = (
+            each.specialization
+            for each in recorded
+            if each.compiler.name == target and self._is_own(each.specialization.unit.module)
+        )
+        return list(dict.fromkeys(found))
+
+    # ------------------------------------------------------------------ output
+
+    def _add(self, compiler: Compiler, specialization: Specialization) -> None:
+        """Compile a kernel, and add it; note why it is left out."""
+        if (specialization, compiler.code_family) in self._seen:
+            return
+        self._seen.add((specialization, compiler.code_family))
+        label = f"{_label(specialization)} for {specialization.arch}"
+        try:
+            with recording():  # neither the cache nor the package itself is read
+                artifact, _ = compile_or_load(compiler, specialization)
+            entry = self.writer.add(compiler, artifact, notes_on(specialization))
+        except UncacheableError as error:
+            self.left_out[label] = str(error)
+            return
+        except KernelError as error:
+            self.left_out[label] = f"it is not compiled: {error.what}"
+            return
+        if entry is None:
+            self.left_out[label] = "its code works in this process alone"
+            return
+        for unit in specialization.unit.reachable():
+            if self._is_own(unit.module):
+                self._functions.setdefault(unit.module, set()).add(unit.first_line)
+
+    def add_sources(self) -> None:
+        """Add the texts of all kernels, for installations without source files."""
+        for value in self._values():
+            code = value.function.__code__
+            self._functions.setdefault(value.__module__, set()).add(code.co_firstlineno)
+        for name, lines in sorted(self._functions.items()):
+            module = sys.modules.get(name)
+            file = getattr(module, "__file__", None)
+            text = "".join(linecache.getlines(file, vars(module))) if file else ""
+            if text:
+                self.writer.add_source(name, text_of_functions(text, lines))
+
+
+def _label(specialization: Specialization) -> str:
+    unit = specialization.unit
+    return f"{unit.module}.{unit.qualname}({format_signature(specialization.kinds)})"
+
+
+def _import(place: str) -> ModuleType:
+    """Import a package by its name, or by its folder."""
+    path = Path(place)
+    is_folder = os.sep in place or place.startswith(".")
+    root, name = (path.resolve().parent, path.resolve().name) if is_folder else (Path.cwd(), place)
+    sys.path.insert(0, str(root))
+    try:
+        found = importlib.import_module(name)
+    except Exception as error:
+        raise ArgumentValueError(
+            f"{name} cannot be imported: {type(error).__name__}: {error}",
+            value=place,
+            limit="It is imported to find its kernels",
+            remedy="Run the command in the folder that contains the package, or install it",
+        ) from error
+    if not hasattr(found, "__path__"):
+        raise ArgumentValueError(
+            f"{name} is a module, and not a package",
+            value=place,
+            limit="The compiled kernels are a folder of the package",
+            remedy=f"Make it a package: a folder {name} with an __init__.py",
+        )
+    return found
+
+
+@contextmanager
+def _as_script(script: Path, arguments: Sequence[str], target: str) -> Iterator[None]:
+    """Let a script find its arguments and the modules beside it, and launch on a target."""
+    before = sys.argv, list(sys.path), os.environ.get("KERNELDSL_TARGET")
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(script.resolve().parent))
+    os.environ["KERNELDSL_TARGET"] = target
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = before[0], before[1]
+        if before[2] is None:
+            del os.environ["KERNELDSL_TARGET"]
+        else:
+            os.environ["KERNELDSL_TARGET"] = before[2]

@@ -1,0 +1,161 @@
+"""``kerneldsl build``: what it compiles, and that two builds give the same bytes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kerneldsl.shipping.manifest import MANIFEST, Manifest
+from kerneldsl.shipping.texts import text_of_functions
+from targets.cuda.compile.cubin_file import read_cubin
+from tests.shipping.programs import LEVELS, ROOT, build, run, write_package
+
+SCRIPT = """
+import sys
+import numpy as np
+import kerneldsl as kd
+from mypkg.kernels import axpy, turn
+
+@kd.kernel
+def mine(x):
+    x[kd.grid(1)] += 1
+
+n = int(sys.argv[1])
+x = np.ones(n, np.float64)
+axpy.forall(n)(np.float32(2), np.ones(n, np.float32), np.ones(n, np.float32))
+turn[1, (8, 4)](np.ones((4, 16), np.float32))
+mine.forall(n)(x)
+"""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_what_is_declared(built: Path) -> None:
+    folder = built / "mypkg" / "_kernels"
+    manifest = Manifest.decode((folder / MANIFEST).read_bytes())
+    assert manifest.package == "mypkg"
+    assert {each.arch for each in manifest.entries} == set(LEVELS)
+    found = {(each.kernel, each.signature, each.launch) for each in manifest.entries}
+    block = ", block (16, 4, 1)"
+    assert found == {
+        ("mypkg.kernels.axpy", "float32, float32[::1], float32[::1]", "forall of rank 1"),
+        ("mypkg.kernels.axpy", "float32, float32[::1], float32[::1]", "[grid, block]"),
+        ("mypkg.kernels.waves", "float32[::1], float32[::1]", "forall of rank 1"),
+        ("mypkg.kernels.waves", "float32[::1], float32[::1]", "[grid, block]"),
+        ("mypkg.kernels.waves", "float64[::1], float64[::1]", "forall of rank 1"),
+        ("mypkg.kernels.waves", "float64[::1], float64[::1]", "[grid, block]"),
+        ("mypkg.kernels.turn", "float32[:, ::1]", f"forall of rank 1{block}"),
+        ("mypkg.kernels.turn", "float32[:, ::1]", f"[grid, block]{block}"),
+    }
+    assert len(manifest.entries) == len(found) * len(LEVELS)
+    assert set(manifest.files) == set(contents(folder)) - {MANIFEST}
+
+
+def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    folders = []
+    for name in ("first", "second"):
+        package = write_package(tmp_path / name)
+        options = ("--cpu", "x86-64-v3,aarch64", "--arch", "sm_80,sm_90")
+        build(package, *options, "--trace", str(tmp_path / "script.py"), "1000")
+        folders.append(contents(package / "_kernels"))
+    first, second = folders
+    assert first == second
+    assert any(name.endswith(".ptx") for name in first)
+    for name, data in first.items():
+        for place in (str(tmp_path), str(ROOT), sys.prefix):
+            assert place.encode() not in data, name
+        if name.endswith(".cubin"):
+            assert read_cubin(data, name).number in (80, 90)
+
+
+def test_the_launches_of_a_script(tmp_path: Path) -> None:
+    package = write_package(tmp_path)
+    kernels = package / "kernels.py"
+    kernels.write_text(kernels.read_text().replace("signature=", "block=None) #"))
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    options = ("--cpu", "x86-64-v2", "--arch", "sm_90", "--trace", str(script), "--json", "2048")
+    report = json.loads(build(package, *options).stdout)
+    found = {(each["kernel"], each["launch"], each["arch"]) for each in report["entries"]}
+    # Its own kernel is not the package's.
+    assert {each[0] for each in found} == {"mypkg.kernels.axpy", "mypkg.kernels.turn"}
+    assert ("mypkg.kernels.axpy", "forall of rank 1", "sm_90") in found
+    assert ("mypkg.kernels.turn", "[grid, block], block (8, 4, 1)", "x86-64-v2") in found
+    assert report["left_out"] == {}
+    # The launches of the script are found, also on a described GPU.
+    use = f"""
+import sys, runpy, os
+from kerneldsl.placement.registry import get_target
+from kerneldsl.tools.cli.warmed import described_gpu
+null = get_target("null")
+null.set_devices(described_gpu("sm_90", null.devices()[0]))
+sys.argv = ["", "2048"]
+text = open({str(script)!r}).read().replace("mine.forall(n)(x)", "")
+open({str(tmp_path / "use.py")!r}, "w").write(text)
+runpy.run_path({str(tmp_path / "use.py")!r})
+print("numba" in sys.modules)
+"""
+    for target, level in (("null", {}), ("cpu", {"NUMBA_ENABLE_AVX": "0"})):
+        done = run(use, tmp_path, KERNELDSL_TARGET=target, **level)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == "False", target
+
+
+def test_a_rebuild_removes_old_files(built: Path, tmp_path: Path) -> None:
+    package = tmp_path / "mypkg"
+    shutil.copytree(built / "mypkg", package)
+    other = package / "_kernels" / "notes.txt"
+    other.write_text("not a file of the build")
+    build(package, "--cpu", "x86-64-v2")
+    found = contents(package / "_kernels")
+    manifest = Manifest.decode(found[MANIFEST])
+    assert set(found) == {*manifest.files, MANIFEST, "notes.txt"}
+    assert {each.arch for each in manifest.entries} == {"x86-64-v2"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("nothing_there",), "nothing_there cannot be imported"),
+        (("json.decoder",), "json.decoder is a module, and not a package"),
+        (("json",), "json has no kernels to compile"),
+        (("mypkg", "--cpu", "x86-64-v9"), "--cpu names 'x86-64-v9'"),
+        (("mypkg", "--arch", "sm_1"), "sm_1"),
+        (("mypkg", "--trace", "missing.py"), "there is no file missing.py"),
+        (("mypkg", "--trace", "failing.py"), "failing.py failed: ZeroDivisionError"),
+    ],
+)
+def test_mistakes(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    write_package(tmp_path)
+    (tmp_path / "failing.py").write_text("1 / 0")
+    done = subprocess.run(
+        [sys.executable, "-m", "kerneldsl", "build", *options],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout
+    assert said in " ".join(done.stderr.split())
+    assert not (tmp_path / "mypkg" / "_kernels").exists()
+
+
+def test_the_text_of_a_module() -> None:
+    text = (
+        "import a\nX = 1\n\n@d(\n    1)\ndef f():\n    pass\n\ndef g():\n    0\nfrom b import c\n"
+    )
+    assert text_of_functions(text, [6]) == (
+        "import a\n\n\n@d(\n    1)\ndef f():\n    pass\n\n\n\nfrom b import c\n"
+    )
+    assert text_of_functions(text, [4]) == text_of_functions(text, [7])
+    assert text_of_functions("X = 1\n", []) == ""
