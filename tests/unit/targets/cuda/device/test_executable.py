@@ -11,13 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from kerneldsl.contract import CompileOptions, LaunchConfig
+from kerneldsl.contract import CompileOptions, LaunchConfig, Specialization
 from kerneldsl.contract.abi import EXPLICIT, ParameterLayout
 from kerneldsl.errors import KernelFault, ResourceLimitError, SourceLocation
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.lowering.faults import FAULT_RECORD_BYTES, FaultSite, FaultTable
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from targets import null
+from targets.cuda.architectures import ARCHITECTURES
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.device import device as cuda_device
 from targets.cuda.device.carveout import Carveout
@@ -75,18 +76,20 @@ def _executable(api: FakeBindings, *, debug: bool) -> CudaExecutable:
         options=CompileOptions(debug=debug),
         layout=ParameterLayout(("out", "flag"), kinds, EXPLICIT, debug),
     )
-    artifact = SimpleNamespace(
+    artifact = CudaArtifact(
+        cast(Specialization, specialization),
+        "k",
         ptx=".version 7.0",
-        entry_name="k",
-        arch="sm_61",
-        specialization=specialization,
+        llvm="",
+        arch=ARCHITECTURES["sm_61"],
+        ptx_version=(7, 0),
+        timings={},
         fault_table=FaultTable((_SITE,)),
-        contents=dict,
     )
     _driver = Driver(api)
     (described, *_) = _driver.devices()
     device = cuda_device.CudaDevice.from_description(described)
-    return CudaExecutable(_driver, cast(CudaArtifact, artifact), device)
+    return CudaExecutable(_driver, artifact, device)
 
 
 _PACKED = struct.pack("=QqB", 0, 0, 1)
