@@ -66,7 +66,7 @@ class Image(NamedTuple):
 
 def text_of(module: CodeModule) -> CudaText:
     """Return the source of CUDA C++ as NVRTC takes it."""
-    return CudaText(module.text, module.name)
+    return CudaText(module.text, module.name, module.written_in)
 
 
 def find_image(module: CodeModule, arch: str) -> Image:

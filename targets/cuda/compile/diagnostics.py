@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from typing import NamedTuple
 
 from kerneldsl.errors import DeviceCodeError, SourceLocation
+from targets.cuda.compile.cuda_text import CudaText
 
 __all__ = ["Diagnostic", "compile_error", "read_log"]
 
@@ -64,7 +64,7 @@ def _column(shown: list[str]) -> int | None:
     return len(source[:caret].decode(errors="replace")) if caret >= 0 else None
 
 
-def compile_error(log: str, what: str, filename: str, source: str, arch: str) -> DeviceCodeError:
+def compile_error(log: str, what: str, source: CudaText, arch: str) -> DeviceCodeError:
     """Compose the error for a log, in ten lines at most.
 
     Parameters
@@ -73,12 +73,11 @@ def compile_error(log: str, what: str, filename: str, source: str, arch: str) ->
         The compiler's log, which :attr:`KernelError.details` then shows.
     what : str
         What was compiled, in a few words.
-    filename, source : str
-        The name of the source for messages, and its text.
+    source : CudaText
+        The source.
     arch : str
         The architecture that it was compiled for.
     """
-    _show_lines_of(filename, source)
     errors = [each for each in read_log(log) if each.is_error]
     limit = None
     if errors and errors[0].where.filename == _NAME_EXPRESSIONS:
@@ -86,8 +85,8 @@ def compile_error(log: str, what: str, filename: str, source: str, arch: str) ->
         limit = "It must be a kernel of the source; a template needs its arguments: scale<float>"
     elif errors:
         first, *others = errors
-        message, where = first.text, first.where
-        more = [f"{_place(each.where)}: {each.text}" for each in others]
+        message, where = first.text, source.locate(first.where)
+        more = [f"{_place(source.locate(each.where))}: {each.text}" for each in others]
     else:
         lines = [line.strip() for line in log.splitlines() if line.strip()]
         told = [line for line in lines if "error" in line] or lines or ["NVRTC gives no reason"]
@@ -108,11 +107,3 @@ def compile_error(log: str, what: str, filename: str, source: str, arch: str) ->
 def _place(where: SourceLocation) -> str:
     """Return file, line and column, which a compiler counts from 1."""
     return str(where) if where.col_offset is None else f"{where}:{where.col_offset + 1}"
-
-
-def _show_lines_of(filename: str, source: str) -> None:
-    """Let a location in a text that is in no file show its line."""
-    if filename.startswith("<"):
-        lines = source.splitlines(keepends=True)
-        # Without a time, which linecache would compare with a file's.
-        linecache.cache[filename] = (len(source), None, lines, filename)

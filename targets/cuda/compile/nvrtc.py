@@ -26,6 +26,7 @@ from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
 from kerneldsl.errors import CompileError, ToolMissingError
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, parse_arch
+from targets.cuda.compile.cuda_text import CudaText
 from targets.cuda.compile.diagnostics import compile_error
 from targets.cuda.compile.headers import includes_digest, toolkit_headers
 
@@ -42,8 +43,6 @@ __all__ = [
 
 _log = logging.getLogger("kerneldsl.cuda.nvrtc")
 
-#: A file can be in no such folder, so that a text has no headers beside it.
-_NO_FOLDER = "/dev/null"
 _INSTALL = 'pip install "kerneldsl[nvrtc13]", or "kerneldsl[nvrtc12]" for a driver of CUDA 12'
 
 
@@ -53,33 +52,6 @@ class Form(StrEnum):
     CUBIN = "cubin"
     PTX = "ptx"
     LTO_IR = "ltoir"
-
-
-@dataclass(frozen=True, slots=True)
-class CudaText:
-    """A source of CUDA C++.
-
-    Parameters
-    ----------
-    text : str
-        The source.
-    name : str
-        What messages call it: an absolute path, or a name such as ``<saxpy>`` of a text that is in
-        no file.
-    """
-
-    text: str
-    name: str
-
-    @property
-    def folder(self) -> str | None:
-        """Where headers beside the source are; ``None`` for a text that is in no file."""
-        return None if self.name.startswith("<") else os.path.dirname(self.name)
-
-    @property
-    def unique_name(self) -> str:
-        """The name that NVRTC is given, in which a text has a folder that does not exist."""
-        return f"{_NO_FOLDER}/{self.name}" if self.folder is None else self.name
 
 
 @dataclass(frozen=True)
@@ -203,8 +175,7 @@ def compile_text(
             raise compile_error(
                 log or _describe(api, status),
                 _title(source, expressions),
-                source.name,
-                source.text,
+                source,
                 architecture.name,
             )
         if log:

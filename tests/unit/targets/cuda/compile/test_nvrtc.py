@@ -129,6 +129,18 @@ extern "C" __global__ void f(float *x) {
     assert 'identifier "e" is undefined' in error.details
 
 
+def test_an_error_is_at_the_line_of_the_python_file_that_has_the_text(tmp_path: Path) -> None:
+    text = """extern "C" __global__ void f(float *x) {
+    x[0] = nothing;
+}"""
+    file = tmp_path / "program.py"
+    file.write_text(f"import kerneldsl as kd\n\nf = kd.cuda_source('''{text}''', 'f')\n")
+    for written_in, place in ((str(file), f"{file}:4"), (str(tmp_path), "<f>:2"), ("", "<f>:2")):
+        with pytest.raises(CompileError) as caught:
+            compile_text(CudaText(text, "<f>", written_in), "sm_90")
+        assert f"  at {place}\n      x[0] = nothing;\n             ^" in str(caught.value)
+
+
 def test_an_error_in_a_header_is_in_the_header(tmp_path: Path) -> None:
     (tmp_path / "bad.h").write_text("\n__device__ int broken() { return nothing; }\n")
     with pytest.raises(CompileError) as caught:
