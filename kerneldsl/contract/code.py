@@ -149,6 +149,8 @@ class Artifact(ABC):
     arch: str | None = None
     #: What the optimizing passes of :meth:`Compiler.passes` did. **May** be left empty.
     passes: tuple[PassRemark, ...] = ()
+    #: Messages of a compiler about the source, such as warnings. **May** be left empty.
+    log: str = ""
 
     @abstractmethod
     def text(self, form: str) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kerneldsl.launch.dispatch import Dispatcher
     from kerneldsl.launch.shape import LaunchShape
     from kerneldsl.launch.specialization_info import SpecializationInfo
+    from kerneldsl.launch.state import Definition
     from kerneldsl.launch.timing import Timing
     from kerneldsl.launch.tuning_policy import TuningPolicy
     from kerneldsl.planner.plan import LaunchPlan
@@ -417,12 +418,15 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
                     refuse_half_imported(error, self.__qualname__)
                     raise
 
-            options, constants = self.options, self._constant_values
-            definition = Definition(self.function, options.compile, options.signatures, constants)
-            made = Dispatcher(KernelStates(definition))
+            made = Dispatcher(KernelStates(self._define(Definition)))
             with _first_dispatcher:
                 found = self._made_dispatcher = self._made_dispatcher or made
         return found
+
+    def _define(self, make: type[Definition]) -> Definition:
+        """Return what the kernel's states are made from."""
+        options = self.options
+        return make(self.function, options.compile, options.signatures, self._constant_values)
 
     def _tune_by(self, policy: TuningPolicy) -> None:
         """Let first launches of this kernel be tuned under a policy."""

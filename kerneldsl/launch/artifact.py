@@ -162,6 +162,8 @@ def _compile_and_keep(
 
 
 def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
+    if specialization.code is not None:  # nothing of it is analyzed, and Numba has no part in it
+        return compiler.compile(specialization)
     from kerneldsl.analysis.chains import check_published_values
     from kerneldsl.analysis.float_ranges import refuse_float_ranges
     from kerneldsl.lowering.mixed_signs import MIXED_SIGNS

@@ -223,7 +223,7 @@ def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem |
     from kerneldsl.planner.rates import DeviceRates
     from kerneldsl.planner.work import element_work, orient
 
-    unit, kinds, promises = request.state.unit, request.kinds, request.promises
+    unit, kinds, promises = request.state.counted, request.kinds, request.promises
     device, shape = request.device, request.shape
     try:
         limits = DeviceOccupancyLimits.from_device(device)
@@ -249,7 +249,7 @@ def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem |
     work = element_work(body, seen, uses_double=uses_double)
     model = model_for(device)
     return Problem(
-        kernel=unit.qualname,
+        kernel=request.state.unit.qualname,
         extent=extent,
         work=work._replace(
             is_serial=work.is_serial or (not promises.is_disjoint and work.loads > 0)
@@ -285,7 +285,7 @@ def wide_stores_of(request: Request) -> tuple[WideStore, ...]:
     """Return stores to float32 arrays of what the source computes in float64."""
     from kerneldsl.analysis.widening import wide_stores
 
-    return wide_stores(request.state.unit, request.kinds)
+    return wide_stores(request.state.counted, request.kinds)
 
 
 def _check_grid(request: Request) -> None:

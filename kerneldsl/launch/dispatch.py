@@ -81,14 +81,14 @@ class Dispatcher(Observable):
     """
 
     def __init__(self, states: KernelStates) -> None:
-        self._states = states
+        self.states = states
         #: What the kernel is called.
         self.name = states.definition.function.__qualname__
         #: Finds the kernel's state for the captured constants as they are now.
-        self.state = self._states.current
+        self.state = states.current
         #: What has been compiled so far, for captured constants of any value.
-        self.infos = self._states.infos
-        self.compiled = self._states.compiled
+        self.infos = states.infos
+        self.compiled = states.compiled
         self.is_debug = states.definition.options.debug
         #: Devices and reasons for which it was warned that the CPU takes over.
         self._announced: set[tuple[str, str]] = set()
@@ -113,7 +113,7 @@ class Dispatcher(Observable):
         with no_fork:  # a child would wait for what is imported for ever
             state = self.state() if shape.member is None else self._state_of(shape)
             request = make_request(state, shape, args, instead, is_launch=True)
-        device, binding = request.device, request.binding
+        state, device, binding = request.state, request.device, request.binding
         if request.stand_in is not None:
             self._launch_in_place_of(request.stand_in, shape, args)
             return
@@ -247,7 +247,7 @@ class Dispatcher(Observable):
         """Find the kernel as it is now; of one with a space, the member that the shape is of."""
         if shape.member is None:
             return self.state()
-        return self._states.of_member(shape.member).current()
+        return self.states.of_member(shape.member).current()
 
     # ------------------------------------------------------------------ what would be launched
 
@@ -300,7 +300,7 @@ class Dispatcher(Observable):
 
     def of_member(self, member: Member) -> Dispatcher:
         """Launch a member of the kernel's space, with what is known of it already."""
-        return Dispatcher(self._states.of_member(member))
+        return Dispatcher(self.states.of_member(member))
 
     def in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """Put arguments given by name behind those given by position."""
@@ -312,7 +312,8 @@ class Dispatcher(Observable):
         """Return the kernel as it is now, the kinds of arguments, and where it would run now."""
         state = self._state_of(shape)
         binding = read_arguments(state, args, is_launch=True)
-        return state, binding.given, actual(resolve(binding.device or shape.device))
+        device = actual(resolve(binding.device or shape.device))
+        return state.for_compiler(device.compiler), binding.given, device
 
     def request(
         self,
@@ -338,7 +339,7 @@ class Dispatcher(Observable):
         ptx_version: str | None = None,
     ) -> tuple[KernelState, Specialization]:
         """Return what is compiled for arguments, or for a signature that is the only argument."""
-        state = self.state()
+        state = self.state().for_compiler(compiler)
         if not args and state.signatures:
             binding = read_kinds(state, state.signatures[0][0])
         else:

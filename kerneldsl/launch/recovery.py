@@ -24,6 +24,7 @@ from kerneldsl.errors import (
     KernelError,
     KernelTypingError,
     LaunchConfigError,
+    TargetUnavailableError,
     UnsupportedConstructError,
 )
 from kerneldsl.frontend.unit import FunctionUnit
@@ -48,6 +49,7 @@ _REFUSALS = (
     CompileError,
     KernelTypingError,
     LaunchConfigError,
+    TargetUnavailableError,
     UnsupportedConstructError,
 )
 _ALIGNMENT = 256

@@ -143,6 +143,7 @@ def make_request(
             device = chosen
             if is_launch and shape.plan is not None:
                 _check_plan(shape.plan, device)
+    state = _for_device(state, device, binding)
     if shape.space is not None:
         limits = device.limits
         extents = shape.planned_for if device.is_shared_out else shape.planned_within(limits)
@@ -150,6 +151,14 @@ def make_request(
         return Request(state, shape, device, binding, False, NOTHING, extents, key, stand_in)
     found = _complete(state, shape, device, binding)
     return found if stand_in is None else found._replace(stand_in=stand_in)
+
+
+def _for_device(state: KernelState, device: Device, binding: Binding) -> KernelState:
+    """Return the state that a device runs, and give its arguments the kinds of its signature."""
+    found = state.for_compiler(device.compiler)
+    if found is not state and found.signatures:
+        conform(binding, found.signatures, found.unit.parameters)
+    return found
 
 
 def _check_plan(plan: LaunchPlan, device: Device) -> None:
@@ -172,10 +181,8 @@ def _complete(state: KernelState, shape: LaunchShape, device: Device, binding: B
     is_overlapping = state.overlap_matters and arrays_overlap(state, binding)
     promise_number, extents = NOTHING, None
     if device.compiler.maps_elements:
-        if binding.is_assumed:
-            promise_number = state.promises.number(_assumed_promises(binding, shape.extent))
-        elif not binding.host or device.shares_host_memory:  # those are copied to other addresses
-            promise_number = state.promises.number_of(binding, shape.extent, shape.threads)
+        if state.code is None:  # else it is the same code whatever holds of the arguments
+            promise_number = _promise_number(state, shape, device, binding)
         if state.traits.uses_grid_only:  # whose threads walk on where a grid is too small
             extents = shape.planned_for
         else:
@@ -193,6 +200,17 @@ def _complete(state: KernelState, shape: LaunchShape, device: Device, binding: B
         extents,
     )
     return Request(state, shape, device, binding, is_overlapping, promise_number, extents, key)
+
+
+def _promise_number(
+    state: KernelState, shape: LaunchShape, device: Device, binding: Binding
+) -> int:
+    """Return the number of what holds of the arguments, in the state's table."""
+    if binding.is_assumed:
+        return state.promises.number(_assumed_promises(binding, shape.extent))
+    if binding.host and not device.shares_host_memory:  # they are copied to other addresses
+        return NOTHING
+    return state.promises.number_of(binding, shape.extent, shape.threads)
 
 
 def check_shape(request: Request) -> bool:

@@ -35,7 +35,7 @@ def find_shipped(compiler: Compiler, specialization: Specialization) -> Shipped 
         If it is not shipped, and its package was loaded with ``strict=True``.
     """
     shipped = shipped_kernels_of(specialization.unit.module)
-    if shipped is None:
+    if shipped is None or specialization.code is not None:
         return None
     reason = ""
     try:

@@ -94,6 +94,7 @@ def make_specialization(
         ptx_version,
         mapping,
         promises,
+        state.code,
     )
 
 

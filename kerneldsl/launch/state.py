@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import Artifact, CompileOptions, Device, Specialization
-from kerneldsl.errors import ArgumentTypeError, KernelError
+from kerneldsl.errors import ArgumentTypeError, KernelError, TargetUnavailableError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, for_parameters, format_signature
 from kerneldsl.launch.arguments.binding import code_of
@@ -20,6 +20,8 @@ from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.once import OnceTable
 
 if TYPE_CHECKING:
+    from kerneldsl.contract import Compiler
+    from kerneldsl.contract.device_code import DeviceCode
     from kerneldsl.launch.executable import Loaded
     from kerneldsl.launch.specialization_info import SpecializationInfo
     from kerneldsl.planner.candidates import Choice
@@ -45,12 +47,18 @@ class Definition(NamedTuple):
     constants : mapping, optional
         Values of the function's keyword-only parameters; of a kernel with a space, those of its
         first member.
+    code : DeviceCode, optional
+        The kernel's own code, for targets that take it. The function then has its parameters alone.
+    host : KernelStates, optional
+        The kernel that other targets run instead.
     """
 
     function: Callable[..., Any]
     options: CompileOptions
     signatures: tuple[tuple[Kind, ...], ...] = ()
     constants: Mapping[str, Any] | None = None
+    code: DeviceCode | None = None
+    host: KernelStates | None = None
 
 
 class KernelState:
@@ -84,6 +92,11 @@ class KernelState:
     forms : dict
         All but the promises of what code is compiled for, to the specializations it was compiled
         for.
+    code : DeviceCode or None
+        The kernel's own code, if it is not compiled from the unit.
+    counted : FunctionUnit
+        The unit with the work that the planner counts. For a kernel with its own code that is the
+        CPU function.
     artifacts, compile_s
         Name of the target and specialization to compiled code, and to the seconds that took.
     executables, failures
@@ -92,12 +105,15 @@ class KernelState:
     """
 
     __slots__ = (
+        "_host",
         "_known_traits",
         "artifacts",
         "captured",
         "choices",
+        "code",
         "compile_s",
         "constants",
+        "counted",
         "executables",
         "failures",
         "forms",
@@ -119,8 +135,12 @@ class KernelState:
         unit: FunctionUnit,
         traits: KernelTraits,
         of_member: Callable[[Member], KernelState] | None = None,
+        counted: FunctionUnit | None = None,
     ) -> None:
         self.unit = unit
+        self.code = definition.code
+        self._host = definition.host
+        self.counted = unit if counted is None else counted
         self.of_member = of_member
         self.traits = traits
         self.traits_if_overlapping = replace(
@@ -146,6 +166,29 @@ class KernelState:
         self.executables: OnceTable[tuple[Specialization, Device], Loaded] = OnceTable()
         self.failures: dict[tuple[Specialization, Device], KernelError] = {}
         self._known_traits: dict[tuple[tuple[Kind, ...], bool], KernelTraits] = {}
+
+    def for_compiler(self, compiler: Compiler) -> KernelState:
+        """Return what a target compiles: of a kernel with its own code perhaps the CPU function.
+
+        Raises
+        ------
+        TargetUnavailableError
+            If the target does not take the code, and there is no CPU function.
+        """
+        if self.code is None or compiler.takes_code:
+            return self
+        if self._host is None:
+            name = self.unit.qualname
+            raise TargetUnavailableError(
+                f"{name} is {self.code.module.form}, which the target {compiler.name!r} does not "
+                "run",
+                where=self.unit.locate(self.unit.tree),
+                value=compiler.name,
+                limit="It has no CPU function",
+                remedy=f"Give one: cpu=a kernel or function with the parameters of {name}; or run "
+                "on a machine with an NVIDIA GPU",
+            )
+        return self._host.current()
 
     def is_current(self) -> bool:
         """Return whether every captured constant is still the object it was."""
@@ -257,7 +300,9 @@ class KernelStates:
         from kerneldsl.analysis.tile_shapes import uses_tiles
         from kerneldsl.frontend.normalize import make_unit
 
-        function, _, signatures, constants = self.definition
+        function, _, signatures, constants, code, host = self.definition
+        if code is not None:
+            return self._make_state_of_code(code, host)
         with refuse_deep_nesting(function):
             unit: FunctionUnit = make_unit(function, constants=constants)
             if uses_tiles(unit):
@@ -282,6 +327,16 @@ class KernelStates:
         of_member = None if constants is None else self._state_of
         return KernelState(self.definition, unit, traits, of_member)
 
+    def _make_state_of_code(self, code: DeviceCode, host: KernelStates | None) -> KernelState:
+        from kerneldsl.launch.own_code import assumed_unit, traits_of_code, unit_of_code
+
+        definition, kinds = self.definition, self.definition.signatures[0]
+        known = None if host is None else host.current()
+        unit = unit_of_code(code, definition.function, None if known is None else known.unit)
+        traits = traits_of_code(kinds, None if known is None else known.traits)
+        counted = assumed_unit(kinds) if known is None else known.unit
+        return KernelState(definition, unit, traits, counted=counted)
+
     def infos(self) -> tuple[SpecializationInfo, ...]:
         """Return what has been compiled so far, for captured constants and members of any value."""
         return tuple(info for state in self._every() for info in state.infos())
@@ -293,6 +348,8 @@ class KernelStates:
     def _every(self) -> Iterator[KernelState]:
         for each in dict.fromkeys((self, *self._members.values())):
             yield from tuple(each._states)
+        if self.definition.host is not None:
+            yield from self.definition.host._every()
 
 
 def _is_same(captured: Any) -> bool:

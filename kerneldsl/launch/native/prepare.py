@@ -50,6 +50,8 @@ def _prepare(
     state, binding, device = request.state, request.binding, request.device
     if launchable.config.cluster_dim is not None or launchable.config.is_cooperative:
         return None  # a driver starts these otherwise
+    if state.options.debug:  # on the CPU, of a kernel with code for the GPU
+        return None
     if request.stand_in is not None or (binding.host and not device.shares_host_memory):
         return None
     guards = capture_guards(state.unit.captured)

@@ -84,6 +84,7 @@ class CodeArtifact(CudaArtifact):
         )
         self.device_code = code
         self.image_parts = image
+        self.log = image.log
         self._entry = _find_entry(image, entry_name, code)
         _check_parameters(self._entry, specialization.kinds, code)
         self._offsets = _offsets(specialization)

@@ -90,6 +90,8 @@ class PtxCompiler(Compiler):
         return older_architectures(DEFAULT_ARCH if arch is None else arch)
 
     def ship(self, artifact: Artifact) -> Mapping[str, bytes] | None:
+        if artifact.specialization.code is not None:  # the program brings it along
+            return None
         from targets.cuda.compile.artifact import CudaArtifact
         from targets.cuda.compile.stored import ship
 

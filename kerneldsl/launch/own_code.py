@@ -1,0 +1,123 @@
+"""Unit and traits of a kernel with its own code: what its signature and its CPU function say.
+
+Of CUDA C++, PTX or a cubin nothing is analyzed. The unit has the parameters alone. Which arrays are
+written, and the work of a thread, are those of the CPU function. Without one, all arrays are
+written.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.contract.device_code import CodeForm, DeviceCode
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.table import find_intrinsic
+from kerneldsl.language.kinds import ArrayKind, Kind
+from kerneldsl.utilities.written_functions import written_function
+
+__all__ = ["assumed_unit", "parameters_in_text", "place_of_entry", "traits_of_code", "unit_of_code"]
+
+
+def place_of_entry(code: DeviceCode) -> tuple[int, int]:
+    """Return the line of a kernel in its source, from 1, and the column of its name, from 0."""
+    if code.module.form is not CodeForm.CUBIN:
+        name = re.escape(code.entry.partition("<")[0].rpartition("::")[2].strip())
+        for number, line in enumerate(code.module.text.splitlines(), 1):
+            found = re.search(rf"\b{name}\s*\(", line)
+            if found is not None:
+                return number, found.start()
+    return 1, 0
+
+
+def parameters_in_text(code: DeviceCode) -> tuple[str, ...]:
+    """Return the names of a kernel's parameters, if its source is simple enough to read them."""
+    if code.module.form is not CodeForm.CUDA:
+        return ()
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", code.module.text, flags=re.DOTALL)
+    name = re.escape(code.entry.partition("<")[0].rpartition("::")[2].strip())
+    found = re.search(rf"\b{name}\s*\(([^()]*)\)\s*\{{", text)
+    if found is None:
+        return ()
+    names = (re.search(r"([A-Za-z_]\w*)\s*$", each) for each in found[1].split(","))
+    return tuple(match[1] if match is not None else "" for match in names)
+
+
+def unit_of_code(
+    code: DeviceCode, function: Callable[..., Any], host: FunctionUnit | None
+) -> FunctionUnit:
+    """Make the unit of a kernel.
+
+    Parameters
+    ----------
+    code : DeviceCode
+        The kernel.
+    function : callable
+        A Python function with its parameters, which does nothing.
+    host : FunctionUnit or None
+        The CPU function. The traits depend on its captured constants, so the unit does.
+    """
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+    (tree,) = ast.parse(f"def kernel({', '.join(parameters)}): pass").body
+    assert isinstance(tree, ast.FunctionDef)
+    line, column = place_of_entry(code)
+    tree.lineno, tree.col_offset = line, column
+    tree.end_col_offset = column + len(code.entry.partition("<")[0].rpartition("::")[2])
+    return FunctionUnit(
+        name=code.entry,
+        qualname=code.entry,
+        module=function.__module__,
+        filename=code.module.name,
+        first_line=line,
+        tree=tree,
+        parameters=parameters,
+        uses={},
+        callees={},
+        constants={},
+        namespace={},
+        captured=() if host is None else host.captured,
+        function=function,
+    )
+
+
+def assumed_unit(kinds: tuple[Kind, ...]) -> FunctionUnit:
+    """Return a function with the work that is assumed of a kernel without a CPU function.
+
+    Each thread reads and writes one element of each array, as most kernels do that memory limits.
+    """
+    names = [f"arg{i}" for i in range(len(kinds))]
+    lines = [
+        f"    {name}[{', '.join(['i', *['0'] * (kind.ndim - 1)][: kind.ndim]) or '()'}] += 1"
+        for name, kind in zip(names, kinds, strict=True)
+        if isinstance(kind, ArrayKind)
+    ]
+    body = ["    i = grid(1)", *lines]
+    text = "\n".join([f"def assumed({', '.join(names)}):", *body, ""])
+    namespace = {"grid": find_intrinsic("grid")}
+    return make_unit(written_function("assumed", text, namespace, __name__))
+
+
+def traits_of_code(kinds: tuple[Kind, ...], host: KernelTraits | None) -> KernelTraits:
+    """Return the traits of a kernel, some of them from its CPU function.
+
+    Its indices are not mapped: each thread has one, and reads it from ``blockIdx`` and
+    ``threadIdx``.
+    """
+    arrays = frozenset(i for i, kind in enumerate(kinds) if isinstance(kind, ArrayKind))
+    return KernelTraits(
+        uses_block=host is not None and host.uses_block,
+        uses_grid_only=False,
+        grid_ndims=frozenset(),
+        has_barrier=False,
+        uses_dynamic_shared=host is not None and host.uses_dynamic_shared,
+        static_shared_bytes=0,
+        read=arrays,
+        written=arrays if host is None else arrays & host.written,
+        augmented=(),
+        barrier_problems=(),
+        barrier_problems_if_overlapping=(),
+    )
