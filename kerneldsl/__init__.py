@@ -107,6 +107,13 @@ if TYPE_CHECKING:
         UnknownTargetError as UnknownTargetError,
         UnsupportedConstructError as UnsupportedConstructError,
     )
+    from kerneldsl.contract.cuda_options import CudaOptions as CudaOptions
+    from kerneldsl.kernels.cuda_code import (
+        CudaModule as CudaModule,
+        cuda_source as cuda_source,
+        module as module,
+    )
+    from kerneldsl.kernels.cuda_kernel import CudaKernel as CudaKernel
     from kerneldsl.kernels.decorators import func as func, kernel as kernel
     from kerneldsl.kernels.kernel import DeviceFunction as DeviceFunction, Kernel as Kernel
     from kerneldsl.kernels.launches import BoundLaunch as BoundLaunch, Launch as Launch
@@ -337,6 +344,9 @@ _MODULES = {
         "UnsupportedConstructError"
     ),
     "kerneldsl.errors.axes": "AxisError",
+    "kerneldsl.contract.cuda_options": "CudaOptions",
+    "kerneldsl.kernels.cuda_code": "CudaModule cuda_source module",
+    "kerneldsl.kernels.cuda_kernel": "CudaKernel",
     "kerneldsl.kernels.decorators": "func kernel",
     "kerneldsl.kernels.kernel": "DeviceFunction Kernel",
     "kerneldsl.kernels.launches": "BoundLaunch Launch",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kerneldsl.language.kinds import Kind
     from kerneldsl.planner.space import Space
 
-__all__ = ["func", "kernel"]
+__all__ = ["func", "kernel", "read_signatures_of"]
 
 #: Types of parameters: as text, as kinds or Numba's objects, or several of those in a list.
 _Signature: TypeAlias = "str | tuple[Any, ...] | list[Any]"
@@ -34,7 +34,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _read_signatures(signature: Any) -> tuple[tuple[Kind, ...], ...]:
+def read_signatures_of(signature: Any) -> tuple[tuple[Kind, ...], ...]:
+    """Read one signature or a list of them, as :func:`kernel` takes them; none for ``None``."""
     if signature is None:
         return ()
     from kerneldsl.language.signatures import read_signatures
@@ -192,7 +193,7 @@ def kernel(
     environment.configure_logging()
     environment.check_environment()
     options = KernelOptions(
-        _read_signatures(signature),
+        read_signatures_of(signature),
         CompileOptions(
             fastmath=read_flag("fastmath", fastmath),
             contract=read_flag("contract", contract),
