@@ -347,7 +347,7 @@ def _read_signature(signature: Any) -> tuple[Kind, ...]:
                 f"parameter {position} is the tuple {kind}",
                 value=signature,
                 limit="A parameter of C is a number, a record or an array",
-                remedy="Name its members as parameters of their own",
+                remedy="Name its members as separate parameters",
             )
         if isinstance(kind, ArrayKind) and kind.layout == "A":
             axes = ", ".join([":"] * (kind.ndim - 1) + ["::1"])
