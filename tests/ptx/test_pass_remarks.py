@@ -40,6 +40,7 @@ _DONE = {
     "narrow-maxima": "7 results of max computed in 32 bits",
     "narrow-addresses": "2 addresses computed in 32 bits",
     "recompute-late": "4 values computed again after a loop",
+    "divide-late": "1 division or root computed right before its use",
     "load-early": "1 load moved before a division or a square root",
 }
 

@@ -26,6 +26,7 @@ from targets.cuda.compile.addresses.shorten import shorten_addresses
 from targets.cuda.compile.affine_chains import step_through_chains
 from targets.cuda.compile.bit_products import multiply_by_bits
 from targets.cuda.compile.coalesce_copies import coalesce_copies
+from targets.cuda.compile.divide_late import divide_late
 from targets.cuda.compile.load_early import load_early
 from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.merge_exits import merge_exits
@@ -250,6 +251,12 @@ PASSES = (
         "Compute again after a loop what parameters decide, so that the loop has more registers.",
         Stage.PTX,
         _on_text(recompute_late),
+    ),
+    Pass(
+        "divide-late",
+        "Divide and take square roots right before their uses, and other arithmetic before them.",
+        Stage.PTX,
+        _on_text(divide_late),
     ),
     Pass(
         "load-early",
