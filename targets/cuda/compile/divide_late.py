@@ -3,8 +3,8 @@
 ptxas (seen with 13.0) makes branches of a division and of a square root, and moves no arithmetic
 across them. LLVM keeps them where the source has them. What is computed between such an operation
 and the use of its result may as well be before it. Then it is in one block with what the operands
-are computed from, and one hides the latency of the other. Such are the logarithm of one random
-number, whose square root is taken, and the cosine of the next, in the method of Box and Muller.
+are computed from, and one hides the latency of the other. An example is the method of Box and
+Muller: the root of a logarithm is multiplied by a cosine.
 
 References
 ----------
@@ -103,7 +103,7 @@ def _passed(function: Function, home: int, line: int, block: int, other: int) ->
 
 
 def _uses(function: Function) -> dict[str, list[tuple[int, int]]]:
-    """Return the blocks and lines that read registers, as far as blocks are reached."""
+    """Return the blocks and lines that read registers, of blocks that are reached."""
     uses: dict[str, list[tuple[int, int]]] = {}
     for block in function.in_order():
         for each in function.blocks[block].instructions:
