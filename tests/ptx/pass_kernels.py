@@ -159,9 +159,11 @@ def scaled(x, out):
     i = kd.grid(1)
     if i < out.size - 1:
         radius, v = math.sqrt(x[i]), x[i + 1]
-        for _ in range(3):
+        while v > 2:
+            v *= x[i + 1]
+        for _ in range(4):
             v = v * v + x[i + 1]
-        out[i] = radius * (v * x[i + 1])
+        out[i] = radius * v
 
 
 #: A kernel that each pass is for, and its signature.
