@@ -67,7 +67,6 @@ class CudaArtifact(Artifact):
         self._llvm = llvm
         self._lock = ForkSafeLock()
         self._resources: Resources | None = None
-        self._cubin = cubin
         #: Compiled code that the PTX calls.
         self.binaries = _binaries_of(specialization.unit, ptx)
 
@@ -122,6 +121,11 @@ class CudaArtifact(Artifact):
             return False
         self._cubin = None
         return True
+
+    @property
+    def owner(self) -> object:
+        """The object with which the loaded code is shared and freed; by default the artifact."""
+        return self
 
     @property
     def offsets(self) -> tuple[int, ...]:

@@ -97,6 +97,10 @@ class CodeArtifact(CudaArtifact):
         return self.ptx or self.image_parts.data
 
     @property
+    def owner(self) -> object:
+        return self.device_code.module
+
+    @property
     def offsets(self) -> tuple[int, ...]:
         return self._offsets
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
 from kerneldsl.errors import CompileError, DriverError, KernelImageError
 from targets.cuda.compile.artifact import CudaArtifact
-from targets.cuda.device import memory
+from targets.cuda.device import memory, shared_modules
 from targets.cuda.device.carveout import Carveout
 from targets.cuda.device.resource_limits import check_resources
 from targets.cuda.device.streams import stream_handle, synchronize_stream
@@ -36,6 +36,8 @@ _log = logging.getLogger("kerneldsl.cuda.executable")
 
 
 def _load(driver: Driver, device: Device, artifact: CudaArtifact) -> functions.LoadedFunction:
+    if artifact.owner is not artifact:
+        return shared_modules.load(driver, device.index, artifact)
     return functions.load(
         driver,
         device.index,
@@ -79,7 +81,8 @@ class CudaExecutable(Executable):
                     raise
                 _log.debug("the driver assembles %s: %s", artifact.entry_name, error)
                 self._function = _load(driver, device, artifact)
-        weakref.finalize(self, retired_modules.retire, driver, self._function).atexit = False
+        if artifact.owner is artifact:  # else its module is shared
+            weakref.finalize(self, retired_modules.retire, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started
         self._resources = self._function.resources
         self._is_debug = options.debug

@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LoadedFunction",
+    "LoadedModule",
     "allow_shared_bytes",
+    "find_function",
     "launch",
     "load",
+    "load_module",
     "unload",
     "unload_idle",
 ]
@@ -67,6 +70,18 @@ class LoadedFunction:
     launches: deque[LaunchNote] = field(default_factory=deque, repr=False, compare=False)
 
 
+@dataclass(frozen=True)
+class LoadedModule:
+    """A module that is loaded on a device."""
+
+    #: The device.
+    device_index: int
+    #: The driver's ``CUmodule``.
+    handle: Any
+    #: What the driver's assembler said.
+    log: str
+
+
 def load(
     driver: Driver,
     index: int,
@@ -85,24 +100,48 @@ def load(
     Raises `CompileError` where the driver's assembler refused the PTX; its log is in the message.
     Raises `DriverError` for anything else.
     """
-    data = image.encode() + b"\0" if isinstance(image, str) else image
+    module = load_module(driver, index, image, entry_name, line_info=line_info)
+    found = find_function(driver, module, entry_name, kernel=kernel)
     with driver.current(index):
-        module, info = _load_module(driver, index, data, entry_name, line_info=line_info)
+        for name, values in contents.items():
+            _fill(driver, module.handle, name, values)
+    return found
+
+
+def find_function(
+    driver: Driver, module: LoadedModule, entry_name: str, *, kernel: str | None = None
+) -> LoadedFunction:
+    """Look up an entry of a loaded module, with the name of the function in Python.
+
+    Raises `DriverError` if there is none.
+    """
+    index = module.device_index
+    with driver.current(index):
         function = driver.call(
             driver.api.cuModuleGetFunction,
-            module,
+            module.handle,
             entry_name.encode(),
             doing=f"find entry {entry_name} in the loaded module",
         )
-        resources = _resources(driver, function, info)
-        for name, values in contents.items():
-            _fill(driver, module, name, values)
+        resources = _resources(driver, function, module.log)
     launches = driver.watch.launches(index)
     name = entry_name if kernel is None else kernel
-    return LoadedFunction(entry_name, name, index, function, module, resources, launches)
+    return LoadedFunction(entry_name, name, index, function, module.handle, resources, launches)
 
 
-def _load_module(
+def load_module(
+    driver: Driver, index: int, image: str | bytes, entry_name: str, *, line_info: bool = False
+) -> LoadedModule:
+    """Load PTX, or a binary; the entry is named in messages.
+
+    Raises what :func:`load` raises.
+    """
+    data = image.encode() + b"\0" if isinstance(image, str) else image
+    with driver.current(index):
+        return LoadedModule(index, *_load(driver, index, data, entry_name, line_info=line_info))
+
+
+def _load(
     driver: Driver, index: int, data: bytes, entry_name: str, *, line_info: bool
 ) -> tuple[Any, str]:
     option = driver.api.CUjit_option

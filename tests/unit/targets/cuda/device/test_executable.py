@@ -72,7 +72,7 @@ def _executable(api: FakeBindings, *, debug: bool) -> CudaExecutable:
     global _driver
     kinds = parse_signature("float32[::1], int8")
     specialization = SimpleNamespace(
-        unit=SimpleNamespace(name="k"),
+        unit=SimpleNamespace(name="k", linked_functions=tuple),
         options=CompileOptions(debug=debug),
         layout=ParameterLayout(("out", "flag"), kinds, EXPLICIT, debug),
     )
