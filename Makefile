@@ -64,7 +64,7 @@ check: ## what a change must pass, in minutes
 
 .PHONY: check-full
 check-full: ## all that runs without a GPU: before a release, or after a large change
-	@$(MAKE) --no-print-directory KERNELDSL_CHECK=full static measure tests bindings another-python array-api site-walk
+	@$(MAKE) --no-print-directory KERNELDSL_CHECK=full static measure tests bindings another-python shipping array-api site-walk
 
 .PHONY: static
 static: format lint types layers ## what runs nothing of ours: format, lint, types, layers
@@ -131,6 +131,10 @@ CUPY_SOURCES ?= ../cupy
 .PHONY: cupy-tests
 cupy-tests: $(VENV)/.stamp ## CuPy's tests with the library in CuPy's place (CUPY_SOURCES=checkout)
 	@.ci/cupy-tests $(BIN)/python $(CUPY_SOURCES) -n $(WORKERS)
+
+.PHONY: shipping
+shipping: $(VENV)/.stamp ## one wheel with compiled kernels, in fresh environments of every Python and NumPy
+	@$(BIN)/python -m tests.shipping.environments
 
 .PHONY: numba-next
 numba-next: $(VENV)/.stamp ## the next Numba, or a candidate of it, where the package index has one
