@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from targets.cpu.vector_extensions import compiled_for
+from targets.cpu.vector_extensions import compiled_for, features_of_levels
 
 __all__ = ["LEVELS", "Level", "compiling_for", "features_in_use", "supported_levels"]
 
@@ -68,13 +68,12 @@ def supported_levels() -> tuple[str, ...]:
 
     Features that Numba's variables turn off, such as ``NUMBA_ENABLE_AVX=0``, count as missing.
     """
-    machine, features = platform.machine(), compiled_for().features
-    return tuple(
-        level.name
-        for level in LEVELS.values()
-        # LLVM does not list what each processor of the architecture has.
-        if level.machine == machine and (machine == "aarch64" or level.features <= features)
-    )
+    machine = platform.machine()
+    levels = [level for level in LEVELS.values() if level.machine == machine]
+    if len(levels) > 1:  # nothing lists what each processor of an architecture has
+        features = features_of_levels()
+        levels = [level for level in levels if level.features <= features]
+    return tuple(level.name for level in levels)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Validation of an object file before LLVM links it.
+"""Reading of object files, and their validation before they are linked.
 
 LLVM takes a name that the file does not define from the process: an entry of the name ``malloc``
 would be found, and called as a kernel. And it may end the process over a file for another machine.
@@ -14,9 +14,17 @@ import platform
 import struct
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["BadObjectError", "check_object", "undefined_symbols"]
+__all__ = [
+    "BadObjectError",
+    "Section",
+    "Symbol",
+    "check_object",
+    "sections_of",
+    "symbols_of",
+    "undefined_symbols",
+]
 
 _HEADER = struct.Struct("=4sBBBB8xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("=IIQQQQIIQQ")
@@ -29,6 +37,55 @@ _SYMBOL_TABLE, _GLOBAL_FUNCTION, _UNDEFINED = 2, 1 << 4 | 2, 0
 
 class BadObjectError(Exception):
     """The file is no object file that can be linked here, or has no such function."""
+
+
+class Section(NamedTuple):
+    """A section, as its header describes it.
+
+    Attributes
+    ----------
+    name, type, flags, address : int
+        The name's place in the table of names, and numbers of the format.
+    offset, nbytes : int
+        Its contents in the file.
+    link, info : int
+        Numbers of other sections, by the type.
+    alignment, entry_bytes : int
+        What its address is a multiple of, and the size of its entries.
+    """
+
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    nbytes: int
+    link: int
+    info: int
+    alignment: int
+    entry_bytes: int
+
+
+class Symbol(NamedTuple):
+    """A symbol.
+
+    Attributes
+    ----------
+    name : bytes
+        Its name.
+    information : int
+        Binding and type.
+    section : int
+        Number of its section, or a number of the format.
+    value, nbytes : int
+        Its place in the section, and its size.
+    """
+
+    name: bytes
+    information: int
+    section: int
+    value: int
+    nbytes: int
 
 
 def check_object(code: bytes, function: str) -> tuple[int, int]:
@@ -65,10 +122,7 @@ def undefined_symbols(code: bytes) -> tuple[str, ...]:
         It is not an object file.
     """
     try:
-        header = _read_header(code)
-        found = tuple(
-            name.decode() for name, _, section, _ in _symbols(code, header) if section == _UNDEFINED
-        )
+        found = tuple(each.name.decode() for each in symbols_of(code) if each.section == _UNDEFINED)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise BadObjectError(f"its tables make no sense: {error}") from error
     return tuple(name for name in found if name)
@@ -76,14 +130,13 @@ def undefined_symbols(code: bytes) -> tuple[str, ...]:
 
 def _functions(code: bytes) -> Iterator[tuple[bytes, int, int]]:
     """Return the global functions that the file defines: names, places, bytes of their sections."""
-    header = _read_header(code)
-    machine = header[6]
+    machine = _read_header(code)[6]
     if machine != _MACHINES.get(platform.machine(), machine):
         raise BadObjectError(f"it is for machine {machine}, and this is a {platform.machine()}")
-    sections = _sections(code, header)
-    for name, information, section, value in _symbols(code, header):
-        if information == _GLOBAL_FUNCTION and section != _UNDEFINED:
-            yield name, value, sections[section][5]
+    sections = sections_of(code)
+    for each in symbols_of(code):
+        if each.information == _GLOBAL_FUNCTION and each.section != _UNDEFINED:
+            yield each.name, each.value, sections[each.section].nbytes
 
 
 def _read_header(code: bytes) -> tuple[Any, ...]:
@@ -99,22 +152,24 @@ def _read_header(code: bytes) -> tuple[Any, ...]:
     return header
 
 
-def _sections(code: bytes, header: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+def sections_of(code: bytes) -> list[Section]:
+    """Return the sections of an object file; raise as `struct`, or `BadObjectError`."""
+    header = _read_header(code)
     at, entry_bytes, count = header[10], header[15], header[16]
     if entry_bytes != _SECTION.size:
         raise BadObjectError(f"a section header has {entry_bytes} bytes")
-    return [_SECTION.unpack_from(code, at + i * entry_bytes) for i in range(count)]
+    return [Section(*_SECTION.unpack_from(code, at + i * entry_bytes)) for i in range(count)]
 
 
-def _symbols(code: bytes, header: tuple[Any, ...]) -> Iterator[tuple[bytes, int, int, int]]:
-    """Return each symbol: its name, what it is, the number of its section, and its value."""
-    sections = _sections(code, header)
+def symbols_of(code: bytes) -> Iterator[Symbol]:
+    """Return each symbol, in the order of the table; raise as :func:`sections_of`."""
+    sections = sections_of(code)
     # An object file has one symbol table.
-    table = next((each for each in sections if each[1] == _SYMBOL_TABLE), None)
+    table = next((each for each in sections if each.type == _SYMBOL_TABLE), None)
     if table is None:
         raise BadObjectError("it has no symbols")
-    start, nbytes, link = table[4:7]
-    names = code[sections[link][4] : sections[link][4] + sections[link][5]]
-    for place in range(start, start + nbytes, _SYMBOL.size):
-        name, information, _, section, value, _ = _SYMBOL.unpack_from(code, place)
-        yield names[name : names.index(b"\0", name)], information, section, value
+    strings = sections[table.link]
+    names = code[strings.offset : strings.offset + strings.nbytes]
+    for place in range(table.offset, table.offset + table.nbytes, _SYMBOL.size):
+        name, information, _, section, value, nbytes = _SYMBOL.unpack_from(code, place)
+        yield Symbol(names[name : names.index(b"\0", name)], information, section, value, nbytes)

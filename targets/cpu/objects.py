@@ -1,5 +1,6 @@
-"""Object code, compiled here or by another process, linked by LLVM's ORC, without Numba.
+"""Object code, compiled here or by another process, linked without Numba.
 
+If LLVM is in the process, its ORC links it; else :mod:`targets.cpu.linking` does, if it can.
 ORC reports what is missing or malformed, and unloads what nothing needs any more; the older MCJIT,
 which Numba uses, ends the process for the one, and keeps the other.
 
@@ -19,7 +20,11 @@ from typing import Any
 
 from kerneldsl.contract import UnusableCodeError
 from kerneldsl.utilities.address_space import require_addresses
+from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.modules import imported
+from targets.cpu.linking import IS_SUPPORTED as LINKS_WITHOUT_LLVM
+from targets.cpu.linking import CannotLinkError, link
 from targets.cpu.object_files import BadObjectError, check_object
 
 __all__ = ["IS_SUPPORTED", "LoadedObject", "host_identity", "is_of_system", "load_object"]
@@ -43,11 +48,10 @@ class LoadedObject:
     Whoever has the address of its code keeps this, too, until the code has returned.
     """
 
-    def __init__(self, linker: Any, tracker: Any, address: int, place: tuple[int, int]) -> None:
-        # llvmlite unloads the code with the tracker, but not while the interpreter ends: daemon
+    def __init__(self, address: int, place: tuple[int, int], *owners: Any) -> None:
+        # llvmlite unloads the code with its tracker, but not while the interpreter ends: daemon
         # threads may be running it.
-        self._tracker = tracker
-        self._linker = linker
+        self._owners = owners
         self.address = address
         before, nbytes = place
         #: Addresses of the first byte of its machine code, and of the first one after it.
@@ -86,6 +90,12 @@ def load_object(
         place = check_object(code, entry_name)
     except BadObjectError as error:
         raise UnusableCodeError(f"it is not an object file for this process: {error}") from error
+    if LINKS_WITHOUT_LLVM and imported("llvmlite") is None:
+        try:
+            address, memory = link(code, entry_name, symbols)
+            return LoadedObject(address, place, memory)
+        except CannotLinkError as error:
+            logger.debug("LLVM links %s: %s", entry_name, error)
     import llvmlite.binding as llvm
 
     import kerneldsl.lowering.numba_internals.llvm_lock  # noqa: F401 -- fork waits for LLVM
@@ -100,7 +110,7 @@ def load_object(
             tracker = builder.link(jit, f"kerneldsl {number}")
         except RuntimeError as error:
             raise UnusableCodeError(f"LLVM cannot link it: {error}") from error
-        return LoadedObject(jit, tracker, int(tracker[entry_name]), place)
+        return LoadedObject(int(tracker[entry_name]), place, jit, tracker)
 
 
 @functools.cache

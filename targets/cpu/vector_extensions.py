@@ -13,8 +13,9 @@ from typing import Any
 
 from kerneldsl.errors import AttributeUnavailableError
 from kerneldsl.utilities.modules import imported
+from targets.cpu.processor_flags import features_by_linux
 
-__all__ = ["CompiledFor", "compiled_for", "extensions_in_use"]
+__all__ = ["CompiledFor", "compiled_for", "extensions_in_use", "features_of_levels"]
 
 #: LLVM's name of a feature to the extension's usual one, widest first.
 _EXTENSIONS = {
@@ -74,6 +75,19 @@ def extensions_in_use() -> tuple[str, ...]:
     if platform.machine().lower() in _HAS_NEON and "NEON" not in found:
         found.append("NEON")
     return tuple(found) or ("baseline",)
+
+
+def features_of_levels() -> frozenset[str]:
+    """Return the features of :func:`compiled_for`, or at least those that levels consist of.
+
+    LLVM is not loaded for that where Linux lists them.
+    """
+    cpu, wanted, is_avx_on = _numba_settings()
+    if cpu is None and wanted is None and imported("llvmlite") is None:
+        found = features_by_linux()
+        if found:
+            return found if is_avx_on else frozenset(f for f in found if not f.startswith("avx"))
+    return compiled_for().features
 
 
 def _numba_settings() -> tuple[str | None, str | None, bool]:

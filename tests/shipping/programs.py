@@ -78,7 +78,7 @@ with warnings.catch_warnings(record=True) as caught:
 print(json.dumps({{
     "results": results,
     "warnings": [str(each.message) for each in caught],
-    "modules": [name for name in ("numba",) if name in sys.modules],
+    "modules": [name for name in ("numba", "llvmlite") if name in sys.modules],
     "cache": kd.cache.stats().to_dict(),
 }}))
 """

@@ -15,7 +15,6 @@ from targets.cpu import levels
 from targets.cpu.levels import LEVELS, supported_levels
 from targets.cpu.object_files import undefined_symbols
 from targets.cpu.objects import load_object
-from targets.cpu.vector_extensions import CompiledFor
 
 SIGNATURE = "float32, float32[::1], float32[::1]"
 #: ``e_machine`` of an ELF header.
@@ -122,7 +121,7 @@ def test_the_level_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setattr(levels.platform, "machine", lambda: "x86_64")
     for features, expected in cases.items():
-        monkeypatch.setattr(levels, "compiled_for", lambda f=features: CompiledFor("", f))
+        monkeypatch.setattr(levels, "features_of_levels", lambda f=features: f)
         assert supported_levels() == expected
     monkeypatch.setattr(levels.platform, "machine", lambda: "aarch64")
     assert supported_levels() == ("aarch64",)
