@@ -16,6 +16,7 @@ from kerneldsl.language.signatures import parse_signature
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import specialize
+from tests.support.linked_code import PTX
 
 __all__ = ["ARCH", "PASS_KERNELS", "PTX_VERSION", "artifact_for_pass"]
 
@@ -166,6 +167,17 @@ def scaled(x, out):
         out[i] = radius * v
 
 
+@kd.func(link=PTX, signature="bool(int64)", pure=True)
+def is_even(n):
+    return n % 2 == 0
+
+
+def with_a_call(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = is_even(i)
+
+
 #: A kernel that each pass is for, and its signature.
 PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-strides": (strided, _INTEGERS),
@@ -185,6 +197,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "recompute-late": (with_a_rest, _INTEGERS),
     "divide-late": (scaled, "float32[::1], float32[::1]"),
     "load-early": (with_roots, "float32[::1], float32[::1]"),
+    "inline-linked": (with_a_call, _INTEGERS),
 }
 
 

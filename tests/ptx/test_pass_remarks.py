@@ -42,6 +42,7 @@ _DONE = {
     "recompute-late": "4 values computed again after a loop",
     "divide-late": "1 division or root computed right before its use",
     "load-early": "1 load moved before a division or a square root",
+    "inline-linked": "1 call inlined",
 }
 
 

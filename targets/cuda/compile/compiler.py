@@ -174,7 +174,7 @@ def write_kernel(
     if linked.external:
         from targets.cuda.compile.linked_modules import join_linked
 
-        text, version = join_linked(text, specialization, linked.external, arch, version)
+        text, version = join_linked(text, specialization, linked.external, arch, version, pipeline)
     timings["link"] = linked_at - started
     timings["llvm"] = time.perf_counter() - linked_at
     _log.debug(

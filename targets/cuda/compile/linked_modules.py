@@ -27,6 +27,7 @@ from targets.cuda.compile.nvrtc import (
     headers_digest,
     nvrtc_version,
 )
+from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_modules import (
     PtxModule,
     PtxModuleError,
@@ -77,6 +78,7 @@ def join_linked(
     called: Collection[str],
     arch: Architecture,
     version: PtxVersion,
+    pipeline: Pipeline,
 ) -> tuple[str, PtxVersion]:
     """Return a kernel's PTX joined with the modules of the functions that it calls.
 
@@ -86,7 +88,7 @@ def join_linked(
     it with other types, and if two define one name.
     """
     found: dict[tuple[str, str], tuple[str, PtxModule]] = {}
-    joined: list[str] = []
+    joined: dict[str, str] = {}
     for unit, code in specialization.unit.linked_functions().items():
         if code.symbol not in called or code.form not in _JOINED:
             continue
@@ -96,13 +98,14 @@ def join_linked(
         module = found[key][1]
         _check_function(unit, code, module)
         _check_target(unit, code, module, arch)
-        joined.append(code.symbol)
+        joined[code.symbol] = module.definitions[code.symbol]
     modules = _named(found.values())
     if not modules:
         return ptx, version
     newest = max(version, *(module.version for module in modules.values()))
+    inlined = pipeline.run(Stage.LINKED, ptx, joined)
     try:
-        return join_modules(ptx, modules, joined), newest
+        return join_modules(inlined, modules, joined), newest
     except PtxModuleError as error:
         kernel = specialization.unit
         raise DeviceCodeError(

@@ -1,9 +1,10 @@
 """The optimizing passes of CUDA code, by name and in their order.
 
-A kernel is rewritten in four stages. The first is its normal form, the second the syntax tree of
+A kernel is rewritten in five stages. The first is its normal form, the second the syntax tree of
 each of its functions. Numba lowers these trees. The third stage is the LLVM IR that is linked with
-them, the last the PTX that LLVM writes. Results are the same without any pass. Rewrites that keep
-results right are not in the table, such as :mod:`targets.cuda.compile.ptxas_workarounds`.
+them, the fourth the PTX that LLVM writes. If that calls linked functions, it is the last stage with
+their PTX. Results are the same without any pass. Rewrites that keep results right are not in the
+table, such as :mod:`targets.cuda.compile.ptxas_workarounds`.
 
 To find the cause of a wrong result or of a slow kernel, passes are disabled by their names.
 """
@@ -27,6 +28,7 @@ from targets.cuda.compile.affine_chains import step_through_chains
 from targets.cuda.compile.bit_products import multiply_by_bits
 from targets.cuda.compile.coalesce_copies import coalesce_copies
 from targets.cuda.compile.divide_late import divide_late
+from targets.cuda.compile.inline_linked import inline_linked
 from targets.cuda.compile.load_early import load_early
 from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.merge_exits import merge_exits
@@ -55,6 +57,8 @@ class Stage(Enum):
     LLVM = "LLVM IR"
     #: The text of a module, and the `ParameterFacts` of its entry.
     PTX = "PTX"
+    #: The text of a module that calls linked functions, and their definitions by their names.
+    LINKED = "linked PTX"
 
 
 class FunctionTree(NamedTuple):
@@ -263,5 +267,11 @@ PASSES = (
         "Load before divisions and square roots what does not depend on them.",
         Stage.PTX,
         _on_text(load_early),
+    ),
+    Pass(
+        "inline-linked",
+        "Write linked functions of PTX in the place of their calls.",
+        Stage.LINKED,
+        inline_linked,
     ),
 )

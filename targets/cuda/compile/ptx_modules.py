@@ -12,7 +12,7 @@ Directives".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kerneldsl.utilities.cached_property import cached_property
@@ -26,6 +26,8 @@ _ADDRESS_SIZE = re.compile(r"\.address_size\s+(\d+)")
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[{};]', re.DOTALL)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NAME = r"[A-Za-z_$%][\w$%]*"
+#: A name that is no part of an instruction's.
+_NAMED = re.compile(rf"(?<![\w$%.]){_NAME}")
 _RESULT = _PARAMETERS = r"(?:\([^)]*\)\s*)?"
 #: The head of a function: its linkage, its result in parentheses, its name, its parameters.
 _FUNCTION = re.compile(
@@ -87,13 +89,18 @@ class PtxModule:
         """Names of kernels."""
         return tuple(found[1] for each in self.statements if (found := _ENTRY.match(each)))
 
-    def names(self) -> Iterator[str]:
-        """Return what the module defines."""
-        yield from self.functions
+    @cached_property
+    def definitions(self) -> Mapping[str, str]:
+        """The statements that define functions and variables, by their names."""
+        found: dict[str, str] = {}
         for each in self.statements:
-            found = _VARIABLE.match(_code_of(each))
-            if found is not None and not found["linkage"]:
-                yield found["name"]
+            head = _function_of(each)
+            if head is not None and each.rstrip().endswith("}"):
+                found[head.name] = each
+            variable = _VARIABLE.match(_code_of(each))
+            if variable is not None and not variable["linkage"]:
+                found[variable["name"]] = each
+        return found
 
     def called(self) -> Iterator[str]:
         """Return the functions that are declared here, and defined elsewhere."""
@@ -186,7 +193,7 @@ def join_modules(kernel: str, linked: Mapping[str, PtxModule], called: Iterable[
         The other modules, by their names in messages. Kernels in them are left out, and so is
         information for debuggers.
     called : iterable of str
-        The functions of `linked` that `kernel` declares.
+        The functions of `linked` that `kernel` declares. What it does not use is left out.
 
     Raises
     ------
@@ -194,9 +201,9 @@ def join_modules(kernel: str, linked: Mapping[str, PtxModule], called: Iterable[
         Where a name is defined twice, or a function is called that nothing defines.
     """
     module = parse_module(kernel)
-    owners = dict.fromkeys(module.names(), "the kernel")
+    owners = dict.fromkeys(module.definitions, "the kernel")
     for name, other in linked.items():
-        for defined in other.names():
+        for defined in other.definitions:
             if defined in owners:
                 raise PtxModuleError(f"{defined} is defined in {owners[defined]} and in {name}")
             owners[defined] = name
@@ -214,14 +221,30 @@ def join_modules(kernel: str, linked: Mapping[str, PtxModule], called: Iterable[
         kernel = re.sub(rf"\.extern\s+\.func\s*{_RESULT}{name}\s*{_PARAMETERS};", "", kernel)
     head, size, rest = kernel.partition(".address_size 64\n")
     head = _VERSION.sub(f".version {major}.{minor}", head, count=1)
-    parts = [f"\n// {name}{_joined(other, owners)}\n" for name, other in linked.items()]
+    used = _used(rest, linked.values())
+    parts = [f"\n// {name}{_joined(other, owners, used)}\n" for name, other in linked.items()]
     return "".join([head, size, *parts, rest])
 
 
-def _joined(module: PtxModule, owners: Mapping[str, str]) -> str:
+def _used(kernel: str, modules: Collection[PtxModule]) -> set[str]:
+    """Return the names that a kernel uses of other modules, itself or by what it uses."""
+    definitions = {name: text for module in modules for name, text in module.definitions.items()}
+    used: set[str] = set()
+    texts = [kernel]
+    while texts:
+        named = set(_NAMED.findall(_code_of(texts.pop()))) & definitions.keys()
+        texts += [definitions[name] for name in named - used]
+        used |= named
+    return used
+
+
+def _joined(module: PtxModule, owners: Mapping[str, str], used: Collection[str]) -> str:
     """Return the statements of a module that a kernel is joined with."""
+    unused = {text for name, text in module.definitions.items() if name not in used}
     kept = []
     for each in module.statements:
+        if each in unused:
+            continue
         code = _code_of(each).strip()
         if _ENTRY.match(code) or code.startswith(".section"):
             continue

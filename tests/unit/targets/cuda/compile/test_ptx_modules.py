@@ -8,7 +8,7 @@ from targets.cuda.compile.ptx_modules import PtxModuleError, join_modules, parse
 from tests.support.linked_code import PTX
 
 _HEADER = ".version {}\n.target sm_75\n.address_size 64\n"
-_KERNEL = ".visible .entry k()\n{ ret; }\n"
+_KERNEL = ".visible .entry k()\n{ call one; ret; }\n"
 
 
 def test_a_module_is_its_statements():
@@ -16,7 +16,7 @@ def test_a_module_is_its_statements():
     assert (module.version, module.target) == ((6, 3), "sm_50")
     assert list(module.functions) == ["times", "weigh", "is_even", "narrow", "add_to", "swap"]
     assert module.entries == ("kernel_of_its_own",)
-    assert list(module.names())[-1] == "quarter"
+    assert list(module.definitions) == ["quarter", *module.functions]
     weigh = module.functions["weigh"]
     assert (weigh.parameters, weigh.results) == ((32, 32), (32,))
     assert module.functions["swap"].results == ()
@@ -47,13 +47,13 @@ def test_heads_of_functions():
         "quits": (64,),
     }
     assert list(module.called()) == ["elsewhere"]
-    assert set(module.names()) == {*module.functions, "table", "brace"}
+    assert set(module.definitions) == {*module.functions, "table", "brace"}
 
 
 def test_modules_that_call_each_other():
     first = _HEADER.format("7.0") + (
         ".extern .func (.param .b32 r) two(.param .b32 a);\n"
-        ".visible .func (.param .b32 r) one(.param .b32 a)\n{ ret; }\n"
+        ".visible .func (.param .b32 r) one(.param .b32 a)\n{ call (r), two, (a); ret; }\n"
     )
     second = _HEADER.format("8.4") + (
         ".visible .func (.param .b32 r) two(.param .b32 a)\n{ ret; }\n"
@@ -68,7 +68,7 @@ def test_modules_that_call_each_other():
     assert text.startswith("// head\n.version 8.4\n.target sm_75\n")
     assert ".extern" not in text
     assert ".visible .func" not in text
-    assert text.count("two(") == 2  # declared before it is defined
+    assert text.count(" two(") == 2  # declared before it is defined
     del modules["second"]
     with pytest.raises(PtxModuleError, match="first calls two, which is not defined"):
         join_modules(kernel, modules, ["one"])
