@@ -91,6 +91,14 @@ def counted(x, out):
     out[t] = total
 
 
+def with_a_remainder(x, out):
+    t = kd.threadIdx.x
+    total = 0
+    for k in range(x.size):
+        total = total * 3 + x[k]
+    out[t] = total
+
+
 def left_early(x, out):
     t = kd.threadIdx.x
     count = 0
@@ -187,6 +195,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "simplify-divisions": (divided, _INTEGERS),
     "coalesce-copies": (iterated, _INTEGERS),
     "merge-exits": (iterated, _INTEGERS),
+    "unroll-remainders": (with_a_remainder, _INTEGERS),
     "count-loops-down": (counted, _INTEGERS),
     "narrow-counters": (left_early, _INTEGERS),
     "multiply-by-bits": (checksum, _WORDS),

@@ -38,6 +38,7 @@ from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.short_variables import shorten_variables
 from targets.cuda.compile.unroll_divisors import unroll_divisors
 from targets.cuda.compile.unroll_loops import unroll_loops
+from targets.cuda.compile.unroll_remainders import unroll_remainders
 from targets.cuda.compile.unroll_strides import unroll_strides
 from targets.cuda.compile.widen_products import widen_products
 
@@ -207,6 +208,12 @@ PASSES = (
         "Test at the end of an iteration whether the next one ends the loop at its start.",
         Stage.PTX,
         _on_text(merge_exits),
+    ),
+    Pass(
+        "unroll-remainders",
+        "Let ptxas unroll loops over what remains of loops that LLVM unrolled by eight.",
+        Stage.PTX,
+        _on_text(unroll_remainders),
     ),
     Pass(
         "count-loops-down",
