@@ -154,7 +154,9 @@ def cuda_source(
     Parameters
     ----------
     source : str or path
-        The text of a source, or the path of a file. A text has a brace or more than one line.
+        The text of a source, or the path of a file. A text has a brace or more than one line. A
+        relative path begins at the folder of the Python file, and in a notebook at the current
+        folder.
     name : str, optional
         The kernel, with template arguments if it is a template: ``"scale<float>"``.
     signature : str, Numba signature or tuple of types, optional
@@ -220,7 +222,8 @@ def module(image: _Source | bytes) -> CudaModule:
     Parameters
     ----------
     image : str, path or bytes
-        The path of a file, the text of PTX, or the bytes of either.
+        The path of a file, the text of PTX, or the bytes of either. A relative path begins at the
+        folder of the Python file, and in a notebook at the current folder.
 
     Returns
     -------
@@ -253,13 +256,13 @@ def module(image: _Source | bytes) -> CudaModule:
     True
     """
     environment.configure_logging()
-    name = "<module>"
+    name, frame = "<module>", sys._getframe(2)  # of the caller of the function that shortens errors
     if isinstance(image, bytes):
         contents = image
     elif isinstance(image, str) and ".version" in image:
         contents = image.encode()
     elif isinstance(image, (str, os.PathLike)):
-        name = os.path.abspath(os.fspath(image))
+        name = _absolute(image, frame.f_code.co_filename)
         contents = _read_file(name)
     else:
         raise ArgumentTypeError(
@@ -276,7 +279,6 @@ def module(image: _Source | bytes) -> CudaModule:
         )
     is_cubin = contents.startswith(_ELF) or b".version" not in contents
     form = CodeForm.CUBIN if is_cubin else CodeForm.PTX
-    frame = sys._getframe(2)  # of the caller of the function that shortens errors
     return CudaModule(CodeModule(form, name, contents), frame.f_globals["__name__"])
 
 
@@ -299,7 +301,7 @@ def _read_source(
             value=source,
             limit="It takes the text of CUDA C++, or the path of a file",
         )
-    path = os.path.abspath(os.fspath(source))
+    path = _absolute(source, written_in)
     contents = _read_file(path)
     try:
         contents.decode()
@@ -313,6 +315,12 @@ def _read_source(
     return CodeModule(CodeForm.CUDA, path, contents, options)
 
 
+def _absolute(path: _Source, written_in: str) -> str:
+    """Return the path of a file that a Python file names."""
+    folder = os.path.dirname(written_in) if os.path.isfile(written_in) else ""
+    return os.path.abspath(os.path.join(folder, os.fspath(path)))
+
+
 def _read_file(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
@@ -321,7 +329,8 @@ def _read_file(path: str) -> bytes:
         raise SourceUnavailableError(
             f"{path} cannot be read: {error.strerror}",
             value=path,
-            remedy="Correct the path, or pass the text",
+            limit="A relative path begins at the folder of the Python file",
+            remedy="Correct the path, or pass the contents",
         ) from error
 
 

@@ -104,7 +104,7 @@ class CudaArtifact(Artifact):
 
     @property
     def image(self) -> str | bytes:
-        """What the driver loads: PTX, or machine code.
+        """The code that the driver loads: PTX, or machine code.
 
         Raises what :meth:`code` raises, if the PTX calls compiled code.
         """
@@ -134,7 +134,7 @@ class CudaArtifact(Artifact):
 
     @property
     def passes_addresses(self) -> bool:
-        """Whether the driver is given the parameters at the offsets alone, and not the buffer."""
+        """True if the driver is given the parameters at the offsets alone, and not the buffer."""
         return False
 
     @property

@@ -192,7 +192,7 @@ def _check_parameters(entry: Entry, kinds: tuple[Kind, ...], code: DeviceCode) -
         position = next(
             i for i, pair in enumerate(zip(given, wanted, strict=True)) if len({*pair}) > 1
         )
-        what = f"passes {given[position]} bytes as parameter {position + 1}, a {kinds[position]}"
+        what = f"passes {given[position]} bytes as parameter {position + 1} ({kinds[position]})"
     raise ArgumentTypeError(
         f"the signature ({format_signature(kinds)}) of {code.entry} {what}",
         value=format_signature(kinds),

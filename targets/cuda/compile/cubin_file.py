@@ -62,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class CubinFile(NamedTuple):
-    """What is known of a cubin."""
+    """The contents of a cubin."""
 
     #: The architecture, such as 90 for ``sm_90`` and ``sm_90a``.
     number: int

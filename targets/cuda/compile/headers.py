@@ -62,7 +62,7 @@ def _header_folders(release: int) -> Iterator[Path]:
 
 
 class _Scanned(NamedTuple):
-    """What one file includes."""
+    """The includes of one file."""
 
     digest: bytes
     #: Names in quotation marks, in angle brackets, and macros in their place.

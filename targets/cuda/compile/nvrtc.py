@@ -47,7 +47,7 @@ _INSTALL = 'pip install "kerneldsl[nvrtc13]", or "kerneldsl[nvrtc12]" for a driv
 
 
 class Form(StrEnum):
-    """What NVRTC makes."""
+    """The formats that NVRTC writes."""
 
     CUBIN = "cubin"
     PTX = "ptx"
@@ -56,7 +56,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What NVRTC made of a source.
+    """A compiled source.
 
     Parameters
     ----------

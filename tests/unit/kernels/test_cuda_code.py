@@ -309,6 +309,23 @@ def test_wrong_arguments(wrong: dict[str, Any], told: str) -> None:
     assert told in str(caught.value)
 
 
+def test_a_relative_path_begins_at_the_python_file(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "saxpy.cu").write_text('#include "beside.h"\n' + SAXPY)
+    (tmp_path / "code" / "beside.h").write_text("")
+    (tmp_path / "code" / "saxpy.cubin").write_bytes(_code(Form.CUBIN))
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import kerneldsl as kd\n"
+        f"first = kd.cuda_source('code/saxpy.cu', 'saxpy', {SIGNATURE!r})\n"
+        f"second = kd.module('code/saxpy.cubin').kernel('saxpy', {SIGNATURE!r})\n"
+    )
+    names: dict[str, Any] = {"__name__": "program"}
+    exec(compile(program.read_text(), str(program), "exec"), names)
+    assert ".entry saxpy" in names["first"].ptx(arch="sm_90")
+    assert names["second"].resources(arch="sm_90").registers
+
+
 @pytest.mark.parametrize(
     ("image", "told"),
     [

@@ -137,10 +137,10 @@ def test_an_older_nvrtc_makes_ptx_for_the_newest_architecture_it_knows(
         ("float32, float32[::1]", "passes 2 parameters"),
         (
             "float64, float32[::1], float32[::1], int32",
-            "passes 8 bytes as parameter 1, a float64",
+            "passes 8 bytes as parameter 1 (float64)",
         ),
-        ("float32, float32[::1], float32[::1], int64", "passes 8 bytes as parameter 4, a int64"),
-        ("float32, float32[::1], int32, int32", "passes 4 bytes as parameter 3, a int32"),
+        ("float32, float32[::1], float32[::1], int64", "passes 8 bytes as parameter 4 (int64)"),
+        ("float32, float32[::1], int32, int32", "passes 4 bytes as parameter 3 (int32)"),
     ],
 )
 def test_a_wrong_signature(form: CodeForm, signature: str, told: str) -> None:
