@@ -30,7 +30,9 @@ from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.measured import candidate_of, read_choice
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
+from kerneldsl.launch.shipped import is_shipped, ships_anything
 from kerneldsl.launch.shipped_plans import shipped_choice
+from kerneldsl.launch.specialize import specialize_anew
 from kerneldsl.launch.tuning_policy import policy_for
 from kerneldsl.planner.candidates import Candidate, Choice
 
@@ -55,6 +57,9 @@ __all__ = [
 #: Shared memory of a block that stays in a core's cache, and blocks for each thread of the CPU that
 #: even out their differences.
 _HOST_SHARED_BYTES, _HOST_BLOCKS = 32 * 1024, 4
+#: A mapping that is shipped is taken up to this multiple of the best predicted time: compiling
+#: another one takes longer than many launches gain.
+_MOST_OF_BEST = 1.2
 
 
 def is_planned(request: Request) -> bool:
@@ -119,9 +124,26 @@ def decide(
         problems = make_problems(_untuned(request), request.extents)
         if problems is None:
             return None
-        found = choose(problems, resources_of)
+        found = choose([_preferring_shipped(request, each) for each in problems], resources_of)
     settle(request, found)
     return found
+
+
+def _preferring_shipped(request: Request, problem: Problem) -> Problem:
+    """Choose among the mappings that the kernel's package ships, as long as they are good.
+
+    A package is built for one card of each architecture, and others have other best mappings.
+    """
+    if not problem.can_map or not ships_anything(request.state.unit):
+        return problem
+    from kerneldsl.planner.choose import preferring
+
+    compiler = request.device.compiler
+    return preferring(
+        problem,
+        lambda mapping: is_shipped(compiler, specialize_anew(request, mapping)),
+        _MOST_OF_BEST,
+    )
 
 
 def _untuned(request: Request) -> Request:

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
+from kerneldsl.launch.recorded import is_recording
 from kerneldsl.shipping.key import shipped_keys
 from kerneldsl.shipping.packages import DamagedFileError, ShippedKernels, shipped_kernels_of
 from kerneldsl.utilities.environment import logger
 
-__all__ = ["Shipped", "find_shipped"]
+__all__ = ["Shipped", "find_shipped", "is_shipped", "ships_anything"]
 
 
 class Shipped(NamedTuple):
@@ -53,6 +55,25 @@ def find_shipped(compiler: Compiler, specialization: Specialization) -> Shipped 
         wanted = f"{name}({format_signature(specialization.kinds)}) for {where}"
         raise shipped.refuse(name, wanted, reason)
     return None
+
+
+def ships_anything(unit: FunctionUnit) -> bool:
+    """Return whether the package of a kernel ships code of it."""
+    shipped = None if is_recording() else shipped_kernels_of(unit.module)
+    return shipped is not None and shipped.has_kernel(f"{unit.module}.{unit.qualname}")
+
+
+def is_shipped(compiler: Compiler, specialization: Specialization) -> bool:
+    """Return whether the kernel's package ships code for a specialization."""
+    shipped = shipped_kernels_of(specialization.unit.module)
+    if shipped is None:
+        return False
+    architectures = compiler.shipped_architectures(specialization.arch)
+    try:
+        keys = shipped_keys(specialization, compiler.code_family, architectures)
+    except UncacheableError:
+        return False
+    return any(shipped.find(each.digest) is not None for each in keys.values())
 
 
 def _find(

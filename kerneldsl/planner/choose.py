@@ -42,6 +42,7 @@ __all__ = [
     "choose",
     "estimate_resources",
     "nothing_fits",
+    "preferring",
     "rank",
 ]
 
@@ -86,9 +87,13 @@ class Problem:
     constants: tuple[Any, ...] = ()
     #: Constants of the cost model for the device.
     model_constants: Constants = CONSTANTS
+    #: The mappings to choose from; ``None`` for all.
+    allowed: tuple[ElementMapping, ...] | None = None
 
     def mappings(self) -> tuple[ElementMapping, ...]:
-        """Return the mappings that the kernel can be compiled with."""
+        """Return the mappings that the kernel can be compiled with, as far as they are allowed."""
+        if self.allowed is not None:
+            return self.allowed
         ndim, most = len(self.extent), self.device.limits.max_grid_dim
         narrowest = self.block_dim or (self.device.limits.warp_size // (2 if ndim > 1 else 1), 1, 1)
         if not self.can_map:
@@ -229,6 +234,33 @@ def estimate_resources(
     top = min(problem.device.limits.max_threads_per_block, 65536 // per_warp * 32)
     shared = known[1].static_shared_bytes if known else 0
     return Resources(registers, 0, 0, shared, top)
+
+
+def preferring(
+    problem: Problem, is_ready: Callable[[ElementMapping], bool], most_of_best: float
+) -> Problem:
+    """Choose among mappings with code that is ready, unless another one seems much faster.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    is_ready : callable
+        Whether a mapping needs no compilation.
+    most_of_best : float
+        The largest predicted time of a mapping that is ready, as a multiple of the least of all.
+
+    Returns
+    -------
+    Problem
+        The same problem, where no mapping is ready and as good.
+    """
+    ready = tuple(each for each in problem.mappings() if is_ready(each))
+    best, best_ready = _best_of(rank([problem], {})), _best_of(rank([problem], {}, ready))
+    if best is None or best_ready is None:
+        return problem
+    is_good = best_ready.prediction.time_ns <= most_of_best * best.prediction.time_ns
+    return replace(problem, allowed=ready) if is_good else problem
 
 
 def choose(

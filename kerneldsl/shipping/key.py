@@ -7,15 +7,17 @@ it. So the versions of Python, NumPy, Numba and kerneldsl are no part of its key
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.cache.specialization import describe
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
 
 __all__ = ["CALLING_CONVENTION", "shipped_keys"]
@@ -24,6 +26,7 @@ __all__ = ["CALLING_CONVENTION", "shipped_keys"]
 #: (:mod:`kerneldsl.contract.abi`), and the header and frame of an entry on the CPU
 #: (``targets/cpu/code.py``, ``signal_table.py``). A change of these makes shipped code a miss.
 CALLING_CONVENTION = 1
+_identities: WeakKeyDictionary[FunctionUnit, Mapping[str, str]] = WeakKeyDictionary()
 
 
 def shipped_keys(
@@ -54,10 +57,7 @@ def shipped_keys(
         "target": family,
         "signature": format_signature(specialization.kinds),
     }
-    try:
-        components |= identify(specialization.unit)
-    except UnidentifiedError as error:
-        raise UncacheableError(str(error)) from error
+    components |= _identify(specialization.unit)
     for name in ("options", "mode", "mapping", "promises"):
         components |= dict(_unusual(name, getattr(specialization, name)))
     for name in ("block_dim", "ptx_version"):
@@ -69,6 +69,17 @@ def shipped_keys(
     if problems:
         components["barriers"] = describe(problems)
     return {arch: Key({**components, "arch": arch}) for arch in architectures}
+
+
+def _identify(unit: FunctionUnit) -> Mapping[str, str]:
+    """Return what a kernel computes, found once: to plan a launch takes many keys."""
+    known = _identities.get(unit)
+    if known is None:
+        try:
+            known = _identities[unit] = identify(unit)
+        except UnidentifiedError as error:
+            raise UncacheableError(str(error)) from error
+    return known
 
 
 def _unusual(name: str, value: Any) -> Iterator[tuple[str, str]]:

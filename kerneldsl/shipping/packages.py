@@ -195,6 +195,14 @@ class ShippedKernels:
     def _index(self) -> dict[str, Entry]:
         return {each.key: each for each in self.manifest.entries}
 
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(each.kernel for each in self.manifest.entries)
+
+    def has_kernel(self, name: str) -> bool:
+        """Return whether there is code of a kernel, given its module and qualified name."""
+        return name in self._names
+
     def find(self, key: str) -> Entry | None:
         """Return the entry of a key's digest."""
         return self._index.get(key)
