@@ -91,7 +91,7 @@ class Problem:
     allowed: tuple[ElementMapping, ...] | None = None
 
     def mappings(self) -> tuple[ElementMapping, ...]:
-        """Return the mappings that the kernel can be compiled with, as far as they are allowed."""
+        """Return the mappings that the kernel can be compiled with, if they are allowed."""
         if self.allowed is not None:
             return self.allowed
         ndim, most = len(self.extent), self.device.limits.max_grid_dim
