@@ -17,7 +17,8 @@ TARGETS = {
     "cuda": TargetEntry(
         "targets.cuda.target:CudaTarget",
         forms=("ptx",),
-        files={".ptx": "ptx", ".cubin": "cubin", ".ll": "llvm"},
+        files={".ptx": "ptx", ".cubin": "cubin", ".fatbin": "fatbin", ".ll": "llvm"},
+        together=("fatbin",),
         memory=(MemoryType.CUDA, MemoryType.CUDA_MANAGED),
         probe="targets.cuda.probe:find_cuda",
         dry_run="null",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +178,13 @@ class Artifact(ABC):
         :meth:`text`, in UTF-8.
         """
         return self.text(form).encode()
+
+    def code_with(self, others: Sequence[Artifact], form: str) -> bytes:
+        """Return this code and that of one kernel for other architectures, as one file.
+
+        **Must** support the forms that the target's entry lists in `together`.
+        """
+        raise ValueError(f"code in the form {form!r} is for one architecture")
 
     @property
     def static_shared_bytes(self) -> int:

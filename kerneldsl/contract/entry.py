@@ -39,6 +39,8 @@ class TargetEntry:
     files : mapping of str to str
         Suffix of a file to the form of code that ``kerneldsl compile`` writes into it; the first
         form is what it prints.
+    together : tuple of str
+        Those of these forms that hold code for several architectures.
     memory : tuple of MemoryType
         Memory of other libraries that its kernels take; torch calls its devices by its name.
     probe : str or None
@@ -52,6 +54,7 @@ class TargetEntry:
     is_hardware: bool = True
     forms: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    together: tuple[str, ...] = ()
     memory: tuple[MemoryType, ...] = ()
     probe: str | None = None
     dry_run: str | None = None

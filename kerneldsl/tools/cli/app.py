@@ -61,14 +61,21 @@ def _passes(as_json: options.JsonOption = False) -> None:
 def _compile(
     kernel: options.KernelArgument,
     signature: options.SignatureOption = None,
-    arch: options.ArchOption = None,
+    arch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arch",
+            "-a",
+            help="Architecture, such as sm_90; for NAME.fatbin several, such as sm_80,sm_90.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            help="File to write, NAME.ptx, NAME.cubin, NAME.s or NAME.ll; without it PTX (for cpu: "
-            "assembly) goes to standard output.",
+            help="File to write, NAME.ptx, NAME.cubin, NAME.fatbin, NAME.s or NAME.ll; without it "
+            "PTX (for cpu: assembly) goes to standard output.",
         ),
     ] = None,
     ptx_version: Annotated[
@@ -94,7 +101,8 @@ def _compile(
     """Compile a kernel to a file, with descriptions of its parameters.
 
     Needs no GPU. With -o NAME.ptx, NAME.ptx.params.txt and NAME.ptx.params.json describe the
-    parameters. NAME.cubin needs ptxas or nvJitLink.
+    parameters. NAME.cubin needs ptxas or nvJitLink. NAME.fatbin needs ptxas and fatbinary. It has
+    machine code for each architecture, and PTX for newer ones.
     """
     from kerneldsl.tools.cli.compile import compile_to_file
 
@@ -104,7 +112,7 @@ def _compile(
         output=output,
         as_json=as_json,
         target=target,
-        arch=arch,
+        arch=[name for each in arch or () for name in each.split(",") if name.strip()],
         forall=forall,
         block=block,
         member=member or (),

@@ -33,7 +33,7 @@ def compile_to_file(
     forall: int | None = None,
     block: str | None = None,
     member: Sequence[str] = (),
-    arch: str | None = None,
+    arch: Sequence[str] = (),
     ptx_version: str | None = None,
 ) -> None:
     """Compile, write the files, and say what was made; see ``kerneldsl compile --help``.
@@ -44,20 +44,27 @@ def compile_to_file(
     kernel = choose_member(find_kernel(place), member, block_dim)
     args = signature_arguments(kernel, signature)
     chosen, form = _read_form(target, output)
+    _check_architectures(arch, chosen, form, output)
     if output is not None:
         check_writable(output, "--output")
     with progress(f"Compiling {place}", is_quiet=as_json):
-        artifact = kernel.artifact(
-            *args,
-            forall=forall,
-            block=block_dim,
-            arch=arch,
-            target=chosen,
-            ptx_version=ptx_version,
+        compiled = (
+            kernel.artifact(
+                *args,
+                forall=forall,
+                block=block_dim,
+                arch=each,
+                target=chosen,
+                ptx_version=ptx_version,
+            )
+            for each in arch or (None,)
         )
+        # An architecture may be named twice, in different ways.
+        artifact, *others = {each.arch: each for each in compiled}.values()
         if chosen != target_writing("asm"):
             _check_block(artifact, kernel, block)
-        code = artifact.code(form)
+        code = artifact.code_with(others, form) if others else artifact.code(form)
+    made = (artifact, *others)
     entry = _entry_of(kernel, artifact, code)
     if entry != artifact.entry_name:
         code = code.replace(artifact.entry_name.encode(), entry.encode())
@@ -68,22 +75,38 @@ def compile_to_file(
         paths = {form: output, "parameters": layout, "description": described}
         written = {name: str(path) for name, path in paths.items()}
         # The files move together, so each names the others as they are called beside it.
-        beside = _report(kernel, artifact, entry, {name: path.name for name, path in paths.items()})
+        beside = _report(kernel, made, entry, {name: path.name for name, path in paths.items()})
         _write(
             {
                 output: code,
-                layout: _describe(kernel, artifact, entry).encode(),
+                layout: _describe(kernel, made, entry).encode(),
                 described: json.dumps(beside, indent=2).encode() + b"\n",
             }
         )
     if as_json:
-        report = {**_report(kernel, artifact, entry, written), "timings_s": dict(artifact.timings)}
+        report = {**_report(kernel, made, entry, written), "timings_s": dict(artifact.timings)}
         print_json(report if written else {**report, "text": code.decode()})
     elif written:
         print(f"{entry}: {', '.join(written.values())}")
     else:
         text = code.decode()
         print(text, end="" if text.endswith("\n") else "\n")
+
+
+def _check_architectures(arch: Sequence[str], target: str, form: str, output: Path | None) -> None:
+    """Refuse several architectures for a form of code that is for one."""
+    entry = built_in_targets()[target]
+    if len(arch) < 2 or form in entry.together:
+        return
+    known = [suffix for suffix, each in entry.files.items() if each in entry.together]
+    raise ArgumentValueError(
+        f"--arch is {', '.join(arch)}",
+        value=", ".join(arch),
+        limit=f"{output or 'Standard output'} takes the code for one architecture",
+        remedy=f"Name one, or write --output {output.stem if output else 'kernel'}{known[0]}"
+        if known
+        else "Name one",
+    )
 
 
 def _check_block(artifact: Artifact, kernel: Kernel[..., Any], block: str | None) -> None:
@@ -156,8 +179,9 @@ def _entry_of(kernel: Kernel[..., Any], artifact: Artifact, code: bytes) -> str:
     return name if is_numbas and not is_taken else artifact.entry_name
 
 
-def _describe(kernel: Kernel[..., Any], artifact: Artifact, entry: str) -> str:
+def _describe(kernel: Kernel[..., Any], made: Sequence[Artifact], entry: str) -> str:
     """Return the entry's parameters as text for whoever launches the file without kerneldsl."""
+    artifact = made[0]
     specialization = artifact.specialization
     layout = _layout(artifact)
     ndim = specialization.mode.forall_ndim
@@ -168,7 +192,7 @@ def _describe(kernel: Kernel[..., Any], artifact: Artifact, entry: str) -> str:
         f"signature   {format_signature(specialization.kinds)}\n"
         f"launched by {mode}\n"
         + "".join(f"member      {_member_line(each)}\n" for each in _members(kernel))
-        + f"arch        {artifact.arch or 'this machine'}\n"
+        + f"arch        {', '.join(_architectures(made)) or 'this machine'}\n"
         f"made by     kerneldsl {__version__}\n\n"
         f"Parameters, {layout.nbytes} bytes in all; offsets in bytes. Pointers are device\n"
         "addresses, shapes count elements, strides are in bytes.\n\n"
@@ -200,15 +224,21 @@ def _member_line(member: dict[str, Any]) -> str:
     )
 
 
+def _architectures(made: Sequence[Artifact]) -> list[str]:
+    """Return the architectures of artifacts; none of code for this machine."""
+    return [each.arch for each in made if each.arch is not None]
+
+
 def _report(
-    kernel: Kernel[..., Any], artifact: Artifact, entry: str, files: dict[str, str]
+    kernel: Kernel[..., Any], made: Sequence[Artifact], entry: str, files: dict[str, str]
 ) -> dict[str, Any]:
     """Return what was made, for a program that launches it without kerneldsl."""
+    artifact = made[0]
     specialization = artifact.specialization
     return {
         "entry": entry,
         "signature": format_signature(specialization.kinds),
-        "arch": artifact.arch,
+        "arch": ", ".join(_architectures(made)) or None,
         "forall_ndim": specialization.mode.forall_ndim,
         "members": _members(kernel),
         "static_shared_bytes": artifact.static_shared_bytes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from kerneldsl.contract import Artifact, Resources, Specialization
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.lowering.captured_arrays import CAPTURED, elements, large_arrays
 from kerneldsl.utilities.locks import ForkSafeLock
-from targets.cuda.architectures import Architecture, PtxVersion
+from targets.cuda.architectures import Architecture, PtxVersion, parse_arch
 from targets.cuda.compile.inline_errors import naming_inline_text
 from targets.cuda.compile.ptx_text import shared_bytes
 
@@ -182,10 +182,12 @@ class CudaArtifact(Artifact):
         return ("ptx", *sass) if callable(self._llvm) else ("ptx", *sass, "llvm")
 
     def code(self, form: str) -> bytes:
-        """Return a form of :meth:`text` as bytes, or ``"cubin"``, the machine code.
+        """Return a form of :meth:`text` as bytes, ``"cubin"``, the machine code, or ``"fatbin"``.
 
         Raises what :func:`~targets.cuda.compile.cubin.make_cubin` raises.
         """
+        if form == "fatbin":
+            return self.code_with((), form)
         if form != "cubin":
             return super().code(form)
         if self._cubin is not None:
@@ -199,6 +201,21 @@ class CudaArtifact(Artifact):
             from targets.cuda.compile.cubin import make_cubin
 
             return make_cubin(self.ptx, self.arch)
+
+    def code_with(self, others: Sequence[Artifact], form: str) -> bytes:
+        """Return the fat binary of this code and that for other architectures.
+
+        It has the PTX of the newest one, unless that calls compiled code. Raises what :meth:`code`
+        and :func:`~targets.cuda.compile.fatbin.make_fatbin` raise.
+        """
+        if form != "fatbin":
+            return super().code_with(others, form)
+        from targets.cuda.compile.fatbin import make_fatbin
+
+        made = [self, *(each for each in others if isinstance(each, CudaArtifact))]
+        newest = max(made, key=lambda each: parse_arch(each.arch).number)
+        ptx = {} if newest.binaries else {newest.arch: newest.ptx}
+        return make_fatbin({each.arch: each.code("cubin") for each in made}, ptx)
 
     def resources(self) -> Resources:
         """Return what ptxas says the kernel takes; assembled once.

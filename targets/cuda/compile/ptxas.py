@@ -80,10 +80,21 @@ def _refuse(tool: Path, arch: str, log: str) -> None:
         raise ToolMissingError(
             f"{tool} does not know {arch}",
             value=arch,
-            limit=log.strip(),
+            limit=f"It knows {', '.join(_architectures(tool)) or log.strip()}",
             remedy="Install another version of the CUDA toolkit",
         )
     raise CompileError(f"ptxas refuses the PTX for {arch}:\n{log.strip()}", value=log)
+
+
+@cache
+def _architectures(tool: Path) -> tuple[str, ...]:
+    """Return the architectures that a ptxas assembles for, as it says itself."""
+    done = subprocess.run(
+        [str(tool), "--help"], capture_output=True, text=True, timeout=60, check=False
+    )
+    text = done.stdout.partition("--gpu-name")[2].partition("\n--")[0]
+    names = set(re.findall(r"'(sm_\w+)'", text)) & ARCHITECTURES.keys()
+    return tuple(each for each in ARCHITECTURES if each in names)
 
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")

@@ -12,7 +12,9 @@ import pytest
 
 from kerneldsl.errors import ToolMissingError
 from kerneldsl.tools.cli import app
-from targets.cuda.compile import cubin, ptxas, tools
+from targets.cuda.compile import cubin, fatbin, ptxas, tools
+from targets.cuda.compile.cubin_file import read_cubin
+from tests.support.fat_binaries import read_fat_binary
 
 KERNELS = """
 import kerneldsl as kd
@@ -240,13 +242,62 @@ def test_without_ptxas_and_nvjitlink_the_remedy_is_told(folder, no_ptxas, monkey
     assert not Path("k.cubin").exists()
 
 
+def test_a_fat_binary_has_code_for_each_architecture_and_ptx(folder, tmp_path):
+    made = []
+    for place in (Path("one"), tmp_path / "two"):
+        place.mkdir()
+        path = place / "k.fatbin"
+        archs = ("-a", "sm_90,80", "--arch", "sm_120", "-a", "9.0")
+        assert call("compile", "user_package.blas:declared", *archs, "-o", path) == 0
+        made.append({each.name: each.read_bytes() for each in place.iterdir()})
+    assert made[0] == made[1]
+    images = read_fat_binary(made[0]["k.fatbin"])
+    assert [(each.kind, each.number) for each in images] == [
+        ("cubin", 80),
+        ("cubin", 90),
+        ("cubin", 120),
+        ("ptx", 120),
+    ]
+    for image in images[:3]:
+        found = read_cubin(image.contents, "image")
+        assert (found.number, list(found.entries)) == (image.number, ["declared"])
+    assert b".visible .entry declared(" in images[3].contents
+    report = json.loads(made[0]["k.fatbin.params.json"])
+    assert report["arch"] == "sm_90, sm_80, sm_120"
+    assert report["files"]["fatbin"] == "k.fatbin"
+    assert b"arch        sm_90, sm_80, sm_120\n" in made[0]["k.fatbin.params.txt"]
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_90a", "sm_120f"])
+def test_a_fat_binary_for_one_architecture(folder, arch):
+    assert call("compile", "user_package.blas:in_order", "-a", arch, "-o", "k.fatbin") == 0
+    images = read_fat_binary(Path("k.fatbin").read_bytes())
+    number = int(arch[3:].rstrip("af"))
+    assert [(each.kind, each.number) for each in images] == [("cubin", number), ("ptx", number)]
+
+
+def test_without_fatbinary_the_remedy_is_told(folder, monkeypatch, capsys):
+    monkeypatch.setattr(fatbin, "find_tool", lambda *_: tools.find_tool("no_such_tool", "pip x"))
+    shown = refusal(capsys, "user_package.blas:declared", "-a", "sm_90", "-o", "k.fatbin")
+    assert "no_such_tool was not found" in shown
+    assert not Path("k.fatbin").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("-o", "blas.py"), "ending '.py' names no form"),
         (("-o", "k"), "--output k.ptx"),
         (("-o", ""), "--output kernel.ptx"),
-        (("-o", "k.s", "--target", "cuda"), "cuda: .ptx, .cubin, .ll"),
+        (("-o", "k.s", "--target", "cuda"), "cuda: .ptx, .cubin, .fatbin, .ll"),
+        (
+            ("-a", "sm_80,sm_90"),
+            "Standard output takes the code for one architecture. Name one, or",
+        ),
+        (("-a", "sm_80,sm_90", "-o", "k.cubin"), "or write --output k.fatbin"),
+        (("-a", "x86-64-v3", "-a", "x86-64-v4", "-o", "k.s"), "k.s takes the code for one"),
+        (("-a", "sm_90,sm_77", "-o", "k.fatbin"), "arch 'sm_77' is unknown. Known architectures"),
+        (("-a", "sm_90,sm_60", "-o", "k.fatbin"), "does not know sm_60. It knows sm_75, sm_80, "),
         (("-o", "k.ptx", "--target", "cpu"), "cpu: .s, .ll"),
         (("--member", "items=1"), "declared has no space"),
         (("--block", "64", "-a", "sm_90"), "serves every block. For sm_90"),
