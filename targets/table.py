@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kerneldsl.contract.entry import MemoryType, TargetEntry
 
-__all__ = ["TARGETS"]
+__all__ = ["C_LIBRARY", "TARGETS"]
 
 TARGETS = {
     "cpu": TargetEntry(
@@ -25,3 +25,6 @@ TARGETS = {
     ),
     "null": TargetEntry("targets.null:make_target", is_hardware=False),
 }
+
+#: The class that writes C libraries of compiled kernels.
+C_LIBRARY = "targets.c_library.writer:CLibrary"

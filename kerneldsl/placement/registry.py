@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "built_in_targets",
+    "c_library",
     "command_names",
     "command_summary",
     "get_command",
@@ -69,6 +70,11 @@ def built_in_targets() -> dict[str, TargetEntry]:
     """
     found: dict[str, TargetEntry] = import_own("targets.table").TARGETS
     return found
+
+
+def c_library(name: str) -> Any:
+    """Return an empty C library of compiled kernels, which writes code of the built-in targets."""
+    return load_own(import_own("targets.table").C_LIBRARY)(name)
 
 
 def is_hardware(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a C header declares of a compiled kernel: its arguments as a structure, and its launches."""
+"""Declarations of compiled kernels in a C header: arguments as structures, and launches."""
 
 from __future__ import annotations
 

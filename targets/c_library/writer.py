@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kerneldsl._version import __version__
-from kerneldsl.contract import NO_PROMISES, Artifact
+from kerneldsl.contract import NO_PROMISES, ONE_EACH, Artifact
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.language.kinds import format_signature, leaf_kinds
@@ -91,11 +91,13 @@ class CLibrary:
         """
         specialization = artifact.specialization
         unit, traits = specialization.unit, specialization.traits
-        if specialization.options.debug or specialization.promises != NO_PROMISES:
+        is_usual = specialization.promises == NO_PROMISES and specialization.mapping == ONE_EACH
+        if specialization.options.debug or not is_usual:
             raise ArgumentValueError(
                 f"the code of {unit.qualname} depends on what a launch checks",
                 value=specialization.promises,
-                limit="A C library has code without promises, not in debug mode",
+                limit="A C library has code without promises and without a planned mapping, not in "
+                "debug mode",
             )
         if isinstance(artifact, CpuArtifact):
             level = LEVELS.get(specialization.arch or "")
@@ -157,16 +159,20 @@ class CLibrary:
     def _named(self) -> dict[str, _Function]:
         """Return the functions by their names in C, in a fixed order."""
         by_kernel: defaultdict[str, list[_Function]] = defaultdict(list)
-        for each in self._functions.values():
+        for each in sorted(self._functions.values(), key=_sort_key):
             by_kernel[c_name(each.kernel.rpartition(".")[2])].append(each)
         found: dict[str, _Function] = {}
         for stem, functions in sorted(by_kernel.items()):
-            for each in sorted(functions, key=_sort_key):
-                suffix = f"_{_suffix(each.layout)}" if len(functions) > 1 else ""
-                name, number = f"{self.name}_{stem}{suffix}", 1
-                while name in found:  # of another module, or launched in another way
+            has_several = len({each.layout.kinds for each in functions}) > 1
+            ranks = {each.layout.mode.forall_ndim for each in functions}
+            for each in functions:
+                parts = [self.name, stem, *([_suffix(each.layout)] if has_several else ())]
+                parts += _launched_by(each, ranks)
+                name = "_".join(parts)
+                number = 1
+                while name in found:  # of another module, or of dtypes in another order
                     number += 1
-                    name = f"{self.name}_{stem}{suffix}_{number}"
+                    name = "_".join((*parts, str(number)))
                 found[name] = each
         return found
 
@@ -207,6 +213,19 @@ def _runtime(name: str) -> bytes:
 def _sort_key(function: _Function) -> tuple[str, str, int]:
     layout = function.layout
     return function.kernel, format_signature(layout.kinds), layout.mode.forall_ndim or 0
+
+
+def _launched_by(function: _Function, ranks: set[int | None]) -> list[str]:
+    """Return the part of a name for another launch than the usual one of such a kernel.
+
+    By an extent it is launched if it has its indices of ``grid`` alone, else by grid and block.
+    `ranks` are those of all launches of the kernel; ``None`` is one by grid and block.
+    """
+    rank, extents = function.layout.mode.forall_ndim, ranks - {None}
+    if rank is None:
+        return ["grid"] if function.is_mapped and extents else []
+    is_unusual = not function.is_mapped and None in ranks
+    return ["forall"] * is_unusual + [f"{rank}d"] * (len(extents) > 1)
 
 
 def _suffix(layout: ParameterLayout) -> str:

@@ -46,13 +46,21 @@ def build(
         Path | None,
         typer.Option("--trace", help="A Python script. What its launches compile is shipped, too."),
     ] = None,
+    header: Annotated[
+        bool,
+        typer.Option(
+            "--header",
+            help="Also write a C library, with a header, into the folder c of the output. Needs a "
+            "C compiler.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compile the kernels of a package, so that it ships them.
 
     Compiles each kernel for the signatures that it declares, and for the launches of a script.
     """
-    from kerneldsl.placement.registry import get_target, target_writing
+    from kerneldsl.placement.registry import c_library, get_target, target_writing
     from kerneldsl.tools.cli.building import Builder
 
     if trace is not None and not trace.is_file():
@@ -62,6 +70,8 @@ def build(
     usual = get_target(target_writing("asm")).compiler.usual_architectures
     levels = usual if cpu is None else _read_list(cpu)
     builder = Builder(package, levels, _read_list(arch or ""))
+    if header:
+        builder.c_library = c_library(builder.package.__name__)
     jobs = builder.jobs(trace, arguments or [])
     with progress_bar("Compiling", len(jobs), is_quiet=as_json) as advance:
         for job in jobs:
@@ -77,6 +87,7 @@ def build(
     builder.add_sources()
     folder = builder.folder / "_kernels" if output is None else output
     builder.writer.write(folder)
+    c_files = builder.c_library.write(folder / "c") if header else ()
     entries = builder.writer.entries
     if as_json:
         files = sorted(builder.writer.contents())
@@ -95,6 +106,7 @@ def build(
                     for each in builder.writer.manifest().entries
                 ],
                 "files": files,
+                "c_files": sorted(c_files),
                 "bytes": builder.writer.nbytes,
                 "left_out": builder.left_out,
             }
@@ -108,6 +120,8 @@ def build(
     for name, reason in builder.left_out.items():
         print(f"not shipped: {name}: {reason}")
     print(f"{folder}: {len(entries)} compiled kernels, {builder.writer.nbytes / 1024:.0f} KiB")
+    if header:
+        print(f"{folder / 'c'}: {', '.join(c_files)}")
 
 
 def _read_list(text: str) -> tuple[str, ...]:

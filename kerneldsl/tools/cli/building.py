@@ -75,6 +75,8 @@ class Builder:
     architectures: Sequence[str]
     #: What is not shipped, with the reason.
     left_out: dict[str, str] = field(default_factory=dict)
+    #: Writes a C library of the same kernels, where one is wanted.
+    c_library: Any = None
 
     def __post_init__(self) -> None:
         self.host = get_target(target_writing("asm")).compiler
@@ -181,6 +183,9 @@ class Builder:
                         yield Job(f"{label} for {arch}", run)
                 run = partial(self._compile_explicit, kernel, signature, arch)
                 yield Job(f"{label} for {arch}", run)
+                if self.c_library is not None:
+                    run = partial(self._compile_for_c, kernel, signature, (*ranks, None), arch)
+                    yield Job(f"{label} for {arch} and C", run)
 
     def _compile_host(
         self, kernel: Kernel[Any, Any], signature: str, rank: int | None, level: str
@@ -200,6 +205,15 @@ class Builder:
         # To choose a mapping, a launch compiles others as well.
         for specialization in (*(each.specialization for each in recorded), *found):
             self._add(compiler, specialization)
+
+    def _compile_for_c(
+        self, kernel: Kernel[Any, Any], signature: str, ranks: Sequence[int | None], arch: str
+    ) -> None:
+        """Compile a GPU's code that depends on nothing that a launch in Python checks."""
+        for rank in ranks:
+            artifact = kernel.artifact(signature, forall=rank, arch=arch, target=self.gpu.name)
+            self.c_library.add(artifact)
+            self.c_library.add(artifact, as_cubin=True)
 
     def _compile_explicit(self, kernel: Kernel[Any, Any], signature: str, arch: str) -> None:
         from kerneldsl.launch.spine import may_compile
@@ -275,6 +289,8 @@ class Builder:
         if entry is None:
             self.left_out[label] = "its code works in this process alone"
             return
+        if self.c_library is not None and compiler is self.host:
+            self.c_library.add(artifact)
         for unit in specialization.unit.reachable():
             if self._is_own(unit.module):
                 self._functions.setdefault(unit.module, set()).add(unit.first_line)
