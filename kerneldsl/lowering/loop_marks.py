@@ -24,6 +24,7 @@ __all__ = [
     "NOT_VECTORIZED",
     "PARALLEL",
     "UNROLLED_AS_VECTORS",
+    "UNROLLED_BY_FOUR",
     "has_vectors_to_unroll",
     "leave_as_it_is",
     "mark_loop",
@@ -33,6 +34,7 @@ __all__ = [
 
 FULLY_UNROLLED = "llvm.loop.unroll.full"
 NOT_UNROLLED = "llvm.loop.unroll.disable"
+UNROLLED_BY_FOUR = "llvm.loop.unroll.count"
 NOT_VECTORIZED = "llvm.loop.vectorize.enable"
 #: What the vectorizer makes of the loop is unrolled, in the end by :func:`unroll_in_full`.
 UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
@@ -98,6 +100,8 @@ def _metadata(number: str, wishes: list[str], accesses: str | None) -> str:
             parts.append(f'!{{!"{wish}", !{{!"{_OF_VECTORS}"}}}}')
         elif wish == NOT_VECTORIZED:
             parts.append(f'!{{!"{wish}", i1 false}}')
+        elif wish == UNROLLED_BY_FOUR:
+            parts.append(f'!{{!"{wish}", i32 4}}')
         elif wish != PARALLEL:
             parts.append(f'!{{!"{wish}"}}')
         elif accesses is not None:

@@ -47,6 +47,17 @@ def of_a_local_array(x, out):
             out[t + k * 32] = own[k]
 
 
+def drawn(x, out):
+    t = kd.threadIdx.x
+    value, count = x[t], 0
+    for _ in range(out.size):
+        value = (value ^ (value << 13)) * 5 + 1
+        value = (value ^ (value >> 7)) * 9 + (value << 3)
+        if value & 255 < 100:
+            count += 1
+    out[t] = count
+
+
 def halved(x, out):
     t = kd.threadIdx.x
     step = kd.blockDim.x // 2
@@ -191,6 +202,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-strides": (strided, _INTEGERS),
     "unroll-array-loops": (of_a_local_array, _INTEGERS),
     "unroll-divisors": (in_stages, _INTEGERS),
+    "unroll-arithmetic": (drawn, _INTEGERS),
     "narrow-variables": (halved, _INTEGERS),
     "simplify-divisions": (divided, _INTEGERS),
     "coalesce-copies": (iterated, _INTEGERS),

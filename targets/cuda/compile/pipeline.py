@@ -36,6 +36,7 @@ from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.short_variables import shorten_variables
+from targets.cuda.compile.unroll_arithmetic import unroll_arithmetic
 from targets.cuda.compile.unroll_divisors import unroll_divisors
 from targets.cuda.compile.unroll_loops import unroll_loops
 from targets.cuda.compile.unroll_remainders import unroll_remainders
@@ -152,6 +153,13 @@ def _unroll_divisors(
     return FunctionTree(tree, {**code.names, **names})
 
 
+def _unroll_arithmetic(
+    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
+) -> FunctionTree:
+    tree, names = unroll_arithmetic(unit, code.tree, report)
+    return FunctionTree(tree, {**code.names, **names})
+
+
 def _shorten_variables(
     code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
 ) -> FunctionTree:
@@ -184,6 +192,12 @@ PASSES = (
         "Unroll loops that divide by what they multiply, so that their divisors are numbers.",
         Stage.TREE,
         _unroll_divisors,
+    ),
+    Pass(
+        "unroll-arithmetic",
+        "Unroll loops that access no array by four, if each turn has twelve operations or more.",
+        Stage.TREE,
+        _unroll_arithmetic,
     ),
     Pass(
         "narrow-variables",

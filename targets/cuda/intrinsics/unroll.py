@@ -10,10 +10,25 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED, mark_loop
+from kerneldsl.lowering.loop_marks import (
+    FULLY_UNROLLED,
+    NOT_UNROLLED,
+    UNROLLED_BY_FOUR,
+    mark_loop,
+)
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 
-__all__ = ["MAX_UNROLLED", "ROLLED", "ROLLED_NAME", "SAME", "SAME_NAME", "UNROLL", "UNROLL_NAME"]
+__all__ = [
+    "BY_FOUR",
+    "BY_FOUR_NAME",
+    "MAX_UNROLLED",
+    "ROLLED",
+    "ROLLED_NAME",
+    "SAME",
+    "SAME_NAME",
+    "UNROLL",
+    "UNROLL_NAME",
+]
 
 #: Turns of a loop over a thread's elements beyond which it is left as it is. More elements than
 #: half of the 255 registers of a thread (CUDA C++ Programming Guide, "Technical Specifications per
@@ -23,6 +38,7 @@ MAX_UNROLLED = 128
 
 #: The names that generated code calls them by.
 UNROLL_NAME, ROLLED_NAME, SAME_NAME = "kd_unroll", "kd_rolled", "kd_same"
+BY_FOUR_NAME = "kd_unroll_by_four"
 
 
 def _rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -35,6 +51,7 @@ def _mark(wish: str, call: Call) -> ir.Value:
 
 
 UNROLL = BoundIntrinsic("tile.unroll", _rule, partial(_mark, FULLY_UNROLLED), {})
+BY_FOUR = BoundIntrinsic("loop.unroll_by_four", _rule, partial(_mark, UNROLLED_BY_FOUR), {})
 ROLLED = BoundIntrinsic("loop.rolled", _rule, partial(_mark, NOT_UNROLLED), {})
 
 
