@@ -155,8 +155,11 @@ def _site(environment: Path) -> Path:
 def check(python: Path, folder: Path) -> Iterator[str]:
     """Use the packages in every form; say what was found."""
     site = _site(python.parents[1])
-    versions = _run([str(python), "-c", "import numpy; print(numpy.__version__)"]).strip()
-    yield f"NumPy {versions}: {_use(python)}"
+    about = "import numpy, kerneldsl; print(numpy.__version__, kerneldsl.__file__)"
+    numpy, place = _run([str(python), "-P", "-c", about]).split()
+    if not place.startswith(str(site)):
+        raise Failed(f"kerneldsl was imported from {place}")
+    yield f"NumPy {numpy}: {_use(python)}"
     yield f"without AVX: {_use(python, NUMBA_ENABLE_AVX='0')}"
     forms = folder / "forms"
     shutil.rmtree(forms, ignore_errors=True)
@@ -172,7 +175,7 @@ def check(python: Path, folder: Path) -> Iterator[str]:
     yield f".pyc alone: {_use(python, PYTHONPATH=str(forms))}"
     times = []
     for _ in range(SAMPLES):
-        seconds, is_right, has_numba = _run([str(python), "-c", FIRST]).split()
+        seconds, is_right, has_numba = _run([str(python), "-P", "-c", FIRST]).split()
         if (is_right, has_numba) != ("True", "False"):
             raise Failed(f"the first call: right {is_right}, Numba imported {has_numba}")
         times.append(float(seconds))
@@ -183,7 +186,7 @@ def check(python: Path, folder: Path) -> Iterator[str]:
 
 def _use(python: Path, **environment: str) -> str:
     program = USE.format(names=PACKAGES)
-    report: dict[str, Any] = json.loads(_run([str(python), "-c", program], **environment))
+    report: dict[str, Any] = json.loads(_run([str(python), "-P", "-c", program], **environment))
     if report["modules"]:
         raise Failed(f"{', '.join(report['modules'])} was imported ({environment})")
     if report["warnings"]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 import kerneldsl as kd
 from kerneldsl.launch.decision import _MOST_OF_BEST, make_problems
 from kerneldsl.planner.choose import choose, estimate_resources, preferring, rank
 from tests.shipping.programs import build, run, write_package
+from tests.support.extent import full_beyond
 
 _LAUNCH = """
 import dataclasses, json, sys
@@ -28,11 +31,11 @@ def noted(compiler, specialization):
 artifact._compile_or_load = noted
 
 null = get_target("null")
-card = described_gpu("sm_90", null.devices()[0])
+card = described_gpu({arch!r}, null.devices()[0])
 # An H200, and a small part of a card.
 for multiprocessors, gb_per_s in ((132, 4800), (20, 300)):
     limits = dataclasses.replace(card.limits, multiprocessor_count=multiprocessors)
-    extra = {**card.extra, "memory_clock_rate": gb_per_s * 500_000}
+    extra = {{**card.extra, "memory_clock_rate": gb_per_s * 500_000}}
     null.set_devices(dataclasses.replace(card, limits=limits, extra=extra))
     for n in (1000, 10_000, 1_000_000, 10_000_000, 100_000_000):
         with kd.use("null"):
@@ -42,13 +45,14 @@ print(json.dumps([sorted(set(found)), "numba" in sys.modules]))
 """
 
 
-def test_other_cards_of_an_architecture_compile_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arch", full_beyond(("sm_90", "sm_100"), ("sm_90",)))
+def test_other_cards_compile_nothing(tmp_path: Path, arch: str) -> None:
     package = write_package(tmp_path)
     kernels = package / "kernels.py"
     text = kernels.read_text()
     kernels.write_text(text[: text.index("@kd.kernel(signature=[")])
     build(package, "--cpu", "", "--arch", "sm_90")
-    done = run(_LAUNCH, tmp_path)
+    done = run(_LAUNCH.format(arch=arch), tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [["shipped"], False]
 
