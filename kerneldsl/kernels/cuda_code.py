@@ -374,7 +374,7 @@ def _read_cpu(cpu: Any, kinds: tuple[Kind, ...], name: str) -> Kernel[..., Any] 
     if cpu is None:
         return None
     if isinstance(cpu, FunctionType):
-        cpu = make_kernel(signature=format_signature(kinds) or None)(cpu)
+        cpu = make_kernel(signature=kinds)(cpu)
     if not isinstance(cpu, Kernel):
         raise ArgumentTypeError(
             f"cpu is {a_type(cpu)}",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
 from kerneldsl.language.times import is_time_name
-from kerneldsl.utilities.modules import is_of_numba
+from kerneldsl.utilities.modules import imported, is_of_numba
 
 if TYPE_CHECKING:
     import ast
@@ -231,9 +231,9 @@ def read_signature(value: Any) -> tuple[Kind, ...]:
 
     Parameters
     ----------
-    value : str, numba Signature, or tuple of kinds, texts and Numba's types
-        ``"void(float32, float32[:])"``, ``numba.void(numba.float32, numba.float32[:])`` or
-        ``(numba.float32, numba.float32[:])``.
+    value : str, numba Signature, or tuple of kinds, texts, NumPy dtypes and Numba's types
+        ``"void(float32, float32[:])"``, ``numba.void(numba.float32, numba.float32[:])``,
+        ``(numba.float32, numba.float32[:])`` or ``("float32", record_dtype)``.
 
     Returns
     -------
@@ -306,6 +306,10 @@ def _kind_of(value: Any) -> Kind:
         kinds = parse_signature(f"{value},")  # of one parameter, so that it may be any tuple
         if len(kinds) == 1:
             return kinds[0]
+    elif isinstance(value, getattr(imported("numpy"), "dtype", ())):
+        found = element_name(cast(Any, value))
+        if found is not None:
+            return ScalarKind(found)
     elif is_of_numba(value, "Array"):
         dtype = _ALIASES.get(str(value.dtype), str(value.dtype))
         if is_of_numba(value.dtype, "Record"):

@@ -158,6 +158,30 @@ def test_native_code_passes_the_same(target: NullTarget, form: str, tmp_path: Pa
         assert 999 in by_native.values.values()
 
 
+def test_a_record_is_passed_by_value(target: NullTarget) -> None:
+    pair = np.dtype([("first", np.float32), ("second", np.int64)], align=True)
+    text = """struct Pair { float first; long long second; };
+    extern "C" __global__ void f(double *out, Pair pair, bool last) { out[0] = pair.second; }"""
+
+    def on_cpu(out, pair, last):
+        out[0] = pair.first + pair.second
+
+    made = kd.cuda_source(text, "f", ("float64[::1]", pair, "bool"), cpu=on_cpu)
+    value = np.array((0.5, 7), pair)[()]
+    made[1, 1](kd.zeros(1), value, True)
+    (record,) = target.launches
+    first = record.values["pair.bytes[0]"].to_bytes(8, "little")[:4]
+    assert first == np.float32(0.5).tobytes()
+    assert record.values["pair.bytes[8]"] == 7
+    out = np.zeros(1)
+    with kd.use("cpu"):
+        made[1, 1](out, value, True)
+    assert out[0] == 7.5
+    smaller = np.dtype([("first", np.float32)])
+    with pytest.raises(kd.ArgumentTypeError, match="passes 4 bytes as parameter 2"):
+        kd.cuda_source(text, "f", ("float64[::1]", smaller, "bool")).ptx(arch="sm_90")
+
+
 def test_overlapping_arrays_and_odd_addresses_need_no_other_code(
     target: NullTarget, saxpy: kd.CudaKernel
 ) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.language.kinds import format_signature
+from kerneldsl.language.kinds import ScalarKind, format_signature
+from kerneldsl.language.records import record_name
 from kerneldsl.language.signatures import parse_signature, read_signature, read_signatures
 
 
@@ -149,3 +150,12 @@ def test_inspection_takes_them() -> None:
     assert kernel.ptx(numba.void(numba.double[:], numba.double[:]), arch="sm_90") == text
     with pytest.raises(kd.ArgumentValueError, match="kernels return nothing"):
         kernel.ptx("f8(f8[:], f8[:])", arch="sm_90")
+
+
+def test_a_dtype_of_numpy_is_a_scalar() -> None:
+    pair = np.dtype([("first", np.float32), ("second", np.int64)], align=True)
+    whole, record = read_signature((np.dtype(np.int16), pair))
+    assert str(whole) == "int16"
+    assert record == ScalarKind(record_name(pair) or "")
+    with pytest.raises(ValueError, match="is the type of no argument"):
+        read_signature((np.dtype("U4"),))
