@@ -173,8 +173,8 @@ def test_code_for_llvm_grows_with_the_length(shape: str, monkeypatch: pytest.Mon
         assert filled <= _MOST_FILLED * count
 
 
-@pytest.mark.measures
 def test_time_grows_with_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is the processor's, so that other tests may run beside this one."""
     shape = "loops with exchanges"
     modules_of(shape, (1,), monkeypatch)  # what is made once for a process
     times = [[seconds for _, seconds in modules_of(shape, (4, 8), monkeypatch)] for _ in range(3)]

@@ -92,7 +92,9 @@ def test_they_are_stopped_under_other_threading_layers(layer: str) -> None:
 
 
 @pytest.mark.measures
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "terminate"])
+@pytest.mark.parametrize(
+    "way", full_beyond([way for way in WAYS if way != "terminate"], ["plain", "other_thread"])
+)
 def test_they_are_stopped_within_a_tenth_of_a_second(way: str) -> None:
     late = stopped("takes_a_long_sum", way, 1 << 18)
     # All of them, but for one in which another program had the processor.
