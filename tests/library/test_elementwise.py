@@ -363,7 +363,7 @@ def test_ints_at_every_place_and_of_subclasses(call):
         elementwise.map(lambda a, b, n: a + b + n, np.int8([1]), True, 128)
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("dtype", full_beyond(["complex64", "complex128"], ["complex64"]))
 @pytest.mark.parametrize(
     ("function", "exact"),
     [

@@ -192,7 +192,7 @@ def test_the_example_of_each(name):
 def test_every_function_compiles_for_a_gpu(first, dtype):
     with kd.use("null"):
         x = kd.to_device(np.ones(4, dtype))
-        for name, rule in sample(list(RULES.items())[first if IS_QUICK else 0 :], 4):
+        for name, rule in sample(list(RULES.items())[first if IS_QUICK else 0 :], 2):
             try:
                 found = getattr(xp, name)(*[x] * rule.ufunc.nin)
             except kd.ArgumentTypeError:

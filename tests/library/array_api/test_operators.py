@@ -58,7 +58,7 @@ def test_dtypes_are_promoted_as_numpys_are(function, pair):
 
 
 @pytest.mark.parametrize("function", BITWISE)
-@pytest.mark.parametrize("name", ["bool", "int16", "uint64"])
+@pytest.mark.parametrize("name", full_beyond(["bool", "int16", "uint64"], ["bool", "int16"]))
 def test_bits(function, name):
     left, right = np.array([0, 1, 1], name), np.array([1, 1, 0], name)
     a, b = kd.to_device(left), kd.to_device(right)

@@ -146,7 +146,7 @@ def test_polling_does_not_make_every_launch_a_timed_one():
     with installed(TimedTarget()) as target, kd.use("timed"):
         x = kd.zeros(4)
         nothing[1, 1](x)
-        for _ in range(examples(2000)):
+        for _ in range(examples(2000, 100)):
             assert kd.stats().launches == 1
         for _ in range(640):
             nothing[1, 1](x)

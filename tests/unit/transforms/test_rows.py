@@ -18,7 +18,7 @@ from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.transforms.rows.expand import expand_rows
 from kerneldsl.transforms.rows.reductions import REDUCTIONS, reduction_unit
-from tests.support.extent import examples
+from tests.support.extent import examples, full_beyond
 from tests.support.source import exec_source
 
 MATRICES = "float64[:, ::1], float64[:, ::1]"
@@ -236,8 +236,12 @@ def test_programs_compute_what_numpy_computes(statements: list[str], seed: int):
         np.testing.assert_array_equal(found, right)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("count", [10**6, 4097])
+_BOUNDED = [
+    pytest.param(dtype, count) for dtype in (np.float32, np.float64) for count in (10**6, 4097)
+]
+
+
+@pytest.mark.parametrize(("dtype", "count"), full_beyond(_BOUNDED, _BOUNDED[1:3]))
 def test_sums_keep_the_documented_bound(dtype: Any, count: int, rng: np.random.Generator) -> None:
     """(n - 1) u Σ|x|, and the very rounding of adding from the first to the last."""
 

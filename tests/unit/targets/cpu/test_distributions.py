@@ -42,7 +42,7 @@ def assert_close(kernel, name, x):
     [(-26.6, -1.0), (-1.0, 0.5), (0.5, 2.0), (2.0, 2.5), (4.0, 5.0), (5.0, 8.0), (8.0, 12.0)],
 )
 def test_erfcx(rng, low, high):
-    x = rng.uniform(low, high, examples(10_000))
+    x = rng.uniform(low, high, examples(10_000, 500))
     x[:2] = low, np.nextafter(high, low)
     assert_close(scaled, "erfcx", x)
 
@@ -59,6 +59,6 @@ def test_erfcx_of_special_numbers():
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 0.5), (0.5, 0.52), (0.52, 0.76), (0.76, 1.0)])
 def test_erfinv(rng, low, high):
-    count = examples(10_000)
+    count = examples(10_000, 500)
     x = rng.uniform(low, high, count) * rng.choice([-1.0, 1.0], count)
     assert_close(inverse, "erfinv", x)

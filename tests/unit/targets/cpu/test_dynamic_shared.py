@@ -7,6 +7,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import KernelFault, LaunchConfigError
+from tests.support.extent import full_beyond
 
 
 @kd.kernel
@@ -62,7 +63,7 @@ SLICED = [(reverse, 4, 4), (two_parts, 10, 10), (open_ended, 8, 4)]
 
 
 @pytest.mark.parametrize(("kernel", "used", "told"), SLICED)
-@pytest.mark.parametrize("n", [1, 7, 32, 257, 1024])
+@pytest.mark.parametrize("n", full_beyond([1, 7, 32, 257, 1024], [7, 1024]))
 @pytest.mark.parametrize("blocks", [1, 200])
 def test_a_slice_beyond_the_end(kernel, used, told, n, blocks):
     if kernel is not reverse and blocks > 1:

@@ -9,6 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import KernelFault
+from tests.support.extent import full_beyond
 
 
 @kd.kernel
@@ -72,6 +73,11 @@ CASES = [
     (too_few_names, ValueError, "too_few_names"),
     (behind_a_barrier, IndexError, "tuple index out of range"),
 ]
+_LAUNCHES = [
+    pytest.param(*case, debug, id=f"{case[0].__name__}-{debug}")
+    for debug in (False, True)
+    for case in CASES
+]
 
 
 @pytest.fixture(autouse=True)
@@ -88,8 +94,10 @@ def launch(kernel: Any, count: int, *, debug: bool = False) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("debug", [False, True])
-@pytest.mark.parametrize(("kernel", "kind", "text"), CASES, ids=[c[0].__name__ for c in CASES])
+@pytest.mark.parametrize(
+    ("kernel", "kind", "text", "debug"),
+    full_beyond(_LAUNCHES, _LAUNCHES[: len(CASES) + 1] + _LAUNCHES[-1:]),
+)
 def test_the_launch_raises(kernel: Any, kind: type[Exception], text: str, debug: bool) -> None:
     is_checked = debug and kernel is beyond_a_tuple
     if is_checked:

@@ -464,14 +464,14 @@ def test_results_are_those_of_arrays_in_memory(function, rng):
 
 @pytest.mark.parametrize("function", full_beyond(BECOME, BECOME[::2]), ids=lambda f: f.__name__)
 def test_arrays_whose_indices_are_known_become_variables(function):
-    source = source_of(kd.kernel(function))
+    source = source_of(kernels_of(function)[0])
     makers = [line for line in source.splitlines() if "kd__make_" in line]
     assert not [line for line in makers if "slot" not in line and "shared" not in line]
 
 
 @pytest.mark.parametrize("function", STAY, ids=lambda f: f.__name__)
 def test_other_arrays_stay_in_memory(function):
-    made = [line for line in source_of(kd.kernel(function)).splitlines() if "kd__make_" in line]
+    made = [line for line in source_of(kernels_of(function)[0]).splitlines() if "kd__make_" in line]
     assert [line for line in made if "slot" not in line and "shared" not in line]
 
 
@@ -489,7 +489,7 @@ def test_what_no_element_can_hold_is_told_as_of_an_array():
 
 @pytest.mark.parametrize("function", SPREAD, ids=lambda f: f.__name__)
 def test_arrays_with_indices_that_threads_share_have_an_element_for_each(function):
-    source = source_of(kd.kernel(function))
+    source = source_of(kernels_of(function)[0])
     place = "kd_unsigned(kd_tx)" if "kd_tx" in source else "kd_unsigned(kd_x - kd_strip)"
     arrays = "ring" if function in (turns_round, turns_across_barriers) else "v"
     stored = [line for line in source.splitlines() if line.strip().startswith(f"{arrays}[")]

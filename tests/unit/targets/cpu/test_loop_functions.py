@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.frontend.normalize import make_unit
 from targets.cpu.loop_functions import functions_with_loops
-from tests.support.extent import examples
+from tests.support.extent import examples, full_beyond
 
 f32, i32 = np.float32, np.int32
 _SHORT = 4
@@ -233,7 +233,7 @@ def test_many_calls_stay_calls() -> None:
     assert functions_with_loops(make_unit(calls_often)) == frozenset()
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", full_beyond(PAIRS, [*PAIRS][::2]))
 @settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_each_thread_computes_what_it_does_alone(name: str, data) -> None:

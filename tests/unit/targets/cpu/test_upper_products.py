@@ -55,7 +55,7 @@ def arguments(rng, dtype, out):
 @pytest.mark.parametrize(
     "dtype", full_beyond(["int8", "int16", "uint8", "uint16"], ["int8", "uint16"])
 )
-@pytest.mark.parametrize("out", ["int16", "int64"])
+@pytest.mark.parametrize("out", full_beyond(["int16", "int64"], ["int64"]))
 @pytest.mark.parametrize("kernel", [upper_half, upper_half_of_tiles])
 def test_mulhi(rng, kernel, dtype, out):
     x, y, found = arguments(rng, np.dtype(dtype), out)

@@ -44,17 +44,19 @@ def test_standard_output_that_is_closed(command):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("command", ["backends", "devices", "default", "status"])
-def test_quick_commands_import_no_compiler(command):
+def test_quick_commands_import_no_compiler():
+    commands = ("backends", "devices", "default", "status")
     program = (
         "import sys\n"
         "from kerneldsl.tools.cli.app import run\n"
-        "try:\n"
-        f"    run([{command!r}, '--json'])\n"
-        "except SystemExit as ended:\n"
-        "    assert not ended.code, ended.code\n"
         "heavy = {'numba', 'sympy', 'scipy', 'torch', 'rich.markdown'}\n"
-        "print(sorted({m for m in sys.modules} & heavy), file=sys.stderr)\n"
+        f"for command in {commands}:\n"
+        "    try:\n"
+        "        run([command, '--json'])\n"
+        "    except SystemExit as ended:\n"
+        "        assert not ended.code, (command, ended.code)\n"
+        "    print('end', flush=True)\n"
+        "    print(command, sorted({m for m in sys.modules} & heavy), file=sys.stderr)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -64,8 +66,10 @@ def test_quick_commands_import_no_compiler(command):
         timeout=120,
         check=True,
     )
-    json.loads(done.stdout)
-    assert done.stderr.splitlines()[-1] == "[]"
+    *outputs, rest = done.stdout.split("end\n")
+    assert all(json.loads(output) for output in outputs)
+    assert (len(outputs), rest) == (len(commands), "")
+    assert done.stderr.splitlines()[-len(commands) :] == [f"{each} []" for each in commands]
 
 
 def test_help_imports_neither_numpy_nor_a_target():
