@@ -19,6 +19,7 @@ class CodeForm(StrEnum):
     CUDA = "CUDA C++"
     PTX = "PTX"
     CUBIN = "cubin"
+    FATBIN = "fat binary"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,11 @@ class CodeModule:
     def digest(self) -> str:
         """Digest of the contents."""
         return hashlib.sha256(self.contents).hexdigest()
+
+    @property
+    def is_text(self) -> bool:
+        """True if the contents are a source, or PTX."""
+        return self.form in (CodeForm.CUDA, CodeForm.PTX)
 
     @property
     def text(self) -> str:

@@ -13,7 +13,6 @@ from kerneldsl.contract.device_code import CodeForm, CodeModule
 from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
-    DeviceCodeError,
     SourceUnavailableError,
 )
 from kerneldsl.errors.values import a_type, safe_repr
@@ -217,12 +216,12 @@ def cuda_source(
 
 @shorten_errors
 def module(image: _Source | bytes) -> CudaModule:
-    """Take kernels from PTX or a cubin.
+    """Take kernels from PTX, a cubin or a fat binary.
 
     Parameters
     ----------
     image : str, path or bytes
-        The path of a file, the text of PTX, or the bytes of either. A relative path begins at the
+        The path of a file, the text of PTX, or the bytes of a file. A relative path begins at the
         folder of the Python file, and in a notebook at the current folder.
 
     Returns
@@ -234,8 +233,6 @@ def module(image: _Source | bytes) -> CudaModule:
     ------
     ArgumentTypeError
         If `image` has another type.
-    DeviceCodeError
-        If it is a fat binary.
     SourceUnavailableError
         If the file cannot be read.
 
@@ -271,14 +268,10 @@ def module(image: _Source | bytes) -> CudaModule:
             limit="It takes the path of a file, the text of PTX, or bytes",
         )
     if contents.startswith(_FATBIN):
-        raise DeviceCodeError(
-            f"{name} is a fat binary",
-            value=name,
-            limit="A module is PTX or one cubin",
-            remedy="Extract a cubin: cuobjdump -xelf all file",
-        )
-    is_cubin = contents.startswith(_ELF) or b".version" not in contents
-    form = CodeForm.CUBIN if is_cubin else CodeForm.PTX
+        form = CodeForm.FATBIN
+    else:
+        is_cubin = contents.startswith(_ELF) or b".version" not in contents
+        form = CodeForm.CUBIN if is_cubin else CodeForm.PTX
     return CudaModule(CodeModule(form, name, contents), frame.f_globals["__name__"])
 
 

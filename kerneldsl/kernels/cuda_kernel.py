@@ -79,9 +79,9 @@ class CudaKernel(Kernel[..., None]):
             If the kernel is from a cubin.
         """
         module = self._code.module
-        if module.form is CodeForm.CUBIN:
+        if not module.is_text:
             raise SourceUnavailableError(
-                f"{module.name} is a cubin, which has no source",
+                f"{module.name} is a {module.form}, which has no source",
                 value=module.name,
                 remedy="Look at its machine code: kernel.artifact().text('sass')",
             )

@@ -25,7 +25,7 @@ __all__ = ["assumed_unit", "parameters_in_text", "place_of_entry", "traits_of_co
 
 def place_of_entry(code: DeviceCode) -> tuple[int, int]:
     """Return the line of a kernel in its source, from 1, and the column of its name, from 0."""
-    if code.module.form is not CodeForm.CUBIN:
+    if code.module.is_text:
         name = re.escape(code.entry.partition("<")[0].rpartition("::")[2].strip())
         for number, line in enumerate(code.module.text.splitlines(), 1):
             found = re.search(rf"\b{name}\s*\(", line)

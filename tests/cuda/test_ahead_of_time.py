@@ -114,3 +114,39 @@ def _parameters(name: str, array: Any, *, strided: bool) -> dict[str, Any]:
     if strided:
         values |= {f"{name}.strides[{axis}]": n for axis, n in enumerate(array.strides)}
     return values
+
+
+def test_a_fat_binary_is_a_module(tmp_path: Path, rng: np.random.Generator) -> None:
+    source, path = tmp_path / "kernels.py", tmp_path / "scale_rows.fatbin"
+    source.write_text(_SOURCE)
+    own = kd.devices("cuda")[0].arch
+    architectures = ["sm_80", "sm_120"] + [own] * (own not in ("sm_80", "sm_120"))
+    for chosen in (architectures, ["sm_75"]):  # machine code for the device, or PTX
+        command = [
+            *(sys.executable, "-m", "kerneldsl", "compile", f"{source}:scale_rows"),
+            *("--signature", "bool, float32, float32[:, ::1], float32[::1], float32[:, ::1]"),
+            *("--arch", ",".join(chosen), "-o", str(path)),
+        ]
+        environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=300, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+        rows, entry = _read_layout(path.with_name(f"{path.name}.params.txt").read_text())
+        types = {"uint8": "bool", "bool": "bool", "float32": "float32", "int64": "int64"}
+        pointers = {"x.data": "float32[:, ::1]", "offset.data": "float32[::1]"}
+        signature = ", ".join(
+            pointers.get(name, "float32[:, ::1]") if dtype == "pointer" else types[dtype]
+            for _, dtype, name in rows
+        )
+        x = rng.standard_normal((6, 101)).astype(np.float32)
+        offsets = rng.standard_normal(101).astype(np.float32)
+        out = np.full((6, 101), np.nan, np.float32)
+        values = {"flag": True, "a": np.float32(1.5)}
+        for name, array in (("x", x), ("offset", offsets), ("out", out)):
+            values[f"{name}.data"] = kd.to_device(array)
+            values |= {f"{name}.shape[{axis}]": n for axis, n in enumerate(array.shape)}
+        kernel = kd.module(path.read_bytes()).kernel(entry, signature)
+        kernel[6, 128](*(values[name] for _, _, name in rows))
+        expected = np.float32(1.5) * x + offsets
+        assert_same_bits(values["out.data"].copy_to_host(), expected, f"for {chosen}")

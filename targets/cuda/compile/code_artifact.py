@@ -145,12 +145,12 @@ class CodeArtifact(CudaArtifact):
         if form == "ptx" and not self.ptx:
             if module.form is not CodeForm.CUDA:
                 raise ToolMissingError(
-                    f"{module.name} is a cubin, which has no PTX",
+                    f"{module.name} is a {module.form}, which has no PTX",
                     value=module.name,
                     remedy="Look at its machine code: kernel.sass()",
                 )
             return compile_ptx(module, self.arch)
-        if form == "source" and module.form is not CodeForm.CUBIN:
+        if form == "source" and module.is_text:
             return module.text
         if form in ("llvm", "source"):
             raise ValueError(f"a kernel of {module.form} has no form {form!r}")

@@ -16,6 +16,7 @@ from kerneldsl.errors import DeviceCodeError
 from kerneldsl.utilities.once import OnceTable
 from targets.cuda.architectures import ARCHITECTURES, Architecture, PtxVersion, parse_arch
 from targets.cuda.compile.cubin_file import Entry, read_cubin
+from targets.cuda.compile.fatbin_file import choose_image
 from targets.cuda.compile.nvrtc import CudaText, Form, compile_text, supported_architectures
 from targets.cuda.compile.ptx_entries import read_ptx
 from targets.cuda.compile.ptx_text import read_header
@@ -84,6 +85,9 @@ def find_image(module: CodeModule, arch: str) -> Image:
 
 
 def _make_image(module: CodeModule, arch: str) -> Image:
+    if module.form is CodeForm.FATBIN:
+        chosen = choose_image(module.contents, module.name, parse_arch(arch))
+        return read_image(chosen.contents, chosen.form, module.name)
     if module.form is not CodeForm.CUDA:
         return read_image(module.contents, module.form, module.name)
     architecture, form = parse_arch(arch), Form.CUBIN

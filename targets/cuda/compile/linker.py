@@ -14,14 +14,13 @@ from typing import Any
 
 from kerneldsl.errors import CompileError, DeviceCodeError, ToolMissingError
 from kerneldsl.frontend.linked_code import LinkedCode
+from targets.cuda.compile.fatbin_file import read_fatbin
 
 __all__ = ["find_linker", "link_binaries", "link_inputs"]
 
 #: Forms of code to the names of nvJitLink's types of input.
 _TYPES = {"ptx": "PTX", "cubin": "CUBIN", "fatbin": "FATBIN", "ltoir": "LTOIR"}
 
-#: The head of a fat binary: magic, version, its size, the size of what follows (``fatbinary.h``).
-_FATBIN = struct.Struct("<IHHQ")
 #: Of an ELF file's header, the places, sizes and counts of the program and section headers; of a
 #: section's header, its kind, place and size.
 _ELF = struct.Struct("<32sQQ6xHHHH")
@@ -59,27 +58,27 @@ def link_binaries(ptx: str, codes: Sequence[LinkedCode], arch: str) -> bytes:
             "CUDA 12",
         )
     for code in codes:
-        if len(code.code) < _whole_size(code.code, code.form):
-            raise DeviceCodeError(
-                f"{code.name} is cut off after {len(code.code)} bytes",
-                value=len(code.code),
-                limit=f"By its header it has {_whole_size(code.code, code.form)}",
-                remedy="Write it again",
-            )
+        _require_whole(code)
     inputs = [("ptx", ptx.encode(), "kernel.ptx")]
     inputs += [(code.form, code.code, code.name) for code in codes]
     return link_inputs(linker, inputs, arch)
 
 
-def _whole_size(code: bytes, form: str) -> int:
-    """Return how many bytes a file has by its headers; nvJitLink ends the process over fewer."""
-    if form == "fatbin":
-        if len(code) < _FATBIN.size:
-            return _FATBIN.size
-        _, _, header_size, size = _FATBIN.unpack_from(code)
-        return int(header_size + size)
-    if form != "cubin":
-        return 0
+def _require_whole(code: LinkedCode) -> None:
+    """Refuse a file that is cut off, over which nvJitLink ends the process."""
+    if code.form == "fatbin":
+        read_fatbin(code.code, code.name)
+    elif code.form == "cubin" and len(code.code) < (size := _whole_size(code.code)):
+        raise DeviceCodeError(
+            f"{code.name} is cut off after {len(code.code)} bytes",
+            value=len(code.code),
+            limit=f"By its header it has {size}",
+            remedy="Write it again",
+        )
+
+
+def _whole_size(code: bytes) -> int:
+    """Return how many bytes an ELF file has by its headers."""
     if len(code) < _ELF.size:
         return _ELF.size
     programs, sections, *sizes = _ELF.unpack_from(code)[1:]

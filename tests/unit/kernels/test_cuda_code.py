@@ -355,7 +355,6 @@ def test_a_relative_path_begins_at_the_python_file(tmp_path: Path) -> None:
     [
         (3, "module was given an int"),
         ("no_such_file.cubin", "no_such_file.cubin cannot be read"),
-        (b"\x50\xed\x55\xba" + bytes(60), "<module> is a fat binary"),
     ],
 )
 def test_what_is_no_module(image: Any, told: str) -> None:

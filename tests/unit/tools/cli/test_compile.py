@@ -14,7 +14,7 @@ from kerneldsl.errors import ToolMissingError
 from kerneldsl.tools.cli import app
 from targets.cuda.compile import cubin, fatbin, ptxas, tools
 from targets.cuda.compile.cubin_file import read_cubin
-from tests.support.fat_binaries import read_fat_binary
+from targets.cuda.compile.fatbin_file import read_fatbin
 
 KERNELS = """
 import kerneldsl as kd
@@ -251,14 +251,17 @@ def test_a_fat_binary_has_code_for_each_architecture_and_ptx(folder, tmp_path):
         assert call("compile", "user_package.blas:declared", *archs, "-o", path) == 0
         made.append({each.name: each.read_bytes() for each in place.iterdir()})
     assert made[0] == made[1]
-    images = read_fat_binary(made[0]["k.fatbin"])
-    assert [(each.kind, each.number) for each in images] == [
+    images = read_fatbin(made[0]["k.fatbin"], "k")
+    assert [(each.form, each.number) for each in images] == [
         ("cubin", 80),
         ("cubin", 90),
         ("cubin", 120),
-        ("ptx", 120),
+        ("PTX", 120),
     ]
     for image in images[:3]:
+        archs = ("-a", f"sm_{image.number}", "-o", "k.cubin")
+        assert call("compile", "user_package.blas:declared", *archs) == 0
+        assert image.contents == Path("k.cubin").read_bytes()
         found = read_cubin(image.contents, "image")
         assert (found.number, list(found.entries)) == (image.number, ["declared"])
     assert b".visible .entry declared(" in images[3].contents
@@ -271,9 +274,9 @@ def test_a_fat_binary_has_code_for_each_architecture_and_ptx(folder, tmp_path):
 @pytest.mark.parametrize("arch", ["sm_90", "sm_90a", "sm_120f"])
 def test_a_fat_binary_for_one_architecture(folder, arch):
     assert call("compile", "user_package.blas:in_order", "-a", arch, "-o", "k.fatbin") == 0
-    images = read_fat_binary(Path("k.fatbin").read_bytes())
+    images = read_fatbin(Path("k.fatbin").read_bytes(), "k")
     number = int(arch[3:].rstrip("af"))
-    assert [(each.kind, each.number) for each in images] == [("cubin", number), ("ptx", number)]
+    assert [(each.form, each.number) for each in images] == [("cubin", number), ("PTX", number)]
 
 
 def test_without_fatbinary_the_remedy_is_told(folder, monkeypatch, capsys):

@@ -20,6 +20,7 @@ from kerneldsl.language.signatures import parse_signature
 from targets.cuda.compile import code_image
 from targets.cuda.compile.code_artifact import CodeArtifact
 from targets.cuda.compile.code_stored import dump_code
+from targets.cuda.compile.fatbin import make_fatbin
 from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
 from targets.cuda.compile.ptx_compiler import PtxCompiler
 from targets.cuda.compile.ptxas import assemble
@@ -46,8 +47,16 @@ def _two(factor, x):
 def _module(form: CodeForm = CodeForm.CUDA, text: str = SAXPY, **fields: Any) -> CodeModule:
     if form is CodeForm.CUDA:
         return CodeModule(form, "<saxpy>", text.encode(), **fields)
+    if form is CodeForm.FATBIN:
+        cubins = {arch: _compiled(text, Form.CUBIN, arch) for arch in ("sm_80", "sm_90")}
+        ptx = {"sm_90": _compiled(text, Form.PTX, "sm_90").decode()}
+        return CodeModule(form, f"saxpy.{form}", make_fatbin(cubins, ptx), **fields)
     made = compile_text(CudaText(text, "<saxpy>"), "sm_90", form=Form[form.name])
     return CodeModule(form, f"saxpy.{form}", made.code, **fields)
+
+
+def _compiled(text: str, form: Form, arch: str) -> bytes:
+    return compile_text(CudaText(text, "<saxpy>"), arch, form=form).code
 
 
 def _specialize(
@@ -150,7 +159,7 @@ def test_a_wrong_signature(form: CodeForm, signature: str, told: str) -> None:
     assert "it declares 4 parameters of 4, 8, 8, 4 bytes" in str(caught.value)
 
 
-@pytest.mark.parametrize("form", [CodeForm.PTX, CodeForm.CUBIN])
+@pytest.mark.parametrize("form", [CodeForm.PTX, CodeForm.CUBIN, CodeForm.FATBIN])
 def test_a_missing_entry(form: CodeForm) -> None:
     with pytest.raises(DeviceCodeError) as caught:
         _compile(_module(form), "daxpy")
@@ -188,9 +197,9 @@ def replace_text(module: CodeModule, head: str, line: str) -> CodeModule:
     return replace(module, contents=text.encode())
 
 
-@pytest.mark.parametrize("form", [CodeForm.PTX, CodeForm.CUBIN])
+@pytest.mark.parametrize("form", [CodeForm.PTX, CodeForm.CUBIN, CodeForm.FATBIN])
 def test_contents_that_are_neither(form: CodeForm) -> None:
-    with pytest.raises(DeviceCodeError, match=f"saxpy is not (a whole cubin|{form})"):
+    with pytest.raises(DeviceCodeError, match=f"saxpy is not (a whole )?{form}"):
         _compile(CodeModule(form, "saxpy", b"\xff\xfe neither"))
 
 
