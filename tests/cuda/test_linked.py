@@ -124,6 +124,7 @@ def test_results_are_those_of_numpy(form, tmp_path, rng):
 
 @pytest.mark.parametrize("form", _FORMS)
 def test_cached_code_gives_the_same(form, tmp_path, monkeypatch, rng):
+    monkeypatch.setenv("KERNELDSL_CACHE", "on")
     monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "cache"))
     link = _link(form, tmp_path)
     arguments = _arguments("weighs", 257, rng)
