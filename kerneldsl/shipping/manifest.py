@@ -35,7 +35,7 @@ from typing import Any
 
 from kerneldsl.utilities.untrusted import parse_json
 
-__all__ = ["MANIFEST", "Entry", "File", "Manifest", "ManifestError"]
+__all__ = ["MANIFEST", "Entry", "File", "Index", "Manifest", "ManifestError"]
 
 #: Name of the file.
 MANIFEST = "manifest.json"
@@ -156,13 +156,8 @@ class Manifest:
         Raises `ManifestError` for another format, and for an entry with a file that is not listed.
         """
         try:
-            document = parse_json(data)
-            if document["format"] != _FORMAT:
-                raise ManifestError(f"its format is {document['format']!r}, and not {_FORMAT}")
-            files = {
-                _name(name): File(_digest(each["sha256"]), int(each["bytes"]))
-                for name, each in document["files"].items()
-            }
+            document = _parse(data)
+            files = {_name(name): _read_file(each) for name, each in document["files"].items()}
             sources = {str(module): name for module, name in document["sources"].items()}
             entries = tuple(map(_read_entry, document["entries"]))
             found = cls(
@@ -171,12 +166,76 @@ class Manifest:
             used = {name for each in entries for name in each.files.values()}
         except ManifestError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except _UNREADABLE as error:
             raise ManifestError(f"it cannot be read: {error!r}") from error
         for name in (*used, *sources.values()):
             if name not in files:
                 raise ManifestError(f"it does not list the file {name!r}")
         return found
+
+
+class Index:
+    """Entries of a manifest by their keys, each of which is read when it is wanted.
+
+    A launch wants a few of thousands.
+
+    Parameters
+    ----------
+    data : bytes
+        The manifest.
+
+    Raises
+    ------
+    ManifestError
+        For another format, also of an entry or file when it is wanted.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            document = _parse(data)
+            self._rows = {row["key"]: row for row in document["entries"]}
+            self._files = dict(document["files"])
+            self._sources = dict(document["sources"])
+            #: Modules and qualified names of the kernels.
+            self.kernels = frozenset(row["kernel"] for row in document["entries"])
+        except ManifestError:
+            raise
+        except _UNREADABLE as error:
+            raise ManifestError(f"it cannot be read: {error!r}") from error
+
+    def find(self, key: str) -> Entry | None:
+        """Return the entry of a key's digest."""
+        row = self._rows.get(key)
+        try:
+            return None if row is None else _read_entry(row)
+        except _UNREADABLE as error:
+            raise ManifestError(f"an entry cannot be read: {error!r}") from error
+
+    def file(self, name: str) -> File:
+        """Return what is listed of a file."""
+        try:
+            return _read_file(self._files[_name(name)])
+        except _UNREADABLE as error:
+            raise ManifestError(f"it does not list the file {name!r}") from error
+
+    def source(self, module: str) -> str | None:
+        """Return the name of the file with the text of a module's kernels."""
+        return self._sources.get(module)
+
+
+#: What the values of another document raise.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+
+
+def _parse(data: bytes) -> Any:
+    document = parse_json(data)
+    if document["format"] != _FORMAT:
+        raise ManifestError(f"its format is {document['format']!r}, and not {_FORMAT}")
+    return document
+
+
+def _read_file(row: Any) -> File:
+    return File(_digest(row["sha256"]), int(row["bytes"]))
 
 
 def _read_entry(row: Any) -> Entry:

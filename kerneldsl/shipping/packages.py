@@ -19,7 +19,7 @@ from typing import Any
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, CacheWarning, NotShippedError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.frontend.module_texts import packages_of, register_texts
-from kerneldsl.shipping.manifest import MANIFEST, Entry, Manifest, ManifestError
+from kerneldsl.shipping.manifest import MANIFEST, Entry, Index, Manifest, ManifestError
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.user_warnings import warn_user
@@ -165,10 +165,17 @@ class ShippedKernels:
         """Reason that the manifest cannot be used; empty if it can."""
         return self._found[1]
 
-    @property
+    @cached_property
     def manifest(self) -> Manifest:
         """The list of what is shipped, which is empty if it cannot be read."""
-        return self._found[0]
+        nothing = Manifest(self.package, "", {}, ())
+        if self.problem:
+            return nothing
+        try:
+            return Manifest.decode(self._read(MANIFEST))
+        except (OSError, ManifestError) as error:
+            self.report(f"{self.folder}/{MANIFEST} is not used: {error}")
+            return nothing
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -176,36 +183,33 @@ class ShippedKernels:
         return tuple(each.describe() for each in self.manifest.entries)
 
     @cached_property
-    def _found(self) -> tuple[Manifest, str]:
-        nothing = Manifest(self.package, "", {}, ())
+    def _found(self) -> tuple[Index | None, str]:
         try:
-            found = Manifest.decode(self._read(MANIFEST))
+            found = Index(self._read(MANIFEST))
         except OSError as error:
             # So it is while the package is developed.
             problem = f"{self.folder}/{MANIFEST} cannot be read: {error.strerror or error}"
             logger.debug("%s: %s", self.package, problem)
-            return nothing, problem
+            return None, problem
         except ManifestError as error:
             problem = f"{self.folder}/{MANIFEST} is not used: {error}"
             self.report(problem)
-            return nothing, problem
+            return None, problem
         return found, ""
-
-    @cached_property
-    def _index(self) -> dict[str, Entry]:
-        return {each.key: each for each in self.manifest.entries}
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(each.kernel for each in self.manifest.entries)
 
     def has_kernel(self, name: str) -> bool:
         """Return whether there is code of a kernel, given its module and qualified name."""
-        return name in self._names
+        index, _ = self._found
+        return index is not None and name in index.kernels
 
     def find(self, key: str) -> Entry | None:
         """Return the entry of a key's digest."""
-        return self._index.get(key)
+        index, _ = self._found
+        try:
+            return None if index is None else index.find(key)
+        except ManifestError as error:
+            self.report(f"{self.folder}/{MANIFEST}: {error}")
+            return None
 
     def sections(self, entry: Entry) -> dict[str, bytes]:
         """Read the code of an entry, in the sections of `Compiler.ship`.
@@ -217,7 +221,8 @@ class ShippedKernels:
 
     def source_of(self, module: str) -> str | None:
         """Return the text of a module's kernels, if it is shipped."""
-        name = self.manifest.sources.get(module)
+        index, _ = self._found
+        name = None if index is None else index.source(module)
         try:
             return None if name is None else self._checked(name).decode()
         except (DamagedFileError, UnicodeDecodeError) as error:
@@ -225,9 +230,14 @@ class ShippedKernels:
             return None
 
     def _checked(self, name: str) -> bytes:
-        file = self.manifest.files[name]
+        index, problem = self._found
+        if index is None:
+            raise DamagedFileError(problem)
         try:
+            file = index.file(name)
             data = self._read(name)
+        except ManifestError as error:
+            raise DamagedFileError(f"{self.folder}/{MANIFEST}: {error}") from error
         except OSError as error:
             raise DamagedFileError(
                 f"{self.folder}/{name} cannot be read: {error.strerror or error}"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kerneldsl.shipping.manifest import Entry, File, Manifest, ManifestError
+from kerneldsl.shipping.manifest import Entry, File, Index, Manifest, ManifestError
 
 DIGEST = "0" * 64
 GOOD = Manifest(
@@ -69,3 +69,28 @@ def test_a_bad_manifest_is_refused(change, said: str) -> None:
     change(document)
     with pytest.raises(ManifestError, match=said):
         Manifest.decode(json.dumps(document).encode())
+
+
+def test_an_index_reads_what_is_wanted() -> None:
+    index = Index(GOOD.encode())
+    assert index.find(DIGEST) == GOOD.entries[0]
+    assert index.find("1" * 64) is None
+    assert index.kernels == {"mypkg.axpy"}
+    assert index.file("axpy-00.o") == GOOD.files["axpy-00.o"]
+    assert index.source("mypkg.kernels") == "mypkg.kernels-00.py.txt"
+    assert index.source("mypkg.others") is None
+
+
+def test_an_index_refuses_what_is_wanted_and_bad() -> None:
+    document = json.loads(GOOD.encode())
+    document["entries"][0]["metadata"] = 1
+    document["files"]["axpy-00.o"]["sha256"] = "x"
+    index = Index(json.dumps(document).encode())
+    with pytest.raises(ManifestError, match="metadata"):
+        index.find(DIGEST)
+    for name, said in (("axpy-00.o", "axpy"), ("../x", "does not list"), ("y.o", "y.o")):
+        with pytest.raises(ManifestError, match=said):
+            index.file(name)
+    for data in (b"", b"[]", b"{}", b"[" * 100_000, json.dumps({**document, "format": 2}).encode()):
+        with pytest.raises(ManifestError):
+            Index(data)
