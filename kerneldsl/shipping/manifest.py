@@ -175,9 +175,9 @@ class Manifest:
 
 
 class Index:
-    """Entries of a manifest by their keys, each of which is read when it is wanted.
+    """Entries of a manifest by their keys; an entry is read when it is used.
 
-    A launch wants a few of thousands.
+    A launch uses a few of thousands.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class Index:
     Raises
     ------
     ManifestError
-        For another format, also of an entry or file when it is wanted.
+        For another format, also of an entry or file when it is used.
     """
 
     def __init__(self, data: bytes) -> None:
