@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from kerneldsl.contract import ArrayPromises, Device, DeviceLike, Promises
 from kerneldsl.contract.abi import integer_parameters
 from kerneldsl.contract.promises import MAX_ALIGNMENT, is_narrow
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, LaunchConfigError
+from kerneldsl.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    LaunchConfigError,
+    TargetUnavailableError,
+)
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
@@ -143,7 +148,12 @@ def make_request(
             device = chosen
             if is_launch and shape.plan is not None:
                 _check_plan(shape.plan, device)
-    state = _for_device(state, device, binding)
+    try:
+        state = _for_device(state, device, binding)
+    except TargetUnavailableError as error:
+        if stand_in is not None:
+            error.add_line(f"The CPU stands in for {stand_in.asked}: {stand_in.missing.what}")
+        raise
     if shape.space is not None:
         limits = device.limits
         extents = shape.planned_for if device.is_shared_out else shape.planned_within(limits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,9 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.contract import Device
 from kerneldsl.launch.native import machine
+from kerneldsl.placement.registry import get_target
 from tests.cache.programs import run_script
 from tests.support.native import is_native, require_native, warm_up
 
@@ -73,8 +74,11 @@ def saxpy() -> kd.CudaKernel:
 
 
 def _artifact(kernel: kd.CudaKernel) -> Any:
-    (device,) = (each for each in kd.devices() if str(each) == "cuda:0")
-    return kernel.artifact(arch=device.arch, target="cuda")
+    return kernel.artifact(target="cuda")  # for the first device
+
+
+def _device() -> Device:
+    return get_target("cuda").devices()[0]
 
 
 def _forms(text: str, name: str, signature: str) -> dict[str, kd.CudaKernel]:
@@ -147,7 +151,7 @@ def test_more_shared_memory_than_a_block_gets_without_asking() -> None:
     out = kd.full(1000, np.nan, np.float64)
     made[1, 1000, None, 90_000](kd.to_device(x), out, 1000)
     np.testing.assert_array_equal(out.copy_to_host(), x[::-1])
-    limit = next(each for each in kd.devices() if str(each) == "cuda:0").limits
+    limit = _device().limits
     with pytest.raises(kd.KernelError, match="shared memory"):
         made[1, 1000, None, limit.max_shared_memory_per_block + 8](kd.to_device(x), out, 1000)
 
@@ -284,8 +288,7 @@ def test_the_driver_agrees_with_the_cubin(saxpy: kd.CudaKernel) -> None:
     ):
         made = kd.cuda_source(text, name, signature)
         artifact = _artifact(made)
-        device = next(each for each in kd.devices() if str(each) == "cuda:0")
-        loaded = device.load(artifact).resources
+        loaded = _device().load(artifact).resources
         said = artifact.resources()
         assert (loaded.registers, loaded.static_shared_bytes, loaded.max_block_threads) == (
             said.registers,
@@ -339,19 +342,6 @@ def test_wrong_code_is_refused_and_nothing_is_lost(saxpy: kd.CudaKernel) -> None
     assert (y.copy_to_host() == 1).all()
     saxpy.forall(100)(1.0, x, y, 100)
     assert (y.copy_to_host() == 3).all()
-
-
-def test_a_damaged_cubin_does_not_reach_past_an_error(saxpy: kd.CudaKernel) -> None:
-    """Damage that the reader does not see is the driver's to refuse, with an error of ours."""
-    x, y = kd.full(100, 2, np.float32), kd.full(100, 1, np.float32)
-    cubin = bytearray(_artifact(saxpy).code("cubin"))
-    at = cubin.index(b".nv.info\0")
-    cubin[at : at + 8] = b".no.info"
-    made = kd.module(bytes(cubin)).kernel("saxpy", SIGNATURE)
-    with contextlib.suppress(kd.KernelError):
-        made.forall(100)(1.0, x, y, 100)
-    saxpy.forall(100)(1.0, x, y, 100)
-    assert (y.copy_to_host() >= 3).all()
 
 
 # ------------------------------------------------------------------------- the cache

@@ -61,6 +61,7 @@ def compile_to_file(
         )
         # An architecture may be named twice, in different ways.
         artifact, *others = {each.arch: each for each in compiled}.values()
+        _refuse_own_code(artifact, kernel)
         if chosen != target_writing("asm"):
             _check_block(artifact, kernel, block)
         code = artifact.code_with(others, form) if others else artifact.code(form)
@@ -107,6 +108,19 @@ def _check_architectures(arch: Sequence[str], target: str, form: str, output: Pa
         if known
         else "Name one",
     )
+
+
+def _refuse_own_code(artifact: Artifact, kernel: Kernel[..., Any]) -> None:
+    """Refuse CUDA C++, PTX and cubins: their parameters are not those that files describe."""
+    code = artifact.specialization.code
+    if code is not None:
+        raise ArgumentValueError(
+            f"{kernel.__qualname__} is {code.module.form}, in {code.module.name}",
+            value=kernel.__qualname__,
+            limit="Files are written of kernels in Python, with descriptions of their parameters",
+            remedy="Write kernel.ptx() to a file, or name a --target that compiles the CPU "
+            "function",
+        )
 
 
 def _check_block(artifact: Artifact, kernel: Kernel[..., Any], block: str | None) -> None:

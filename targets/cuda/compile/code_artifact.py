@@ -147,7 +147,7 @@ class CodeArtifact(CudaArtifact):
                 raise ToolMissingError(
                     f"{module.name} is a {module.form}, which has no PTX",
                     value=module.name,
-                    remedy="Look at its machine code: kernel.sass()",
+                    remedy='Look at its machine code: kernel.artifact(target="cuda").text("sass")',
                 )
             return compile_ptx(module, self.arch)
         if form == "source" and module.is_text:

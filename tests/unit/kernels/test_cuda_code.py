@@ -17,6 +17,7 @@ import kerneldsl as kd
 from kerneldsl.launch.native import machine
 from targets import null
 from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
+from targets.cuda.target import CudaTarget
 from targets.null.target import NullTarget
 from tests.support.falling_back import forget_choices
 from tests.support.launched import numbers
@@ -212,6 +213,18 @@ def test_numpy_arrays_are_copied_there_and_back(target: NullTarget, saxpy: kd.Cu
     before = y.copy()
     saxpy.forall(100)(2.0, x, y, 100)
     np.testing.assert_array_equal(y, before)  # what does not run changes nothing
+
+
+def test_a_missing_device_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_choices(monkeypatch)
+    made = kd.cuda_source(SAXPY, "saxpy", SIGNATURE)
+    x = np.ones(9, np.float32)
+    monkeypatch.setattr(CudaTarget, "unavailable_reason", lambda self: "there is no GPU")
+    monkeypatch.setattr(CudaTarget, "devices", lambda self: ())
+    with kd.fallback("silent"), kd.use("cuda"), pytest.raises(kd.TargetUnavailableError) as caught:
+        made.forall(9)(2.0, x, x.copy(), 9)
+    assert "The CPU stands in for cuda" in str(caught.value)
+    assert "there is no GPU" in str(caught.value)
 
 
 def test_without_a_cpu_function_every_array_counts_as_written(target: NullTarget) -> None:

@@ -89,6 +89,18 @@ def no_ptxas(monkeypatch):
     monkeypatch.setattr(cubin, "find_ptxas", missing)
 
 
+def test_a_kernel_of_cuda_code_has_no_such_description(folder, capsys):
+    (folder / "user_package" / "cuda.py").write_text(
+        "import kerneldsl as kd\n"
+        "def on_cpu(x):\n    x[kd.grid(1)] = 1\n"
+        "TEXT = 'extern \"C\" __global__ void one(float *x) { x[threadIdx.x] = 1; }'\n"
+        "one = kd.cuda_source(TEXT, 'one', 'float32[::1]', cpu=on_cpu)\n"
+    )
+    said = " ".join(refusal(capsys, "user_package.cuda:one", "-o", "one.cubin").split())
+    assert "one is CUDA C++, in <one>. Files are written of kernels in Python" in said
+    assert call("compile", "user_package.cuda:one", "--target", "cpu", "-o", "one.s") == 0
+
+
 # ---------------------------------------------------------------------------------------- outputs
 
 

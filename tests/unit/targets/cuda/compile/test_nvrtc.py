@@ -220,6 +220,6 @@ except Exception as error:
 
 
 def test_the_module_imports_no_bindings() -> None:
-    code = "import sys, targets.cuda.compile.nvrtc; print('cuda' in sys.modules)"
+    code = "import sys, targets.cuda.compile.nvrtc; print('cuda.bindings' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
