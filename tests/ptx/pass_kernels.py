@@ -85,6 +85,14 @@ def divided(x, out):
         out[i] = x[i] // x[i + 1] + x[i] % x[i + 2]
 
 
+def with_guarded_roots(x, out):
+    t = kd.threadIdx.x
+    value = x[t]
+    if t > 2:
+        value = math.sqrt(value)
+    out[t] = value
+
+
 def iterated(x, out):
     t = kd.threadIdx.x
     a, b, count = x[t], x[t + 1], 0
@@ -205,6 +213,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-arithmetic": (drawn, _INTEGERS),
     "narrow-variables": (halved, _INTEGERS),
     "simplify-divisions": (divided, _INTEGERS),
+    "guard-roots": (with_guarded_roots, "float32[::1], float32[::1]"),
     "coalesce-copies": (iterated, _INTEGERS),
     "merge-exits": (iterated, _INTEGERS),
     "unroll-remainders": (with_a_remainder, _INTEGERS),

@@ -31,6 +31,7 @@ _DONE = {
     "unroll-arithmetic": "1 loop unrolled by four, as it only computes",
     "narrow-variables": "1 variable kept in 32 bits",
     "simplify-divisions": "2 divisions computed without signs if possible",
+    "guard-roots": "1 square root computed only where the kernel does",
     "coalesce-copies": "1 value computed without a copy",
     "merge-exits": "1 loop ended by one branch instead of two",
     "unroll-remainders": "1 loop over a remainder unrolled by ptxas",

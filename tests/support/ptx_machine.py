@@ -88,6 +88,8 @@ class _Machine:
             self._access(name, opcode, operands)
         elif name == "bar":
             pass
+        elif name == "selp":
+            self.values[operands[0]] = self._integer(name, types, operands)
         elif types and types[-1][0] == "f" and types[-1][1:].isdigit():
             self._make_up(opcode, operands)
         elif name == "setp":

@@ -2,7 +2,8 @@
 
 Numba's lowering of ``math``, ``cmath`` and NumPy's functions calls LLVM's intrinsics and C's
 library by name. When modules are linked those names become the device's: LLVM's intrinsic where
-the hardware is exact (square root, rounding), else libdevice. One table serves every function,
+the hardware is exact (rounding), else libdevice. Square roots are
+:mod:`targets.cuda.compile.square_roots`. One table serves every function,
 and a name that stands in neither is an error.
 
 References
@@ -13,6 +14,8 @@ CUDA Math API Reference Manual; libdevice User's Guide, section "Function Refere
 from __future__ import annotations
 
 import re
+
+from targets.cuda.compile.square_roots import ROOTS
 
 __all__ = ["is_unselectable", "rename_math", "user_name"]
 
@@ -47,6 +50,7 @@ def _table() -> dict[str, str]:
             table[f"{name}{f}"] = f"__nv_{name}{f}"
         for name in _C_TO_LLVM:
             table[f"{name}{f}"] = f"llvm.{name}.{llvm_type}"
+        table[f"sqrt{f}"] = table[f"llvm.sqrt.{llvm_type}"] = f"kd.sqrt.{llvm_type}"
         for name in _LLVM_TO_LIBDEVICE:
             table[f"llvm.{name}.{llvm_type}"] = f"__nv_{name}{f}"
         for name, libdevice in _NUMBA_TO_LIBDEVICE.items():
@@ -55,11 +59,17 @@ def _table() -> dict[str, str]:
 
 
 _EXACT = _table()
-_FAST = _EXACT | {
-    name: f"__nv_fast_{function[5:]}"
-    for name, function in _EXACT.items()
-    if function.startswith("__nv_") and function[5:-1] in _APPROXIMATE and function.endswith("f")
-}
+_FAST = (
+    _EXACT
+    | {name: ROOTS.get(function, function) for name, function in _EXACT.items()}
+    | {
+        name: f"__nv_fast_{function[5:]}"
+        for name, function in _EXACT.items()
+        if function.startswith("__nv_")
+        and function[5:-1] in _APPROXIMATE
+        and function.endswith("f")
+    }
+)
 _QUOTED = re.compile(r'@"([\w.]+)"')
 _DECLARED = re.compile(r'^declare (?:[a-z]+ )*?(\S+) @"([\w.]+)"\(', re.MULTILINE)
 _SUFFIXES = {"float": ".f32", "double": ".f64"}

@@ -36,6 +36,7 @@ from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.short_variables import shorten_variables
+from targets.cuda.compile.square_roots import guard_roots
 from targets.cuda.compile.unroll_arithmetic import unroll_arithmetic
 from targets.cuda.compile.unroll_divisors import unroll_divisors
 from targets.cuda.compile.unroll_loops import unroll_loops
@@ -210,6 +211,12 @@ PASSES = (
         "Divide nonnegative integers without signs, and by constants in 32 bits if they fit.",
         Stage.LLVM,
         simplify_divisions,
+    ),
+    Pass(
+        "guard-roots",
+        "Compute a square root only where the kernel does, after the test that it depends on.",
+        Stage.LLVM,
+        guard_roots,
     ),
     Pass(
         "coalesce-copies",

@@ -32,6 +32,13 @@ from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_text import count_anew
 from targets.cuda.compile.ptxas_workarounds import work_around_ptxas
+from targets.cuda.compile.square_roots import (
+    ROOT_DECLARATIONS,
+    ROOTS,
+    count_roots,
+    restore_roots,
+    root_definitions,
+)
 from targets.cuda.intrinsics.by_architecture import definitions, is_by_architecture
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 
@@ -117,11 +124,14 @@ def link(
     called that no device has.
     """
     initialize_nvptx()
-    module = _parse(_with_attributes(entry_text, entry_name, entry_attributes(options)))
+    attributes = entry_attributes(options)
+    module = _parse(_with_attributes(entry_text, entry_name, attributes) + ROOT_DECLARATIONS)
     body_texts = tuple(body_texts)
+    calls = count_divisions(body_texts)
     for text in body_texts:
         complete = define_conversions(text, write_conversion)
         flagged = rename_math(_with_float_flags(complete, options), fastmath=options.fastmath)
+        calls += count_roots([flagged])
         try:
             module.link_in(_parse(flagged))
         except RuntimeError as error:
@@ -129,9 +139,8 @@ def link(
     if any(function.name == ROUND_TO_BFLOAT16 for function in module.functions):
         module.link_in(_parse(_NATIVE_ROUNDING))
     symbols = [function.name for function in module.functions]
-    calls = count_divisions(body_texts)
-    divisions = pipeline.run(Stage.LLVM, division_definitions(symbols), calls)
-    for definition in (*shift_definitions(symbols), *divisions):
+    general = [*division_definitions(symbols), *root_definitions(calls)]
+    for definition in (*shift_definitions(symbols), *pipeline.run(Stage.LLVM, general, calls)):
         module.link_in(_parse(definition))
     for function in module.functions:
         if not function.is_declaration and function.name != entry_name:
@@ -175,7 +184,7 @@ def _libdevice_functions(module: Any, external: Collection[str]) -> tuple[str, .
             continue
         if name.startswith("llvm.") and not is_unselectable(name):
             continue
-        if is_by_architecture(name):
+        if is_by_architecture(name) or name in ROOTS:
             continue
         if not name.startswith("__nv_"):
             raise MissingFunction(name)
@@ -214,6 +223,8 @@ def write_ptx(
             if not function.is_declaration and function.name.startswith("__"):
                 function.linkage = "internal"
     _optimize(module, machine, speed_level=3)
+    if restore_roots(module):
+        _optimize(module, machine, speed_level=1)
     if views_shared:
         # The back end replaces generic addresses by those of shared memory, and LLVM knows the
         # alignment of these alone, without which it reads vectors number by number.
