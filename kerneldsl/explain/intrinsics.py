@@ -43,7 +43,9 @@ class IntrinsicEvaluator(Evaluator):
         if name in ("tile.load", "tile.store") and self._tile(node, name, use):
             return UNKNOWN
         is_element = use.intrinsic in INTERNAL  # of a tile that its threads have
-        if (name.startswith(_GROUPS) and not is_element) or effect & (Effect.READ | Effect.WRITE):
+        is_declared = use.intrinsic.typing is Typing.LINKED_ARRAY  # the Python body has accesses
+        is_array = effect & (Effect.READ | Effect.WRITE) and not is_declared
+        if (name.startswith(_GROUPS) and not is_element) or is_array:
             self.tallies.left_out.add(name)
         arguments = [self.value(each) for each in node.args]
         if use.intrinsic.synchronizes(Scope.BLOCK):

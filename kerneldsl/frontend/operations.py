@@ -60,6 +60,13 @@ def checked_operation(
             limit="It combines values of several threads, which may have different values of it",
         )
     for unit in callee.reachable():
+        if unit.linked is not None and not unit.linked.is_pure:
+            reporter.fail(
+                node,
+                f"{what}, which calls code that is linked, {unit.name}",
+                "Declare that with pure=True if its result depends on its arguments alone",
+                limit="Which thread calls it, and how often, is not defined",
+            )
         for use in unit.uses.values():
             if use.intrinsic.effect is not Effect.NONE or use.intrinsic.uniform_in is not None:
                 reporter.fail(

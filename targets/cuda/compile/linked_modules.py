@@ -25,7 +25,7 @@ from targets.cuda.compile.nvrtc import (
     Form,
     compile_text,
     headers_digest,
-    nvrtc_version,
+    nvrtc_identity,
 )
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_modules import (
@@ -155,7 +155,7 @@ def identify_compiler(unit: FunctionUnit) -> dict[str, str] | None:
             if code.form == "cuda":
                 digest = headers_digest(_source_of(code), code.options or DEFAULT_CUDA_OPTIONS)
                 found[f"headers of {code.symbol}"] = digest
-                found["NVRTC"] = format_version(nvrtc_version())
+                found["NVRTC"] = nvrtc_identity()
     except (ToolMissingError, LookupError):
         return None
     return found

@@ -188,3 +188,20 @@ def test_the_fingerprint_knows_the_code():
     assert len(set(prints)) == len(prints)
     assert fingerprint(unit()) == prints[0]
     assert identify(unit()) == identify(unit())
+
+
+def test_operations_of_groups_are_pure():
+    def add(a, b):
+        return a + b
+
+    def total(function):
+        def kernel(x):
+            x[0] = kd.block.reduce(x[0], function)
+
+        return make_unit(kernel)
+
+    linked = {"link": PTX, "signature": "float32(float32, float32)", "name": "weigh"}
+    assert total(kd.func(**linked, pure=True)(add)).linked_functions()
+    with pytest.raises(UnsupportedConstructError, match="code that is linked, add") as caught:
+        total(kd.func(**linked)(add))
+    assert "pure=True" in str(caught.value)

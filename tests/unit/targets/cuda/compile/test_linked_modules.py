@@ -44,7 +44,7 @@ def test_a_key_has_the_included_headers_and_the_compiler(source, monkeypatch):
     def missing():
         raise ToolMissingError("none")
 
-    monkeypatch.setattr(linked_modules, "nvrtc_version", missing)
+    monkeypatch.setattr(linked_modules, "nvrtc_identity", missing)
     assert code_identity(specialization, "sm_90") is None
 
 
