@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
+import capstone
 import numpy as np
 import pytest
 
@@ -18,6 +21,7 @@ from targets.cpu.objects import load_object
 
 SIGNATURE = "float32, float32[::1], float32[::1]"
 #: ``e_machine`` of an ELF header.
+_PROGBITS, _EXECUTABLE = 1, 4
 MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
@@ -26,6 +30,13 @@ def axpy(a, x, y):
     i = kd.grid(1)
     if i < y.size:
         y[i] = a * x[i] + y[i]
+
+
+@kd.kernel
+def waves(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = math.sin(x[i])
 
 
 @kd.kernel
@@ -79,6 +90,38 @@ def test_float16_needs_no_runtime_library() -> None:
     for level in LEVELS:
         made = compiled(level, halves, "float16[::1], float16[::1]")
         assert get_target("cpu").compiler.ship(made) is not None, level
+
+
+def instructions(code: bytes) -> list[str]:
+    """Disassemble an object file for aarch64, where every word of code is an instruction."""
+    found: list[str] = []
+    for kind, flags, at, nbytes in sections_of(code):
+        if kind == _PROGBITS and flags & _EXECUTABLE:
+            decoded = list(capstone.Cs(capstone.CS_ARCH_ARM64, 0).disasm(code[at : at + nbytes], 0))
+            assert 4 * len(decoded) == nbytes
+            found += [f"{each.mnemonic} {each.op_str}" for each in decoded]
+    return found
+
+
+def sections_of(code: bytes) -> list[tuple[int, int, int, int]]:
+    """Kind, flags, place and size of each section of an ELF file of 64 bits."""
+    (at,) = struct.unpack_from("<Q", code, 40)
+    size, count = struct.unpack_from("<HH", code, 58)
+    rows = (struct.unpack_from("<IIQQQQ", code, at + size * n) for n in range(count))
+    return [(kind, flags, place, nbytes) for _, kind, flags, _, place, nbytes in rows]
+
+
+def test_code_for_aarch64_is_disassembled() -> None:
+    ship = get_target("cpu").compiler.ship
+    for kernel, signature, expected in (
+        (axpy, SIGNATURE, "fmla v"),
+        (axpy, "float64, float64[::1], float64[::1]", ".2d"),
+        (waves, "float32[::1], float32[::1]", ".4s"),
+        (halves, "float16[::1], float16[::1]", "fcvt"),
+    ):
+        code = instructions(ship(compiled("aarch64", kernel, signature))["object"])
+        assert any(each.startswith("ret") for each in code)
+        assert any(expected in each for each in code), (kernel, signature)
 
 
 _TWICE = """
