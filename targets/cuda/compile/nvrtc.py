@@ -215,13 +215,13 @@ def _arguments(
         found.append("--dlink-time-opt")
     if is_relocatable or form is Form.LTO_IR:
         found.append("--relocatable-device-code=true")
-    if form is Form.CUBIN:
+    if form is Form.CUBIN and not options.debug:  # code for a debugger is not optimized
         found.append(f"--ptxas-options=-O{options.opt_level}")
     if options.max_registers is not None:
         found.append(f"--maxrregcount={options.max_registers}")
     flags = {
         "--device-debug": options.debug,
-        "--generate-line-info": options.lineinfo,
+        "--generate-line-info": options.lineinfo and not options.debug,
         "--use_fast_math": options.fastmath,
     }
     found += [flag for flag, is_on in flags.items() if is_on]

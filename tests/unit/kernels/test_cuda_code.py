@@ -16,6 +16,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.launch.native import machine
 from targets import null
+from targets.cuda.compile import code_image, nvrtc
 from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
 from targets.cuda.target import CudaTarget
 from targets.null.target import NullTarget
@@ -429,7 +430,26 @@ extern "C" __global__ void wrong(float *x) {
 # ------------------------------------------------------------------------- falling back
 
 
-def test_a_missing_gpu_or_compiler_lets_the_cpu_function_run(
+def test_without_nvrtc_the_cpu_function_runs(
+    saxpy: kd.CudaKernel, target: NullTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_choices(monkeypatch)
+
+    def missing() -> None:
+        raise kd.ToolMissingError("CUDA C++ needs NVRTC: it is not installed")
+
+    nvrtc.nvrtc_version.cache_clear()
+    monkeypatch.setattr(nvrtc, "_import_nvrtc", missing)
+    monkeypatch.setattr(nvrtc, "supported_architectures", missing)
+    monkeypatch.setattr(code_image, "supported_architectures", missing)
+    x, y = np.ones(9, np.float32), np.ones(9, np.float32)
+    with kd.use("null"), pytest.warns(kd.FallbackWarning, match="needs NVRTC"):
+        saxpy.forall(9)(2.0, x, y, 9)
+    assert (y == 3).all()
+    assert target.launches == []
+
+
+def test_a_missing_gpu_lets_the_cpu_function_run(
     saxpy: kd.CudaKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_choices(monkeypatch)

@@ -82,7 +82,10 @@ def test_options_reach_the_compiler(tmp_path: Path) -> None:
     ).code.decode()
     assert "sin.approx" in found
     assert ".loc" in found
-    assert ".debug_info" in _compile(PLAIN, debug=True).code.decode()
+    for form in (Form.PTX, Form.CUBIN):
+        debugged = _compile(PLAIN, form, debug=True, lineinfo=True, opt_level=2)
+        assert b".debug_info" in debugged.code
+        assert debugged.log == ""
 
 
 def test_the_assembler_keeps_levels_and_registers() -> None:
