@@ -154,6 +154,49 @@ def test_nothing_is_left_of_functions_that_are_inlined(code):
     assert log.count("Function properties for") == 1
 
 
+def test_calls_in_a_loop_have_labels_of_their_own(code):
+    both = {
+        name: kd.func(link=code, signature="int32(int32)", name=name)(_BODIES[name][0])
+        for name in ("collatz", "early")
+    }
+    one, two = both["collatz"], both["early"]
+
+    @kd.kernel
+    def calls(out):
+        i = kd.threadIdx.x
+        total = 0
+        for k in range(i, i + 3):
+            total += one(k) * two(k + 1) + one(total & 63)
+        out[i] = total
+
+    artifact = _artifact(calls)
+    labels = re.findall(r"^\s*([$\w]+):", artifact.ptx, re.MULTILINE)
+    assert len(labels) == len(set(labels)) >= 8
+    assemble(artifact.ptx, "sm_90")
+    for thread in (0, 1, 27, 63):
+        total = 0
+        for k in range(thread, thread + 3):
+            total += collatz(k) * early(k + 1) + collatz(total & 63)
+        assert [values[0] for values in _stored(artifact.ptx, thread)] == [total % (1 << 64)]
+
+
+def test_names_with_dollars():
+    text = PTX.replace(b"is_even", b"is$even$1")
+
+    @kd.func(link=text, signature="bool(int64)", name="is$even$1", pure=True)
+    def is_even(n):
+        return n % 2 == 0
+
+    @kd.kernel
+    def calls(out):
+        out[0] = is_even(out.size)
+
+    ptx = _artifact(calls).ptx
+    assert ".extern" not in ptx
+    assert "is$even$1_rd<3>" in ptx
+    assemble(ptx, "sm_90")
+
+
 def test_a_function_that_returns_nothing(code):
     @kd.func(link=code, signature="void(int32[::1], int64, int32)", name="store")
     def put(p, i, value):

@@ -42,6 +42,7 @@ _STORE = re.compile(rf"st\.param\.[bfsu](\d+)\s+\[({_NAME})(?:\+0)?\],\s*([^;]+)
 _RETURN = re.compile(r"\bret(?:\.uni)?\s*;")
 #: What belongs to a function: its stack, and tables of jumps.
 _KEPT = re.compile(r"\.local\b|\.branchtargets\b|\.callprototype\b|\.calltargets\b|\balloca\b")
+_LABEL = re.compile(r"^\s*([A-Za-z_$][\w$]*):", re.MULTILINE)
 _END = "kd_end"
 #: Registers of LLVM's, and their bits.
 _KERNEL_REGISTER = re.compile(r"%(r|rd|rs)\d+")
@@ -56,7 +57,9 @@ class _Body:
     parameters: tuple[int, ...]
     result: int | None
     text: str
-    has_jumps: bool
+    has_returns: bool
+    #: Its labels.
+    labels: tuple[str, ...]
 
 
 class _NotInlinedError(Exception):
@@ -81,22 +84,23 @@ def inline_linked(ptx: str, functions: Mapping[str, str], report: Report) -> str
             bodies[name] = _read_function(name, text)
         except _NotInlinedError:
             continue
-    missed = 0
+    made = missed = 0
 
     def replace(found: re.Match[str]) -> str:
-        nonlocal missed
+        nonlocal made, missed
         called = _CALLED.search(found[0])
         if called is None or called[1] not in functions:
             return found[0]
         try:
-            written = _write_call(found[0], bodies[called[1]], called[1])
+            written = _write_call(found[0], bodies[called[1]], called[1], made)
         except (KeyError, _NotInlinedError):
             missed += 1
             return found[0]
-        report("call", "inlined")
+        made += 1
         return written
 
     ptx = _CALL.sub(replace, ptx)
+    report("call", "inlined", made)
     report("call", "not inlined", missed, is_missed=True)
     return ptx
 
@@ -132,9 +136,10 @@ def _read_function(name: str, text: str) -> _Body:
     body = _STORE.sub(store, _LOAD.sub(load, body))
     if any(re.search(rf"(?<![\w$%]){re.escape(each)}(?![\w$%])", body) for each in names):
         raise _NotInlinedError  # the address of a parameter is taken
-    body, has_jumps = _without_returns(body)
+    body, has_returns = _without_returns(body)
     result = results[0][1] if results else None
-    return _Body(tuple(bits.values()), result, body, has_jumps)
+    labels = tuple(_LABEL.findall(body))
+    return _Body(tuple(bits.values()), result, body, has_returns, labels)
 
 
 def _split(parameters: str | None) -> list[str]:
@@ -229,7 +234,12 @@ def _without_returns(body: str) -> tuple[str, bool]:
     return text, count > 0
 
 
-def _write_call(block: str, body: _Body, name: str) -> str:
+def _write_call(block: str, body: _Body, name: str, number_of_call: int) -> str:
+    """Return a call's block with the instructions of the function; labels are numbered by calls."""
+    text_of_body = body.text
+    for label in (*body.labels, _END):
+        pattern = rf"(?<![\w$%.]){re.escape(label)}(?![\w$])"
+        text_of_body = re.sub(pattern, f"{label}_{number_of_call}", text_of_body)
     lines = [f"{{ // {name}"]
     lines += [f".reg .b{bits} \t%kd_argument{i};" for i, bits in enumerate(body.parameters)]
     if body.result is not None:
@@ -251,9 +261,9 @@ def _write_call(block: str, body: _Body, name: str) -> str:
                 raise _NotInlinedError
             lines.append(_loaded("u", count, target, width, "%kd_result", body.result))
         elif _CALLED.fullmatch(text):
-            lines += ["{", body.text.strip("\n"), "}"]
-            if body.has_jumps:
-                lines.append(f"{_END}:")
+            lines += ["{", text_of_body.strip("\n"), "}"]
+            if body.has_returns:
+                lines.append(f"{_END}_{number_of_call}:")
         elif not _DECLARED.fullmatch(text):
             if _OF_CALL.search(text):
                 raise _NotInlinedError
@@ -261,4 +271,6 @@ def _write_call(block: str, body: _Body, name: str) -> str:
     if sorted(given) != list(range(len(body.parameters))):
         raise _NotInlinedError
     lines.append("}")
-    return "".join(f"\t{line}\n" if not line.startswith("\t") else f"{line}\n" for line in lines)
+    return "".join(
+        f"{line}\n" if line.startswith(("\t", "$", _END)) else f"\t{line}\n" for line in lines
+    )

@@ -48,7 +48,8 @@ def binary_codes(unit: FunctionUnit, ptx: str) -> tuple[LinkedCode, ...]:
     found = {
         code.digest: code
         for code in unit.linked_functions().values()
-        if code.form not in _JOINED and re.search(rf"\.func[^;{{]*\b{code.symbol}\b", ptx)
+        if code.form not in _JOINED
+        and re.search(rf"\.func[^;{{]*[\s)]{re.escape(code.symbol)}\s*[(;]", ptx)
     }
     return tuple(found.values())
 

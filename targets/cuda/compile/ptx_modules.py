@@ -218,7 +218,9 @@ def join_modules(kernel: str, linked: Mapping[str, PtxModule], called: Iterable[
         raise PtxModuleError(f"{name} calls {symbol}, which is not defined")
     major, minor = max(module.version, *(other.version for other in linked.values()))
     for name in called:
-        kernel = re.sub(rf"\.extern\s+\.func\s*{_RESULT}{name}\s*{_PARAMETERS};", "", kernel)
+        kernel = re.sub(
+            rf"\.extern\s+\.func\s*{_RESULT}{re.escape(name)}\s*{_PARAMETERS};", "", kernel
+        )
     head, size, rest = kernel.partition(".address_size 64\n")
     head = _VERSION.sub(f".version {major}.{minor}", head, count=1)
     used = _used(rest, linked.values())
