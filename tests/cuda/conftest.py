@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,10 @@ import pytest
 import kerneldsl as kd
 from tests.support.targets import REQUIRE_GPU, require, required_gpus
 
-_HERE = Path(__file__).parent
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if _HERE in item.path.parents:
+        if item.nodeid.startswith("tests/cuda/"):
             item.add_marker(pytest.mark.gpu)
 
 

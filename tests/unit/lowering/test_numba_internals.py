@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -39,10 +39,10 @@ UNIMPORTED = {
 
 
 @cache
-def modules() -> tuple[tuple[str, ast.Module], ...]:
-    """Every module of the product outside of the package, by its path."""
+def modules() -> tuple[tuple[str, tuple[ast.AST, ...]], ...]:
+    """The nodes of every module of the product outside of the package, by its path."""
     return tuple(
-        (str(path.relative_to(ROOT)), ast.parse(path.read_text()))
+        (str(path.relative_to(ROOT)), tuple(ast.walk(ast.parse(path.read_text()))))
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
         if PRIVATE not in path.parents
@@ -59,8 +59,8 @@ def is_private(name: str) -> bool:
     return not (name in PUBLIC_MODULES | PUBLIC_NAMES or root in PUBLIC_MODULES)
 
 
-def imported_names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imported_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -77,8 +77,8 @@ def dotted(node: ast.expr) -> str:
 def test_no_module_imports_a_private_name():
     found = [
         f"{path}: {name}"
-        for path, tree in modules()
-        for name in imported_names(tree)
+        for path, nodes in modules()
+        for name in imported_names(nodes)
         if is_private(name)
     ]
     assert not found
@@ -87,20 +87,20 @@ def test_no_module_imports_a_private_name():
 def test_no_module_reads_a_private_attribute():
     """Of a module of theirs by its full name, or with an underscore that none of ours has."""
     ours = set()
-    trees = dict(modules())
-    for tree in trees.values():
-        for node in ast.walk(tree):
+    for _, nodes in modules():
+        for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 ours.add(node.name)
             elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
                 ours.add(node.id if isinstance(node, ast.Name) else node.attr)
     found = []
-    for path, tree in trees.items():
-        uses = {name.partition(".")[0] for name in imported_names(tree)}
-        uses |= {n.split(".")[2] for n in imported_names(tree) if n.count(".") > 1}
+    for path, nodes in modules():
+        imported = list(imported_names(nodes))
+        uses = {name.partition(".")[0] for name in imported}
+        uses |= {name.split(".")[2] for name in imported if name.count(".") > 1}
         if not uses & {"numba", "llvmlite", "numba_internals"}:
             continue
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Attribute):
                 is_theirs = re.match("_[^_]", node.attr) and node.attr not in ours | DOCUMENTED
                 if is_theirs or is_private(dotted(node)):
@@ -112,8 +112,8 @@ def test_private_names_in_texts_are_where_numba_may_be_missing():
     private = re.compile(r"(numba\.(core|np|cpython|misc)|llvmlite\.\w+)\.[\w.]+")
     found = {
         path
-        for path, tree in modules()
-        for node in ast.walk(tree)
+        for path, nodes in modules()
+        for node in nodes
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and private.fullmatch(node.value)
@@ -136,7 +136,7 @@ def test_private_names_in_texts_are_where_numba_may_be_missing():
     ],
 )
 def test_what_counts_as_private(statement, is_caught):
-    names = list(imported_names(ast.parse(statement)))
+    names = list(imported_names(ast.walk(ast.parse(statement))))
     assert any(map(is_private, names)) is is_caught
 
 
