@@ -180,6 +180,8 @@ def _compile(kernel: Any, signature: tuple[str, ...], generated: Generated) -> N
         waits=generated.waits,
         is_short=False,
         unit=spec.unit,
+        level=None,
+        symbol="",
     )
 
 
