@@ -351,7 +351,7 @@ def test_rows_of_more_blocks_than_a_device_runs(call, rng, monkeypatch, size):
     monkeypatch.setattr(moments, "LARGEST_PART", arrangement.MIN_ROW_PART)
     monkeypatch.setattr(moments, "MANY_PARTS", 8)
     x = rng.integers(-99, 99, (2, size)).astype(np.float64)
-    for axis in (None, 1):
+    for axis in sample((1, None), 1):
         np.testing.assert_array_equal(call(reduce.sum, x, axis), x.sum(axis))
         np.testing.assert_array_equal(call(reduce.max, x, axis), x.max(axis))
         np.testing.assert_allclose(call(reduce.var, x, axis), x.var(axis), 1e-12)
@@ -385,7 +385,7 @@ def test_extremes_of_long_rows(call, rng, dtype, size):
     x[2, rng.integers(0, size, 5)] = top
     x[2, rng.integers(0, size, 5)] = bottom
     for view in (x, x[:, ::-1]):
-        for name in ("max", "min", "argmax", "argmin"):
+        for name in sample(("max", "min", "argmin", "argmax"), 2):
             ours, numpys = getattr(reduce, name), getattr(np, name)
             for axis in (None, 1):
                 np.testing.assert_array_equal(call(ours, view, axis), numpys(view, axis))
@@ -406,7 +406,7 @@ def rows_with_ties(draw: Any) -> np.ndarray:
     return x[0] if draw(st.booleans()) else x
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40, 4), deadline=None)
 @given(x=rows_with_ties(), name=st.sampled_from(["argmax", "argmin", "max", "min"]))
 def test_first_of_the_best_as_numpy_finds_it(x, name):
     """NaN is the best, of equal numbers such as 0.0 and -0.0 the first counts."""

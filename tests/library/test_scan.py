@@ -130,7 +130,7 @@ def test_complex_numbers(call, rng, name, dtype, size):
     if name == "cumprod":
         x = np.exp(1j * parts[0]).astype(dtype)
     ours, numpys = CASES[name].ours, CASES[name].numpys
-    for view in (x, x[:, ::-1], x.T):
+    for view in sample((x[:, ::-1], x, x.T), 2):
         for axis in (0, 1):
             exact = numpys(view.astype(complex), axis=axis)
             got = call(ours, view, axis)
