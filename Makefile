@@ -222,8 +222,14 @@ site-walk: .venv-docs/.stamp ## walk through the site, and through cards in Jupy
 gallery: .venv-demo/.stamp ## draw the pictures of the gallery anew, into docs/gallery/
 	@.venv-demo/bin/python examples/gallery/draw.py docs/gallery
 
+# Half an hour of processor time for all; KERNELS="--cpu x86-64-v3" takes some.
+KERNELS ?= --arch sm_80,sm_90,sm_120
+.PHONY: kernels
+kernels: $(VENV)/.stamp ## compile the library's common kernels, which the wheel then ships
+	@$(BIN)/kerneldsl build stdlib_kernels --trace .ci/library_calls.py $(KERNELS)
+
 .PHONY: wheel
-wheel: $(VENV)/.stamp ## build the wheel into dist/
+wheel: kernels ## build the wheel with the library's compiled kernels into dist/
 	@$(BIN)/python -m build --wheel
 
 .PHONY: clean

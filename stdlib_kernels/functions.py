@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
+import kerneldsl as kd
 from kerneldsl.repeating.calls import refuse_to_repeat, repeat_calls
 from kerneldsl.utilities.tracebacks import passes_on, shorten_errors
 from kerneldsl.utilities.user_warnings import warn_user
@@ -13,6 +14,9 @@ from stdlib_kernels.documentation import documented
 from stdlib_kernels.inputs import Call, Parameters, call_of_tensors
 
 __all__ = ["library_function", "repeated_function", "warn"]
+
+# Every family imports this module. A checkout has no compiled kernels, and compiles them.
+kd.load_package("stdlib_kernels")
 
 P = ParamSpec("P")
 R = TypeVar("R")
