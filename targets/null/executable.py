@@ -103,6 +103,8 @@ class NullExecutable(Executable):
         artifact.require(self.device.arch, self.device.extra.get("cuda_version", (13, 0)))
         if artifact.specialization.code is None:
             check_ptx(artifact.ptx, artifact.entry_name, self.device)
+        if artifact.binaries:
+            artifact.code("cubin")  # linked, as for a driver
         self._resources = self._find_resources(artifact)
         self.carveout = Carveout(self.device, self._resources)
 
