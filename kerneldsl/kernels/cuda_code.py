@@ -256,7 +256,7 @@ def module(image: _Source | bytes) -> CudaModule:
     name, frame = "<module>", sys._getframe(2)  # of the caller of the function that shortens errors
     if isinstance(image, bytes):
         contents = image
-    elif isinstance(image, str) and ".version" in image:
+    elif isinstance(image, str) and "\n" in image:
         contents = image.encode()
     elif isinstance(image, (str, os.PathLike)):
         name = _absolute(image, frame.f_code.co_filename)
@@ -285,7 +285,8 @@ def _check_name(name: Any) -> None:
 def _read_source(
     source: _Source, name: str | None, options: CudaOptions, written_in: str
 ) -> CodeModule:
-    if isinstance(source, str) and ("\n" in source or "{" in source):
+    is_line = isinstance(source, str) and "{" in source and not os.path.isfile(source)
+    if isinstance(source, str) and ("\n" in source or is_line):
         called = re.split(r"<", name or "cuda_source", maxsplit=1)[0]
         return CodeModule(CodeForm.CUDA, f"<{called}>", source.encode(), options, written_in)
     if not isinstance(source, (str, os.PathLike)):

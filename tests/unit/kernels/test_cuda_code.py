@@ -361,6 +361,12 @@ def test_a_relative_path_begins_at_the_python_file(tmp_path: Path) -> None:
     names: dict[str, Any] = {"__name__": "program"}
     exec(compile(program.read_text(), str(program), "exec"), names)
     assert ".entry saxpy" in names["first"].ptx(arch="sm_90")
+    odd = tmp_path / "a {.version}"
+    odd.mkdir()
+    (odd / "saxpy.cu").write_text(SAXPY)
+    (odd / "saxpy.ptx").write_bytes(_code(Form.PTX))
+    assert kd.cuda_source(str(odd / "saxpy.cu")).name == str(odd / "saxpy.cu")
+    assert kd.module(str(odd / "saxpy.ptx")).name == str(odd / "saxpy.ptx")
     assert names["second"].resources(arch="sm_90").registers
 
 
