@@ -16,6 +16,11 @@ _MESSAGE = re.compile(
 )
 #: NVRTC shows the line of the source after two blanks, and a caret below it.
 _MARGIN = 2
+#: Beginnings of the names of headers, and the extras that install them, without the release.
+_HEADERS_OF_EXTRAS = {
+    r"(cub|thrust|nv|cuda)/": "cccl",
+    r"cuda_|cooperative_groups|mma\.h|math_constants\.h|vector_": "nvrtc",
+}
 #: Where NVRTC says that it is, reading a name expression.
 _NAME_EXPRESSIONS = "__nv_name_map"
 #: Lines of a message: what and where are four of them, with the line of the source and a caret.
@@ -98,10 +103,23 @@ def compile_error(log: str, what: str, source: CudaText, arch: str) -> DeviceCod
         where=where,
         value=log,
         limit=limit,
+        remedy=_remedy(message),
         chain=tuple(more),
     )
     error.__cause__ = NvrtcLog(log)
     return error
+
+
+def _remedy(message: str) -> str | None:
+    """Return what to do about a header that is not found."""
+    found = re.search(r'open source file "([^"]+)"', message)
+    if found is None:
+        return None
+    for pattern, extra in _HEADERS_OF_EXTRAS.items():
+        if re.match(pattern, found[1]):
+            newest, older = (f'"kerneldsl[{extra}{release}]"' for release in (13, 12))
+            return f"Run: pip install {newest}, or {older} for a driver of CUDA 12"
+    return "Name its folder: options=kd.CudaOptions(include=[…])"
 
 
 def _place(where: SourceLocation) -> str:

@@ -132,6 +132,23 @@ extern "C" __global__ void f(float *x) {
     assert 'identifier "e" is undefined' in error.details
 
 
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("own.h", "Name its folder: options=kd.CudaOptions(include=[…])"),
+        ("cub/cub.cuh", 'pip install "kerneldsl[cccl13]"'),
+        ("cuda_fp16.h", 'pip install "kerneldsl[nvrtc13]"'),
+    ],
+)
+def test_a_missing_header_has_a_remedy(
+    header: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvrtc, "toolkit_headers", lambda release: ())
+    with pytest.raises(CompileError) as caught:
+        _compile(f"#include <{header}>\n")
+    assert told in str(caught.value)
+
+
 def test_an_error_is_at_the_line_of_the_python_file_that_has_the_text(tmp_path: Path) -> None:
     text = """extern "C" __global__ void f(float *x) {
     x[0] = nothing;
