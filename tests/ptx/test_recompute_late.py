@@ -65,6 +65,7 @@ def test_a_counter_of_a_later_loop_begins_before_that_loop() -> None:
         {"before": "ld.global.b32 %r2, [%rd1];"},
         {"before": "@%p3 and.b32 %r2, %r1, 3;"},
         {"before": "and.b32 %r2, %r1, 3;\nadd.s32 %r2, %r2, 1;"},
+        {"before": "ld.param.b64 %rd3, [e_param_2];\nmov.b64 {_, %r2}, %rd3;"},  # a half
     ],
 )
 def test_other_values_are_kept(parts: dict[str, str]) -> None:

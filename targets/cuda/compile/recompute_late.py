@@ -182,6 +182,8 @@ class _Writer:
     def _expanded(self, instruction: Instruction, depth: int) -> _Computation | None:
         if not depth or instruction.predicate or not _CHEAP.fullmatch(instruction.opcode):
             return None
+        if instruction.operands[0].startswith("{"):  # a half of a number
+            return None
         operands: list[str | _Computation] = []
         for each in instruction.operands[1:]:
             if _LEAF.fullmatch(each):
