@@ -127,7 +127,7 @@ def _named(modules: Iterable[tuple[str, PtxModule]]) -> dict[str, PtxModule]:
 
 def _module_of(unit: FunctionUnit, code: LinkedCode, arch: Architecture) -> PtxModule:
     if code.form == "cuda":
-        return _parsed(_compiled(_source_of(code), code.options or DEFAULT_CUDA_OPTIONS, arch.name))
+        return _parsed(_compile(_source_of(code), code.options or DEFAULT_CUDA_OPTIONS, arch.name))
     try:
         return _parsed(code.code.rstrip(b"\0").decode())
     except (PtxModuleError, UnicodeDecodeError) as error:
@@ -139,7 +139,21 @@ def _source_of(code: LinkedCode) -> CudaText:
     return CudaText(code.code.decode(errors="replace"), code.path or f"<{code.symbol}>")
 
 
-def _compiled(source: CudaText, options: CudaOptions, arch: str) -> str:
+def _compile(source: CudaText, options: CudaOptions, arch: str) -> str:
+    """Compile a source, once for the specializations of a process."""
+    try:
+        headers = headers_digest(source, options)
+    except LookupError:  # it includes a file that cannot be told
+        return _compile_now(source, options, arch)
+    return _compile_once(source, options, arch, headers)
+
+
+@lru_cache(maxsize=16)
+def _compile_once(source: CudaText, options: CudaOptions, arch: str, headers: str) -> str:
+    return _compile_now(source, options, arch)
+
+
+def _compile_now(source: CudaText, options: CudaOptions, arch: str) -> str:
     made = compile_text(source, arch, options, form=Form.PTX, is_relocatable=True)
     return made.code.decode()
 

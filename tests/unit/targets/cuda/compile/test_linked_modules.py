@@ -54,6 +54,33 @@ def test_a_changed_header_is_compiled(source):
     assert "0f40A00000" in _artifact(source).ptx
 
 
+def test_a_source_is_compiled_once_for_an_architecture(source, monkeypatch):
+    compiled = []
+
+    def count(source, arch, *args, **options):
+        compiled.append(arch)
+        return compile_text(source, arch, *args, **options)
+
+    monkeypatch.setattr(linked_modules, "compile_text", count)
+
+    @kd.func(link=source, signature="float32(float32)")
+    def part(a):
+        return a
+
+    @kd.kernel
+    def calls(x):
+        x[0] = part(x[0])
+
+    for arch in ("sm_90", "sm_80", "sm_90"):
+        for signature in ("float32[::1]", "float64[::1]"):
+            calls.artifact(signature, target="cuda", arch=arch)
+            calls.artifact(signature, target="cuda", arch=arch, forall=1)
+    assert compiled == ["sm_90", "sm_80"]
+    source.with_name("part.h").write_text("#define PART 7.0f\n")
+    calls.artifact("float32[:]", target="cuda", arch="sm_90")
+    assert compiled == ["sm_90", "sm_80", "sm_90"]
+
+
 def test_joined_ptx_is_restored(source):
     made = _artifact(source)
     specialization = made.specialization
