@@ -31,21 +31,39 @@ class Linear:
         return Linear(tuple(sorted((a, k) for a, k in terms.items() if k)), constant)
 
     def __add__(self, other: Linear) -> Linear:
-        terms = dict(self.terms)
-        for atom, factor in other.terms:
-            terms[atom] = terms.get(atom, 0) + factor
-        return Linear.of(terms, self.constant + other.constant)
+        return self.plus(other, 1)
 
     def __sub__(self, other: Linear) -> Linear:
-        return self + other.scale(-1)
+        return self.plus(other, -1)
+
+    def plus(self, other: Linear, times: int) -> Linear:
+        """Add a multiple of another form."""
+        terms, is_sorted = dict(self.terms), True
+        for atom, factor in other.terms:
+            before = terms.get(atom, 0)
+            now = before + times * factor
+            if now:
+                is_sorted &= before != 0
+                terms[atom] = now
+            elif before:
+                del terms[atom]
+        items = terms.items()
+        return Linear(
+            tuple(items if is_sorted else sorted(items)), self.constant + times * other.constant
+        )
 
     def scale(self, factor: int) -> Linear:
         """Multiply by an integer."""
-        return Linear.of({a: k * factor for a, k in self.terms}, self.constant * factor)
+        if factor == 0:
+            return Linear()
+        return Linear(tuple((a, k * factor) for a, k in self.terms), self.constant * factor)
 
     def factor(self, atom: str) -> int:
         """Return the factor of an atom; 0 where it does not occur."""
-        return next((k for a, k in self.terms if a == atom), 0)
+        for each, factor in self.terms:
+            if each == atom:
+                return factor
+        return 0
 
     def substitute(self, atom: str, value: Linear) -> Linear:
         """Put another form in place of an atom."""
@@ -90,12 +108,14 @@ def lower_bound(
     is never below for reasons of its own. `may_go_on` is asked at each step; the search gives up
     where it says no. The result is the best bound found, ``None`` where there is none.
     """
-    usable: list[tuple[Linear, int]] = []
+    usable: dict[str, list[tuple[Linear, int, int]]] = {}
     for fact in facts:
-        all_integers = all(is_integer(a) for a in fact.form.atoms)
+        all_integers = all(is_integer(a) for a, _ in fact.form.terms)
         if not all_integers and fact.needs_integers:
             continue
-        usable.append((fact.form, 1 if fact.is_strict and all_integers else 0))
+        gain = 1 if fact.is_strict and all_integers else 0
+        for atom, factor in fact.form.terms:
+            usable.setdefault(atom, []).append((fact.form, factor, gain))
     return _Search(usable, bound_of_atom, may_go_on).best(form, 0, _MAX_STEPS)
 
 
@@ -103,8 +123,8 @@ def lower_bound(
 class _Search:
     """A search for a bound; an object, since a function that calls itself refers to itself."""
 
-    #: Forms that are never below 0, or below the integer beside them.
-    usable: list[tuple[Linear, int]]
+    #: For each atom, forms in which it occurs, its factor, and a number that the form is not below.
+    usable: dict[str, list[tuple[Linear, int, int]]]
     bound_of_atom: Callable[[str], int | None]
     may_go_on: Callable[[], bool]
     #: Bounds of atoms that were found.
@@ -129,12 +149,11 @@ class _Search:
             if own is not None:
                 rest = Linear(tuple(t for t in remainder.terms if t[0] != atom), remainder.constant)
                 found.append(self.best(rest, gained + factor * own, steps - 1))
-        for known, gain in self.usable:
-            own_factor = known.factor(atom)
-            if own_factor == 0 or factor % own_factor or factor // own_factor < 1:
+        for known, own_factor, gain in self.usable.get(atom, ()):
+            if factor % own_factor or factor // own_factor < 1:
                 continue
             times = factor // own_factor
-            less = remainder - known.scale(times)
+            less = remainder.plus(known, -times)
             found.append(self.best(less, gained + times * gain, steps - 1))
         return _best(found)
 
