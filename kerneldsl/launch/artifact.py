@@ -19,11 +19,11 @@ from kerneldsl.frontend.user_places import user_places
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.recorded import is_recording, note
-from kerneldsl.launch.shipped import find_shipped
 from kerneldsl.launch.state import KernelState
 from kerneldsl.utilities.address_space import out_of_addresses
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.frame_room import call_with_room
+from kerneldsl.utilities.modules import imported
 from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
 from kerneldsl.utilities.whole_imports import import_whole
@@ -96,7 +96,7 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
     Raises
     ------
     KernelError
-        As :meth:`Compiler.compile` and :func:`find_shipped`.
+        As :meth:`Compiler.compile` and :func:`~kerneldsl.launch.shipped.find_shipped`.
     """
     try:
         with refuse_deep_nesting(None), user_places(specialization.unit):
@@ -119,10 +119,13 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
 def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:
     if is_recording():
         return _compile(compiler, specialization), "compiled"
-    shipped = find_shipped(compiler, specialization)
-    if shipped is not None:
-        _take_notes(compiler, specialization, _read_notes(shipped.notes))
-        return shipped.artifact, "shipped"
+    if imported("kerneldsl.shipping.packages") is not None:  # by a package that ships code
+        from kerneldsl.launch.shipped import find_shipped
+
+        shipped = find_shipped(compiler, specialization)
+        if shipped is not None:
+            _take_notes(compiler, specialization, _read_notes(shipped.notes))
+            return shipped.artifact, "shipped"
     cache = disk_cache()
     key = _key(compiler, specialization) if cache.is_on else None
     if key is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kerneldsl.contract import Compiler, Device, DeviceLike, Dim3, LaunchConfig, Specialization
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.launch.arguments.binding import kinds_of
-from kerneldsl.launch.arguments.staging import HostArray, Progress, launch_staged
+from kerneldsl.launch.arguments.launch_progress import Progress
 from kerneldsl.launch.chain_states import check_chain_states
 from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.executable import Loaded
@@ -227,6 +227,8 @@ class Dispatcher(Observable):
     def _launch_staged(
         self, request: Request, loaded: Loaded, config: LaunchConfig, progress: Progress
     ) -> None:
+        from kerneldsl.launch.arguments.staging import HostArray, launch_staged
+
         binding = request.binding
         host, written = dict(binding.host), request.state.traits.written
         arrays = [

@@ -25,8 +25,10 @@ from targets.cpu.code import SPACE_WORDS, Compiled
 from targets.cpu.entry import EntryBuilder
 from targets.cpu.interrupt_code import CAN_LEAVE_CODE
 from targets.cpu.levels import compiling_for
-from targets.cpu.library import create_library
+from targets.cpu.library import ENTRY_SUFFIX, create_library
 from targets.cpu.objects import load_object
+from targets.cpu.runner import runner_symbols
+from targets.cpu.runner_table import RunnerOption
 from targets.cpu.symbols import name_symbols
 
 __all__ = ["compile_body", "infer_types"]
@@ -94,13 +96,16 @@ def compile_body(
             result = compiling.compile_function(
                 contexts, function, arguments, None, flags, library=library
             )
-    entry_name = f"{result.fndesc.llvm_func_name}.entry"
+    entry_name = f"{result.fndesc.llvm_func_name}{ENTRY_SUFFIX}"
     module = library.create_ir_module(f"{function.__name__}.entry")
-    allocates = uses_scratch and not waits
+    options = RunnerOption(0)
+    if uses_scratch and not waits:
+        options |= RunnerOption.SCRATCH | (RunnerOption.DYNAMIC if uses_dynamic else 0)
+    if CAN_LEAVE_CODE and not is_short:
+        options |= RunnerOption.LEAVE
     builder = EntryBuilder(
-        *(contexts.target_context, module, result, layout, scratch_bytes, allocates, waits),
-        uses_dynamic=allocates and uses_dynamic,
-        can_leave=CAN_LEAVE_CODE and not is_short,
+        *(contexts.target_context, module, result, layout, scratch_bytes, waits, options),
+        has_runner=level is not None or not library.is_object,
     )
     builder.build(entry_name)
     library.add_ir_module(module)
@@ -111,6 +116,6 @@ def compile_body(
         return Compiled(library, 0, symbol)
     if not library.is_object:
         return Compiled(library, library.get_pointer_to_function(entry_name), entry_name)
-    symbols = library.outside_symbols() | captured_addresses(unit)
+    symbols = library.outside_symbols() | captured_addresses(unit) | runner_symbols()
     loaded = load_object(library.machine_code, entry_name, symbols)
     return Compiled(library, loaded.address, entry_name, loaded)

@@ -38,7 +38,16 @@ from targets.cpu.objects import IS_SUPPORTED
 from targets.cpu.upper_products import has_upper_products, keep_upper_products
 from targets.cpu.vector_math.replace import calls_math, calls_powers, replace_math
 
-__all__ = ["FunctionCompiler", "create_library", "end_of_loop", "keep_preheader"]
+__all__ = [
+    "ENTRY_SUFFIX",
+    "FunctionCompiler",
+    "create_library",
+    "end_of_loop",
+    "keep_preheader",
+]
+
+#: What the name of an entry ends with, after that of the body.
+ENTRY_SUFFIX = ".entry"
 
 
 @cache  # Numba keeps every intrinsic to the end of the process
@@ -111,6 +120,14 @@ def _unroll_strips(module: Any, builder: Any) -> Any:
     return optimized
 
 
+def _leave_out_inlined(module: Any) -> None:
+    """Let LLVM drop functions of which no call is left: the entry alone is called from outside."""
+    for function in module.functions:
+        is_defined = not function.is_declaration and function.linkage == llvm.Linkage.external
+        if is_defined and not function.name.endswith(ENTRY_SUFFIX):
+            function.linkage = "linkonce_odr"
+
+
 def _optimize(module: Any, machine: Any) -> Any:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
@@ -130,6 +147,7 @@ def _optimize(module: Any, machine: Any) -> Any:
         module = divisions.module
     if has_math:
         replace_math(module, machine)
+    _leave_out_inlined(module)
     run_passes(builder.getModulePassManager(), module, builder)
     if divisions is not None:
         divisions.restore()

@@ -16,8 +16,8 @@ from kerneldsl.utilities.locks import ForkSafeLock
 
 __all__ = ["VERSION", "ProcessCode"]
 
-#: Version of the handlers of signals and of the pool of threads. Those that a package ships are
-#: used in their version alone; others are compiled.
+#: Version of the handlers of signals, the pool of threads and the function that runs pieces. Those
+#: that a package ships are used in their version alone; others are compiled.
 VERSION = 1
 
 

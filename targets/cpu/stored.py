@@ -13,18 +13,19 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
-from targets.cpu.levels import LEVELS
 from targets.cpu.object_files import undefined_symbols
 from targets.cpu.objects import IS_SUPPORTED, is_of_system, load_object
 from targets.cpu.orientation import RowAxis
 from targets.cpu.pool import POOL_CODE
 from targets.cpu.process_code import VERSION
+from targets.cpu.runner import RUNNER_CODE, runner_symbols
+from targets.cpu.runner_table import RUNNER
 from targets.cpu.signals import HANDLERS_CODE
 
 __all__ = ["dump", "restore", "ship"]
 
 #: What lies beside each kernel's code, by the name of its section.
-_OF_PROCESS = {"handlers": HANDLERS_CODE, "pool": POOL_CODE}
+_OF_PROCESS = {"handlers": HANDLERS_CODE, "pool": POOL_CODE, "runner": RUNNER_CODE}
 
 
 def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
@@ -36,7 +37,7 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
     if code is None:
         return None
     try:
-        load_object(code, artifact.entry_name, captured_addresses(artifact.specialization.unit))
+        load_object(code, artifact.entry_name, _symbols(artifact.specialization, code))
     except UnusableCodeError:
         return None
     metadata = {
@@ -59,6 +60,8 @@ def ship(artifact: CpuArtifact) -> dict[str, bytes] | None:
 
     A package has the code of the process once for each architecture.
     """
+    from targets.cpu.levels import LEVELS
+
     level, code = LEVELS.get(artifact.specialization.arch or ""), None
     if level is not None and artifact.fault_table is None:
         code = artifact.compiled.library.object_code()
@@ -110,10 +113,10 @@ def restore(
         raise UnusableCodeError("the metadata is of other types")
     unit = specialization.unit
     require_addresses(f"linking {unit.qualname}", compiles=False, where=unit.locate(unit.tree))
-    loaded = load_object(code, entry_name, captured_addresses(unit))
     if metadata.get("process_code", VERSION) == VERSION:
         for name, each in _OF_PROCESS.items():
             each.offer(sections.get(name))
+    loaded = load_object(code, entry_name, _symbols(specialization, code))
     compiled = Compiled(StoredLibrary(compile_anew), loaded.address, entry_name, loaded)
     return CpuArtifact(
         *(specialization, entry_name, timings),
@@ -121,6 +124,14 @@ def restore(
         *(compiled, rows_along),
         part_bytes=part_bytes,
     )
+
+
+def _symbols(specialization: Specialization, code: bytes) -> dict[str, int]:
+    """Return the addresses of what the code needs of this process, by name."""
+    found = dict(captured_addresses(specialization.unit))
+    if RUNNER.encode() in code:  # a library for C has its own
+        found |= runner_symbols()
+    return found
 
 
 class StoredLibrary:

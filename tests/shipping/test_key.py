@@ -33,10 +33,11 @@ _PROCESS_CODE = (
     "targets/cpu/openmp_code.py",
     "targets/cpu/pool_code.py",
     "targets/cpu/pool_table.py",
+    "targets/cpu/runner_code.py",
     "targets/cpu/signal_handlers.py",
     "targets/cpu/signal_table.py",
 )
-_PROCESS_DIGEST = "1 66fe3725a9a7889c"
+_PROCESS_DIGEST = "1 9757e881c0181013"
 
 
 @kd.kernel

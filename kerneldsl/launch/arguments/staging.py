@@ -20,6 +20,7 @@ import numpy as np
 from kerneldsl.contract import Buffer, Device
 from kerneldsl.contract.abi import ArrayParameters
 from kerneldsl.language.kinds import Layout
+from kerneldsl.launch.arguments.launch_progress import Progress
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.strided import (
@@ -32,7 +33,7 @@ from kerneldsl.memory.transfer import host_copy, read_array, write_array
 from kerneldsl.statistics.collect import note_copy
 from kerneldsl.utilities.environment import logger
 
-__all__ = ["HostArray", "Progress", "launch_staged"]
+__all__ = ["HostArray", "launch_staged"]
 
 #: Addresses keep their remainder by this many bytes, so that every element stays aligned.
 _ALIGNMENT = 256
@@ -98,24 +99,6 @@ class _Region:
                 return False
             reach = stride * extent
         return True
-
-
-class Progress:
-    """Progress of a launch.
-
-    Attributes
-    ----------
-    has_begun : bool
-        Whether the kernel may have begun on the device.
-    touched : set of int
-        Indices, among the flat values, of the arrays in host memory that may have been changed.
-    """
-
-    __slots__ = ("has_begun", "touched")
-
-    def __init__(self) -> None:
-        self.has_begun = False
-        self.touched: set[int] = set()
 
 
 def launch_staged(
