@@ -19,11 +19,11 @@ from kerneldsl.frontend.user_places import user_places
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.recorded import is_recording, note
+from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.state import KernelState
 from kerneldsl.utilities.address_space import out_of_addresses
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.frame_room import call_with_room
-from kerneldsl.utilities.modules import imported
 from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
 from kerneldsl.utilities.whole_imports import import_whole
@@ -119,7 +119,7 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
 def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:
     if is_recording():
         return _compile(compiler, specialization), "compiled"
-    if imported("kerneldsl.shipping.packages") is not None:  # by a package that ships code
+    if may_be_shipped():
         from kerneldsl.launch.shipped import find_shipped
 
         shipped = find_shipped(compiler, specialization)

@@ -30,8 +30,8 @@ from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.measured import candidate_of, read_choice
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
-from kerneldsl.launch.shipped import is_shipped, ships_anything
 from kerneldsl.launch.shipped_plans import shipped_choice
+from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.specialize import specialize_anew
 from kerneldsl.launch.tuning_policy import policy_for
 from kerneldsl.planner.candidates import Candidate, Choice
@@ -134,9 +134,13 @@ def _preferring_shipped(request: Request, problem: Problem) -> Problem:
 
     A package is built for one card of each architecture, and others have other best mappings.
     """
-    if not problem.can_map or not ships_anything(request.state.unit):
+    if not problem.can_map or not may_be_shipped():
         return problem
+    from kerneldsl.launch.shipped import is_shipped, ships_anything
     from kerneldsl.planner.choose import preferring
+
+    if not ships_anything(request.state.unit):
+        return problem
 
     compiler = request.device.compiler
     return preferring(

@@ -17,7 +17,6 @@ from kerneldsl.contract import Compiler, Device, DeviceLike, Dim3, LaunchConfig,
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.arguments.launch_progress import Progress
-from kerneldsl.launch.chain_states import check_chain_states
 from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.executable import Loaded
 from kerneldsl.launch.request import (
@@ -36,7 +35,6 @@ from kerneldsl.launch.spine import choose_member, prepare
 from kerneldsl.launch.state import KernelState, KernelStates
 from kerneldsl.placement.devices import StandIn, actual, host_device, resolve
 from kerneldsl.placement.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
-from kerneldsl.statistics.collect import note_fallback
 from kerneldsl.statistics.launch_counters import launch_and_time
 from kerneldsl.streams import current, order
 from kerneldsl.streams.current import BaseStream, launch_stream, note_uses
@@ -133,6 +131,8 @@ class Dispatcher(Observable):
                 with no_fork:
                     loaded, config = prepare(request)
             if state.traits.chain_states:
+                from kerneldsl.launch.chain_states import check_chain_states
+
                 check_chain_states(request, config)
             values = binding.values
             if shape.extent is not None:
@@ -193,6 +193,8 @@ class Dispatcher(Observable):
         """Launch on the CPU, which stands in for a device that cannot be used, and count that."""
         if fallback_policy() == "never":
             raise chosen.missing.with_traceback(None)
+        from kerneldsl.statistics.collect import note_fallback
+
         self.launch(shape, args, chosen.device)
         note_fallback(chosen.asked, reason_of(chosen.missing))
 

@@ -13,6 +13,7 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cpu.artifact import CpuArtifact
 from targets.cpu.code import Compiled
+from targets.cpu.levels import LEVELS
 from targets.cpu.object_files import undefined_symbols
 from targets.cpu.objects import IS_SUPPORTED, is_of_system, load_object
 from targets.cpu.orientation import RowAxis
@@ -60,8 +61,6 @@ def ship(artifact: CpuArtifact) -> dict[str, bytes] | None:
 
     A package has the code of the process once for each architecture.
     """
-    from targets.cpu.levels import LEVELS
-
     level, code = LEVELS.get(artifact.specialization.arch or ""), None
     if level is not None and artifact.fault_table is None:
         code = artifact.compiled.library.object_code()

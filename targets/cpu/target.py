@@ -30,6 +30,7 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.once import OnceTable
 from kerneldsl.utilities.signal_errors import error_of_handler
+from targets.cpu.levels import LEVELS, supported_levels
 from targets.cpu.memory import HostPool, fill, host_memory_info
 
 if TYPE_CHECKING:
@@ -56,11 +57,7 @@ class CpuCompiler(Compiler):
 
     def compiles_for(self, arch: str) -> bool:
         """Return whether it is this machine's own, or a level of processors."""
-        if arch == _ARCH:
-            return True
-        from targets.cpu.levels import LEVELS
-
-        return arch in LEVELS
+        return arch == _ARCH or arch in LEVELS
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Return whether loops over the block's threads are part of the code."""
@@ -213,8 +210,6 @@ class CpuCompiler(Compiler):
 
         if arch != _ARCH:
             return () if arch is None else (arch,)
-        from targets.cpu.levels import supported_levels
-
         return supported_levels() if IS_SUPPORTED else ()
 
     def ship(self, artifact: Artifact) -> Mapping[str, bytes] | None:
