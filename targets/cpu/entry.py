@@ -1,8 +1,8 @@
 """The entry of a kernel, which the driver calls: it unpacks a launch and calls the body.
 
-:mod:`targets.cpu.code` describes it and its parameters. It calls the function of
-:mod:`targets.cpu.runner_code`, which runs its units piece by piece, with a function of its own that
-unpacks the arguments and calls the body.
+:mod:`targets.cpu.code` describes it and its parameters. The function of
+:mod:`targets.cpu.runner_code` runs its units piece by piece. For each piece it calls a function
+that is written here, which unpacks the arguments and calls the body.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _unroll_strips(module: Any, builder: Any) -> Any:
 
 
 def _leave_out_inlined(module: Any) -> None:
-    """Let LLVM drop functions of which no call is left: the entry alone is called from outside."""
+    """Let LLVM drop functions without calls: only the entry is called from outside."""
     for function in module.functions:
         is_defined = not function.is_declaration and function.linkage == llvm.Linkage.external
         if is_defined and not function.name.endswith(ENTRY_SUFFIX):
