@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kerneldsl.contract import Check, CheckStatus, Device
 from kerneldsl.contract.checks import said_by
-from kerneldsl.errors import DriverError, TargetUnavailableError
+from kerneldsl.errors import DriverError, TargetUnavailableError, ToolMissingError
 from kerneldsl.tools.detection.files import (
     find_library,
     library_version,
@@ -36,6 +36,7 @@ from targets.cuda.architectures import (
     parse_arch,
 )
 from targets.cuda.compile.libdevice import find_libdevice
+from targets.cuda.compile.nvrtc import nvrtc_version
 from targets.cuda.driver.attributes import read_pci_address
 from targets.cuda.driver.driver import Driver, get_driver
 from targets.cuda.probe import (
@@ -63,6 +64,7 @@ def check_cuda() -> Iterator[Check]:
             "cuda.driver", "ok", "no NVIDIA GPU and no driver is here; kernels run on the CPU"
         )
         yield _check_libdevice(is_needed=False)
+        yield _check_nvrtc()
         return
     yield _check_driver(library, gpus, is_started=isinstance(driver, Driver))
     yield from _check_kernel_module(library)
@@ -70,6 +72,7 @@ def check_cuda() -> Iterator[Check]:
     yield from _check_visible_devices()
     yield from _check_packages()
     yield _check_libdevice(is_needed=True)
+    yield _check_nvrtc()
     if isinstance(driver, Driver):
         yield from _check_started(driver, library)
     elif library is not None:
@@ -217,6 +220,16 @@ def _check_libdevice(*, is_needed: bool) -> Check:
 
 
 # ------------------------------------------------------------------------------ driver, started
+
+
+def _check_nvrtc() -> Check:
+    """Say whether CUDA C++ can be compiled, which few programs need."""
+    try:
+        version = format_version(nvrtc_version())
+    except ToolMissingError as error:
+        found = "NVRTC was not found, so CUDA C++ (kd.cuda_source) cannot be compiled"
+        return Check("cuda.nvrtc", "ok", f"{found}. {error.remedy}")
+    return Check("cuda.nvrtc", "ok", f"NVRTC {version}, which compiles CUDA C++")
 
 
 def _refused(error: TargetUnavailableError | DriverError) -> Check:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import TargetUnavailableError
+from kerneldsl.errors import TargetUnavailableError, ToolMissingError
 from targets.cuda import checks as cuda_checks
 from tests.support.checkups import by_name, forget_variables, unload
 
@@ -271,3 +271,16 @@ def test_a_gpu_that_drives_a_display(nvidia):
     nvidia.attributes["KERNEL_EXEC_TIMEOUT"] = 1
     found = faults(cuda_checks.check_cuda())
     assert found[f"cuda.timeout.{nvidia.device}"].status == "warning"
+
+
+def test_nvrtc_is_named_and_needed_by_few(nvidia, monkeypatch):
+    found = {each.name: each for each in cuda_checks.check_cuda()}["cuda.nvrtc"]
+    assert (found.status, found.found[:6]) == ("ok", "NVRTC ")
+    assert "compiles CUDA C++" in found.found
+
+    def missing():
+        raise ToolMissingError("CUDA C++ needs NVRTC", remedy="Run: pip install it")
+
+    monkeypatch.setattr(cuda_checks, "nvrtc_version", missing)
+    found = {each.name: each for each in cuda_checks.check_cuda()}["cuda.nvrtc"]
+    assert (found.status, found.found[-19:]) == ("ok", "Run: pip install it")
