@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -20,9 +21,11 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import kerneldsl as kd
 from tests.shipping.programs import ROOT, USE, build, write_package
 
 PACKAGES = ("mypkg", "otherpkg")
@@ -64,8 +67,10 @@ class Failed(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--python", action="append", help="a version, such as 3.12; default: all")
-    versions = parser.parse_args().python or supported_versions()
-    failed = 0
+    parser.add_argument("--json", type=Path, help="file for the results")
+    options = parser.parse_args()
+    versions = options.python or supported_versions()
+    failed, results = 0, []
     with tempfile.TemporaryDirectory(prefix="kerneldsl-shipping-") as name:
         folder = Path(name)
         wheels = build_wheels(folder)
@@ -74,11 +79,22 @@ def main() -> int:
                 title = f"Python {version}, NumPy {numpy or 'newest'}"
                 try:
                     python = make_environment(folder / "env", version, numpy, wheels)
-                    for line in check(python, folder):
-                        print(f"{title}: {line}", flush=True)
+                    for form, found in check(python, folder):
+                        print(f"{title}: {form}: {found}", flush=True)
+                        results.append({"environment": title, "form": form, "found": found})
                 except Failed as error:
                     failed += 1
                     print(f"{title}: FAILED: {error}", flush=True)
+    if options.json is not None:
+        about = {
+            "device": kd.device_info("cpu").device.name,
+            "host": platform.platform(),
+            "cores": os.cpu_count(),
+            "commit": _run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT).strip(),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        document = {"machine": about, "results": results}
+        options.json.write_text(json.dumps(document, indent=2) + "\n")
     print(f"{2 * len(versions) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
@@ -152,15 +168,15 @@ def _site(environment: Path) -> Path:
     return found
 
 
-def check(python: Path, folder: Path) -> Iterator[str]:
+def check(python: Path, folder: Path) -> Iterator[tuple[str, str]]:
     """Use the packages in every form; say what was found."""
     site = _site(python.parents[1])
     about = "import numpy, kerneldsl; print(numpy.__version__, kerneldsl.__file__)"
     numpy, place = _run([str(python), "-P", "-c", about]).split()
     if not place.startswith(str(site)):
         raise Failed(f"kerneldsl was imported from {place}")
-    yield f"NumPy {numpy}: {_use(python)}"
-    yield f"without AVX: {_use(python, NUMBA_ENABLE_AVX='0')}"
+    yield f"NumPy {numpy}", _use(python)
+    yield "without AVX", _use(python, NUMBA_ENABLE_AVX="0")
     forms = folder / "forms"
     shutil.rmtree(forms, ignore_errors=True)
     for name in PACKAGES:
@@ -168,11 +184,11 @@ def check(python: Path, folder: Path) -> Iterator[str]:
     for path in (forms, *forms.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     archive = shutil.make_archive(str(folder / "packages"), "zip", forms)
-    yield f"zip: {_use(python, PYTHONPATH=archive)}"
+    yield "zip", _use(python, PYTHONPATH=archive)
     _run([str(python), "-m", "compileall", "-q", "-b", "-s", str(forms), str(forms)])
     for path in forms.rglob("*.py"):
         path.unlink()
-    yield f".pyc alone: {_use(python, PYTHONPATH=str(forms))}"
+    yield ".pyc alone", _use(python, PYTHONPATH=str(forms))
     times = []
     for _ in range(SAMPLES):
         seconds, is_right, has_numba = _run([str(python), "-P", "-c", FIRST]).split()
@@ -181,7 +197,7 @@ def check(python: Path, folder: Path) -> Iterator[str]:
         times.append(float(seconds))
     if min(times) > MAX_FIRST_CALL_S:
         raise Failed(f"the first call takes {min(times):.3f} s of processor time")
-    yield f"first call: {min(times):.3f} s of processor time"
+    yield "first call", f"{min(times):.3f} s of processor time"
 
 
 def _use(python: Path, **environment: str) -> str:
