@@ -85,7 +85,7 @@ fix: $(VENV)/.stamp ## format the code and mend what ruff can mend
 
 .PHONY: types
 types: $(VENV)/.stamp ## mypy --strict over the three packages
-	@$(BIN)/mypy -n $(WORKERS)
+	@$(BIN)/mypy
 
 .PHONY: layers
 layers: $(VENV)/.stamp ## the import contracts between and inside the packages, no cycles, no target in the core
