@@ -31,6 +31,7 @@ from tests.cache.shims import (
     take_little,
 )
 from tests.cache.trials import FACTOR, Trials, key_of, sections_of
+from tests.support.extent import examples
 
 KEY = key_of(0)
 ERRORS = [
@@ -39,7 +40,7 @@ ERRORS = [
     if hasattr(errno, name)
 ]
 #: How many writes are killed at a random moment, at least.
-RANDOM_WRITES = 1000 * FACTOR
+RANDOM_WRITES = examples(1000, 250) * FACTOR
 
 
 def step_count(store: Store) -> int:
