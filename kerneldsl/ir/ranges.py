@@ -1,0 +1,186 @@
+"""Intervals of integers, on values: the one analysis that indices and narrow integers need."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from numba import types
+
+from kerneldsl.ir.operations import Function, Operation, Region, Value
+
+__all__ = ["Interval", "mark_indices", "ranges_of"]
+
+Interval = tuple[int, int]
+_MIN, _MAX = -(2**63), 2**63 - 1
+_ANY: Interval = (_MIN, _MAX)
+#: Rounds of a loop before its bounds are widened.
+_ROUNDS = 2
+_ADD = (operator.add, operator.iadd)
+_SUB = (operator.sub, operator.isub)
+_MUL = (operator.mul, operator.imul)
+_DIV = (operator.floordiv, operator.ifloordiv)
+_MOD = (operator.mod, operator.imod)
+
+
+def ranges_of(function: Function, of_names: Mapping[str, Interval]) -> dict[Value, Interval]:
+    """Return intervals of the integers of a function.
+
+    `of_names` are those of operations by their names, such as ``"threadIdx.x"``.
+    """
+    walk = _Walk(of_names)
+    walk.region(function.body)
+    return walk.known
+
+
+def mark_indices(function: Function, known: Mapping[Value, Interval], *, wraparound: bool) -> None:
+    """Mark the indices that are not negative: no wraparound is compiled for them."""
+    for operation in function.body.walk():
+        if operation.name not in ("array.load", "array.store", "array.part"):
+            continue
+        end = -1 if operation.name == "array.store" else None
+        operation.attributes["nonnegative"] = tuple(
+            not wraparound or known.get(value, _ANY)[0] >= 0 for value in operation.operands[1:end]
+        )
+
+
+class _Walk:
+    def __init__(self, of_names: Mapping[str, Interval]) -> None:
+        self.of_names = of_names
+        self.known: dict[Value, Interval] = {}
+
+    def get(self, value: Value) -> Interval:
+        found = self.known.get(value)
+        if found is not None:
+            return found
+        kind = value.type
+        if isinstance(kind, types.Integer):
+            return int(kind.minval), int(kind.maxval)
+        return _ANY
+
+    def region(self, region: Region) -> None:
+        for operation in region.operations:
+            self.operation(operation)
+
+    def operation(self, operation: Operation) -> None:
+        match operation.name:
+            case "const":
+                value = operation.attributes["value"]
+                if type(value) is int:
+                    self.known[operation.result] = (value, value)
+            case "array.size" | "array.extent":
+                self.known[operation.result] = (0, _MAX)
+            case "numba":
+                self.numba(operation)
+            case "cast":
+                self.cast(operation)
+            case "if":
+                for region in operation.regions:
+                    self.region(region)
+                yes, no = (region.yielded for region in operation.regions)
+                for result, one, two in zip(operation.results, yes, no, strict=True):
+                    self.set(result, _join(self.get(one), self.get(two)))
+            case "while":
+                before, body = operation.regions
+                self.loop(operation, operation.operands, body, body.arguments, (before, body))
+                for value, argument in zip(before.arguments, body.arguments, strict=True):
+                    self.known[value] = self.get(argument)
+                for result, argument in zip(operation.results, body.arguments, strict=True):
+                    self.set(result, self.get(argument))
+            case "for":
+                (body,) = operation.regions
+                start, stop, step = map(self.get, operation.operands[:3])
+                is_up = step[0] > 0
+                self.known[body.arguments[0]] = (
+                    (start[0], max(stop[1] - 1, start[0])) if is_up else _ANY
+                )
+                self.counted(operation, 3)
+            case "for_each":
+                values = operation.attributes["values"]
+                (body,) = operation.regions
+                self.known[body.arguments[0]] = (min(values), max(values))
+                self.counted(operation, 0)
+            case name:
+                for region in operation.regions:
+                    self.region(region)
+                if name in self.of_names:
+                    self.known[operation.result] = self.of_names[name]
+
+    def counted(self, operation: Operation, first: int) -> None:
+        (body,) = operation.regions
+        self.loop(operation, operation.operands[first:], body, body.arguments[1:], (body,))
+        for result, argument in zip(operation.results, body.arguments[1:], strict=True):
+            self.set(result, self.get(argument))
+
+    def loop(
+        self,
+        operation: Operation,
+        given: list[Value],
+        body: Region,
+        arguments: list[Value],
+        regions: tuple[Region, ...],
+    ) -> None:
+        found = [self.get(value) for value in given]
+        for turn in range(64):
+            for argument, interval in zip(arguments, found, strict=True):
+                self.set(argument, interval)
+            if operation.name == "while":
+                for value, interval in zip(regions[0].arguments, found, strict=True):
+                    self.set(value, interval)
+            for region in regions:
+                self.region(region)
+            new = [
+                _join(old, self.get(value)) for old, value in zip(found, body.yielded, strict=True)
+            ]
+            if new == found:
+                return
+            found = (
+                new if turn < _ROUNDS else [_widen(a, b) for a, b in zip(found, new, strict=True)]
+            )
+        raise AssertionError("intervals of a loop do not settle")
+
+    def set(self, value: Value, interval: Interval) -> None:
+        if isinstance(value.type, types.Integer):
+            self.known[value] = interval
+
+    def cast(self, operation: Operation) -> None:
+        (source,) = operation.operands
+        if isinstance(operation.result.type, types.Integer) and isinstance(
+            source.type, types.Integer
+        ):
+            found = self.get(source)
+            kind = operation.result.type
+            if kind.minval <= found[0] and found[1] <= kind.maxval:
+                self.known[operation.result] = found
+
+    def numba(self, operation: Operation) -> None:
+        result = operation.results[0]
+        if result.type != types.int64 or len(operation.operands) != 2:
+            return
+        a, b = map(self.get, operation.operands)
+        function: Any = operation.attributes["function"]
+        found = _ANY
+        if function in _ADD:
+            found = (a[0] + b[0], a[1] + b[1])
+        elif function in _SUB:
+            found = (a[0] - b[1], a[1] - b[0])
+        elif function in _MUL:
+            corners = [x * y for x in a for y in b]
+            found = (min(corners), max(corners))
+        elif function in _DIV and b[0] > 0:
+            corners = [x // y for x in a for y in b]
+            found = (min(corners), max(corners))
+        elif function in _MOD and b[0] > 0:
+            found = (0, min(a[1], b[1] - 1)) if a[0] >= 0 else (0, b[1] - 1)
+        # An operation that may wrap may have any result.
+        self.known[result] = found if found[0] >= _MIN and found[1] <= _MAX else _ANY
+
+
+def _join(one: Interval, two: Interval) -> Interval:
+    return min(one[0], two[0]), max(one[1], two[1])
+
+
+def _widen(old: Interval, new: Interval) -> Interval:
+    low = old[0] if new[0] == old[0] else (0 if new[0] >= 0 else _MIN)
+    return low, old[1] if new[1] == old[1] else _MAX

@@ -1,0 +1,82 @@
+"""Type operations by Numba's typing context, once for each combination of operand types."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from numba import errors, types
+
+__all__ = ["Typing"]
+
+
+class Typing:
+    """Signatures of operators and functions in one typing context.
+
+    A process has one for each context. An operator of the same types is looked up once in a
+    process, not once in a kernel.
+    """
+
+    _known: WeakKeyDictionary[Any, Typing] = WeakKeyDictionary()
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self._operators: dict[tuple[Any, ...], Any] = {}
+        self._functions: dict[Any, Any] = {}
+        self._calls: dict[tuple[Any, ...], Any] = {}
+        self._unified: dict[tuple[Any, Any], Any] = {}
+
+    @classmethod
+    def of(cls, context: Any) -> Typing:
+        """Return the one of a context."""
+        found = cls._known.get(context)
+        if found is None:
+            found = cls._known.setdefault(context, cls(context))
+        return found
+
+    def operator(self, function: Any, kinds: tuple[Any, ...]) -> Any:
+        """Return the signature of an operator."""
+        key = (function, kinds)
+        found = self._operators.get(key)
+        if found is None:
+            found = self.context.resolve_function_type(function, kinds, {})
+            if found is None:
+                raise errors.TypingError(f"no {function.__name__} of {kinds}")
+            self._operators[key] = found
+        return found
+
+    def function(self, function: Any) -> Any:
+        """Return Numba's type of an outside object."""
+        found = self._functions.get(function)
+        if found is None:
+            found = self._functions[function] = self.context.resolve_value_type(function)
+        return found
+
+    def call(self, function: Any, kinds: tuple[Any, ...]) -> Any:
+        """Return the signature of a call of a function type."""
+        key = (function, kinds)
+        found = self._calls.get(key)
+        if found is None:
+            found = self.context.resolve_function_type(function, kinds, {})
+            if found is None:
+                raise errors.TypingError(f"no call of {function} with {kinds}")
+            self._calls[key] = found
+        return found
+
+    def unify(self, one: Any, two: Any) -> Any:
+        """Return the type that holds values of both types."""
+        if one == two:
+            return one
+        key = (one, two)
+        found = self._unified.get(key)
+        if found is None:
+            found = self.context.unify_types(one, two)
+            if found is None:
+                raise errors.TypingError(f"{one} and {two} have no common type")
+            self._unified[key] = found
+        return found
+
+
+def plain(kind: Any) -> Any:
+    """Return a type without the value of a literal."""
+    return types.unliteral(kind)

@@ -1,0 +1,97 @@
+"""Uniformity, on values: for which group of threads a value is the same."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+
+from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.language.intrinsics.intrinsic import Scope
+
+__all__ = ["uniformity_of"]
+
+_WARP = 32
+_QUOTIENTS = (operator.floordiv, operator.ifloordiv)
+
+
+def uniformity_of(function: Function, of_names: Mapping[str, Scope]) -> dict[Value, Scope]:
+    """Return for each value the largest group of threads in which it is the same.
+
+    `of_names` has the operations of the language with results that differ between threads. The
+    others are uniform for the block if their operands are, and if they read no memory.
+    """
+    walk = _Walk(of_names)
+    for value in function.body.arguments:
+        walk.known[value] = Scope.BLOCK
+    walk.region(function.body)
+    return walk.known
+
+
+class _Walk:
+    def __init__(self, of_names: Mapping[str, Scope]) -> None:
+        self.of_names = of_names
+        self.known: dict[Value, Scope] = {}
+
+    def get(self, value: Value) -> Scope:
+        return self.known[value]
+
+    def region(self, region: Region) -> None:
+        for operation in region.operations:
+            self.operation(operation)
+
+    def operation(self, operation: Operation) -> None:
+        found = min((self.get(value) for value in operation.operands), default=Scope.BLOCK)
+        match operation.name:
+            case "if":
+                for region in operation.regions:
+                    self.region(region)
+                for number, result in enumerate(operation.results):
+                    ends = [self.get(region.yielded[number]) for region in operation.regions]
+                    self.known[result] = min(found, *ends)
+                return
+            case "while" | "for" | "for_each":
+                self.loop(operation)
+                return
+            case "numba" if operation.attributes["function"] in _QUOTIENTS:
+                first, second = (value.owner for value in operation.operands)
+                if isinstance(first, Operation) and first.name == "threadIdx.x":
+                    divisor = second.attributes.get("value") if isinstance(second, Operation) else 0
+                    if type(divisor) is int and divisor > 0 and divisor % _WARP == 0:
+                        found = Scope.WARP
+        for region in operation.regions:
+            for argument in region.arguments:
+                self.known[argument] = Scope.BLOCK
+            self.region(region)
+        if operation.name in self.of_names:
+            found = min(found, self.of_names[operation.name])
+        elif (
+            operation.effect & (Effect.READ | Effect.EXCHANGE)
+            and not operation.effect & Effect.BLOCK
+        ):
+            found = Scope.THREAD
+        for result in operation.results:
+            self.known[result] = found
+
+    def loop(self, operation: Operation) -> None:
+        first = {"while": 0, "for": 3, "for_each": 0}[operation.name]
+        head = 0 if operation.name == "while" else 1
+        body = operation.regions[-1]
+        bounds = min((self.get(v) for v in operation.operands[:first]), default=Scope.BLOCK)
+        found = [self.get(value) for value in operation.operands[first:]]
+        while True:
+            for region in operation.regions:
+                for argument, scope in zip(region.arguments[head:], found, strict=True):
+                    self.known[argument] = scope
+                if head:
+                    self.known[region.arguments[0]] = bounds
+            for region in operation.regions:
+                self.region(region)
+            new = [min(a, self.get(v)) for a, v in zip(found, body.yielded, strict=True)]
+            if new == found:
+                break
+            found = new
+        control = bounds
+        if operation.name == "while":
+            control = self.get(operation.regions[0].yielded[0])
+        for result, scope in zip(operation.results, found, strict=True):
+            self.known[result] = min(scope, control)
