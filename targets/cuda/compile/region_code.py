@@ -1,0 +1,517 @@
+"""From the region IR of a kernel to its PTX: entry and body are one LLVM function.
+
+The body is written into the entry, at the places where :mod:`targets.cuda.compile.tiling` runs it.
+So nothing is called, inlined or linked.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import time
+from functools import cache, partial
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.callconv import create_error_model
+
+from kerneldsl.contract import Specialization
+from kerneldsl.ir.emission import ArrayParts, Emitter
+from kerneldsl.ir.frontend import NotReadError, read_function
+from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.ranges import Interval, mark_indices, ranges_of
+from kerneldsl.ir.simplify import simplify
+from kerneldsl.language.kinds import ArrayKind
+from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.faults import FaultTable
+from kerneldsl.lowering.float_conversions import define_conversions
+from kerneldsl.lowering.loop_marks import with_loop_marks
+from kerneldsl.lowering.numba_internals.compiling import (
+    collector_paused,
+    global_compiler_lock,
+    target_override,
+)
+from kerneldsl.lowering.numba_internals.text import module_text
+from kerneldsl.lowering.tile_folds import identity_of
+from kerneldsl.lowering.tile_places import tile_place
+from kerneldsl.lowering.tile_plan import Layout
+from kerneldsl.lowering.types import numba_types
+from targets.cuda.architectures import Architecture, choose_ptx_version, parse_arch
+from targets.cuda.compile import ptx
+from targets.cuda.compile.addresses.facts import facts_of
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.calling import GUARD_ASKED, GUARD_PASSED, STATUS_PASSES, KernelCallConv
+from targets.cuda.compile.compiler import _with_bounds
+from targets.cuda.compile.float_conversions import write_conversion
+from targets.cuda.compile.math_symbols import rename_math
+from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
+from targets.cuda.compile.parameters import ParameterReader, parameter_types
+from targets.cuda.compile.pipeline import Pipeline
+from targets.cuda.compile.ptx import entry_identifier
+from targets.cuda.compile.requirements import preferred_ptx
+from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
+from targets.cuda.compile.tile_order import order_tiles
+from targets.cuda.compile.tiling import emit_body
+from targets.cuda.intrinsics import tile_folds
+from targets.cuda.intrinsics.ids import read_register
+from targets.cuda.intrinsics.libdevice import libdevice_emitter
+from targets.cuda.intrinsics.memory import SHARED_SPACE
+from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.table import EMITTERS
+
+__all__ = ["compile_regions", "read_kernel"]
+
+_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+_LARGEST = 2**31 - 1
+#: Intervals of what operations give.
+INTERVALS: dict[str, Interval] = {
+    "grid": (0, 2**62),
+    "gridsize": (0, 2**62),
+    "laneid": (0, 31),
+    "warpsize": (32, 32),
+    **{f"threadIdx.{axis}": (0, 1023) for axis in "xyz"},
+    **{f"blockIdx.{axis}": (0, 2**31 - 2) for axis in "xyz"},
+    **{f"blockDim.{axis}": (1, 1024) for axis in "xyz"},
+    **{f"gridDim.{axis}": (1, 2**31 - 1) for axis in "xyz"},
+}
+
+
+def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
+    """Return the typed function of a kernel, and the intervals of its integers."""
+    contexts = descriptor()
+    function = read_function(
+        specialization.unit, numba_types(specialization.kinds), contexts.typing_context
+    )
+    simplify(function.body)
+    known = ranges_of(function, INTERVALS)
+    mark_indices(function, known, wraparound=specialization.options.wraparound)
+    return function, known
+
+
+def compile_regions(
+    specialization: Specialization, *, arch: str, ptx_version: Any = None
+) -> CudaArtifact:
+    """Compile a kernel by the region IR.
+
+    Raises :class:`~kerneldsl.ir.frontend.NotReadError` for what its front end does not read.
+    """
+    architecture = parse_arch(arch)
+    version = choose_ptx_version(
+        architecture,
+        ptx_version or specialization.ptx_version or preferred_ptx(specialization, architecture),
+    )
+    with collector_paused(), global_compiler_lock, target_override(TARGET_NAME):
+        return _compile(specialization, architecture, version)
+
+
+def _compile(spec: Specialization, arch: Architecture, version: Any) -> CudaArtifact:
+    timings = {}
+    began = time.process_time()
+    function, known = read_kernel(spec)
+    timings["read"] = time.process_time() - began
+    name = entry_identifier(spec.unit.name)
+    text, bodies = _write(function, known, spec, name)
+    options, pipeline = _with_bounds(spec), Pipeline(spec.options.disabled_passes)
+    text = ptx._with_float_flags(define_conversions(text, write_conversion), options)
+    text = rename_math(text, fastmath=options.fastmath)
+    timings["lower"] = time.process_time() - began - timings["read"]
+    linked = ptx.link(text, bodies, name, options, pipeline)
+    timings["link"] = time.process_time() - began - sum(timings.values())
+    written, llvm = ptx.write_ptx(linked, name, arch, version, pipeline, facts=facts_of(spec))
+    timings["llvm"] = time.process_time() - began - sum(timings.values())
+    return CudaArtifact(
+        spec,
+        name,
+        ptx=written,
+        llvm=llvm,
+        arch=arch,
+        ptx_version=version,
+        fault_table=FaultTable(()),
+        timings=timings,
+        uses_libdevice=bool(linked.libdevice_functions),
+        passes=pipeline.remarks(),
+    )
+
+
+def _write(
+    function: Function, known: dict[Value, Interval], spec: Specialization, name: str
+) -> tuple[str, tuple[str, ...]]:
+    context = _target_context()
+    library = context.codegen().create_library(name)
+    module = context.create_module(name)
+    layout = spec.layout
+    entry_type = ir.FunctionType(ir.VoidType(), list(parameter_types(context, layout)))
+    entry = ir.Function(module, entry_type, name)
+    entry.calling_convention = "ptx_kernel"
+    for argument, parameter in zip(entry.args, layout.parameters, strict=True):
+        argument.name = parameter.name
+        if isinstance(argument.type, ir.PointerType):
+            argument.attributes.align = context.get_abi_alignment(argument.type.pointee)
+    builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    reader = ParameterReader(context, builder, spec)
+    emitter = _CudaEmitter(context, builder, known, spec)
+    for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
+        if isinstance(kind, ArrayKind):
+            array = reader._array(kind)
+            found: Any = ArrayParts(array.pointer, array.shape, value.type)
+        else:
+            found = reader.value(kind, value.type)
+        emitter.values[value] = found
+    guard = _guard(function) if spec.traits.uses_grid_only else None
+    parameters = dict(emitter.values)
+
+    def run(index: list[ir.Value], size: list[ir.Value], action: int) -> ir.Value:
+        emitter.values = dict(parameters)
+        emitter.index, emitter.sizes = index, size
+        if action == GUARD_ASKED:
+            assert guard is not None
+            emitter.operations(function.body.operations[: function.body.operations.index(guard)])
+            passes = emitter.get(guard.operands[0])
+            return builder.select(passes, _I32(STATUS_PASSES), _I32(0))
+        for operation in function.body.operations[:-1]:
+            if operation is guard and action == GUARD_PASSED:
+                emitter.region(guard.regions[0])
+            else:
+                emitter.operations((operation,))
+        return _I32(0)
+
+    with context.push_code_library(library):
+        emit_body(
+            builder, reader.extent, spec.traits, spec.mapping, run, has_guard=guard is not None
+        )
+    builder.ret_void()
+    return with_loop_marks(module, module_text), tuple(library.texts())
+
+
+@cache
+def _target_context() -> Any:
+    """Return the target context, in which a division by zero has a result."""
+    context = descriptor().target_context.subtarget()
+    context.error_model = create_error_model("numpy", context)
+    context.__dict__["call_conv"] = _EntryCallConv(context)
+    return context
+
+
+class _EntryCallConv(KernelCallConv):
+    """Calls what Numba has written in Python from an entry, which has no hidden arguments."""
+
+    def call_function(
+        self, builder: ir.IRBuilder, callee: Any, resty: Any, argtys: Any, args: Any
+    ) -> tuple[Any, ir.Value]:
+        hidden = [ir.Constant(kind, ir.Undefined) for _, kind in self.hidden]
+        return self.call_with(builder, callee, resty, argtys, args, hidden=hidden)
+
+    def return_status_propagate(self, builder: ir.IRBuilder, status: Any) -> None:
+        """Go on: a device reports no exception."""
+
+
+def _guard(function: Function) -> Operation | None:
+    """Return the branch that an index passes if the first and the last of several do.
+
+    Here: a comparison of the index with what is the same for all threads.
+    """
+    operations = function.body.operations
+    if len(operations) < 2 or operations[-2].name != "if" or operations[-2].results:
+        return None
+    branch = operations[-2]
+    test = branch.operands[0].owner
+    if (
+        not isinstance(test, Operation)
+        or test.name != "numba"
+        or len(branch.regions[1].operations) > 1
+    ):
+        return None
+    one, two = (value.owner for value in test.operands)
+    is_index = isinstance(one, Operation) and one.name == "grid"
+    is_size = isinstance(two, Operation) and two.name == "array.size"
+    is_below = test.attributes["function"] is operator.lt
+    return branch if is_index and is_size and is_below else None
+
+
+class _CudaEmitter(Emitter):
+    def __init__(
+        self, context: Any, builder: Any, known: dict[Value, Interval], spec: Specialization
+    ) -> None:
+        super().__init__(context, builder)
+        self.known = known
+        self.fits_32 = self._fits
+        self.index: list[ir.Value] = []
+        self.sizes: list[ir.Value] = []
+        self.threads = math.prod(spec.block_dim or DEFAULT_TILE_BLOCK)
+        self.uses_tiles = spec.traits.uses_tiles
+        self._thread: Any = None
+        self.block_dim = spec.block_dim or DEFAULT_TILE_BLOCK
+        #: Names of tile operations that threads wait before and after.
+        self.order = order_tiles(spec.unit, spec.kinds, spec.promises) if self.uses_tiles else None
+        self.handlers |= {
+            "grid": self.grid,
+            "gridsize": self.gridsize,
+            "shared.array": self.shared,
+            "tile.load": partial(self._ordered, self.tile_load),
+            "tile.map": self.tile_map,
+            "tile.fold": self.tile_fold,
+            "tile.store": partial(self._ordered, self.tile_store),
+        }
+
+    def _ordered(self, write: Any, operation: Operation) -> None:
+        assert self.order is not None
+        if operation.attributes["reserved"] in self.order.before:
+            self.wait()
+        write(operation)
+        if operation.attributes["reserved"] in self.order.after:
+            self.wait()
+
+    def _fits(self, value: Value) -> bool:
+        """Return whether a loop's argument that is divided in it is kept in 32 bits."""
+        low, high = self.known.get(value, (-1, 0))
+        return (
+            value.type == types.int64 and low >= 0 and high <= _LARGEST and self._is_divided(value)
+        )
+
+    def _is_divided(self, value: Value) -> bool:
+        region = value.owner
+        assert isinstance(region, Region)
+        position = region.arguments.index(value)
+        loop = self._loop_of(region)
+        if loop is None:
+            return False
+        made = loop.regions[-1].yielded[position].owner
+        return (
+            isinstance(made, Operation)
+            and made.name == "numba"
+            and made.attributes["function"] in (operator.floordiv, operator.ifloordiv)
+        )
+
+    def _loop_of(self, region: Region) -> Operation | None:
+        return self._loops.get(region)
+
+    _loops: dict[Region, Operation]
+
+    def while_loop(self, operation: Operation) -> None:
+        self._loops = {operation.regions[0]: operation}
+        super().while_loop(operation)
+
+    def for_loop(self, operation: Operation) -> None:
+        self._loops = {}
+        super().for_loop(operation)
+
+    # -- the language -----------------------------------------------------------------------------
+
+    def intrinsic(self, operation: Operation) -> None:
+        emit = EMITTERS.get(operation.name) or libdevice_emitter(operation.name)
+        self.call_emitter(operation, emit, operation.attributes["use"].static)
+
+    def grid(self, operation: Operation) -> None:
+        self.set(operation, self.index[operation.attributes.get("axis", 0)])
+
+    def gridsize(self, operation: Operation) -> None:
+        self.set(operation, self.sizes[operation.attributes.get("axis", 0)])
+
+    def shared(self, operation: Operation) -> None:
+        shape = operation.attributes["shape"]
+        if tuple(shape) == (0,):
+            raise NotReadError("dynamic shared memory")
+        kind = operation.result.type
+        self.set(operation, self._shared(kind, shape))
+
+    def _shared(self, kind: Any, shape: tuple[int, ...]) -> ArrayParts:
+        element = self.context.get_data_type(kind.dtype)
+        itemsize = self.context.get_abi_sizeof(element)
+        content = ir.ArrayType(element, -(-math.prod(shape) * itemsize // 4) * 4 // itemsize)
+        module = self.builder.module
+        memory = ir.GlobalVariable(module, content, module.get_unique_name("shared"), SHARED_SPACE)
+        memory.linkage = "internal"
+        memory.initializer = ir.Constant(content, ir.Undefined)
+        memory.align = 16
+        data = memory.bitcast(element.as_pointer(SHARED_SPACE))
+        return ArrayParts(data, [_I64(extent) for extent in shape], kind)
+
+    # -- tiles: a thread's elements are in registers ----------------------------------------------
+
+    def thread(self) -> ir.Value:
+        """Return the number of the thread in its block."""
+        if self._thread is None:
+            width, height, depth = self.block_dim
+            number = read_register(self.builder, "tid.x")
+            if height > 1 or depth > 1:
+                row = read_register(self.builder, "tid.y")
+                if depth > 1:
+                    plane = read_register(self.builder, "tid.z")
+                    row = self.builder.add(self.builder.mul(plane, _I64(height)), row)
+                number = self.builder.add(self.builder.mul(row, _I64(width)), number)
+            self._thread = number
+        return self._thread
+
+    def _layout(self, operation: Operation) -> Layout:
+        shape = operation.attributes["shape"]
+        if len(shape) != 1:
+            raise NotReadError("a tile of several axes")
+        return Layout(math.prod(shape), self.threads)
+
+    def _own(self, dtype: Any, layout: Layout) -> ArrayParts:
+        """Return a local array of a thread's elements, which LLVM keeps in registers."""
+        count = layout.rounds * layout.group
+        content = ir.ArrayType(self.context.get_data_type(dtype), count)
+        with self.builder.goto_entry_block():
+            memory = self.builder.alloca(content)
+        memory.align = 16
+        data = self.builder.bitcast(memory, content.element.as_pointer())
+        return ArrayParts(data, [_I64(count)], types.Array(dtype, 1, "C"))
+
+    def _emit(self, emit: Any, signature: Any, static: Any, *arguments: Any) -> Any:
+        found = [
+            each.structure(self.context, self.builder) if isinstance(each, ArrayParts) else each
+            for each in arguments
+        ]
+        return emit(Call(self.context, self.builder, signature, tuple(found), static))
+
+    def _place(self, value: Value) -> ir.Value:
+        found = self.get(value)
+        if isinstance(found, ir.Constant):
+            return found
+        return tile_place(self.builder, value.type, found)
+
+    def tile_load(self, operation: Operation) -> None:
+        array, other, at = operation.operands
+        layout = self._layout(operation)
+        own = self._own(operation.result.type.dtype, layout)
+        place, source = self._place(at), self.get(array)
+        _move(self, layout, source, own, place, self.get(other), is_load=True)
+        self.set(operation, own)
+
+    def elements(self, operation: Operation, tiles: list[Value], layout: Layout) -> list[ir.Value]:
+        """Write the region of a tile operation for each of a thread's slots."""
+        (region,) = operation.regions
+        builder, found = self.builder, []
+        for slot in range(layout.rounds * layout.group):
+            for tile, argument in zip(tiles, region.arguments, strict=True):
+                parts = self.get(tile)
+                stored = builder.load(builder.gep(parts.data, [_I64(slot)]))
+                model = self.context.data_model_manager[argument.type]
+                self.values[argument] = model.from_data(builder, stored)
+            found += self.region(region)
+        return found
+
+    def _held(self, operation: Operation, tiles: list[Value], dtype: Any) -> ArrayParts:
+        """Return a thread's elements of an expression."""
+        layout = self._layout(operation)
+        (region,) = operation.regions
+        if len(region.operations) == 1 and region.yielded == region.arguments:
+            held: ArrayParts = self.get(tiles[0])
+            return held
+        own = self._own(dtype, layout)
+        model = self.context.data_model_manager[dtype]
+        for slot, value in enumerate(self.elements(operation, tiles, layout)):
+            place = self.builder.gep(own.data, [_I64(slot)])
+            self.builder.store(model.as_data(self.builder, value), place)
+        return own
+
+    def tile_map(self, operation: Operation) -> None:
+        self.set(operation, self._held(operation, operation.operands, operation.result.type.dtype))
+
+    def tile_fold(self, operation: Operation) -> None:
+        fold, kind = operation.attributes["fold"], operation.result.type
+        layout = self._layout(operation)
+        own = self._held(operation, operation.operands, kind)
+        static = {"fold": fold, "threads": self.threads, "layout": layout}
+        nothing = self.context.get_constant(kind, identity_of(fold, str(kind)))
+        thread = self.thread()
+        signature = kind(own.kind, kind, types.int64)
+        total = self._emit(tile_folds._part, signature, static, own, nothing, thread)
+        total = self._emit(tile_folds._met, kind(kind, types.int64), static, total, thread)
+        builder = self.builder
+        warps = -(-self.threads // 32)
+        if warps == 1 or not layout.is_even:
+            raise NotReadError("a fold of one warp, or of uneven parts")
+        room = self._shared(types.Array(kind, 1, "C"), (warps,))
+        lane = builder.and_(thread, _I64(31))
+        with builder.if_then(builder.icmp_unsigned("==", lane, _I64(0))):
+            place = builder.gep(room.data, [builder.lshr(thread, _I64(5))])
+            builder.store(total, place)
+        self.wait()
+        total = builder.load(builder.gep(room.data, [_I64(0)]))
+        for warp in range(1, warps):
+            other = builder.load(builder.gep(room.data, [_I64(warp)]))
+            call = Call(self.context, builder, kind(kind, kind), (), static)
+            total = tile_folds._combine(call, total, other)
+        self.set(operation, total)
+
+    def wait(self) -> None:
+        call_nvvm(self.builder, "barrier.cta.sync.aligned.all", ir.VoidType(), [_I32(0)])
+
+    def tile_store(self, operation: Operation) -> None:
+        array, at, *tiles = operation.operands
+        own = self._held(operation, tiles, array.type.dtype)
+        place, target = self._place(at), self.get(array)
+        _move(self, self._layout(operation), target, own, place, None, is_load=False)
+
+
+def _move(
+    emitter: _CudaEmitter,
+    layout: Layout,
+    array: ArrayParts,
+    own: ArrayParts,
+    first: ir.Value,
+    other: ir.Value | None,
+    *,
+    is_load: bool,
+) -> None:
+    """Move a thread's elements between an array and registers, in groups if possible."""
+    builder, thread = emitter.builder, emitter.thread()
+    element = own.data.type.pointee
+    nbytes = emitter.context.get_abi_sizeof(element)
+    extent = array.shape[0]
+    if not layout.is_even:
+        raise NotReadError("a tile of uneven parts")
+
+    def number(turn: int) -> ir.Value:
+        group = builder.add(thread, _I64(turn * layout.threads))
+        return builder.add(first, builder.mul(group, _I64(layout.group)))
+
+    def by_groups() -> None:
+        kind = ir.VectorType(element, layout.group)
+        for turn in range(layout.rounds):
+            place = builder.gep(array.data, [number(turn)])
+            outside = builder.bitcast(place, kind.as_pointer(array.data.type.addrspace))
+            inside = builder.bitcast(
+                builder.gep(own.data, [_I64(turn * layout.group)]), kind.as_pointer()
+            )
+            source, target = (outside, inside) if is_load else (inside, outside)
+            loaded = builder.load(source)
+            loaded.align = layout.group * nbytes if is_load else nbytes
+            saved = builder.store(loaded, target)
+            saved.align = nbytes if is_load else layout.group * nbytes
+
+    def one_by_one() -> None:
+        for slot in range(layout.rounds * layout.group):
+            turn, within = divmod(slot, layout.group)
+            index = builder.add(number(turn), _I64(within))
+            is_inside = builder.and_(
+                builder.icmp_signed(">=", index, _I64(0)), builder.icmp_signed("<", index, extent)
+            )
+            inside = builder.gep(own.data, [_I64(slot)])
+            with builder.if_else(is_inside) as (yes, no):
+                with yes:
+                    outside = builder.gep(array.data, [index])
+                    source, target = (outside, inside) if is_load else (inside, outside)
+                    builder.store(builder.load(source), target)
+                with no:
+                    if is_load:
+                        builder.store(other, inside)
+
+    if layout.group == 1:
+        one_by_one()
+        return
+    end = builder.add(first, _I64(layout.count))
+    is_whole = builder.and_(
+        builder.icmp_signed(">=", first, _I64(0)), builder.icmp_signed("<=", end, extent)
+    )
+    place = builder.ptrtoint(builder.gep(array.data, [first]), _I64)
+    rest = builder.and_(place, _I64(layout.group * nbytes - 1))
+    is_wide = builder.and_(is_whole, builder.icmp_unsigned("==", rest, _I64(0)))
+    with builder.if_else(is_wide) as (wide, narrow):
+        with wide:
+            by_groups()
+        with narrow:
+            one_by_one()

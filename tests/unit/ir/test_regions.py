@@ -1,0 +1,135 @@
+"""The region IR: what it reads, what it refuses, and the code that is made of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from benchmarks.ir_spike.both import KERNELS, cuda_artifacts, specialization
+from kerneldsl.ir.frontend import NotReadError, read_function
+from kerneldsl.ir.operations import Function, Operation, Region
+from kerneldsl.ir.printer import print_function, print_region
+from kerneldsl.ir.ranges import ranges_of
+from kerneldsl.ir.rewriter import rewrite
+from kerneldsl.ir.uniformity import uniformity_of
+from kerneldsl.ir.verifier import VerificationError, verify
+from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from kerneldsl.lowering.types import numba_types
+from targets.cpu.region_code import compile_regions, read_kernel
+from targets.cpu.target import CpuCompiler
+
+_F = "float32[::1]"
+
+
+def _read(kernel: Any, signature: str) -> Function:
+    asked = kernel._asked_for((signature,), None, None, None, "cpu", None)
+    spec = kernel._dispatcher.specialize(*asked)[1]
+    typing = host_contexts().typing_context
+    return read_function(spec.unit, numba_types(spec.kinds), typing)
+
+
+@kd.kernel
+def accumulate(x, out):
+    total = 0
+    for k in range(x.size):
+        total += x[k]
+    out[0] = total
+
+
+@kd.kernel
+def leave(x):
+    for k in range(x.size):
+        if x[k] < 0:
+            break
+
+
+def test_a_variable_of_a_loop_has_the_type_that_holds_all_its_values() -> None:
+    function = _read(accumulate, "float32[::1], float32[::1]")
+    verify(function)
+    text = [line.partition("  #")[0].strip() for line in print_function(function).splitlines()]
+    assert "%3: float64 = cast %total" in text
+    assert "%total.1: float64 = for %1, %0, %2, %3 (%k: int64, %total.2: float64) {" in text
+    assert "%total.3: float64 = numba.iadd %total.2, %4" in text
+
+
+def test_what_is_not_read_is_refused() -> None:
+    with pytest.raises(NotReadError):
+        _read(leave, _F)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_kernels_of_the_gate_are_read(name: str) -> None:
+    function, region = read_kernel(specialization(name, "cpu"))
+    assert "numba." in print_region(region)
+    if name == "axpy":
+        verify(function)
+
+
+def test_a_value_that_is_read_before_it_is_defined_is_found() -> None:
+    function = _read(accumulate, "float32[::1], float32[::1]")
+    operations = function.body.operations
+    operations.insert(0, operations.pop(-2))
+    with pytest.raises(VerificationError, match="not defined"):
+        verify(function)
+
+
+def test_intervals_and_uniformity_of_a_halved_width() -> None:
+    function, _ = read_kernel(specialization("axpy", "cpu"))
+    del function
+    spec = specialization("tree", "cpu")
+    typing = host_contexts().typing_context
+    tree = read_function(spec.unit, numba_types(spec.kinds), typing)
+    (loop,) = (each for each in tree.body.walk() if each.name == "while")
+    width = loop.regions[1].arguments[0]
+    assert ranges_of(tree, {"threadIdx.x": (0, 255)})[width] == (0, 128)
+    scopes = uniformity_of(tree, {"threadIdx.x": Scope.THREAD, "grid": Scope.THREAD})
+    assert scopes[width] is Scope.BLOCK
+    threads = [each.result for each in tree.body.walk() if each.name == "threadIdx.x"]
+    assert {scopes[value] for value in threads} == {Scope.THREAD}
+
+
+def test_a_pattern_takes_the_place_of_an_operation() -> None:
+    region = Region()
+    one = Operation("old", [], ("int64",))
+    region.operations = [one, Operation("yield", [one.result])]
+
+    def pattern(operation: Operation) -> Any:
+        made = Operation("new", [], ("int64",))
+        return [made], [made.result]
+
+    rewrite(region, {"old": pattern})
+    assert [each.name for each in region.operations] == ["new", "yield"]
+    assert region.yielded == region.operations[0].results
+
+
+@pytest.mark.parametrize("n", [1, 33, 257, 5001])
+def test_results_on_the_cpu_have_the_bits_of_the_other_path(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from benchmarks.ir_spike.bits import run
+    from benchmarks.ir_spike.fresh import fresh_module
+
+    old = run(fresh_module(), n, n)
+    monkeypatch.setattr(CpuCompiler, "compile", lambda self, spec: compile_regions(spec))
+    new = run(fresh_module(), n, n)
+    for one, two in zip(old, new, strict=True):
+        if one is not None:
+            both_nan = np.isnan(one) & np.isnan(two)
+            assert np.all((one.view(np.uint32) == two.view(np.uint32)) | both_nan)
+
+
+@pytest.mark.parametrize("name", ["axpy", "tree"])
+def test_ptx_is_that_of_the_other_path(name: str) -> None:
+    old, new = cuda_artifacts(name)
+    assert old.ptx == new.ptx
+
+
+def test_infinity_is_a_constant() -> None:
+    _, region = read_kernel(specialization("softmax", "cpu"))
+    values = [each.attributes["value"] for each in region.walk() if each.name == "const"]
+    assert -math.inf in values
