@@ -75,10 +75,8 @@ class Report:
     """Everything that was measured, in milliseconds."""
 
     device: str
-    python: str
     runs: int
     machine: dict[str, Any] = field(default_factory=dict)
-    folder: str = ""
     medians: dict[str, float] = field(default_factory=dict)
     samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     floor_ms: float | None = None
@@ -107,7 +105,7 @@ def run(python: str, program: str) -> tuple[float, str]:
 
 def measure(device: str, python: str, runs: int, commit: str | None) -> Report:
     """Call each function in processes of its own, all of them in turn."""
-    report = Report(device, python, runs)
+    report = Report(device, runs)
     programs = {
         f"{name} of {dtype}": _PROGRAM.format(
             name=name,
@@ -127,9 +125,10 @@ def measure(device: str, python: str, runs: int, commit: str | None) -> Report:
         for name, program in programs.items():
             elapsed, line = run(python, program)
             sample = {**json.loads(line), "process_ms": elapsed}
-            report.folder = sample.pop("folder")
+            folder = sample.pop("folder")
             if number:  # the first run compiles Python's files
                 report.samples.setdefault(name, []).append(sample)
+    print(f"kerneldsl in {folder}")
     what = "process_ms" if device == "gpu" else "processor_ms"
     report.medians = {
         name: statistics.median(each[what] for each in samples)
@@ -158,7 +157,6 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     report = measure(options.device, options.python, options.runs, options.commit)
-    print(f"kerneldsl in {report.folder}")
     for name, samples in report.samples.items():
         walls = [each["wall_ms"] for each in samples]
         imports = statistics.median(each["import_ms"] for each in samples)
