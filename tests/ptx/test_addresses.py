@@ -120,6 +120,12 @@ def behind(u, out, back):
         out[i - back, j - 2 * back] = u[i - 2 * back, j - back]
 
 
+def shares(u, out, total):
+    i, j = kd.grid(2)
+    if i < u.shape[0] and j < u.shape[1]:
+        out[i, j] = j / u.shape[1] + i / total
+
+
 def scaled(key, out):
     i = kd.grid(1)
     out[i] = i * key
@@ -234,6 +240,14 @@ def test_what_is_added_to_negative_indices_is_a_minimum() -> None:
     assert not re.search(r"\bselp\b|\bshr\.s64\b", after)
     _, without = _both(behind, _BEHIND, wraparound=False)
     assert "min.u32" not in without
+
+
+def test_integers_that_fit_32_bits_are_converted_to_floats_in_32_bits() -> None:
+    """Golden: three of four; `total` may be any integer."""
+    before, after = _both(shares, "float64[:, ::1], float64[:, ::1], int64")
+    assert len(re.findall(r"cvt\.rn\.f64\.[su]64", before)) >= 3
+    assert len(re.findall(r"cvt\.rn\.f64\.[su]64", after)) == 1
+    assert len(re.findall(r"cvt\.rn\.f64\.[su]32", after)) == 3
 
 
 def test_numbers_that_a_kernel_has_in_64_bits_are_used() -> None:

@@ -22,6 +22,7 @@ _IN_32_BITS = frozenset(
     }
 )
 _COMPARISON = re.compile(r"setp\.(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)\.([sub])64")
+_TO_FLOAT = re.compile(r"(cvt\.r[nzmp]\.f(?:32|64))\.[su]64")
 
 
 class Narrowing:
@@ -59,6 +60,11 @@ class Narrowing:
                     self._report_narrow()
         elif opcode in _IN_32_BITS:
             return self._narrow_operation(instruction)
+        elif found := _TO_FLOAT.fullmatch(opcode):
+            one = self._sums.low_half(operands[1], line) if self._fits(operands[1]) else None
+            if one is not None:
+                self._lines[line] = f"\t{found[1]}.s32 {operands[0]}, {one};"
+                self._report_narrow()
         elif opcode in ("shl.b64", "mul.lo.s64", "mad.lo.s64"):
             self._widen_product(instruction)
         return instruction
