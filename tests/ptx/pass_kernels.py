@@ -102,6 +102,15 @@ def iterated(x, out):
     out[t] = count
 
 
+def inside(x, out):
+    i, j = kd.grid(2)
+    if i == 0 or i >= x.size - 1:
+        return
+    if j == 0 or j >= out.size - 1:
+        return
+    out[i] = x[i] + x[j]
+
+
 def counted(x, out):
     t = kd.threadIdx.x
     total = 0
@@ -216,6 +225,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "guard-roots": (with_guarded_roots, "float32[::1], float32[::1]"),
     "coalesce-copies": (iterated, _INTEGERS),
     "merge-exits": (iterated, _INTEGERS),
+    "merge-guards": (inside, _INTEGERS),
     "unroll-remainders": (with_a_remainder, _INTEGERS),
     "count-loops-down": (counted, _INTEGERS),
     "narrow-counters": (left_early, _INTEGERS),

@@ -34,6 +34,7 @@ _DONE = {
     "guard-roots": "1 square root computed only where the kernel does",
     "coalesce-copies": "1 value computed without a copy",
     "merge-exits": "1 loop ended by one branch instead of two",
+    "merge-guards": "1 guard tested together with the one before it",
     "unroll-remainders": "1 loop over a remainder unrolled by ptxas",
     "count-loops-down": "2 loops counted down to 0",
     "narrow-counters": "1 loop counted in 32 bits if the number of iterations fits",

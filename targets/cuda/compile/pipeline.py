@@ -32,6 +32,7 @@ from targets.cuda.compile.inline_linked import inline_linked
 from targets.cuda.compile.load_early import load_early
 from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.merge_exits import merge_exits
+from targets.cuda.compile.merge_guards import merge_guards
 from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
@@ -229,6 +230,12 @@ PASSES = (
         "Test at the end of an iteration whether the next one ends the loop at its start.",
         Stage.PTX,
         _on_text(merge_exits),
+    ),
+    Pass(
+        "merge-guards",
+        "Test guards that only arithmetic is between by one branch.",
+        Stage.PTX,
+        _on_text(merge_guards),
     ),
     Pass(
         "unroll-remainders",

@@ -1,0 +1,97 @@
+"""Test guards that follow each other by one branch.
+
+A kernel of three axes begins with ``if 0 < x < width - 1 and 0 < y < height - 1 and ...``. LLVM
+branches for x, and then reads the special registers for the other axes. So the latency of these is
+waited for twice. NVVM makes one branch: what is between the branches is only arithmetic.
+
+References
+----------
+PTX ISA, sections "Special Registers" and "Control Flow Instructions: bra".
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from kerneldsl.contract import Report, ignore_remark
+from targets.cuda.compile.ptx_lines import LABEL, Branch, branch_of, declare, each_function
+
+__all__ = ["merge_guards"]
+
+#: Arithmetic between two branches that is also done by threads that leave at the first one.
+_MOST_LINES = 32
+_PURE = re.compile(
+    r"^\s*(?:ld\.param\.\w+|mov\.[bu](?:32|64)|setp\.\w+\.(?!f)\w+|(?:and|or|xor|not)\.(?:pred|b\d+)"
+    r"|(?:add|sub|neg|shl|shr|min|max|selp|cvt)\.[bsu]\d+(?:\.[bsu]\d+)?"
+    r"|(?:mul|mad)\.(?:lo|wide)\.[su]\d+)\s+%\w+, [^;]+;$"
+)
+#: Special registers that do not differ from one reading to the next.
+_VOLATILE = re.compile(r"%(?:clock|globaltimer|pm)")
+
+
+def merge_guards(ptx: str, report: Report = ignore_remark) -> str:
+    """Return a module in which such guards are one branch to the end of the kernel.
+
+    Examples
+    --------
+    >>> print(merge_guards('''.entry e()
+    ... {
+    ... @%p1 bra $L1;
+    ... mov.u32 %r2, %ctaid.y;
+    ... setp.eq.b32 %p2, %r2, 0;
+    ... @%p2 bra $L1;
+    ... st.global.b32 [%rd1], %r2;
+    ... $L1:
+    ... ret;
+    ... }''').replace(chr(9), ""))
+    .entry e()
+    {
+    .reg .pred %kd_guard0;
+    mov.u32 %r2, %ctaid.y;
+    setp.eq.b32 %p2, %r2, 0;
+    or.pred %kd_guard0, %p1, %p2;
+    @%kd_guard0 bra $L1;
+    st.global.b32 [%rd1], %r2;
+    $L1:
+    ret;
+    }
+    """
+    return each_function(ptx, lambda lines: _of_function(lines, report))
+
+
+def _of_function(lines: list[str], report: Report) -> list[str]:
+    ends = {
+        found[1]
+        for line, following in itertools.pairwise(lines)
+        if (found := LABEL.match(line)) and following.strip() == "ret;"
+    }
+    count = 0
+    while pair := next(_pairs(lines, ends), None):
+        first, last, one, other = pair
+        guard = f"%kd_guard{count}"
+        lines = [
+            *lines[:first],
+            *lines[first + 1 : last],
+            f"\tor.pred {guard}, {one.predicate}, {other.predicate};",
+            f"\t@{guard} bra {one.label};",
+            *lines[last + 1 :],
+        ]
+        count += 1
+    report("guard", "tested together with the one before it", count)
+    return declare(lines, [f".pred %kd_guard{number}" for number in range(count)])
+
+
+def _pairs(lines: list[str], ends: set[str]) -> Iterator[tuple[int, int, Branch, Branch]]:
+    """Yield lines of branches to the end that only arithmetic is between, and the branches."""
+    first, one = 0, None
+    for place, line in enumerate(lines):
+        branch = branch_of(line)
+        if branch is not None:
+            is_guard = branch.label in ends and branch.predicate and not branch.is_negated
+            if is_guard and one is not None and one.label == branch.label:
+                yield first, place, one, branch
+            first, one = place, branch if is_guard else None
+        elif not _PURE.match(line) or _VOLATILE.search(line) or place - first > _MOST_LINES:
+            one = None
