@@ -14,6 +14,7 @@ from kerneldsl.shipping.manifest import MANIFEST, Manifest
 from kerneldsl.shipping.texts import text_of_functions
 from targets.cuda.compile.cubin_file import read_cubin
 from tests.shipping.programs import LEVELS, ROOT, build, run, write_package
+from tests.support.extent import IS_QUICK
 
 SCRIPT = """
 import sys
@@ -31,6 +32,13 @@ axpy.forall(n)(np.float32(2), np.ones(n, np.float32), np.ones(n, np.float32))
 turn[1, (8, 4)](np.ones((4, 16), np.float32))
 mine.forall(n)(x)
 """
+
+
+def leave_out_waves(package: Path) -> None:
+    """Leave out the kernel that is compiled the longest."""
+    kernels = package / "kernels.py"
+    before, _, rest = kernels.read_text().partition("@kd.kernel(signature=[")
+    kernels.write_text(before + rest[rest.index("@kd.kernel(signature=") :])
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -63,7 +71,9 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
     folders = []
     for name in ("first", "second"):
         package = write_package(tmp_path / name)
-        options = ("--cpu", "x86-64-v3,aarch64", "--arch", "sm_80,sm_90")
+        if IS_QUICK:
+            leave_out_waves(package)
+        options = ("--cpu", "x86-64-v3,aarch64", "--arch", "sm_90")
         build(package, *options, "--trace", str(tmp_path / "script.py"), "1000")
         folders.append(contents(package / "_kernels"))
     first, second = folders
@@ -73,7 +83,7 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
         for place in (str(tmp_path), str(ROOT), sys.prefix):
             assert place.encode() not in data, name
         if name.endswith(".cubin"):
-            assert read_cubin(data, name).number in (80, 90)
+            assert read_cubin(data, name).number == 90
 
 
 def test_the_launches_of_a_script(tmp_path: Path) -> None:
