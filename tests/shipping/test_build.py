@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 
 from kerneldsl.shipping.manifest import MANIFEST, Manifest
 from kerneldsl.shipping.texts import text_of_functions
+from kerneldsl.tools.cli.output import progress_bar
 from targets.cuda.compile.cubin_file import read_cubin
 from tests.shipping.programs import LEVELS, ROOT, build, run, write_package
 from tests.support.extent import IS_QUICK
@@ -158,6 +161,25 @@ def test_mistakes(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     assert done.returncode == 2, done.stdout
     assert said in " ".join(done.stderr.split())
     assert not (tmp_path / "mypkg" / "_kernels").exists()
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    for stream, is_quiet in ((_Terminal(), False), (_Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress_bar("Compiling", 3, is_quiet=is_quiet) as advance:
+            for label in ("one", "two", "three"):
+                advance(label)
+        said.append(re.sub(r"\x1b\[[\d;?]*\w", "", stream.getvalue()))
+    assert "0/3 one" in said[0]
+    assert "2/3 three" in said[0]
+    assert "-" not in said[0]
+    assert said[1:] == ["", ""]
 
 
 def test_the_text_of_a_module() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -135,9 +136,9 @@ def progress_bar(
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=new_console(stderr=True), transient=True) as bar:
-        task = bar.add_task(first, total=total, completed=-1)
+        task, done = bar.add_task(first, total=total), itertools.count()
 
         def advance(text: str) -> None:
-            bar.update(task, advance=1, description=text, refresh=True)
+            bar.update(task, completed=next(done), description=text, refresh=True)
 
         yield advance
