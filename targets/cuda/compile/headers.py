@@ -2,7 +2,8 @@
 
 NVRTC does not say what it has read. So the text is scanned for ``#include``, with all it includes.
 Conditions are not evaluated: a file more in the digest costs a compilation, a file less would give
-old code.
+old code. Headers of NVIDIA's wheels, 1500 with CUB, are not read. The lists of installed files have
+their digests.
 
 References
 ----------
@@ -14,14 +15,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from targets.cuda.compile.libdevice import toolkit_directories, wheel_directories
 
-__all__ = ["included_files", "includes_digest", "toolkit_headers"]
+__all__ = ["included_files", "includes_digest", "installed_headers", "toolkit_headers"]
 
 # It begins with a character that is rare, so that most of a file is skipped quickly.
 _DIRECTIVE = re.compile(
@@ -30,6 +33,7 @@ _DIRECTIVE = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _CONTINUED = re.compile(rb"\\\r?\n")
+_NOTHING: Mapping[str, bytes] = MappingProxyType({})
 #: Headers read again and again are scanned once; CUB and what it includes are 700.
 _MAX_SCANNED = 4096
 
@@ -61,6 +65,23 @@ def _header_folders(release: int) -> Iterator[Path]:
         yield root / "include" / "cccl"
 
 
+@cache
+def installed_headers(folder: str) -> bytes | None:
+    """Return a digest of a folder of headers by the lists of what is installed.
+
+    It is ``None`` for a folder that no wheel has installed.
+    """
+    packages, _, inner = folder.rpartition("/nvidia/")
+    digest, count = hashlib.sha256(), 0
+    head = f"nvidia/{inner}/".encode()
+    for record in sorted(Path(packages).glob("nvidia_*.dist-info/RECORD")) if packages else ():
+        with suppress(OSError):
+            rows = [row for row in record.read_bytes().splitlines() if row.startswith(head)]
+            count += len(rows)
+            digest.update(b"\n".join(sorted(rows)))
+    return digest.digest() if count else None
+
+
 class _Scanned(NamedTuple):
     """The includes of one file."""
 
@@ -74,7 +95,11 @@ class _Scanned(NamedTuple):
 
 
 def included_files(
-    text: str, folder: str | None, include: Sequence[str], macros: Iterable[tuple[str, str]] = ()
+    text: str,
+    folder: str | None,
+    include: Sequence[str],
+    macros: Iterable[tuple[str, str]] = (),
+    installed: Mapping[str, bytes] = _NOTHING,
 ) -> dict[str, bytes | None]:
     """Find all files that a source may include, directly or through another one.
 
@@ -88,26 +113,34 @@ def included_files(
         Folders that are searched, in order.
     macros : iterable of tuple
         Macros that are defined by options.
+    installed : mapping
+        Folders with headers that are not followed, and the digests of the folders.
 
     Returns
     -------
     dict
-        Path to the digest of its contents. A name that is not found, such as a header that NVRTC
-        has itself, is there with ``None``.
+        Path to the digest of its contents, or the folder of an installed header to its digest. A
+        name that is not found, such as a header that NVRTC has itself, is there with ``None``.
 
     Raises
     ------
     LookupError
         If a macro with an unknown value is included.
     """
-    return _Inclusion(include, macros).follow(text, folder)
+    return _Inclusion(include, macros, installed).follow(text, folder)
 
 
 class _Inclusion:
     """Files found so far, and macros that have been seen."""
 
-    def __init__(self, include: Sequence[str], macros: Iterable[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        include: Sequence[str],
+        macros: Iterable[tuple[str, str]],
+        installed: Mapping[str, bytes],
+    ) -> None:
         self._include = include
+        self._installed = installed
         self._found: dict[str, bytes | None] = {}
         self._defined = {
             name: value.strip()[1:-1] for name, value in macros if value.strip()[:1] in ('"', "<")
@@ -141,6 +174,10 @@ class _Inclusion:
 
     def _add(self, name: str, first: str | None) -> None:
         path = _resolve(name, first, self._include)
+        for folder, digest in self._installed.items():
+            if path is not None and path.startswith(f"{folder}/"):
+                self._found[folder] = digest
+                return
         if path is None:
             self._found[name] = None
         elif path not in self._found and (read := _read(path)) is not None:
@@ -149,11 +186,26 @@ class _Inclusion:
 
 
 def includes_digest(
-    text: str, folder: str | None, include: Sequence[str], macros: Iterable[tuple[str, str]] = ()
+    text: str,
+    folder: str | None,
+    include: Sequence[str],
+    toolkit: Sequence[str] = (),
+    macros: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """Return one digest of all that :func:`included_files` finds, in the order of their names."""
+    """Return one digest of all that :func:`included_files` finds, in the order of their names.
+
+    `include` are the user's folders, and `toolkit` those that are searched after them. Installed
+    headers are followed only if the user's folders have some of their names.
+    """
+    hidden = {name for each in include for name in os.listdir(each)}
+    installed = {
+        each: known
+        for each in toolkit
+        if (known := installed_headers(each)) is not None and hidden.isdisjoint(os.listdir(each))
+    }
     digest = hashlib.sha256()
-    for path, contents in sorted(included_files(text, folder, include, macros).items()):
+    found = included_files(text, folder, (*include, *toolkit), macros, installed)
+    for path, contents in sorted(found.items()):
         digest.update(path.encode(errors="surrogateescape") + b"\0" + (contents or b"none") + b"\0")
     return digest.hexdigest()
 

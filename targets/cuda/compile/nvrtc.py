@@ -190,8 +190,8 @@ def headers_digest(source: CudaText, options: CudaOptions) -> str:
 
     Raises `LookupError` if a macro with an unknown value is included.
     """
-    folders = (*options.folders, *toolkit_headers(nvrtc_version()[0]))
-    digest = includes_digest(source.text, source.folder, folders, options.macros)
+    toolkit = toolkit_headers(nvrtc_version()[0])
+    digest = includes_digest(source.text, source.folder, options.folders, toolkit, options.macros)
     return hashlib.sha256(f"{digest} {source.name}".encode()).hexdigest()
 
 

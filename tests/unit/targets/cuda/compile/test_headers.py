@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from targets.cuda.compile import headers
 from targets.cuda.compile.headers import included_files, includes_digest, toolkit_headers
 from targets.cuda.compile.nvrtc import nvrtc_version
 
@@ -64,6 +65,46 @@ def test_the_digest_changes_with_a_header(tmp_path: Path) -> None:
     digests.append(includes_digest("#include <a.h>", None, [folder]))
     assert len(set(digests[:2])) == 2
     assert digests[3] not in digests[:2]
+
+
+def test_installed_headers_have_the_digests_of_their_installation(tmp_path: Path) -> None:
+    packages = tmp_path / "site-packages"
+    folder = packages / "nvidia" / "cu13" / "include"
+    folder.mkdir(parents=True)
+    (folder / "cub").mkdir()
+    (folder / "cub" / "cub.cuh").write_text("#define NAME(x) <x>\n#include NAME\n")
+    record = packages / "nvidia_cuda_cccl-13.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("nvidia/cu13/include/cub/cub.cuh,sha256=abc,1\nother,sha256=x,1\n")
+    own = tmp_path / "own"
+    own.mkdir()
+    text = "#include <cub/cub.cuh>"
+
+    def digest() -> str:
+        headers.installed_headers.cache_clear()
+        return includes_digest(text, None, [str(own)], [str(folder)])
+
+    first = digest()
+    record.write_text(record.read_text().replace("other,sha256=x", "other,sha256=y"))
+    assert digest() == first
+    record.write_text(record.read_text().replace("abc", "abd"))
+    assert digest() != first
+    # A header of the user's may hide one that an installed header includes, so these are read.
+    (own / "cub").mkdir()
+    with pytest.raises(LookupError, match="NAME"):
+        digest()
+    assert headers.installed_headers(str(own)) is None
+
+
+def test_the_installed_toolkit_is_identified_without_reading_it() -> None:
+    folders = toolkit_headers(nvrtc_version()[0])
+    installed = {each: headers.installed_headers(each) for each in folders}
+    known = {each: digest for each, digest in installed.items() if digest is not None}
+    found = included_files(
+        "#include <cub/cub.cuh>\n#include <cuda_fp16.h>", None, folders, (), known
+    )
+    if known:  # a toolkit that no wheel has installed is read
+        assert set(found) <= set(known)
 
 
 def test_headers_that_include_each_other_end(tmp_path: Path) -> None:
