@@ -7,7 +7,7 @@ with a disk, a folder or an entry: the worst answer is that there is none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -151,10 +151,13 @@ class DiskCache:
         return None
 
     @contextmanager
-    def compiling(self, key: Key) -> Iterator[Found | None]:
+    def compiling(
+        self, key: Key, meanwhile: Callable[[], None] = lambda: None
+    ) -> Iterator[Found | None]:
         """Let one process at a time compile what was not found, in a ``with`` block.
 
-        The value is what another has compiled meanwhile. Nobody waits where nothing is written.
+        The value is what another has compiled meanwhile. Nobody waits where nothing is written. A
+        process that waits calls `meanwhile` first.
         """
         if self.user is None:
             yield None
@@ -162,7 +165,7 @@ class DiskCache:
         from kerneldsl.cache.locks import key_locked
 
         with ExitStack() as lock:
-            lock.enter_context(key_locked(self.user.folder, key))
+            lock.enter_context(key_locked(self.user.folder, key, meanwhile))
             found = self.look_up(key, is_again=True)
             if found is not None:  # others need not wait until it is used
                 lock.close()

@@ -18,7 +18,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -63,10 +63,15 @@ _given_up: set[Path] = set()
 
 
 @contextmanager
-def key_locked(folder: Folder, key: Key) -> Iterator[None]:
-    """Lock a key for a ``with`` block, or go on without where another process takes too long."""
+def key_locked(
+    folder: Folder, key: Key, meanwhile: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Lock a key for a ``with`` block, or go on without where another process takes too long.
+
+    If another process has the lock, `meanwhile` is called once.
+    """
     byte = _SIZE_BYTE + 1 + int(key.digest[:_DIGITS], 16)
-    with _locked(folder, byte, 0.0 if _holds_a_key() else COMPILATION_S):
+    with _locked(folder, byte, 0.0 if _holds_a_key() else COMPILATION_S, meanwhile):
         yield
 
 
@@ -90,12 +95,14 @@ def _holds_a_key() -> bool:
 
 
 @contextmanager
-def _locked(folder: Folder, byte: int, limit_s: float) -> Iterator[None]:
+def _locked(
+    folder: Folder, byte: int, limit_s: float, meanwhile: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """Lock a byte for a ``with`` block, or go on without after `limit_s`."""
     with ExitStack() as stack:
         try:
             file = stack.enter_context(_opened(folder))
-            if _wait(folder, file, byte, limit_s):
+            if _wait(folder, file, byte, limit_s, meanwhile):
                 stack.callback(_give_back, file, byte)
         except (OSError, BadEntry, CacheError, ImportError) as error:
             logger.debug("cache: no locks in %s: %s", folder.path, error)
@@ -124,9 +131,11 @@ def _opened(folder: Folder) -> Iterator[_LockFile]:
                     os.close(file.descriptor)
 
 
-def _wait(folder: Folder, file: _LockFile, byte: int, limit_s: float) -> bool:
+def _wait(
+    folder: Folder, file: _LockFile, byte: int, limit_s: float, meanwhile: Callable[[], None]
+) -> bool:
     """Lock a byte as soon as nobody has it; ``False`` after `limit_s`. Raises `OSError`."""
-    until = time.monotonic() + limit_s
+    until, has_worked = time.monotonic() + limit_s, False
     while not _take(file, byte):
         if folder.path in _given_up or not limit_s:
             return False
@@ -134,7 +143,11 @@ def _wait(folder: Folder, file: _LockFile, byte: int, limit_s: float) -> bool:
             logger.debug("cache: %s is locked for %.0f s", folder.path, limit_s)
             _given_up.add(folder.path)
             return False
-        time.sleep(_PAUSE_S)
+        if has_worked:
+            time.sleep(_PAUSE_S)
+        else:
+            has_worked = True
+            meanwhile()
     return True
 
 

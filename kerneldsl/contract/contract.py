@@ -163,6 +163,12 @@ class Compiler(Observable, ABC):
         """
         return None
 
+    def expect_code(self) -> None:
+        """Import what :meth:`restore` needs, while another process compiles the code.
+
+        **May** be overridden. **Must not** compile, and **must not** raise for what is missing.
+        """
+
     @observed("cache hit")
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
         """Make an artifact of what :meth:`dump` wrote, in another process or on another machine.

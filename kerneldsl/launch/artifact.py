@@ -133,7 +133,7 @@ def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tupl
     started = time.perf_counter()
     found = cache.look_up(key)
     if found is None:
-        with cache.compiling(key) as found:
+        with cache.compiling(key, compiler.expect_code) as found:
             if found is None:
                 return _compile_and_keep(cache, key, compiler, specialization), "compiled"
     try:

@@ -27,7 +27,14 @@ from targets.cpu.linking import IS_SUPPORTED as LINKS_WITHOUT_LLVM
 from targets.cpu.linking import CannotLinkError, link
 from targets.cpu.object_files import BadObjectError, check_object
 
-__all__ = ["IS_SUPPORTED", "LoadedObject", "host_identity", "is_of_system", "load_object"]
+__all__ = [
+    "IS_SUPPORTED",
+    "LoadedObject",
+    "host_identity",
+    "is_of_system",
+    "load_object",
+    "make_linker",
+]
 
 #: Where this has been tried: the names of symbols differ on other systems.
 IS_SUPPORTED = sys.platform == "linux"
@@ -65,17 +72,31 @@ class _Linkers:
         self._jit: Any = None
         self._count = 0
 
-    def next(self, llvm: Any) -> tuple[Any, int]:
-        """Return a linker, and the number of an object in it."""
+    def make(self, llvm: Any) -> None:
+        """Make a linker, unless there is one with room."""
         if self._jit is None or self._count == _OBJECTS_A_LINKER:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
             self._jit, self._count = llvm.create_lljit_compiler(), 0
+
+    def next(self, llvm: Any) -> tuple[Any, int]:
+        """Return a linker, and the number of an object in it."""
+        self.make(llvm)
         self._count += 1
         return self._jit, self._count
 
 
 _linkers = _Linkers()
+
+
+def make_linker() -> None:
+    """Make the linker of the next object, before there is one."""
+    import llvmlite.binding as llvm
+
+    import kerneldsl.lowering.numba_internals.llvm_lock  # noqa: F401 -- fork waits for LLVM
+
+    with _lock:
+        _linkers.make(llvm)
 
 
 def load_object(

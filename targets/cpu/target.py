@@ -219,6 +219,15 @@ class CpuCompiler(Compiler):
 
         return ship(artifact) if isinstance(artifact, CpuArtifact) else None
 
+    def expect_code(self) -> None:
+        """Import what links object code, and what shares a launch; and make a linker."""
+        import targets.cpu.stored
+        import targets.cpu.waking  # noqa: F401 -- for the launch
+        from targets.cpu.objects import IS_SUPPORTED, make_linker
+
+        if IS_SUPPORTED:
+            make_linker()
+
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
         """Link object code into this process."""
         from targets.cpu.stored import restore

@@ -109,6 +109,15 @@ def test_who_waits_finds_what_was_compiled(cache: DiskCache) -> None:
     assert counters.read().hits == 1
 
 
+def test_who_waits_works_meanwhile(cache: DiskCache) -> None:
+    called: list[str] = []
+    with held_elsewhere(lambda: time.sleep(0.3)), cache.compiling(KEY, lambda: called.append("")):
+        pass
+    with cache.compiling(KEY, lambda: called.append("nobody compiles")):
+        pass
+    assert called == [""]
+
+
 def test_who_waits_compiles_what_another_could_not(cache: DiskCache) -> None:
     with held_elsewhere(lambda: time.sleep(0.2)), cache.compiling(KEY) as found:
         assert found is None
