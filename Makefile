@@ -235,6 +235,6 @@ wheel: kernels ## build the wheel with the library's compiled kernels into dist/
 .PHONY: clean
 clean: ## remove what the other targets made
 	rm -rf .venv .venv-demo .venv-docs .venv-cuda12 .venv-cuda13 .venv-numba-next demo-output \
-	  gpu-results dist build .mypy_cache .ruff_cache \
+	  gpu-results dist build stdlib_kernels/_kernels .mypy_cache .ruff_cache \
 	  .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
