@@ -39,21 +39,22 @@ def find_shipped(compiler: Compiler, specialization: Specialization) -> Shipped 
     shipped = shipped_kernels_of(specialization.unit.module)
     if shipped is None or specialization.code is not None:
         return None
-    reason = ""
+    problems: list[str] = []
     try:
         architectures = compiler.shipped_architectures(specialization.arch)
-        found = _find(shipped, compiler, specialization, architectures)
+        found = _find(shipped, compiler, specialization, architectures, problems)
         if found is not None:
             return found
     except UncacheableError as error:
-        architectures, reason = (), str(error)
+        architectures = ()
+        problems.append(str(error))
         logger.debug("%s is not shipped: %s", specialization.unit.qualname, error)
     if shipped.strict:
         unit = specialization.unit
         name = f"{unit.module}.{unit.qualname}"
         where = " or ".join(architectures) or specialization.arch or compiler.name
         wanted = f"{name}({format_signature(specialization.kinds)}) for {where}"
-        raise shipped.refuse(name, wanted, reason)
+        raise shipped.refuse(name, wanted, "; ".join(problems))
     return None
 
 
@@ -81,7 +82,12 @@ def _find(
     compiler: Compiler,
     specialization: Specialization,
     architectures: tuple[str, ...],
+    problems: list[str],
 ) -> Shipped | None:
+    """Return the first code that can be used, and warn of files that cannot be.
+
+    If nothing is compiled in their place, `problems` takes them instead.
+    """
     keys = shipped_keys(specialization, compiler.code_family, architectures)
     for arch in architectures:
         entry = shipped.find(keys[arch].digest)
@@ -90,7 +96,10 @@ def _find(
         try:
             artifact = compiler.restore(specialization, shipped.sections(entry))
         except (DamagedFileError, UnusableCodeError) as error:
-            shipped.report(str(error))
+            if shipped.strict:
+                problems.append(str(error))
+            else:
+                shipped.report(str(error))
         else:
             return Shipped(artifact, entry.metadata)
     return None

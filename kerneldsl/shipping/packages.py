@@ -59,8 +59,6 @@ def load_package(package: str, folder: str = "_kernels", *, strict: bool = False
     ------
     ArgumentTypeError, ArgumentValueError
         If `package` is not the name of an importable module, or `folder` is not a name.
-    NotShippedError
-        With `strict`, if the folder has no manifest that can be read.
 
     Examples
     --------
@@ -88,12 +86,6 @@ def load_package(package: str, folder: str = "_kernels", *, strict: bool = False
     found = ShippedKernels(covered, folder, _reader(module, parts), strict=strict)
     _packages[covered] = found
     register_texts(covered, found.source_of)
-    if strict and found.problem:
-        raise NotShippedError(
-            f"{covered} ships no kernels: {found.problem}",
-            value=folder,
-            remedy=f"Run: kerneldsl build {covered}",
-        )
     return found
 
 
@@ -263,6 +255,7 @@ class ShippedKernels:
         shown = "; ".join(known[:_MOST_SHOWN]) or "nothing"
         if len(known) > _MOST_SHOWN:
             shown += f"; and {len(known) - _MOST_SHOWN} more"
+        reason = reason or self.problem
         return NotShippedError(
             f"{self.package} does not ship {wanted}" + (f": {reason}" if reason else ""),
             value=kernel,

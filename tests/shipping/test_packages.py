@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kerneldsl.shipping.manifest import MANIFEST, Manifest
-from tests.shipping.programs import run, use, write_package
+from tests.shipping.programs import build, run, use, write_package
 from tests.support.extent import full_beyond
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
@@ -115,8 +115,26 @@ def test_strict_raises_for_what_is_not_shipped(installed: Path) -> None:
         done.stdout
     )
     shutil.rmtree(installed / "mypkg" / "_kernels")
-    done = run("import mypkg", installed)
-    assert "NotShippedError: mypkg ships no kernels: _kernels/manifest.json" in done.stderr
+    # The package can be imported without its kernels, to be built.
+    done = run(program, installed, KERNELDSL_TARGET="cpu")
+    assert "_kernels/manifest.json cannot be read" in done.stderr
+    build(installed / "mypkg", "--cpu", "x86-64-v2")
+    assert use(installed)["modules"] == []
+
+
+def test_strict_raises_for_a_damaged_file(installed: Path) -> None:
+    init = installed / "mypkg" / "__init__.py"
+    init.write_text(init.read_text().replace("(__name__)", "(__name__, strict=True)"))
+    for path in (installed / "mypkg" / "_kernels").glob("turn-*.o"):
+        path.write_bytes(path.read_bytes()[:-1])
+    program = (
+        "import numpy as np\nfrom mypkg.kernels import turn\n"
+        "turn[1, (16, 4)](np.ones((4, 16), np.float32))"
+    )
+    done = run(program, installed, KERNELDSL_TARGET="cpu")
+    assert "NotShippedError: mypkg does not ship mypkg.kernels.turn" in done.stderr
+    assert "is damaged: its SHA-256 differs" in done.stderr
+    assert "Warning" not in done.stderr
 
 
 def test_a_processor_of_an_earlier_level(installed: Path) -> None:
