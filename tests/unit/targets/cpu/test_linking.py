@@ -17,6 +17,7 @@ from targets.cpu.code import Compiled
 from targets.cpu.linking import IS_SUPPORTED, CannotLinkError, link
 from targets.cpu.object_files import sections_of
 from targets.cpu.processor_flags import features_by_linux
+from targets.cpu.runner import runner_symbols
 from targets.cpu.vector_extensions import compiled_for
 from tests.support.arrays import assert_same_bits
 
@@ -70,7 +71,7 @@ def _code(artifact: CpuArtifact) -> bytes:
 
 def _launch(artifact: CpuArtifact, block: int | None) -> np.ndarray:
     x, out = np.random.default_rng(1).random(SIZE) * 30, np.zeros(SIZE)
-    address, memory = link(_code(artifact), artifact.entry_name, {})
+    address, memory = link(_code(artifact), artifact.entry_name, runner_symbols())
     compiled = Compiled(artifact.compiled.library, address, artifact.entry_name, _Loaded(memory))
     executable = kd.get_target("cpu").devices()[0].load(replace(artifact, compiled=compiled))
     values = [x.ctypes.data, SIZE, out.ctypes.data, SIZE]
