@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cuda.compile.square_roots import restore_roots
+from targets.cuda.compile.square_roots import restore_roots, with_declared_roots
 from tests.ptx.helpers import body_of, compile_ptx
 from tests.ptx.pass_kernels import artifact_for_pass
 
@@ -61,6 +61,13 @@ define float @both(float %a) {
         module.verify()
         assert ("define internal float @kd.sqrt.f32" in str(module)) is is_inlined
         assert "call float @llvm.sqrt.f32(float %a)" in str(module)
+
+
+def test_an_entry_may_declare_roots_itself() -> None:
+    text = 'declare float @"kd.sqrt.f32"(float %".1")\ndeclare double @"kd.sqrt.f64"(double)\n'
+    module = llvm.parse_assembly(with_declared_roots(text))
+    assert str(module).count("declare") == 2
+    assert "memory(none)" in str(module)
 
 
 def test_fast_arithmetic_keeps_the_approximate_root() -> None:

@@ -33,11 +33,11 @@ from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_text import count_anew
 from targets.cuda.compile.ptxas_workarounds import work_around_ptxas
 from targets.cuda.compile.square_roots import (
-    ROOT_DECLARATIONS,
     ROOTS,
     count_roots,
     restore_roots,
     root_definitions,
+    with_declared_roots,
 )
 from targets.cuda.intrinsics.by_architecture import definitions, is_by_architecture
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
@@ -124,10 +124,10 @@ def link(
     called that no device has.
     """
     initialize_nvptx()
-    attributes = entry_attributes(options)
-    module = _parse(_with_attributes(entry_text, entry_name, attributes) + ROOT_DECLARATIONS)
+    entry_text = _with_attributes(entry_text, entry_name, entry_attributes(options))
+    module = _parse(with_declared_roots(entry_text))
     body_texts = tuple(body_texts)
-    calls = count_divisions(body_texts)
+    calls = count_divisions(body_texts) + count_roots([entry_text])
     for text in body_texts:
         complete = define_conversions(text, write_conversion)
         flagged = rename_math(_with_float_flags(complete, options), fastmath=options.fastmath)

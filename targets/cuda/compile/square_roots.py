@@ -24,23 +24,31 @@ from kerneldsl.contract import Report, ignore_remark
 
 __all__ = [
     "ROOTS",
-    "ROOT_DECLARATIONS",
     "count_roots",
     "guard_roots",
     "restore_roots",
     "root_definitions",
+    "with_declared_roots",
 ]
 
 #: LLVM's intrinsics, by the names that square roots have until the module has been optimized.
 ROOTS = {"kd.sqrt.f32": "llvm.sqrt.f32", "kd.sqrt.f64": "llvm.sqrt.f64"}
 _TYPES = {"kd.sqrt.f32": "float", "kd.sqrt.f64": "double"}
-#: What a module has that others are linked into, so that they get its attributes.
-ROOT_DECLARATIONS = "".join(
+_DECLARATIONS = "".join(
     f"\ndeclare {kind} @{name}({kind}) nofree norecurse nosync nounwind willreturn memory(none)\n"
     for name, kind in _TYPES.items()
 )
 _CALL = re.compile(r'call (?:[a-z]+ )*(?:float|double) @"(kd\.sqrt\.f(?:32|64))"\(')
+_DECLARED = re.compile(r'^declare [^\n]*@"?kd\.sqrt\.f(?:32|64)"?\([^\n]*$', re.MULTILINE)
 _DEFINITION = re.compile(r"define linkonce_odr (?:float|double) @kd\.sqrt\.")
+
+
+def with_declared_roots(text: str) -> str:
+    """Return a module that declares square roots with attributes.
+
+    Modules that are linked into it call the same functions, and so get these attributes.
+    """
+    return _DECLARED.sub("", text) + _DECLARATIONS
 
 
 def count_roots(modules: Iterable[str]) -> Counter[str]:
