@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract import NO_PROMISES, ArrayPromises, Promises
+from targets.cuda.compile.compiler import compile_kernel
 from targets.cuda.compile.ptxas import assemble
-from tests.ptx.helpers import compile_ptx
+from tests.ptx.helpers import compile_ptx, specialize
 
 TWO = "float32[::1], float32[::1]"
 ROWS = "float32[:,::1], float32[:,::1]"
@@ -77,6 +80,15 @@ def test_arguments_that_may_be_one_are_taken_for_it(function, apart: int, maybe:
     assert _barriers(function, TWO, APART) == apart
     assert _barriers(function, TWO, SAME) == maybe
     assert _barriers(function, TWO, NO_PROMISES) == maybe
+
+
+@pytest.mark.parametrize("order", [(APART, SAME, NO_PROMISES), (NO_PROMISES, SAME, APART)])
+def test_one_kernel_has_barriers_for_each_way_of_overlapping(order: tuple[Promises, ...]) -> None:
+    spec = specialize(shifted, TWO, block=(128, 1, 1))
+    expected = {id(APART): 0, id(SAME): 2, id(NO_PROMISES): 2}
+    for promises in order:
+        ptx = compile_kernel(replace(spec, promises=promises), arch="sm_90").ptx
+        assert ptx.count("bar.sync") == expected[id(promises)]
 
 
 def test_a_function_reads_all_before_a_store_writes() -> None:

@@ -39,8 +39,8 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
 
     The caller holds Numba's compiler lock, and has made ours the current target.
 
-    Neither mapping and promises nor the kind of launch and the architecture matter. `timings` gets
-    ``prepare`` and ``numba``, 0 where nothing was to be done.
+    Mapping, kind of launch and architecture do not matter, and promises only for kernels with
+    tiles. `timings` gets ``prepare`` and ``numba``, 0 where nothing was to be done.
 
     Raises `KernelTypingError` where Numba cannot type it.
     """
@@ -52,6 +52,7 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
         options.wraparound,
         options.disabled_passes,
         specialization.block_dim,  # of a kernel with tiles
+        _overlaps(specialization),
     )
     known = _bodies.setdefault(specialization.unit, {})
     body = known.get(key)
@@ -64,3 +65,11 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
         del known[next(iter(known))]
     known[key] = body
     return body
+
+
+def _overlaps(specialization: Specialization) -> tuple[Any, ...]:
+    """Return what the barriers of a kernel with tiles depend on: which arrays may overlap."""
+    if not specialization.traits.uses_tiles:
+        return ()
+    promises = specialization.promises
+    return (promises.is_disjoint, *(array.same_as for array in promises.arrays))
