@@ -14,7 +14,7 @@ __all__ = ["LinkedCode", "LinkedForm", "code_of"]
 
 #: What the code of a linked function is: CUDA C++, PTX, NVVM's LTO-IR, or an object file (a cubin
 #: or a fat binary).
-LinkedForm: TypeAlias = Literal["cuda", "ptx", "ltoir", "cubin", "fatbin"]
+LinkedForm: TypeAlias = Literal["c++", "ptx", "ltoir", "cubin", "fatbin"]
 
 
 @dataclass(frozen=True, eq=False)

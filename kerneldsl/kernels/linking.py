@@ -20,7 +20,7 @@ __all__ = ["read_link"]
 
 #: Suffix of a file to what it contains.
 _SUFFIXES: dict[str, LinkedForm] = {
-    ".cu": "cuda",
+    ".cu": "c++",
     ".ptx": "ptx",
     ".ltoir": "ltoir",
     ".cubin": "cubin",
@@ -152,7 +152,7 @@ def _read_options(options: Any, form: LinkedForm) -> CudaOptions | None:
             limit="It must be kd.CudaOptions",
             remedy='Write options=kd.CudaOptions(defines={"WIDTH": 4})',
         )
-    if form != "cuda":
+    if form != "c++":
         raise ArgumentValueError(
             f"options is {safe_repr(options)}",
             value=options,

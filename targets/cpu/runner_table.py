@@ -11,7 +11,7 @@ RUNNER = "kd_run_pieces"
 
 
 class RunnerOption(IntFlag):
-    """What a kernel needs of it."""
+    """Abilities of the function that a kernel needs."""
 
     #: Scratch memory.
     SCRATCH = 1

@@ -39,7 +39,7 @@ __all__ = ["binary_codes", "identify_compiler", "join_linked", "require_driver"]
 
 _POINTER_BITS = 64
 #: What becomes part of a kernel's module.
-_JOINED = ("ptx", "cuda")
+_JOINED = ("ptx", "c++")
 _TARGET = re.compile(r"sm_(\d+)([af]?)")
 
 
@@ -126,7 +126,7 @@ def _named(modules: Iterable[tuple[str, PtxModule]]) -> dict[str, PtxModule]:
 
 
 def _module_of(unit: FunctionUnit, code: LinkedCode, arch: Architecture) -> PtxModule:
-    if code.form == "cuda":
+    if code.form == "c++":
         return _parsed(_compile(_source_of(code), code.options or DEFAULT_CUDA_OPTIONS, arch.name))
     try:
         return _parsed(code.code.rstrip(b"\0").decode())
@@ -167,7 +167,7 @@ def identify_compiler(unit: FunctionUnit) -> dict[str, str] | None:
     codes = unit.linked_functions().values()
     try:
         for code in codes:
-            if code.form == "cuda":
+            if code.form == "c++":
                 digest = headers_digest(_source_of(code), code.options or DEFAULT_CUDA_OPTIONS)
                 found[f"headers of {code.symbol}"] = digest
                 found["NVRTC"] = nvrtc_identity()

@@ -38,7 +38,7 @@ def test_the_suffix_says_what_a_file_is(suffix, tmp_path):
     path.write_bytes(b"contents")
     for given in (path, str(path)):
         code = code_of(link(given))
-        assert code.form == {".cu": "cuda"}.get(suffix, suffix[1:])
+        assert code.form == {".cu": "c++"}.get(suffix, suffix[1:])
         assert (code.code, code.path) == (b"contents", str(path))
 
 
