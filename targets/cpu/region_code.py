@@ -16,9 +16,6 @@ from llvmlite import ir
 from llvmlite.ir import instructions
 from numba import types
 from numba.core import cgutils
-from numba.core.callconv import create_error_model, excinfo_ptr_t
-from numba.core.cpu_options import FastMathOptions
-from numba.core.fastmathpass import rewrite_module
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.emission import ArrayParts, Emitter
@@ -35,6 +32,13 @@ from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL, mark_loop
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from kerneldsl.lowering.numba_internals.compiling import collector_paused, global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts
+from kerneldsl.lowering.numba_internals.regions import (
+    EXCEPTION_POINTER,
+    code_of_intrinsic,
+    empty_module,
+    relax_floats,
+    without_errors,
+)
 from kerneldsl.lowering.tile_folds import COMBINATIONS
 from kerneldsl.lowering.tile_places import tile_place
 from kerneldsl.lowering.tile_plan import Layout
@@ -67,7 +71,7 @@ _ALIGNMENT = 64
 #: ``i32 body(ptr memory, ptr exception, i64 first, i64 last, ptr launch)``. Result and first
 #: arguments are those of Numba's calling convention, by which what Numba has written in Python is
 #: called and returns an exception.
-_BODY = ir.FunctionType(_I32, [_POINTER, excinfo_ptr_t.as_pointer(), _I64, _I64, _POINTER])
+_BODY = ir.FunctionType(_I32, [_POINTER, EXCEPTION_POINTER.as_pointer(), _I64, _I64, _POINTER])
 INTERVALS: dict[str, Interval] = {
     "grid": (0, 2**62),
     **{f"threadIdx.{axis}": (0, 1023) for axis in "xyz"},
@@ -195,7 +199,7 @@ def _lower(
 ) -> tuple[ir.Module, str]:
     """Write the module with the body and its entry."""
     context = _target_context()
-    module = context.codegen()._create_empty_module(spec.unit.name)
+    module = empty_module(context, spec.unit.name)
     body_name = f"kerneldsl.{spec.unit.name}.body"
     body = ir.Function(module, _BODY, body_name)
     body.linkage = "internal"
@@ -205,7 +209,7 @@ def _lower(
         emitter.body(function, region)
     flags = numba_flags(spec)
     if flags:
-        rewrite_module(module, FastMathOptions(flags if flags is True else set(flags)))
+        relax_floats(module, flags)
     entry_name = f"kerneldsl.{spec.unit.name}.entry"
     _write_entry(module, body, entry_name, can_leave=CAN_LEAVE_CODE and not is_short(spec.unit))
     return module, entry_name
@@ -214,8 +218,7 @@ def _lower(
 @cache
 def _target_context() -> Any:
     """Return the target context of kernels, in which a division by zero has a result."""
-    context = host_contexts().target_context
-    return context.subtarget(error_model=create_error_model("numpy", context))
+    return without_errors(host_contexts().target_context)
 
 
 def _write_entry(module: ir.Module, body: ir.Function, name: str, *, can_leave: bool) -> None:
@@ -236,7 +239,7 @@ def _write_piece(module: ir.Module, body: ir.Function, name: str) -> ir.Function
     piece.linkage = "internal"
     first, last, _, launch = piece.args
     builder = ir.IRBuilder(piece.append_basic_block("entry"))
-    exception = cgutils.alloca_once(builder, excinfo_ptr_t)
+    exception = cgutils.alloca_once(builder, EXCEPTION_POINTER)
     launch = builder.bitcast(launch, _POINTER)
     code = builder.call(body, [_POINTER(None), exception, first, last, launch])
     told = builder.ptrtoint(builder.load(exception), _I64)
@@ -320,7 +323,7 @@ class _CpuEmitter(Emitter):
         for operation in region.walk():
             if operation.name == "shared.array":
                 self.shared(operation)
-        _, place = block_place._defn(None, *[types.int64] * 4)
+        place = code_of_intrinsic(block_place, *[types.int64] * 4)
         with _loop(builder, self.first, self.last) as block:
             # Read for each block, so that LLVM does not write the loop twice, for grids with and
             # without rows.
@@ -346,7 +349,7 @@ class _CpuEmitter(Emitter):
             self.ids |= {"grid.y": _I64(0), "grid.z": _I64(0)}
             self.row(region, low, high)
             return
-        _, pieces_of = row_pieces._defn(None, *[types.int64] * 5)
+        pieces_of = code_of_intrinsic(row_pieces, *[types.int64] * 5)
         signature = types.UniTuple(types.int64, 6)(*[types.int64] * 5)
         before = builder.block
         head, body, end = (builder.append_basic_block(name) for name in ("rows", "part", "no_rows"))

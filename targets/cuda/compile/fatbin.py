@@ -54,10 +54,11 @@ def make_fatbin(cubins: Mapping[str, bytes], ptx: Mapping[str, str]) -> bytes:
         )
         if done.returncode:
             log = (done.stderr + done.stdout).strip()
+            images = ", ".join(f"{kind} for {arch}" for kind, arch in contents)
             raise CompileError(
                 f"fatbinary refuses the code: {log}",
                 value=log,
-                limit=f"It was called with {', '.join(f'{kind} for {arch}' for kind, arch in contents)}",
+                limit=f"It was called with {images}",
                 remedy="Install the version of nvidia-cuda-nvcc that kerneldsl is tested with",
             )
         return Path(directory, "kernel.fatbin").read_bytes()

@@ -14,7 +14,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core.callconv import create_error_model
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.emission import ArrayParts, Emitter
@@ -32,6 +31,7 @@ from kerneldsl.lowering.numba_internals.compiling import (
     global_compiler_lock,
     target_override,
 )
+from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.tile_folds import identity_of
 from kerneldsl.lowering.tile_places import tile_place
@@ -187,8 +187,7 @@ def _write(
 @cache
 def _target_context() -> Any:
     """Return the target context, in which a division by zero has a result."""
-    context = descriptor().target_context.subtarget()
-    context.error_model = create_error_model("numpy", context)
+    context = without_errors(descriptor().target_context)
     context.__dict__["call_conv"] = _EntryCallConv(context)
     return context
 

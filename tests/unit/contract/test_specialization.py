@@ -10,6 +10,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.contract.device_code import CodeForm, CodeModule
 
 OTHERS = {
     "kinds": (),
@@ -20,6 +21,7 @@ OTHERS = {
     "ptx_version": "8.0",
     "mapping": ElementMapping(items=(2, 1, 1)),
     "promises": Promises((), is_disjoint=True),
+    "code": CodeModule(CodeForm.PTX, "<kernel>", b"").declare("kernel"),
 }
 
 

@@ -63,7 +63,7 @@ print("launched")
     "modules",
     [
         ["kerneldsl.planner.occupancy", "targets.cpu.entry"],
-        ["kerneldsl.launch.arguments.binding", "kerneldsl.analysis.grid_barriers"],
+        ["kerneldsl.launch.arguments.binding", "kerneldsl.launch.value_warnings"],
     ],
     ids=["shape", "dispatch"],
 )

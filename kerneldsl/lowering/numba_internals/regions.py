@@ -1,0 +1,41 @@
+"""Numba's code generator, as code from the region IR uses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core.callconv import create_error_model, excinfo_ptr_t
+from numba.core.cpu_options import FastMathOptions
+from numba.core.fastmathpass import rewrite_module
+
+__all__ = [
+    "EXCEPTION_POINTER",
+    "code_of_intrinsic",
+    "empty_module",
+    "relax_floats",
+    "without_errors",
+]
+
+#: The LLVM type of the address of an exception, in Numba's calling convention.
+EXCEPTION_POINTER = excinfo_ptr_t
+
+
+def empty_module(context: Any, name: str) -> Any:
+    """Return a module of a target, with its triple and its layout of data."""
+    return context.codegen()._create_empty_module(name)
+
+
+def code_of_intrinsic(intrinsic: Any, *types: Any) -> Any:
+    """Return the function that generates the code of an intrinsic for types of arguments."""
+    _, generate = intrinsic._defn(None, *types)
+    return generate
+
+
+def without_errors(context: Any) -> Any:
+    """Return a target context in which a division by zero has a result, as in NumPy."""
+    return context.subtarget(error_model=create_error_model("numpy", context))
+
+
+def relax_floats(module: Any, flags: Any) -> None:
+    """Set flags of fast math, or all if `flags` is ``True``, at the operations of a module."""
+    rewrite_module(module, FastMathOptions(flags if flags is True else set(flags)))
