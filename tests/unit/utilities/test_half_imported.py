@@ -63,7 +63,7 @@ print("launched")
     "modules",
     [
         ["kerneldsl.planner.occupancy", "targets.cpu.entry"],
-        ["kerneldsl.launch.arguments.binding", "kerneldsl.launch.value_warnings"],
+        ["kerneldsl.launch.arguments.binding", "kerneldsl.launch.configuration"],
     ],
     ids=["shape", "dispatch"],
 )
