@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -124,6 +125,11 @@ def shares(u, out, total):
     i, j = kd.grid(2)
     if i < u.shape[0] and j < u.shape[1]:
         out[i, j] = j / u.shape[1] + i / total
+
+
+def large(out):
+    i = kd.grid(1)
+    out[i] = float(np.uint64(-(i & 1)))
 
 
 def scaled(key, out):
@@ -248,6 +254,13 @@ def test_integers_that_fit_32_bits_are_converted_to_floats_in_32_bits() -> None:
     assert len(re.findall(r"cvt\.rn\.f64\.[su]64", before)) >= 3
     assert len(re.findall(r"cvt\.rn\.f64\.[su]64", after)) == 1
     assert len(re.findall(r"cvt\.rn\.f64\.[su]32", after)) == 3
+
+
+def test_negative_integers_are_large_to_a_conversion_without_a_sign() -> None:
+    """Of -1 the result is 2**64, in 32 bits it would be -1."""
+    _, after = _both(large, "float64[::1]")
+    assert len(re.findall(r"cvt\.rn\.f64\.u64", after)) == 1
+    assert not re.findall(r"cvt\.rn\.f64\.[su]32", after)
 
 
 def test_numbers_that_a_kernel_has_in_64_bits_are_used() -> None:

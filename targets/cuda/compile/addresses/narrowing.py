@@ -22,7 +22,7 @@ _IN_32_BITS = frozenset(
     }
 )
 _COMPARISON = re.compile(r"setp\.(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)\.([sub])64")
-_TO_FLOAT = re.compile(r"(cvt\.r[nzmp]\.f(?:32|64))\.[su]64")
+_TO_FLOAT = re.compile(r"(cvt\.r[nzmp]\.f(?:32|64))\.([su])64")
 
 
 class Narrowing:
@@ -61,7 +61,9 @@ class Narrowing:
         elif opcode in _IN_32_BITS:
             return self._narrow_operation(instruction)
         elif found := _TO_FLOAT.fullmatch(opcode):
-            one = self._sums.low_half(operands[1], line) if self._fits(operands[1]) else None
+            # A negative number is a large one to a conversion without a sign.
+            fits = self._fits(operands[1], INT32 if found[2] == "s" else (0, INT32[1]))
+            one = self._sums.low_half(operands[1], line) if fits else None
             if one is not None:
                 self._lines[line] = f"\t{found[1]}.s32 {operands[0]}, {one};"
                 self._report_narrow()
