@@ -88,6 +88,9 @@ class Oracle:
         """Compute one operation in a type."""
         # A conversion that is written, ``to``, changes a sign because it says so.
         may_keep = self.is_exact and symbol != "to"
+        if symbol in ("min", "max") and may_keep:
+            # Only the number that is chosen may change; the other was compared exactly.
+            one = two = min(one, two) if symbol == "min" else max(one, two)
         is_kept = may_keep and any(self._is_kept(each, dtype) for each in (one, two))
         if symbol not in ("min", "max", "abs", "to", "as") and not is_kept:
             one, two = wrapped(one, dtype), wrapped(two, dtype)
