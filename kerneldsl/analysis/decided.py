@@ -46,7 +46,10 @@ class DecidedConditions:
         self._changed: set[str] = set()
         self._changes_all = False
         for node in walk_here(unit.tree):
-            if isinstance(node, ast.If | ast.While) and self.may_be_decided(node.test):
+            if isinstance(node, ast.If | ast.While):
+                # Python itself leaves out what a literal rules out, so one way alone remains.
+                if isinstance(node.test, ast.Constant) or not self.may_be_decided(node.test):
+                    continue
                 self.has_any = True
                 self._changed |= assigned_names(node)
                 self._changes_all |= any(

@@ -32,6 +32,9 @@ EXACT: dict[str, Callable[[int, int], float]] = {
     # The type of `v` is not known before the kernel is typed; a conversion of it has one.
     "v = ((U64, 3) if U64 == 4 else (np.int32(6), 5))[0]; x = max(a[i], np.int64(v)); "
     "out[i] = (x + 1) // 3": lambda a, n: (max(a, 6) + 1) % U64 // 3,
+    # Of a variable of two types under a literal condition, which Python leaves out, one is known.
+    "m = np.int32(3); if True:;     if n[i] > 2:;         m = n[i]; x = max(a[i], m); "
+    "out[i] = (x + 1) // 3": lambda a, n: (max(a, n, 3) + 1) % U64 // 3,
     "t = (a[i], n[i]); out[i] = max(t)": lambda a, n: max(a, n),
     "t = (a[i], n[i], 3); floats[i] = min(t)": lambda a, n: float(min(a, n, 3)),
     "t = (a[i], n[i]); out[i] = sum(t)": lambda a, n: (a + n) % U64,

@@ -103,6 +103,29 @@ def test_what_numba_may_rule_out_is_not_known(other: str) -> None:
     assert found["x[1] if x[1] > 0 else y[0]"] == other
 
 
+def test_what_a_literal_rules_out_is_left_out() -> None:
+    """Python compiles one way alone, so that variables of two types in it have a known one."""
+
+    def kernel(x, y, out):
+        v = x[0]
+        if True:
+            if x[1] > 0:
+                v = y[0]
+        else:
+            v = 1j
+        out[0] = v
+        w = x[2]
+        while True:
+            w = y[1]
+            if y[1] > 0:
+                break
+            w = y[2]
+        out[1] = w + 0
+
+    found = types_in(kernel, "u1[::1], i4[::1], i8[::1]")
+    assert (found["v"], found["w + 0"]) == ("int32", "int64")
+
+
 def test_a_rank_may_be_decided_too() -> None:
     def kernel(x, out):
         n = len(x.shape)
