@@ -222,6 +222,7 @@ def write_ptx(
         for function in module.functions:
             if not function.is_declaration and function.name.startswith("__"):
                 function.linkage = "internal"
+    _mark_convergent(module)
     _optimize(module, machine, speed_level=3)
     if restore_roots(module):
         _optimize(module, machine, speed_level=1)
@@ -241,6 +242,24 @@ def _optimize(module: Any, machine: Any, *, speed_level: int) -> None:
     tuning.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, tuning)
     run_passes(builder.getModulePassManager(), module, builder)
+
+
+def _mark_convergent(module: Any) -> None:
+    """Mark all functions of a module with barriers or exchanges as convergent, as Clang does.
+
+    LLVM's CallSiteSplitting copies a call into both sides of an earlier branch, with everything
+    that its block has before it. It leaves convergent calls alone, but does not look for a barrier
+    or an exchange in what it copies. Later passes of LLVM remove the mark from other functions.
+    """
+    functions = list(module.functions)
+    if any(each.is_declaration and _is_convergent(each) for each in functions):
+        for each in functions:
+            if not each.is_declaration:
+                each.add_function_attribute("convergent")
+
+
+def _is_convergent(function: Any) -> bool:
+    return any(b"convergent" in each.split() for each in function.attributes)
 
 
 def _define_by_architecture(module: Any, arch: Architecture, ptx_version: PtxVersion) -> None:
