@@ -6,9 +6,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import a_type, safe_repr
+from kerneldsl.utilities.paths import path_text
 
 __all__ = ["DEFAULT_CUDA_OPTIONS", "CudaOptions"]
 
@@ -72,7 +74,7 @@ class CudaOptions:
                 raise ArgumentTypeError(
                     f"{name} is {safe_repr(value)}", value=value, limit="It must be a bool"
                 )
-        if self.std not in _STANDARDS:
+        if not isinstance(self.std, str) or self.std not in _STANDARDS:
             raise ArgumentValueError(
                 f"std is {safe_repr(self.std)}",
                 value=self.std,
@@ -102,18 +104,21 @@ def _check_number(name: str, value: object, low: int, high: int) -> None:
 
 
 def _read_folders(include: object) -> tuple[str, ...]:
-    given = (include,) if isinstance(include, (str, os.PathLike)) else include
-    if not isinstance(given, Iterable):
+    given: Any = (include,) if isinstance(include, (str, os.PathLike)) else include
+    try:
+        folders = tuple(given)
+    except Exception as error:
         raise ArgumentTypeError(
             f"include is {a_type(include)}", value=include, limit="It must be paths of folders"
-        )
+        ) from error
     found = []
-    for each in given:
-        if not isinstance(each, (str, os.PathLike)):
+    for each in folders:
+        text = path_text(each)
+        if text is None:
             raise ArgumentTypeError(
                 f"include holds {a_type(each)}", value=each, limit="It must be paths of folders"
             )
-        path = os.path.abspath(os.fspath(each))
+        path = os.path.abspath(text)
         if not os.path.isdir(path):
             raise ArgumentValueError(
                 f"include holds {safe_repr(path)}",
@@ -128,12 +133,13 @@ def _read_folders(include: object) -> tuple[str, ...]:
 def _read_defines(defines: object) -> tuple[tuple[str, str], ...]:
     try:
         given = dict(defines)  # type: ignore[call-overload]
-    except (TypeError, ValueError) as error:
+    except Exception as error:
         raise ArgumentTypeError(
             f"defines is {a_type(defines)}",
             value=defines,
             limit="It must be a mapping of macros to values",
         ) from error
+    found = []
     for name, value in given.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ArgumentValueError(
@@ -141,13 +147,22 @@ def _read_defines(defines: object) -> tuple[tuple[str, str], ...]:
                 value=name,
                 limit="A macro's name is an identifier of C++",
             )
-        if "\n" in str(value):
+        try:
+            text = _as_c(value)
+        except Exception as error:
+            raise ArgumentTypeError(
+                f"the macro {name} is {safe_repr(value)}",
+                value=value,
+                limit="A macro's value is text, or a number of at most 4300 digits",
+            ) from error
+        if "\n" in text:
             raise ArgumentValueError(
                 f"the macro {name} is {safe_repr(value)}",
                 value=value,
                 limit="A macro's value is one line",
             )
-    return tuple((name, _as_c(value)) for name, value in given.items())
+        found.append((name, text))
+    return tuple(found)
 
 
 def _as_c(value: object) -> str:

@@ -25,6 +25,7 @@ from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.formatting import format_count
+from kerneldsl.utilities.paths import path_text
 from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten_errors
 
@@ -311,8 +312,16 @@ def _read_source(
 
 def _absolute(path: _Source, written_in: str) -> str:
     """Return the path of a file that a Python file names."""
+    text = path_text(path)
+    if text is None or "\0" in text:
+        raise ArgumentValueError(
+            f"the path is {safe_repr(path if text is None else text)}",
+            value=path,
+            limit="A path is text, without null characters",
+            remedy="Correct the path, or pass the contents",
+        )
     folder = os.path.dirname(written_in) if os.path.isfile(written_in) else ""
-    return os.path.abspath(os.path.join(folder, os.fspath(path)))
+    return os.path.abspath(os.path.join(folder, text))
 
 
 def _read_file(path: str) -> bytes:

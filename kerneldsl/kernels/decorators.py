@@ -344,7 +344,7 @@ def func(
 def _require_link(options: Mapping[str, Any]) -> None:
     """Refuse options of linked functions alone."""
     for name, value in options.items():
-        if value:
+        if value is not None and value is not False:
             raise ArgumentTypeError(
                 f"kd.func was given {name} without link",
                 value=value,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from kerneldsl.frontend.linked_code import LinkedCode, LinkedForm
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.signatures import read_function_signature
 from kerneldsl.utilities.flags import read_flag
+from kerneldsl.utilities.paths import path_text
 
 __all__ = ["read_link"]
 
@@ -169,31 +169,31 @@ def _read_code(
     if isinstance(link, (bytes, bytearray, memoryview)):
         code = bytes(link)
         return code, _form_of(code), f"the code of {function.__name__}", None
-    try:
-        path = Path(os.fspath(link))
-    except TypeError:
+    text = path_text(link)
+    if text is None or "\0" in text:
         raise ArgumentTypeError(
             f"link is {safe_repr(link)}",
             value=link,
             limit="It must be a path, or the bytes of PTX, LTO-IR or a cubin",
             remedy=f"Write {_EXAMPLE}",
-        ) from None
+        )
+    path = Path(text)
     form = _SUFFIXES.get(path.suffix)
     if form is None:
         raise ArgumentValueError(
-            f"link is {safe_repr(str(link))}",
-            value=str(link),
+            f"link is {safe_repr(text)}",
+            value=text,
             limit=f"The suffix of the file says what it is: {', '.join(_SUFFIXES)}",
             remedy="Rename it, or pass its bytes",
         )
     source = Path(function.__code__.co_filename)
     found = source.parent / path if source.is_file() else path
     try:
-        return found.read_bytes(), form, str(link), str(found.absolute())
+        return found.read_bytes(), form, text, str(found.absolute())
     except OSError as error:
         raise ArgumentValueError(
             f"{found.absolute()} cannot be read: {error.strerror}",
-            value=str(link),
+            value=text,
             limit="A path is relative to the folder of the Python file, and in a notebook to the "
             "current folder",
             remedy="Check the path",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
 from kerneldsl.language.times import is_time_name
@@ -296,7 +297,7 @@ def read_function_signature(value: Any) -> tuple[Kind | None, tuple[Kind, ...]]:
         is_empty = str(value.return_type) in _RETURNS_NOTHING
         result = None if is_empty else _kind_of(value.return_type)
         return result, tuple(map(_kind_of, value.args))
-    raise ValueError(f"signature: {value!r} is neither a text nor a signature of Numba")
+    raise ValueError(f"signature: {safe_repr(value)} is neither a text nor a signature of Numba")
 
 
 def _kind_of(value: Any) -> Kind:

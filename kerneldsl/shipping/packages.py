@@ -22,6 +22,7 @@ from kerneldsl.frontend.module_texts import packages_of, register_texts
 from kerneldsl.shipping.manifest import MANIFEST, Entry, Index, Manifest, ManifestError
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.user_warnings import warn_user
 
 __all__ = ["DamagedFileError", "ShippedKernels", "load_package", "shipped_kernels_of"]
@@ -72,6 +73,7 @@ def load_package(package: str, folder: str = "_kernels", *, strict: bool = False
     for name, value in (("package", package), ("folder", folder)):
         if not isinstance(value, str):
             raise ArgumentTypeError(f"{name} is {a_type(value)}", value=value, limit="It is a str")
+    strict = read_flag("strict", strict)
     parts = folder.split("/")
     if not folder or any(part in ("", ".", "..") for part in parts):
         raise ArgumentValueError(
@@ -101,6 +103,8 @@ def _module_of(name: str) -> ModuleType:
     if known is not None:
         return known
     try:
+        if not name or name.startswith("."):  # Python has other errors for these
+            raise ModuleNotFoundError("The name begins with no module")
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ArgumentValueError(

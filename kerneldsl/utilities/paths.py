@@ -12,16 +12,22 @@ from typing import Any
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 
-__all__ = ["check_writable", "read_path", "writing"]
+__all__ = ["check_writable", "path_text", "read_path", "writing"]
+
+
+def path_text(file: Any) -> str | None:
+    """Return a path as text, or ``None`` if it is no path. Never raises."""
+    try:
+        text = os.fspath(file)
+    except Exception:  # noqa: BLE001 -- a foreign object may raise anything
+        return None
+    return text if isinstance(text, str) else None
 
 
 def read_path(file: Any) -> Path:
     """Return an absolute path; raise `ArgumentError` for what is none, or is hard to type."""
-    try:
-        text = os.fspath(file)
-    except Exception:  # noqa: BLE001 -- a foreign object may raise anything
-        text = None
-    if not isinstance(text, str):
+    text = path_text(file)
+    if text is None:
         raise ArgumentTypeError(
             f"the file is {safe_repr(file)}",
             value=file,

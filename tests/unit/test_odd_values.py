@@ -58,6 +58,8 @@ _RECORDS = {
     "Timing",
     # Made by other calls; nobody else calls them.
     "BoundLaunch",
+    "CudaKernel",
+    "CudaModule",
     "Device",
     "DeviceArray",
     "DeviceFunction",
@@ -65,6 +67,7 @@ _RECORDS = {
     "Kernel",
     "Launch",
     "Profile",
+    "ShippedKernels",
 }
 
 
@@ -249,6 +252,9 @@ def bound():
     return axpy.forall(3).bind(1.0, np.ones(3), np.zeros(3))
 
 
+PTX = ".version 8.0\n.target sm_80\n.address_size 64\n"
+LINKED = PTX.encode()
+
 #: What a program holds, made anew for each method.
 OBJECTS = {
     "kernel": lambda: axpy,
@@ -267,6 +273,7 @@ OBJECTS = {
     "cache": lambda: kd.cache,
     "plan": lambda: axpy.forall(3).plan(1.0, np.ones(3), np.zeros(3)),
     "mapping": kd.ElementMapping,
+    "cuda_module": lambda: kd.module(PTX),
 }
 #: Methods that are a whole program of their own, or wait.
 _LEFT_OUT = {"time", "function"}
@@ -364,6 +371,29 @@ def test_library_functions(name, monkeypatch):
 
         monkeypatch.setitem(GOOD, "f", lambda v, w: v)
     report(attack(call, name))
+
+
+def test_linked_functions():
+    def linked(link=LINKED, signature="float32(float32)", name=None, options=None, pure=True):
+        def same(x):
+            return x
+
+        return kd.func(link=link, signature=signature, name=name, options=options, pure=pure)(same)
+
+    assert problem_of("func", linked) is None
+    report(attack(linked, "func"))
+
+
+@pytest.mark.parametrize("kind", ["huge", "broken__str__", "all_broken"])
+def test_values_of_macros(kind):
+    with pytest.raises(kd.ArgumentTypeError, match="the macro WIDTH is"):
+        kd.CudaOptions(defines={"WIDTH": ODD[kind]})
+
+
+@pytest.mark.parametrize("name", ["", ".", ".sub"])
+def test_packages_without_a_module_at_their_head(name):
+    with pytest.raises(kd.ArgumentValueError, match="there is no package"):
+        kd.load_package(name)
 
 
 def test_launches():

@@ -87,6 +87,7 @@ def _refuse(kind=ArgumentValueError, **given) -> str:
 
 
 def test_mistaken_links(tmp_path):
+    assert "link is 'a\\x00.cu'. It must be a path" in _refuse(ArgumentTypeError, link="a\0.cu")
     said = _refuse(link="nowhere.cu")
     assert re.search(r"tests/unit/kernels/nowhere.cu cannot be read: No such file", said)
     assert "relative to the folder of the Python file" in said
