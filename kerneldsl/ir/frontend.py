@@ -4,7 +4,7 @@ Each operation is typed when it is made: the types of its operands are known by 
 that a loop assigns has the type that holds its values before the loop and at the end of the body.
 If that differs from the type before the loop, the loop is read again with it.
 
-This spike does not read ``break`` and ``continue``, early returns of device functions, slices,
+It does not read ``break`` and ``continue`` yet, early returns of device functions, slices,
 rows, records or strided arrays. A variable that only one branch assigns cannot be read after it.
 """
 
