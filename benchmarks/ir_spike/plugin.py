@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 
-from kerneldsl.ir.frontend import NotReadError
+from kerneldsl.ir.frontend.reader import NotReadError
 
 READ: collections.Counter = collections.Counter()
 REASONS: dict = {"cpu": collections.Counter(), "cuda": collections.Counter()}

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-from kerneldsl.ir.frontend import NotReadError
+from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import TOGETHER, Effect, Function, Operation, Region, Value
 from kerneldsl.ir.rewriter import clone
 from kerneldsl.ir.simplify import simplify

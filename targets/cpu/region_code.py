@@ -19,7 +19,8 @@ from numba.core import cgutils
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.emission import ArrayParts, Emitter
-from kerneldsl.ir.frontend import NotReadError, read_function
+from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.printer import print_region
 from kerneldsl.ir.ranges import Interval, mark_indices, ranges_of
@@ -160,7 +161,7 @@ _FOLDED = (operator.add, operator.sub, operator.mul, operator.floordiv, operator
 def compile_regions(spec: Specialization) -> CpuArtifact:
     """Compile a kernel by the region IR.
 
-    Raises :class:`~kerneldsl.ir.frontend.NotReadError` for what its front end does not read.
+    Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read.
     """
     with collector_paused(), global_compiler_lock, helpers_of_kernels():
         return _compile(spec)

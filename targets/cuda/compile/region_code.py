@@ -17,7 +17,8 @@ from numba import types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.emission import ArrayParts, Emitter
-from kerneldsl.ir.frontend import NotReadError, read_function
+from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, mark_indices, ranges_of
 from kerneldsl.ir.simplify import simplify
@@ -94,7 +95,7 @@ def compile_regions(
 ) -> CudaArtifact:
     """Compile a kernel by the region IR.
 
-    Raises :class:`~kerneldsl.ir.frontend.NotReadError` for what its front end does not read.
+    Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read.
     """
     architecture = parse_arch(arch)
     version = choose_ptx_version(

@@ -10,7 +10,8 @@ import pytest
 
 import kerneldsl as kd
 from benchmarks.ir_spike.both import KERNELS, cuda_artifacts, specialization
-from kerneldsl.ir.frontend import NotReadError, read_function
+from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Operation, Region
 from kerneldsl.ir.printer import print_function, print_region
 from kerneldsl.ir.ranges import ranges_of

@@ -1,0 +1,59 @@
+"""Calls of the language. Tile operations are in their own module."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from numba import types
+
+from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.frontend.reader import NotReadError, Reader
+from kerneldsl.ir.frontend.tiles import read_tile
+from kerneldsl.ir.operations import Effect
+from kerneldsl.language.intrinsics import intrinsic as language
+from kerneldsl.lowering.typing_rules import typing_rule
+
+__all__ = ["read_intrinsic"]
+
+
+def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
+    name = use.intrinsic.name
+    if name.startswith("tile."):
+        return read_tile(reader, node, use)
+    operands = [reader.value(each) for each in node.args]
+    if use.intrinsic.functions:
+        raise NotReadError(f"{name} with a function")
+    if name in ("grid", "gridsize") and use.static["ndim"] > 1:
+        return tuple(
+            reader.add(name, [], (types.int64,), {"ndim": 1, "axis": axis}).result
+            for axis in range(use.static["ndim"])
+        )
+    if any(isinstance(each, tuple) for each in operands):
+        raise NotReadError(f"{name} with a tuple")
+    signature = typing_rule(use.intrinsic)(tuple(v.type for v in operands), use.static)
+    operands = [reader.cast(v, kind) for v, kind in zip(operands, signature.args, strict=True)]
+    result = signature.return_type
+    made = reader.add(
+        name,
+        operands,
+        () if result == types.none else (result,),
+        {**use.static, "signature": signature, "use": use},
+        effect=_effect(use),
+    )
+    return made.results[0] if made.results else None
+
+
+def _effect(use: IntrinsicUse) -> Effect:
+    given = use.intrinsic.effect
+    found = Effect.NONE
+    if given & language.Effect.BARRIER:
+        is_wait = use.intrinsic.name in ("syncthreads", "syncwarp")
+        found |= Effect.WAIT if is_wait else Effect.EXCHANGE
+    if use.intrinsic.name.startswith("shfl"):
+        found |= Effect.EXCHANGE
+    if given & language.Effect.ALLOCATE_SHARED:
+        found |= Effect.ALLOCATE
+    if given & language.ARRAY_ACCESS:
+        found |= Effect.READ | Effect.WRITE
+    return found

@@ -1,0 +1,42 @@
+"""From a normal form to a typed function, in one forward pass.
+
+Each operation is typed when it is made: the types of its operands are known by then. A variable
+that a loop assigns has the type that holds its values before the loop and at the end of the body.
+If that differs from the type before the loop, the loop is read again with it.
+
+It does not read ``break`` and ``continue`` yet, early returns of device functions, slices,
+rows, records or strided arrays. A variable that only one branch assigns cannot be read after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.frontend import arrays, calls, control, expressions, statements  # noqa: F401
+from kerneldsl.ir.frontend.reader import NotReadError, Reader
+from kerneldsl.ir.operations import Function
+from kerneldsl.ir.typing import Typing
+
+__all__ = ["read_function"]
+
+
+def read_function(unit: FunctionUnit, kinds: tuple[Any, ...], typing_context: Any) -> Function:
+    """Return the typed function of a normal form for arguments of Numba's types.
+
+    Raises :class:`NotReadError` for what this front end does not read. Raises Numba's
+    ``TypingError`` where an operation has no type.
+    """
+    if not all(isinstance(kind, types.Array | types.Number | types.Boolean) for kind in kinds):
+        raise NotReadError(f"arguments {kinds}")
+    if any(isinstance(kind, types.Array) and kind.layout != "C" for kind in kinds):
+        raise NotReadError("an array with strides")
+    function = Function(unit.name, tuple(zip(unit.parameters, kinds, strict=True)), unit)
+    reader = Reader(unit, Typing.of(typing_context))
+    reader.variables = dict(zip(unit.parameters, function.body.arguments, strict=True))
+    reader.into(function.body, lambda: reader.block(unit.tree.body))
+    reader.operations = function.body.operations
+    reader.add("yield", [])
+    return function

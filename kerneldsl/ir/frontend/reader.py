@@ -1,0 +1,170 @@
+"""What reads a normal form into a typed function: variables, operations, tables by kind of node.
+
+Modules of this package add functions to the tables: :func:`reads` for expressions,
+:func:`reads_statement` for statements.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+from numba import types
+
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.typing import Typing
+
+__all__ = ["NotReadError", "Reader", "constant_of", "reads", "reads_statement"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_EXPRESSIONS: dict[type[ast.AST], Callable[[Reader, Any], Any]] = {}
+_STATEMENTS: dict[type[ast.AST], Callable[[Reader, Any], None]] = {}
+
+
+class NotReadError(Exception):
+    """The source has what this front end does not read."""
+
+
+def reads(*kinds: type[ast.expr]) -> Callable[[_Function], _Function]:
+    """Return a decorator that registers a function of a reader and a node for expressions."""
+
+    def register(function: _Function) -> _Function:
+        _EXPRESSIONS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+def reads_statement(*kinds: type[ast.stmt]) -> Callable[[_Function], _Function]:
+    """Return a decorator that registers a function of a reader and a node for statements."""
+
+    def register(function: _Function) -> _Function:
+        _STATEMENTS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+class Reader:
+    """The state of reading one kernel: the unit that is read, its variables, its operations."""
+
+    def __init__(self, unit: FunctionUnit, typing: Typing) -> None:
+        self.unit = unit
+        self.typing = typing
+        #: A tuple is known by its members, and is no value.
+        self.variables: dict[str, Any] = {}
+        self.operations: list[Operation] = []
+        self.place: Any = None
+        #: Calls of device functions around what is read.
+        self.depth = 0
+        #: In the elements of a tile operation: the tiles, and their elements.
+        self.elements: dict[Value, Value] | None = None
+        self.element_region: Region | None = None
+
+    # -- making operations ------------------------------------------------------------------------
+
+    def add(
+        self,
+        name: str,
+        operands: list[Value],
+        results: tuple[Any, ...] = (),
+        attributes: dict[str, Any] | None = None,
+        regions: list[Region] | None = None,
+        effect: Effect = Effect.NONE,
+    ) -> Operation:
+        made = Operation(name, operands, results, attributes, regions, effect, self.place)
+        self.operations.append(made)
+        return made
+
+    def constant(self, value: Any, kind: Any = None) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self.constant, value))
+        if not isinstance(value, int | float | np.generic):
+            raise NotReadError(f"a constant {type(value).__name__}")
+        if kind is None:
+            kind = types.unliteral(self.typing.context.resolve_value_type(value))
+        return self.add("const", [], (kind,), {"value": value}).result
+
+    def into(self, region: Region, read: Callable[[], Iterable[Value] | None]) -> None:
+        """Read into a region, which ends with a yield of what `read` returns, if anything."""
+        outer, self.operations = self.operations, region.operations
+        try:
+            yielded = read()
+            if yielded is not None:
+                self.add("yield", list(yielded))
+        finally:
+            self.operations = outer
+
+    def cast(self, value: Value, kind: Any) -> Value:
+        if value.type == kind:
+            return value
+        if not isinstance(kind, types.Number | types.Boolean):
+            raise NotReadError(f"a conversion to {kind}")
+        return self.add("cast", [value], (kind,)).result
+
+    def casts(self, values: list[Value], kinds: list[Any]) -> list[Value]:
+        return [self.cast(value, kind) for value, kind in zip(values, kinds, strict=True)]
+
+    def numba(self, function: Any, operands: list[Value]) -> Value:
+        signature = self.typing.operator(function, tuple(v.type for v in operands))
+        return self.add(
+            "numba",
+            operands,
+            (signature.return_type,),
+            {"function": function, "signature": signature},
+        ).result
+
+    def truth(self, value: Value) -> Value:
+        if value.type == types.boolean:
+            return value
+        return self.numba(bool, [value])
+
+    def bind(self, name: str, value: Any) -> None:
+        if isinstance(value, Value) and not value.name:
+            value.name = name
+        self.variables[name] = value
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def block(self, body: list[ast.stmt]) -> None:
+        for number, statement in enumerate(body):
+            match statement:
+                case ast.If(body=[ast.Return(value=None)], orelse=[]):
+                    rest = ast.If(ast.UnaryOp(ast.Not(), statement.test), body[number + 1 :], [])
+                    ast.copy_location(rest, statement)
+                    if rest.body:
+                        self.statement(rest)
+                    return
+            self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        """Read a statement."""
+        self.place = (getattr(node, "lineno", None), getattr(node, "col_offset", None))
+        read = _STATEMENTS.get(type(node))
+        if read is None:
+            raise NotReadError(ast.dump(node)[:80])
+        read(self, node)
+
+    def value(self, node: ast.expr) -> Any:
+        """Read an expression: a value, or a tuple of values."""
+        read = _EXPRESSIONS.get(type(node))
+        if read is None:
+            raise NotReadError(ast.unparse(node))
+        return read(self, node)
+
+    def number(self, node: ast.expr) -> Value:
+        """Read an expression that is no tuple."""
+        found = self.value(node)
+        if not isinstance(found, Value):
+            raise NotReadError(f"a tuple: {ast.unparse(node)}")
+        return found
+
+
+def constant_of(value: Value) -> Any:
+    owner = value.owner
+    if isinstance(owner, Operation) and owner.name == "const":
+        return owner.attributes["value"]
+    return None
