@@ -20,6 +20,8 @@ _SIGNED_CASTS = frozenset({"int", "numpy.int64", "numpy.int32"})
 _MAX_STEPS = 400
 #: An index and what it stays below.
 _BELOW = {"threadIdx": "blockDim", "blockIdx": "gridDim"}
+#: What is at least 1 along each axis.
+_DIMENSIONS = frozenset(_BELOW.values())
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Bounds:
             facts.append(Fact(value - Linear.of({name: 1})))
         for atom in form.atoms:
             index, _, axis = atom.partition("_")
+            if index.removeprefix("@") in _DIMENSIONS:
+                facts.append(Fact(Linear.of({atom: 1}, -1)))
             above = _BELOW.get(index.removeprefix("@"))
             if above is not None:
                 other = self.forms.coordinate(f"{above}_{axis}")
