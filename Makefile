@@ -153,7 +153,7 @@ occupancy: $(VENV)/.stamp ## a million configurations against NVIDIA's occupancy
 
 .PHONY: accuracy
 accuracy: $(VENV)/.stamp ## every float32 through the functions that the CPU target vectorizes, an hour
-	@$(BIN)/python -m pytest -q -m slow tests/unit/targets/cpu/vector_math/test_exhaustive.py
+	@$(BIN)/python -m pytest -q -m slow tests/unit/targets/cpu/math/test_exhaustive.py
 
 .PHONY: stress
 stress: $(VENV)/.stamp ## processes, threads and forks under every threading layer

@@ -172,7 +172,7 @@ def watch(stages: Stages) -> None:
 
     import kerneldsl.analysis.analyze as analyze
     import kerneldsl.frontend.normalize as normalize
-    import targets.cpu.generate as generate
+    import targets.cpu.codegen.generate as generate
     import targets.cuda.compile.bodies as bodies
     import targets.cuda.compile.ptx as ptx
     from kerneldsl.lowering.numba_internals import host_code, optimizing, text
@@ -191,7 +191,7 @@ def watch(stages: Stages) -> None:
         ("machine code", llvm.TargetMachine, "emit_assembly"),
     ):
         setattr(owner, name, stages.measured(stage, getattr(owner, name)))
-    from targets.cpu import library
+    from targets.cpu.codegen import library
 
     library.run_passes = optimizing.run_passes
     library.module_text = text.module_text

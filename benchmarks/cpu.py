@@ -50,7 +50,7 @@ import cpu_kernels as work
 from machine import commit_name, package_versions
 
 import kerneldsl as kd
-from targets.cpu.threads import threading_layer
+from targets.cpu.runtime.threads import threading_layer
 
 #: Seconds after which no thread of another library looks for work any longer.
 _REST_S = 0.12

@@ -33,7 +33,7 @@ import cpu_kernels as work
 from machine import commit_name, package_versions
 
 import kerneldsl as kd
-from tests.unit.targets.cpu.interrupted_launches import KERNELS, WAYS, send
+from tests.unit.targets.cpu.runtime.interrupted_launches import KERNELS, WAYS, send
 
 #: Bounds: milliseconds from a signal to its exception, and the interrupts' part of a launch.
 _MOST_MS, _MOST_COST = 100.0, 0.01

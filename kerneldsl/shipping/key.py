@@ -22,9 +22,9 @@ from kerneldsl.language.kinds import format_signature
 
 __all__ = ["CALLING_CONVENTION", "shipped_keys"]
 
-#: Version of how compiled code is called: the layout of parameters
-#: (:mod:`kerneldsl.contract.abi`), and the header and frame of an entry on the CPU
-#: (``targets/cpu/code.py``, ``signal_table.py``). A change of these makes shipped code a miss.
+#: Version of how compiled code is called: the layout of parameters (:mod:`kerneldsl.contract.abi`),
+#: and the header and frame of an entry on the CPU (``targets/cpu/codegen/code.py``,
+#: ``signal_table.py``). A change of these makes shipped code a miss.
 CALLING_CONVENTION = 1
 _identities: WeakKeyDictionary[FunctionUnit, Mapping[str, str]] = WeakKeyDictionary()
 

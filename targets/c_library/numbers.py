@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from targets.cpu.artifact import (
-    LEAST_SEGMENT,
-    LEAST_STEP_THREADS,
-    SERIAL_THREADS,
-    STEPS_PER_THREAD,
-)
-from targets.cpu.code import (
+from targets.cpu.codegen.code import (
     FAILURE_WORD,
     FIRST_UNITS_WORD,
     HEADER_BYTES,
@@ -16,9 +10,15 @@ from targets.cpu.code import (
     PARTS_WORD,
     SPACE_WORDS,
 )
-from targets.cpu.phases import FINISHED
-from targets.cpu.pool_table import SLOT_BYTES, Place
-from targets.cpu.storage import ALIGNMENT
+from targets.cpu.codegen.phases import FINISHED
+from targets.cpu.codegen.storage import ALIGNMENT
+from targets.cpu.runtime.artifact import (
+    LEAST_SEGMENT,
+    LEAST_STEP_THREADS,
+    SERIAL_THREADS,
+    STEPS_PER_THREAD,
+)
+from targets.cpu.runtime.pool_table import SLOT_BYTES, Place
 
 __all__ = ["numbers_header"]
 

@@ -18,9 +18,9 @@ from kerneldsl.language.kinds import format_signature, leaf_kinds
 from targets.c_library.declarations import Declaration, array_types, c_name, fields_of
 from targets.c_library.link import find_compiler, link_shared
 from targets.c_library.numbers import numbers_header
-from targets.cpu.artifact import CpuArtifact
-from targets.cpu.levels import LEVELS
-from targets.cpu.pool import POOL_CODE
+from targets.cpu.codegen.levels import LEVELS
+from targets.cpu.runtime.artifact import CpuArtifact
+from targets.cpu.runtime.pool import POOL_CODE
 from targets.cuda.compile.artifact import CudaArtifact
 
 __all__ = ["CLibrary"]

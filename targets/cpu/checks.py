@@ -12,7 +12,7 @@ from kerneldsl.errors import ArgumentValueError, TargetUnavailableError
 from kerneldsl.utilities.formatting import format_count
 
 if TYPE_CHECKING:
-    from targets.cpu.processors import Runnable
+    from targets.cpu.runtime.processors import Runnable
 
 __all__ = ["check_cpu"]
 
@@ -39,8 +39,8 @@ def check_cpu() -> Iterator[Check]:
 
 
 def _check_threads() -> Check:
-    from targets.cpu.processors import runnable_threads
-    from targets.cpu.threads import asked_threads, threading_layer
+    from targets.cpu.runtime.processors import runnable_threads
+    from targets.cpu.runtime.threads import asked_threads, threading_layer
 
     name = "cpu.threading_layer"
     try:

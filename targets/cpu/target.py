@@ -30,16 +30,16 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.once import OnceTable
 from kerneldsl.utilities.signal_errors import error_of_handler
-from targets.cpu.levels import LEVELS, supported_levels
-from targets.cpu.memory import HostPool, fill, host_memory_info
+from targets.cpu.codegen.levels import LEVELS, supported_levels
+from targets.cpu.runtime.memory import HostPool, fill, host_memory_info
 
 if TYPE_CHECKING:
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind
-    from targets.cpu.artifact import CpuArtifact
-    from targets.cpu.code import Compiled
-    from targets.cpu.generate import Generated
+    from targets.cpu.codegen.code import Compiled
+    from targets.cpu.codegen.generate import Generated
+    from targets.cpu.runtime.artifact import CpuArtifact
 
 __all__ = ["CpuTarget"]
 
@@ -79,14 +79,14 @@ class CpuCompiler(Compiler):
         require_addresses(f"compiling {unit.qualname}", where=unit.locate(unit.tree))
         from kerneldsl.lowering.missing import refuse_missing
         from kerneldsl.lowering.numba_internals.compiling import collector_paused
-        from targets.cpu.artifact import CpuArtifact
-        from targets.cpu.compiler import compile_body, infer_types
-        from targets.cpu.functions import numba_flags
-        from targets.cpu.generate import generate
+        from targets.cpu.codegen.compiler import compile_body, infer_types
+        from targets.cpu.codegen.functions import numba_flags
+        from targets.cpu.codegen.generate import generate
+        from targets.cpu.codegen.symbols import entry_symbol
         from targets.cpu.intrinsics.table import LOWERINGS
-        from targets.cpu.local_elements import declares_local_arrays
-        from targets.cpu.short_kernels import is_short
-        from targets.cpu.symbols import entry_symbol
+        from targets.cpu.passes.local_elements import declares_local_arrays
+        from targets.cpu.passes.short_kernels import is_short
+        from targets.cpu.runtime.artifact import CpuArtifact
 
         level = None if specialization.arch in (None, _ARCH) else specialization.arch
         refuse_missing(specialization.unit, "cpu", LOWERINGS, "targets/cpu/intrinsics/table.py")
@@ -184,7 +184,7 @@ class CpuCompiler(Compiler):
 
     def remarks(self, specialization: Specialization) -> tuple[str, ...]:
         """Name the local arrays that keep threads from being lanes."""
-        from targets.cpu.local_elements import remarks_on_arrays
+        from targets.cpu.passes.local_elements import remarks_on_arrays
 
         options = specialization.options
         if options.debug:
@@ -193,20 +193,20 @@ class CpuCompiler(Compiler):
 
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
         """Return the processor; ``None`` where object code of another process is not loaded."""
-        from targets.cpu.objects import IS_SUPPORTED, host_identity
+        from targets.cpu.runtime.objects import IS_SUPPORTED, host_identity
 
         return host_identity() if IS_SUPPORTED and specialization.arch == _ARCH else None
 
     def dump(self, artifact: Artifact) -> Mapping[str, bytes] | None:
         """Return object code and metadata."""
-        from targets.cpu.artifact import CpuArtifact
-        from targets.cpu.stored import dump
+        from targets.cpu.runtime.artifact import CpuArtifact
+        from targets.cpu.runtime.stored import dump
 
         return dump(artifact) if isinstance(artifact, CpuArtifact) else None
 
     def shipped_architectures(self, arch: str | None) -> tuple[str, ...]:
         """Return the levels of processors that this machine's processor has, the best first."""
-        from targets.cpu.objects import IS_SUPPORTED
+        from targets.cpu.runtime.objects import IS_SUPPORTED
 
         if arch != _ARCH:
             return () if arch is None else (arch,)
@@ -214,23 +214,23 @@ class CpuCompiler(Compiler):
 
     def ship(self, artifact: Artifact) -> Mapping[str, bytes] | None:
         """Return object code for a level, and what it takes to call it."""
-        from targets.cpu.artifact import CpuArtifact
-        from targets.cpu.stored import ship
+        from targets.cpu.runtime.artifact import CpuArtifact
+        from targets.cpu.runtime.stored import ship
 
         return ship(artifact) if isinstance(artifact, CpuArtifact) else None
 
     def expect_code(self) -> None:
         """Import what links object code, and what shares a launch; and make a linker."""
-        import targets.cpu.stored
-        import targets.cpu.waking  # noqa: F401 -- for the launch
-        from targets.cpu.objects import IS_SUPPORTED, make_linker
+        import targets.cpu.runtime.stored
+        import targets.cpu.runtime.waking  # noqa: F401 -- for the launch
+        from targets.cpu.runtime.objects import IS_SUPPORTED, make_linker
 
         if IS_SUPPORTED:
             make_linker()
 
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
         """Link object code into this process."""
-        from targets.cpu.stored import restore
+        from targets.cpu.runtime.stored import restore
 
         refuse_divergent_barriers(specialization)
         specialization = _with_block(specialization)
@@ -255,27 +255,27 @@ class CpuDevice(Device):
 
     def describe(self) -> DeviceInfo:
         """Model, cores, vector extensions in use, caches and memory."""
-        from targets.cpu.description import describe_cpu
+        from targets.cpu.runtime.description import describe_cpu
 
         return describe_cpu(self)
 
     def load(self, artifact: Artifact) -> Executable:
         """Do nothing: the code is in this process already."""
-        from targets.cpu.artifact import CpuArtifact, CpuExecutable
+        from targets.cpu.runtime.artifact import CpuArtifact, CpuExecutable
 
         assert isinstance(artifact, CpuArtifact)
         return CpuExecutable(artifact, self)
 
     def thread_count(self) -> int:
         """Count the threads; their pool is made later, of code that a cached kernel brings."""
-        from targets.cpu.threads import thread_count
+        from targets.cpu.runtime.threads import thread_count
 
         return thread_count()
 
     def thread_pool(self) -> tuple[int, float] | None:
         """Return Numba's threads, and what waking them costs."""
-        from targets.cpu.threads import threading_layer
-        from targets.cpu.waking import wake_ns
+        from targets.cpu.runtime.threads import threading_layer
+        from targets.cpu.runtime.waking import wake_ns
 
         layer = threading_layer()
         return layer.thread_count, wake_ns(layer)
@@ -395,8 +395,8 @@ def _device() -> CpuDevice:
 
 
 def _make_device() -> CpuDevice:
-    from targets.cpu.description import cpu_model
-    from targets.cpu.processors import runnable_threads
+    from targets.cpu.runtime.description import cpu_model
+    from targets.cpu.runtime.processors import runnable_threads
 
     limits = DeviceLimits(
         max_threads_per_block=1024,

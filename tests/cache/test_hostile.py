@@ -20,7 +20,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.launch.artifact import compile_or_load, find_key
 from kerneldsl.placement.registry import get_target
 from kerneldsl.tools.cli.app import run
-from targets.cpu.objects import IS_SUPPORTED
+from targets.cpu.runtime.objects import IS_SUPPORTED
 from tests.support.extent import full_beyond
 
 Sections = Mapping[str, bytes]

@@ -218,7 +218,7 @@ def kernel(out):
     out[i] = table[i]
 
 kernel_state = kernel._dispatcher.state()
-import targets.cpu.compiler as compiler
+import targets.cpu.codegen.compiler as compiler
 compile_body = compiler.compile_body
 def compile_and_change(*args, **options):
     table.flags.writeable = True

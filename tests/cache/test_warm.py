@@ -176,8 +176,16 @@ result = list(sys.modules)
 """
 #: What compiles, warns, plans for GPUs, analyzes barriers, or rewrites rows, tiles and literals.
 NOT_ON_THE_CPU = {
-    *("targets.cpu.compiler", "targets.cpu.pool_code", "targets.cpu.signal_handlers"),
-    *("targets.cpu.faults", "targets.cpu.passes", "targets.cpu.runner_code"),
+    *(
+        "targets.cpu.codegen.compiler",
+        "targets.cpu.runtime.pool_code",
+        "targets.cpu.runtime.signal_handlers",
+    ),
+    *(
+        "targets.cpu.runtime.faults",
+        "targets.cpu.runtime.grid_sync_loop",
+        "targets.cpu.runtime.runner_code",
+    ),
     *("kerneldsl.launch.value_warnings", "kerneldsl.shipping", "kerneldsl.memory.pools"),
     *("kerneldsl.planner.choose", "kerneldsl.launch.fitted_models", "kerneldsl.memory.arrays"),
     *("kerneldsl.analysis.uniformity", "kerneldsl.analysis.chains", "kerneldsl.analysis.ranges"),
@@ -191,7 +199,7 @@ MOST_MODULES = 245
 @LINUX
 def test_a_warm_launch_on_the_cpu_compiles_nothing(tmp_path: Path) -> None:
     cold = run_script(tmp_path / "script.py", CPU_LAUNCH)["result"]
-    assert set(cold) >= {"targets.cpu.compiler", "targets.cpu.pool_code"}
+    assert set(cold) >= {"targets.cpu.codegen.compiler", "targets.cpu.runtime.pool_code"}
     warm = run_script(tmp_path / "script.py")
     assert (warm["hits"], warm["misses"]) == (1, {})
     assert not set(warm["result"]) & NOT_ON_THE_CPU
@@ -281,7 +289,7 @@ HANDLERS = """
 import signal, sys
 import numpy as np
 import kerneldsl as kd
-from targets.cpu import signals
+from targets.cpu.runtime import signals
 
 @kd.kernel
 def k(x):
@@ -292,7 +300,8 @@ def k(x):
 x = np.zeros(100)
 with kd.use("cpu"):
     k.forall(100)(x)
-result = [x.sum(), signals.watch_address() != 0, "targets.cpu.signal_handlers" in sys.modules]
+is_compiled = "targets.cpu.runtime.signal_handlers" in sys.modules
+result = [x.sum(), signals.watch_address() != 0, is_compiled]
 """
 
 

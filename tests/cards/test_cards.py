@@ -21,7 +21,7 @@ from kerneldsl.launch.specialization_info import SpecializationInfo
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.planner.formula import PlanFormula
 from kerneldsl.utilities.shown import Shown, ShownTuple
-from targets.cpu.stored import StoredLibrary
+from targets.cpu.runtime.stored import StoredLibrary
 from tests.cards.reading import plain_card, read_card
 
 SIGNATURE = "float32, float32[::1], float32[::1]"

@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
 
-from targets.cpu.vector_extensions import compiled_for
+from targets.cpu.codegen.vector_extensions import compiled_for
 from tests.fuzz.names import renamed
 from tests.fuzz.program import Program
 
@@ -113,7 +113,7 @@ def _has_vectors(bits: int) -> Callable[[Program, str], bool]:
 @contextmanager
 def _uninterchanged() -> Iterator[None]:
     """Loops stay inside the loop over threads."""
-    with patch("targets.cpu.interchange.Interchange.profits", lambda *args: False):
+    with patch("targets.cpu.passes.interchange.Interchange.profits", lambda *args: False):
         yield
 
 
@@ -121,8 +121,8 @@ def _uninterchanged() -> Iterator[None]:
 def _shared_out() -> Iterator[None]:
     """A launch of any size is shared among two threads, in pieces as small as they come."""
     with ExitStack() as stack:
-        stack.enter_context(patch("targets.cpu.artifact.SERIAL_THREADS", 0))
-        stack.enter_context(patch("targets.cpu.artifact.LEAST_SEGMENT", 1))
+        stack.enter_context(patch("targets.cpu.runtime.artifact.SERIAL_THREADS", 0))
+        stack.enter_context(patch("targets.cpu.runtime.artifact.LEAST_SEGMENT", 1))
         yield
 
 

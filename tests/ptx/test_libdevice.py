@@ -9,7 +9,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.errors import CompileError, KernelTypingError, UnsupportedConstructError
 from kerneldsl.language.intrinsics.libdevice import FUNCTIONS
-from targets.cpu.libdevice.table import MEANINGS
+from targets.cpu.math.libdevice.table import MEANINGS
 from targets.cuda.compile.libdevice import find_libdevice
 from targets.cuda.compile.nvptx import initialize_nvptx
 from tests.conformance.kernels.libdevice import COVERED

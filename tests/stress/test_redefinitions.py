@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from targets.cpu import objects
+from targets.cpu.runtime import objects
 from tests.support.redefining import growth
 
 pytestmark = [

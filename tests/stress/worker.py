@@ -180,7 +180,7 @@ def main(arguments: list[str]) -> None:
     if hidden:
         sys.meta_path.insert(0, _Hider(hidden))
     import kerneldsl as kd
-    from targets.cpu.threads import threading_layer
+    from targets.cpu.runtime.threads import threading_layer
 
     kd.use("cpu")
     kernels = _make_kernels(kernel_count)

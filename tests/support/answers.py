@@ -22,7 +22,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.lowering.passes.tuple_names import tuple_lengths
-from targets.cpu.liveness import flow_of
+from targets.cpu.passes.liveness import flow_of
 
 __all__ = ["ANALYSES", "answers"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from targets.cpu import threads
-from targets.cpu.processors import Runnable
+from targets.cpu.runtime import threads
+from targets.cpu.runtime.processors import Runnable
 
 __all__ = ["allow_any_number_of_threads"]
 

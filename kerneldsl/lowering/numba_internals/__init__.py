@@ -7,7 +7,7 @@ underscore of what these hand to an extension: typing and target contexts, data 
 All else is private, changes without notice, and is imported here alone;
 ``tests/unit/lowering/test_numba_internals.py`` holds that. What cannot import Numba, because it
 stands before the lowering or in a start without Numba, reads it from ``sys.modules`` or loads a
-file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/threads.py``.
+file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/runtime/threads.py``.
 
 =====================  ============================================================================
 `compiling`            passes, flags, the compiler's lock

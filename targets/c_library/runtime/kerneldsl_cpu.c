@@ -1,5 +1,5 @@
 /* Launches on the CPU. The entry of a kernel reads a header of 64-bit words and the parameters that
- * follow it. kerneldsl's targets/cpu/code.py describes both. kerneldsl_numbers.h is generated. */
+ * follow it. kerneldsl's targets/cpu/codegen/code.py describes both. kerneldsl_numbers.h is generated. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -200,7 +200,7 @@ static void run_steps(kd_work *work, int64_t first, int64_t count)
     work->code->entry(&start, &count, &step, (char *)work->words);
 }
 
-/* The pool of threads that Python's launches have, too: targets/cpu/pool_code.py. */
+/* The pool of threads that Python's launches have, too: targets/cpu/runtime/pool_code.py. */
 typedef void parallel_for(kd_entry *, char **, int64_t *, int64_t *, char *, int64_t, int64_t, int);
 extern void install_pool(char *state);
 

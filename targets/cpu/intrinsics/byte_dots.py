@@ -17,7 +17,7 @@ from numba.core import cgutils
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.vectors import VectorType
-from targets.cpu.levels import features_in_use
+from targets.cpu.codegen.levels import features_in_use
 
 __all__ = ["EMITTERS"]
 

@@ -23,7 +23,7 @@ from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.chains import Nodes, SequentialLookBack, State
 from kerneldsl.lowering.loops import loop_while
 from kerneldsl.lowering.typing_rules import typing_rule
-from targets.cpu.signals import IS_SUPPORTED
+from targets.cpu.runtime.signals import IS_SUPPORTED
 
 __all__ = ["chain_operation"]
 

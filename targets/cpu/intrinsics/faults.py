@@ -1,6 +1,6 @@
 """Debug mode in a kernel: tests of indices, and the end of a thread that failed.
 
-The host reads what is recorded here in :mod:`targets.cpu.faults`.
+The host reads what is recorded here in :mod:`targets.cpu.runtime.faults`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Arrays of a block's storage: shared and local ones, and the memory of exchanges.
 
 The storage lies on the stack of the worker that runs the block, or, where it is large, in scratch
-memory that the native entry allocates for each call; :mod:`targets.cpu.storage` decides which.
+memory that the native entry allocates for each call; :mod:`targets.cpu.codegen.storage` decides
+which.
 
 Numba keeps every intrinsic to the end of the process, so kernels share those that are alike.
 """
@@ -21,7 +22,7 @@ from numba.extending import intrinsic, models, register_model
 from kerneldsl.lowering.numba_internals.arrays import array_value, make_array, suspend_emission
 from kerneldsl.lowering.numba_internals.told_numbers import return_number
 from kerneldsl.lowering.types import element_type
-from targets.cpu.code import MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE, dynamic_failure
+from targets.cpu.codegen.code import MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE, dynamic_failure
 
 __all__ = [
     "array_maker",
@@ -172,7 +173,8 @@ def array_view(typingctx: Any, array: Any, index: Any) -> Any:
 def dynamic_bound(typingctx: Any, bound: Any, array: Any, line: Any) -> Any:
     """Return an end of a slice of dynamic shared memory; leave the function if it is beyond it.
 
-    `line` is that of the slice, a literal. What is told of a failure is in :mod:`targets.cpu.code`.
+    `line` is that of the slice, a literal. What is told of a failure is in
+    :mod:`targets.cpu.codegen.code`.
     """
     if not (isinstance(bound, types.Integer) and isinstance(line, types.IntegerLiteral)):
         return None

@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba.extending import register_jitable
 
 from kerneldsl.lowering.calls import Call, Emitter
-from targets.cpu.libdevice.emitters import compiled
+from targets.cpu.math.libdevice.emitters import compiled
 
 __all__ = ["EMITTERS", "REFUSED"]
 

@@ -21,8 +21,8 @@ from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.host_code import size_of
 from kerneldsl.lowering.numba_internals.settled_types import NotTypedYetError
+from targets.cpu.codegen.storage import Storage
 from targets.cpu.intrinsics.memory import reserve_or_place
-from targets.cpu.storage import Storage
 
 __all__ = [
     "OpenSlotError",

@@ -18,14 +18,14 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import linked_rules, scalars
 from kerneldsl.lowering.calls import Emitter
-from targets.cpu.ids import EXPRESSIONS, Expression
 from targets.cpu.intrinsics import byte_dots, ptx_words, warp, warp_values
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.chains import chain_operation
 from targets.cpu.intrinsics.groups.table import GROUPS
 from targets.cpu.intrinsics.operations import operation
 from targets.cpu.intrinsics.warp import Exchange
-from targets.cpu.items import GridBarrier, Item
+from targets.cpu.passes.ids import EXPRESSIONS, Expression
+from targets.cpu.passes.items import GridBarrier, Item
 
 __all__ = [
     "LOWERINGS",
@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Id:
-    """An expression over the loop variables, for which :mod:`targets.cpu.ids` puts it."""
+    """An expression over the loop variables, for which :mod:`targets.cpu.passes.ids` puts it."""
 
     #: Writes it.
     expression: Expression
@@ -55,7 +55,7 @@ class Id:
 class Cut:
     """A barrier: all threads run what stands before it, then all run what stands behind it."""
 
-    #: How the predicates of a vote are combined: see :class:`targets.cpu.items.Vote`.
+    #: How the predicates of a vote are combined: see :class:`targets.cpu.passes.items.Vote`.
     form: str | None = None
     #: What a barrier without a vote is, where that is more than the end of the items before it.
     items: tuple[Item, ...] = ()
@@ -63,7 +63,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in the storage of the block (:mod:`targets.cpu.storage`)."""
+    """An array in the storage of the block (:mod:`targets.cpu.codegen.storage`)."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _function(
 
 @dataclass(frozen=True)
 class Elements:
-    """An operation on tiles, which becomes loops over elements (:mod:`targets.cpu.tiles`)."""
+    """An operation on tiles, which becomes loops over elements: :mod:`targets.cpu.passes.tiles`."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def lowering_of(intrinsic: Intrinsic) -> Lowering:
     name = intrinsic.name
     if not name.startswith("libdevice."):
         return LOWERINGS[name]
-    from targets.cpu.libdevice.table import MEANINGS  # hundreds, and seldom used
+    from targets.cpu.math.libdevice.table import MEANINGS  # hundreds, and seldom used
 
     if name in MEANINGS:
         return Operation(MEANINGS[name])

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from targets.cpu.division import divide_unsigned
+from targets.cpu.math.division import divide_unsigned
 
 __all__ = ["block_place", "row_pieces"]
 

@@ -9,7 +9,7 @@ from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
-from targets.cpu.ids import EXPRESSIONS
+from targets.cpu.passes.ids import EXPRESSIONS
 
 
 def of_lane(out):

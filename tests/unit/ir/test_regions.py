@@ -21,7 +21,7 @@ from kerneldsl.ir.verifier import VerificationError, verify
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_types
-from targets.cpu.region_code import compile_regions, read_kernel
+from targets.cpu.codegen.region_code import compile_regions, read_kernel
 from targets.cpu.target import CpuCompiler
 
 _F = "float32[::1]"

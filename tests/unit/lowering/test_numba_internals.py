@@ -33,7 +33,7 @@ DOCUMENTED = {"_getvalue", "_fields", "_replace"}
 #: What reads a name of Numba without importing it, since it works where Numba is not imported.
 UNIMPORTED = {
     "kerneldsl/cache/overloads.py",  # answers "not cacheable" where one has moved
-    "targets/cpu/threads.py",  # takes the next pool where one has moved
+    "targets/cpu/runtime/threads.py",  # takes the next pool where one has moved
     "kerneldsl/analysis/uniform_values.py",  # the full name of prange
 }
 

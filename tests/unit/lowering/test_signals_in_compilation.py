@@ -38,10 +38,10 @@ HANDLERS: list[Any] = [stop, Stopper().method, Stopper(), functools.partial(stop
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Send a signal in each compilation while the list has a number."""
-    import targets.cpu.generate
+    import targets.cpu.codegen.generate
 
     signals: list[int] = []
-    generate = targets.cpu.generate.generate
+    generate = targets.cpu.codegen.generate.generate
 
     def generate_and_stop(*arguments: Any, **named: Any) -> Any:
         generated = generate(*arguments, **named)
@@ -49,7 +49,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             os.kill(os.getpid(), signals.pop())
         return generated
 
-    monkeypatch.setattr(targets.cpu.generate, "generate", generate_and_stop)
+    monkeypatch.setattr(targets.cpu.codegen.generate, "generate", generate_and_stop)
     before = signal.getsignal(signal.SIGUSR1)
     yield signals
     signal.signal(signal.SIGUSR1, before)

@@ -18,7 +18,7 @@ from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import ElementWork, element_work
 from targets import null
-from targets.cpu import waking
+from targets.cpu.runtime import waking
 from targets.null.target import NullTarget
 
 

@@ -44,8 +44,8 @@ else:
 
 THREADS = """
 import resource, sys
-from targets.cpu import threads
-from targets.cpu.startable import startable_threads
+from targets.cpu.runtime import threads
+from targets.cpu.runtime.processors import startable_threads
 from kerneldsl.errors import TargetUnavailableError
 
 threads._import_pool(threads._MODULES[sys.argv[1]])
@@ -98,7 +98,7 @@ def test_enough_left(tmp_path):
 @limited
 @pytest.mark.parametrize("layer", ["omp", "workqueue"])
 def test_threads_that_cannot_be_started(tmp_path, layer):
-    from targets.cpu import threads
+    from targets.cpu.runtime import threads
 
     try:
         threads._import_pool(threads._MODULES[layer])

@@ -14,7 +14,6 @@ from kerneldsl.lowering.groups import (
     Combination,
     combination,
 )
-from targets.cpu.ids import WARP_SIZE
 from targets.cpu.intrinsics.groups.room import (
     I1,
     I32,
@@ -25,6 +24,7 @@ from targets.cpu.intrinsics.groups.room import (
     is_any,
     last_of,
 )
+from targets.cpu.passes.ids import WARP_SIZE
 
 __all__ = ["fold_neighbours", "reduce_values", "scan_before", "scan_values", "scan_vector"]
 

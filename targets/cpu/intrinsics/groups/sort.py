@@ -16,13 +16,13 @@ from kerneldsl.lowering.groups import (
     sorts_before,
 )
 from kerneldsl.lowering.loops import loop_while
-from targets.cpu.ids import WARP_SIZE
 from targets.cpu.intrinsics.groups.room import (
     I32,
     I64,
     Room,
     each_lane,
 )
+from targets.cpu.passes.ids import WARP_SIZE
 
 __all__ = ["SORT_WORDS", "post_pairs", "sort_pairs", "take_pair"]
 

@@ -11,7 +11,6 @@ from kerneldsl.lowering.groups import (
     combination,
     fenced,
 )
-from targets.cpu.ids import WARP_SIZE
 from targets.cpu.intrinsics.groups.room import (
     I1,
     I32,
@@ -19,6 +18,7 @@ from targets.cpu.intrinsics.groups.room import (
     Room,
     is_any,
 )
+from targets.cpu.passes.ids import WARP_SIZE
 
 __all__ = [
     "combine_nothing",

@@ -1,0 +1,1 @@
+"""From a rewritten kernel to machine code: storage, loops over threads, Numba and LLVM."""

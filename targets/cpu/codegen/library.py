@@ -1,0 +1,167 @@
+"""Code libraries of kernels and of the functions they call.
+
+Bodies have no reference counts: one full pipeline is enough. It includes the superword vectorizer,
+which Numba leaves out.
+
+Short loops over the threads of a block have constant trip counts, and LLVM would unroll them before
+its loop vectorizer sees them. Generated code marks the ends of loops over threads with what
+:func:`end_of_loop` makes; the mark becomes loop metadata that forbids unrolling, and says where
+threads may take turns in any way.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from kerneldsl.lowering.float_conversions import define_conversions
+from kerneldsl.lowering.loop_marks import (
+    has_vectors_to_unroll,
+    leave_as_it_is,
+    mark_loop,
+    unroll_in_full,
+    with_loop_marks,
+)
+from kerneldsl.lowering.numba_internals.host_code import HostLibrary, inlined_functions
+from kerneldsl.lowering.numba_internals.optimizing import run_passes
+from kerneldsl.lowering.numba_internals.text import module_text
+from kerneldsl.lowering.shifts import define_shifts
+from targets.cpu.math.division import Divisions, fold_constants, has_divisions
+from targets.cpu.math.float_conversions import write_conversion
+from targets.cpu.math.half_conversions import add_missing
+from targets.cpu.math.upper_products import has_upper_products, keep_upper_products
+from targets.cpu.math.vector.replace import calls_math, calls_powers, replace_math
+from targets.cpu.runtime.objects import IS_SUPPORTED
+
+__all__ = [
+    "ENTRY_SUFFIX",
+    "FunctionCompiler",
+    "create_library",
+    "end_of_loop",
+    "keep_preheader",
+]
+
+#: What the name of an entry ends with, after that of the body.
+ENTRY_SUFFIX = ".entry"
+
+
+@cache  # Numba keeps every intrinsic to the end of the process
+def end_of_loop(*wishes: str) -> Any:
+    """Return the intrinsic that generated code calls last in a loop, to tell LLVM such wishes."""
+
+    @intrinsic
+    def end(typingctx: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            if wishes:
+                mark_loop(builder, *wishes)
+            return context.get_dummy_value()
+
+        return types.none(), generate
+
+    return end
+
+
+@intrinsic
+def keep_preheader(typingctx: Any) -> Any:
+    """Keep the block before a loop over lanes apart from the head of the loop around it.
+
+    LLVM would merge an empty one, and then has a single loop, which it cannot unroll: the values of
+    lanes would stay in memory, and LLVM warn on standard error of what it was told to unroll.
+    ``llvm.sideeffect`` is no instruction in the end.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        nothing = ir.FunctionType(ir.VoidType(), ())
+        builder.call(builder.module.declare_intrinsic("llvm.sideeffect", (), nothing), ())
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+def _write(module: ir.Module) -> str:
+    return define_shifts(with_loop_marks(module, module_text))
+
+
+def _with_conversions(module: Any, text: str) -> Any:
+    """Return a module in which conversions have a value for every float.
+
+    It is linked with what Numba has in Python, such as ``int``, and not optimized: LLVM would
+    leave out what stores a conversion of infinity.
+    """
+    complete = define_conversions(text, write_conversion)
+    if complete is text:
+        return module
+    converted = llvm.parse_assembly(complete)
+    converted.name = module.name
+    return converted
+
+
+def _unroll_strips(module: Any, builder: Any) -> Any:
+    """Return a module in which strips of several vectors are unrolled, and optimized once more.
+
+    LLVM has unrolled those that it finds short enough. It would unroll the others in its pipeline,
+    too, but warn on standard error where that cannot be done.
+    """
+    text = str(module)
+    if not has_vectors_to_unroll(text):
+        return module
+    unrolled = llvm.parse_assembly(unroll_in_full(text))
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_loop_unroll_pass()
+    run_passes(manager, unrolled, builder)
+    optimized = llvm.parse_assembly(leave_as_it_is(str(unrolled)))
+    optimized.name = module.name
+    run_passes(builder.getModulePassManager(), optimized, builder)
+    return optimized
+
+
+def _leave_out_inlined(module: Any) -> None:
+    """Let LLVM drop functions without calls: only the entry is called from outside."""
+    for function in module.functions:
+        is_defined = not function.is_declaration and function.linkage == llvm.Linkage.external
+        if is_defined and not function.name.endswith(ENTRY_SUFFIX):
+            function.linkage = "linkonce_odr"
+
+
+def _optimize(module: Any, machine: Any) -> Any:
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    options.loop_interleaving = True
+    options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    text = str(module)
+    module = _with_conversions(module, text)
+    divisions = None
+    # For kernels that neither divide nor call such functions this would be time for nothing.
+    has_math = calls_math(module)
+    if has_divisions(text) or has_math:
+        simplifies = not has_upper_products(text) or calls_powers(module)
+        fold_constants(module, machine, simplifies=simplifies)
+        divisions = Divisions(module, machine)
+        module = divisions.module
+    if has_math:
+        replace_math(module, machine)
+    _leave_out_inlined(module)
+    run_passes(builder.getModulePassManager(), module, builder)
+    if divisions is not None:
+        divisions.restore()
+    if has_vectors_to_unroll(text):
+        module = _unroll_strips(module, builder)
+    add_missing(module, machine)
+    return keep_upper_products(module)
+
+
+#: For ``njit``: compiles device functions, which LLVM makes part of their kernels.
+FunctionCompiler = inlined_functions(_write)
+
+
+def create_library(name: str, machine: Any = None) -> HostLibrary:
+    """Return an empty library for a kernel, for this machine or for LLVM's target machine."""
+    is_object = IS_SUPPORTED or machine is not None
+    return HostLibrary(name, _write, _optimize, is_object=is_object, machine=machine)

@@ -1,0 +1,137 @@
+"""Give each private variable that outlives an item storage, by the types that Numba infers.
+
+Most variables have one type wherever they are stored; Numba infers it with the types of the code
+that has the slots (:meth:`SlotPlacer.place_open`). If that fails, a function with probes is typed
+before (:meth:`SlotPlacer.place`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kerneldsl.frontend.fresh_names import FreshNames
+from kerneldsl.frontend.syntax import assign, call, load
+from targets.cpu.codegen.storage import SCRATCH, Storage
+from targets.cpu.codegen.typing_probes import Probe
+from targets.cpu.codegen.variables import Slot
+from targets.cpu.passes.items import Item, items_of_threads
+from targets.cpu.passes.liveness import Liveness
+
+__all__ = ["SlotPlacer", "slot_statements"]
+
+
+@dataclass(frozen=True)
+class SlotPlacer:
+    """Places slots in the storage of a block."""
+
+    #: What the slot of a variable has a value for: threads along z, y and x, or lanes of a strip.
+    dims_of: Callable[[str], tuple[int, ...]]
+    names: FreshNames
+    storage: Storage
+    #: Of the generated code, which is given the operations that make slots.
+    namespace: dict[str, Any]
+    #: Variables that hold integers of 32 bits alone, whatever their type.
+    small: frozenset[str]
+    #: Variables of which what such an element holds is all that counts, to its dtype.
+    widths: Mapping[str, str]
+
+    def place(
+        self, probes: Mapping[Item, Probe], found: Mapping[str, Any]
+    ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
+        """Return the slots of variables, and of each item which type its variables have.
+
+        `found` has Numba's types of the probes' variables.
+        """
+        from numba import types as numba_types
+
+        from targets.cpu.intrinsics.typing_hints import UnknownType
+
+        kinds: dict[str, list[Any]] = {}
+        fetched: dict[Item, dict[str, int]] = {}
+        for item, (probe, names) in probes.items():
+            # Numba drops what a constant condition rules out: nothing is stored there, or fetched.
+            elements = found.get(probe, (UnknownType(),) * len(names))
+            fetched[item] = {}
+            for name, element in zip(names, elements, strict=True):
+                plain = numba_types.unliteral(element)
+                known = kinds.setdefault(name, [])
+                if isinstance(plain, UnknownType):
+                    fetched[item][name] = 0  # any will do: nothing has been stored
+                    continue
+                if plain not in known:
+                    known.append(plain)
+                fetched[item][name] = known.index(plain)
+        # Without a type a variable never has a value where an item begins.
+        return {name: self._slot(name, each) for name, each in kinds.items() if each}, fetched
+
+    def place_open(
+        self, items: Sequence[Item], liveness: Liveness
+    ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
+        """Return the same for slots with open types, which Numba infers while it types the code.
+
+        The code is compiled, or fails with :class:`~targets.cpu.intrinsics.slots.OpenSlotError`.
+        """
+        from targets.cpu.intrinsics.slots import open_slot_maker
+
+        slots: dict[str, Slot] = {}
+        fetched: dict[Item, dict[str, int]] = {}
+        for item in items_of_threads(items):
+            names = sorted(liveness.loads(item))
+            fetched[item] = dict.fromkeys(names, 0)
+            for name in names:
+                if name not in slots:
+                    slot = slots[name] = self._names_of_slots(name, 1)
+                    (maker,) = slot.makers
+                    self.namespace[maker] = open_slot_maker(
+                        maker, self.dims_of(name), self.storage, partial(self._kept, name)
+                    )
+        return slots, fetched
+
+    def _narrowed(self, name: str, element: Any) -> Any:
+        """Return the type in which a variable is kept."""
+        from numba import types as numba_types
+
+        from kerneldsl.lowering.types import element_type
+
+        if name not in self.widths or not isinstance(element, numba_types.Integer):
+            return element
+        stored = element_type(self.widths[name])
+        return stored if stored.bitwidth < element.bitwidth else element
+
+    def _kept(self, name: str, element: Any) -> tuple[Any, bool]:
+        """Return the type in which values are kept, and whether they are narrow integers."""
+        from numba import types as numba_types
+
+        kept = self._narrowed(name, element)
+        return kept, name in self.small and kept == numba_types.int64
+
+    def _slot(self, name: str, elements: list[Any]) -> Slot:
+        from targets.cpu.intrinsics.slots import slot_bytes, slot_maker
+
+        dims = self.dims_of(name)
+        slot = self._names_of_slots(name, len(elements))
+        for maker, element in zip(slot.makers, elements, strict=True):
+            kept, is_narrow = self._kept(name, element)
+            offset = self.storage.place(slot_bytes(kept, dims, is_narrow=is_narrow))
+            self.namespace[maker] = slot_maker(kept, dims, offset, is_narrow=is_narrow)
+        return slot
+
+    def _names_of_slots(self, name: str, count: int) -> Slot:
+        made = [
+            (self.names.make(f"slot_{name}"), self.names.make(f"make_slot_{name}"))
+            for _ in range(count)
+        ]
+        return Slot(tuple(slot for slot, _ in made), tuple(maker for _, maker in made))
+
+
+def slot_statements(slots: Mapping[str, Slot]) -> list[ast.stmt]:
+    """Return the statements that make slots."""
+    return [
+        assign(name, call(maker, load(SCRATCH)))
+        for slot in slots.values()
+        for name, maker in zip(slot.names, slot.makers, strict=True)
+    ]

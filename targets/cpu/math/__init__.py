@@ -1,0 +1,1 @@
+"""Arithmetic and mathematical functions, written for LLVM's vectorizer."""

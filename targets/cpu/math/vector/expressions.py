@@ -1,0 +1,326 @@
+"""Write the body of a mathematical function as LLVM's intermediate representation.
+
+A function of :mod:`targets.cpu.math.vector` is Python that computes with a :class:`Value` as with a
+number; what it does is recorded, instruction by instruction. No instruction carries a fast-math
+flag, and there are no branches: choices are selects. So LLVM's loop vectorizer takes it at any
+width, and an element has the same bits in a vector, in the rest of a loop, and by itself.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = [
+    "TABLE_PREFIX",
+    "Code",
+    "Number",
+    "Value",
+    "absolute",
+    "bits",
+    "copy_sign",
+    "floating",
+    "fma",
+    "low_half",
+    "maximum",
+    "minimum",
+    "polynomial",
+    "select",
+    "square_root",
+    "table_row",
+    "to_double",
+    "to_single",
+]
+
+#: What the names of constant tables begin with.
+TABLE_PREFIX = "kerneldsl.table."
+
+_INTEGERS = {"float": "i32", "double": "i64"}
+_FLOATS = {"i32": "float", "i64": "double"}
+_SUFFIXES = {"float": "f32", "double": "f64"}
+_OPERATIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+_BITWISE = {"&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "ashr"}
+_COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+
+@dataclass
+class Code:
+    """Instructions of one function, in the order in which they run.
+
+    Parameters
+    ----------
+    has_fma : bool
+        Whether the processor multiplies and adds with one rounding; else :func:`fma` rounds twice.
+    """
+
+    has_fma: bool
+    lines: list[str] = field(default_factory=list)
+    #: Declarations of LLVM's intrinsics that are called.
+    declared: set[str] = field(default_factory=set)
+    #: Definitions of constant tables, by name.
+    tables: dict[str, str] = field(default_factory=dict)
+
+    def append(self, kind: str, instruction: str) -> Value:
+        """Record an instruction that gives a value of a type of LLVM's."""
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"  {name} = {instruction}")
+        return Value(self, kind, name)
+
+    def call(self, name: str, *arguments: Value) -> Value:
+        """Record a call of an intrinsic of LLVM's whose arguments have the type of its result."""
+        kind = arguments[0].kind
+        function = f"@llvm.{name}.{_SUFFIXES[kind]}"
+        self.declared.add(f"declare {kind} {function}({', '.join([kind] * len(arguments))})")
+        passed = ", ".join(f"{kind} {each.name}" for each in arguments)
+        return self.append(kind, f"call {kind} {function}({passed})")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """A value of a function that is written: a float, a double, an integer of their size, a truth.
+
+    Operators are those of numbers; ``>>`` keeps an integer's sign. A Python number stands for a
+    constant of the same type, and must be one of its numbers.
+    """
+
+    code: Code
+    #: LLVM's name of the type.
+    kind: str
+    #: What instructions call it by.
+    name: str
+
+    @property
+    def is_single(self) -> bool:
+        """Tell whether this is a float32."""
+        return self.kind == "float"
+
+    def constant(self, value: float) -> Value:
+        """Return a constant of the same type."""
+        return Value(self.code, self.kind, _text(self.kind, value))
+
+    def shift_right(self, places: int) -> Value:
+        """Return an integer moved to the right, with zeros from the left."""
+        return self.code.append(self.kind, f"lshr {self.kind} {self.name}, {places}")
+
+    def is_nan(self) -> Value:
+        """Return whether this is not a number."""
+        return self.code.append("i1", f"fcmp uno {self.kind} {self.name}, {self.name}")
+
+    def __add__(self, other: Number) -> Value:
+        return self._operate("+", other)
+
+    def __sub__(self, other: Number) -> Value:
+        return self._operate("-", other)
+
+    def __mul__(self, other: Number) -> Value:
+        return self._operate("*", other)
+
+    def __truediv__(self, other: Number) -> Value:
+        return self._operate("/", other)
+
+    def __radd__(self, other: float) -> Value:
+        return self.constant(other) + self
+
+    def __rsub__(self, other: float) -> Value:
+        return self.constant(other) - self
+
+    def __rmul__(self, other: float) -> Value:
+        return self.constant(other) * self
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self.constant(other) / self
+
+    def __neg__(self) -> Value:
+        return self.code.append(self.kind, f"fneg {self.kind} {self.name}")
+
+    def __and__(self, other: Number) -> Value:
+        return self._combine("&", other)
+
+    def __or__(self, other: Number) -> Value:
+        return self._combine("|", other)
+
+    def __xor__(self, other: Number) -> Value:
+        return self._combine("^", other)
+
+    def __lshift__(self, places: int) -> Value:
+        return self._combine("<<", places)
+
+    def __rshift__(self, places: int) -> Value:
+        return self._combine(">>", places)
+
+    def __invert__(self) -> Value:
+        return self._combine("^", -1)
+
+    def __lt__(self, other: Number) -> Value:
+        return self._compare("<", other)
+
+    def __le__(self, other: Number) -> Value:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Number) -> Value:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Number) -> Value:
+        return self._compare(">=", other)
+
+    def equals(self, other: Number) -> Value:
+        """Return whether two values are equal, as numbers."""
+        return self._compare("==", other)
+
+    def _operand(self, other: Number) -> str:
+        if isinstance(other, Value):
+            assert other.kind == self.kind, (other.kind, self.kind)
+            return other.name
+        return _text(self.kind, other)
+
+    def _operate(self, sign: str, other: Number) -> Value:
+        operation = _OPERATIONS[sign]
+        if self.kind in _INTEGERS:
+            operation = f"f{operation}"
+        text = f"{operation} {self.kind} {self.name}, {self._operand(other)}"
+        return self.code.append(self.kind, text)
+
+    def _combine(self, sign: str, other: Number) -> Value:
+        text = f"{_BITWISE[sign]} {self.kind} {self.name}, {self._operand(other)}"
+        return self.code.append(self.kind, text)
+
+    def _compare(self, sign: str, other: Number) -> Value:
+        comparison = _COMPARISONS[sign]
+        if self.kind in _INTEGERS:
+            text = f"fcmp o{comparison}"
+        else:
+            text = f"icmp {'' if sign == '==' else 's'}{comparison}"
+        return self.code.append("i1", f"{text} {self.kind} {self.name}, {self._operand(other)}")
+
+
+#: What stands in an expression.
+Number: TypeAlias = Value | float
+
+
+def _text(kind: str, value: float) -> str:
+    """Write a constant of a type.
+
+    Raises `ValueError` where a number is none of float32's.
+    """
+    if kind == "i1":
+        return "true" if value else "false"
+    if kind not in _INTEGERS:
+        assert isinstance(value, int)
+        return str(value)
+    is_exact = kind == "double" or struct.unpack("f", struct.pack("f", value))[0] == value
+    if not is_exact and not math.isnan(value):
+        raise ValueError(f"{value.hex()} is no float32")
+    return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
+
+
+def fma(a: Value, b: Number, c: Number) -> Value:
+    """Return a * b + c, rounded once where the processor can."""
+    factor = b if isinstance(b, Value) else a.constant(b)
+    term = c if isinstance(c, Value) else a.constant(c)
+    if a.code.has_fma:
+        return a.code.call("fma", a, factor, term)
+    return a * factor + term
+
+
+def select(condition: Value, a: Number, b: Number) -> Value:
+    """Return a where a condition holds, else b."""
+    like = a if isinstance(a, Value) else b
+    assert isinstance(like, Value)
+    first = a if isinstance(a, Value) else like.constant(a)
+    second = b if isinstance(b, Value) else like.constant(b)
+    assert first.kind == second.kind
+    text = f"select i1 {condition.name}, {first.kind} {first.name}, {first.kind} {second.name}"
+    return like.code.append(like.kind, text)
+
+
+def bits(x: Value) -> Value:
+    """Return the bits of a floating-point number as an integer."""
+    kind = _INTEGERS[x.kind]
+    return x.code.append(kind, f"bitcast {x.kind} {x.name} to {kind}")
+
+
+def floating(x: Value) -> Value:
+    """Return the floating-point number of some bits."""
+    kind = _FLOATS[x.kind]
+    return x.code.append(kind, f"bitcast {x.kind} {x.name} to {kind}")
+
+
+def absolute(x: Value) -> Value:
+    """Return the magnitude."""
+    return x.code.call("fabs", x)
+
+
+def copy_sign(x: Value, sign: Value) -> Value:
+    """Return the magnitude of x with the sign of another number."""
+    return x.code.call("copysign", x, sign)
+
+
+def square_root(x: Value) -> Value:
+    """Return the square root, correctly rounded."""
+    return x.code.call("sqrt", x)
+
+
+def minimum(x: Value, limit: float) -> Value:
+    """Return the smaller of two numbers; of NaN, NaN."""
+    return select(x > limit, limit, x)
+
+
+def maximum(x: Value, limit: float) -> Value:
+    """Return the larger of two numbers; of NaN, NaN."""
+    return select(x < limit, limit, x)
+
+
+def to_double(x: Value) -> Value:
+    """Return a float32 as a float64."""
+    return x.code.append("double", f"fpext float {x.name} to double")
+
+
+def to_single(x: Value) -> Value:
+    """Return a float64 rounded to a float32."""
+    return x.code.append("float", f"fptrunc double {x.name} to float")
+
+
+def low_half(x: Value) -> Value:
+    """Return the lower half of an integer of 64 bits."""
+    return x.code.append("i32", f"trunc i64 {x.name} to i32")
+
+
+def table_row(index: Value, name: str, rows: Sequence[Sequence[float]]) -> tuple[Value, ...]:
+    """Return a row of a constant table of float64, whose number is not negative."""
+    code, columns, name = index.code, len(rows[0]), TABLE_PREFIX + name
+    if name not in code.tables:
+        size = columns * len(rows)
+        words = struct.pack(f"<{size}d", *(each for row in rows for each in row))
+        if sys.byteorder == "big":
+            raise NotImplementedError("tables are written for little-endian machines")
+        text = "".join(f"\\{byte:02X}" for byte in words)
+        code.tables[name] = (
+            f'@"{name}" = linkonce_odr unnamed_addr constant [{8 * size} x i8] c"{text}", align 64'
+        )
+    if index.kind == "i32":
+        index = code.append("i64", f"zext i32 {index.name} to i64")
+    first = code.append("i64", f"mul nuw nsw i64 {index.name}, {columns}")
+    places = [first, *(code.append("i64", f"add i64 {first.name}, {i}") for i in range(1, columns))]
+    return tuple(
+        code.append("double", f"load double, ptr {pointer.name}, align 8")
+        for pointer in [
+            code.append("ptr", f'getelementptr inbounds double, ptr @"{name}", i64 {place.name}')
+            for place in places
+        ]
+    )
+
+
+def polynomial(x: Value, *coefficients: float) -> Value:
+    """Return c[0] + c[1] * x + c[2] * x**2 + …, by Horner's scheme."""
+    result: Number = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        if isinstance(result, Value):
+            result = fma(result, x, coefficient)
+        else:
+            result = fma(x, result, coefficient)
+    assert isinstance(result, Value)
+    return result

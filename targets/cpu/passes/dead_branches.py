@@ -1,0 +1,46 @@
+"""Leave out branches that constants rule out, before anything is made of what stands in them.
+
+A kernel with compile-time parameters says ``if width > 1:`` where a member has a width of 1. Numba
+drops such a branch, but only after the loops over threads are chosen, and a local array or a second
+assignment in it would keep threads from being lanes.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
+from kerneldsl.frontend.unit import FunctionUnit
+from targets.cpu.passes.known_integers import KnownIntegers
+
+__all__ = ["without_dead_branches"]
+
+
+def without_dead_branches(unit: FunctionUnit) -> FunctionUnit:
+    """Return a function whose conditions on constant integers are decided."""
+    pruning = _Pruning(KnownIntegers(unit.constants))
+    tree = pruning.visit(copy_tree(unit.tree))
+    if not pruning.has_pruned:
+        return unit
+    for node in walk_here(tree):
+        if isinstance(node, ast.If | ast.For | ast.While | ast.FunctionDef) and not node.body:
+            node.body = [place_at(ast.Pass(), node)]
+    left = {node.id for node in walk_here(tree) if isinstance(node, ast.Name)}
+    uses = {name: use for name, use in unit.uses.items() if name in left}
+    return replace(unit, tree=tree, uses=uses)
+
+
+class _Pruning(Transformer):
+    def __init__(self, known: KnownIntegers) -> None:
+        self.known = known
+        self.has_pruned = False
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        decided = self.known.decide(node.test)
+        if decided is None:
+            return node
+        self.has_pruned = True
+        return node.body if decided else node.orelse

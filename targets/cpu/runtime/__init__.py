@@ -1,0 +1,1 @@
+"""Run compiled code: artifacts, threads, signals, memory, linking, stored code."""

@@ -1,0 +1,351 @@
+"""The native functions of the pool of threads; :mod:`targets.cpu.runtime.pool` says what for."""
+
+from __future__ import annotations
+
+import platform
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from targets.cpu.codegen.code import WATCH_WORD
+from targets.cpu.runtime.pool_table import INSTALL, SLOT_BYTES, Place, SlotPlace
+
+__all__ = ["compile_pool"]
+
+_VOID = ir.VoidType()
+_NULL = ir.Constant(POINTER, None)
+#: Rounds in which a thread looks for work, or for others to be done, before it sleeps: some 50 µs.
+#: Launches that follow each other within that time wake nobody.
+_ROUNDS = 2000
+#: Rounds after which it lets others have the processor.
+_ROUNDS_A_TURN = 64
+_OPEN = 1 << 32
+#: ``CLOCK_REALTIME``, which ``sem_timedwait`` reads.
+_REALTIME = 0
+#: Bytes of ``sigset_t``.
+_SIGNALS_BYTES = 128
+#: Signals that a thread's own instructions raise, and the one that has it leave a launch.
+_OWN_SIGNALS = (
+    *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP),
+    signal.SIGURG,
+)
+#: Nanoseconds that the thread which launches sleeps at a time, while it waits for others.
+_SLICE_NS = 20_000_000
+#: What tells a processor that it waits, by what Python calls a machine: an intrinsic of LLVM.
+_PAUSES = {
+    "x86_64": ("llvm.x86.sse2.pause", ()),
+    "aarch64": ("llvm.aarch64.hint", (1,)),
+}
+
+
+def compile_pool() -> bytes:
+    """Compile ``parallel_for`` and what its threads run.
+
+    Returns
+    -------
+    bytes
+        An object file that defines :data:`~targets.cpu.runtime.pool_table.INSTALL`, ``void(ptr
+        state)``. It holds no address of this process.
+    """
+    from llvmlite import binding as llvm
+
+    module = ir.Module("kerneldsl pool")
+    where = ir.GlobalVariable(module, POINTER, "state")
+    where.initializer, where.linkage = _NULL, "internal"
+    _emit_work(module)
+    _emit_start(module, _emit_worker(module))
+    _emit_install(module, where, _emit_parallel_for(module, where))
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    parsed = llvm.parse_assembly(str(module))
+    parsed.verify()
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=1, reloc="pic", jit=True)
+    return bytes(machine.emit_object(parsed))
+
+
+def _declared(module: ir.Module, name: str, result: Any, *kinds: Any) -> ir.Function:
+    known = module.globals.get(name)
+    return known or ir.Function(module, ir.FunctionType(result, kinds), name)
+
+
+def _put(f: Function, value: Any, address: Any, ordering: str) -> None:
+    """Store atomically; llvmlite's own store takes no address without a type."""
+    f.b.atomic_rmw("xchg", address, value, ordering)
+
+
+def _pause(f: Function) -> None:
+    name, values = _PAUSES.get(platform.machine(), ("", ()))
+    if name:
+        pause = _declared(f.function.module, name, _VOID, *(I32 for _ in values))
+        f.b.call(pause, [I32(value) for value in values])
+
+
+def _wait(f: Function, semaphore: Any) -> None:
+    """Sleep until this thread is woken; a signal may end that too soon."""
+    f.b.call(_declared(f.function.module, "sem_wait", I32, POINTER), [semaphore])
+
+
+def _wait_for_launch(f: Function, semaphore: Any, until: Any, launch: Any) -> None:
+    """Sleep for a slice of time, and have the launch's watch run handlers of signals after it.
+
+    `until` is memory for the end of the slice, a ``struct timespec``.
+    """
+    module = f.function.module
+    f.b.call(_declared(module, "clock_gettime", I32, I32, POINTER), [I32(_REALTIME), until])
+    end = f.b.add(f.load(until, 8), I64(_SLICE_NS))
+    f.store(f.b.add(f.load(until), f.b.udiv(end, I64(10**9))), until)
+    f.store(f.b.urem(end, I64(10**9)), until, 8)
+    f.b.call(_declared(module, "sem_timedwait", I32, POINTER, POINTER), [semaphore, until])
+    # Where a launch is measured that is nothing, there is none.
+    with f.b.if_then(f.b.not_(f.is_null(launch))):
+        watch = f.load(launch, 8 * WATCH_WORD)
+        with f.b.if_then(f.b.icmp_unsigned("!=", watch, I64(0))):
+            f.call(watch, _VOID, launch)
+
+
+def _wake(f: Function, is_asleep: Any, semaphore: Any) -> None:
+    """Wake a thread where it sleeps, or is about to."""
+    before = f.b.atomic_rmw("xchg", is_asleep, I64(0), "seq_cst")
+    with f.b.if_then(f.b.icmp_signed("!=", before, I64(0))):
+        f.b.call(_declared(f.function.module, "sem_post", I32, POINTER), [semaphore])
+
+
+def _slot(f: Function, state: Any, number: Any) -> Any:
+    return f.at(f.at(state, int(Place.SLOTS)), f.b.mul(number, I64(SLOT_BYTES)))
+
+
+def _until(
+    f: Function,
+    address: Any,
+    wanted: Any,
+    is_asleep: Any,
+    semaphore: Any,
+    wait: Callable[[Function, Any], None] = _wait,
+) -> None:
+    """Wait until a word is, or is no longer, as `wanted` says of it; sleep where that takes long.
+
+    Whoever changes the word then wakes this thread, which sleeps by `wait`.
+    """
+    before, look, again, sleep, asleep, done = (
+        f.b.block,
+        *(f.block(name) for name in ("look", "again", "sleep", "asleep", "waited")),
+    )
+    f.b.branch(look)
+    f.b.position_at_end(look)
+    rounds = f.b.phi(I64)
+    f.b.cbranch(wanted(f.b.load_atomic(address, "acquire", 8, typ=I64)), done, again)
+    f.b.position_at_end(again)
+    _pause(f)
+    following = f.b.add(rounds, I64(1))
+    # Another thread of the pool may have been given the same processor.
+    with f.b.if_then(f.equal(f.b.and_(following, I64(_ROUNDS_A_TURN - 1)), I64(0))):
+        f.b.call(_declared(f.function.module, "sched_yield", I32), [])
+    turned = f.b.block
+    f.b.cbranch(f.b.icmp_signed("<", following, I64(_ROUNDS)), look, sleep)
+    f.b.position_at_end(sleep)
+    # One of the two sees what the other one has written: this thread the word, or the other one
+    # that this thread sleeps.
+    _put(f, I64(1), is_asleep, "seq_cst")
+    now = f.b.load_atomic(address, "seq_cst", 8, typ=I64)
+    awake = f.block("awake")
+    f.b.cbranch(wanted(now), awake, asleep)
+    f.b.position_at_end(asleep)
+    wait(f, semaphore)
+    f.b.branch(awake)
+    f.b.position_at_end(awake)
+    _put(f, I64(0), is_asleep, "monotonic")
+    f.b.branch(look)
+    for block, value in ((before, I64(0)), (turned, following), (awake, I64(0))):
+        rounds.add_incoming(value, block)
+    f.b.position_at_end(done)
+
+
+def _emit_work(module: ir.Module) -> None:
+    """Emit ``void work(ptr state, i64 number)``, which takes steps until there are none left.
+
+    A thread takes those of its own part first, which is the same memory from launch to launch: a
+    quarter of what is left of it, again and again. Then it takes one after the other of other
+    parts. What a thread has taken nobody else runs while another program has its processor.
+    """
+    f = Function(module, "work", _VOID, [POINTER, I64], is_internal=True)
+    state, number = f.args
+    start, count, one = (f.b.alloca(I64) for _ in range(3))
+    f.store(I64(1), one)
+    entry, launch = f.load(state, Place.ENTRY, POINTER), f.load(state, Place.LAUNCH, POINTER)
+    parts = f.load(state, Place.PARTS)
+    with f.loop(parts) as i:
+        slot = _slot(f, state, f.b.urem(f.b.add(number, i), parts))
+        take, left, run, done = (f.block(name) for name in ("take", "left", "run", "part_done"))
+        end, following = f.load(slot, SlotPlace.END), f.at(slot, int(SlotPlace.NEXT))
+        is_own = f.equal(i, I64(0))
+        f.b.branch(take)
+        f.b.position_at_end(take)
+        seen = f.b.load_atomic(following, "monotonic", 8, typ=I64)
+        f.b.cbranch(f.b.icmp_signed("<", seen, end), left, done)
+        f.b.position_at_end(left)
+        share = f.b.lshr(f.b.sub(end, seen), I64(2))
+        is_many = f.b.and_(is_own, f.b.icmp_signed(">", share, I64(0)))
+        steps = f.b.select(is_many, share, I64(1))
+        taken = f.b.cmpxchg(following, seen, f.b.add(seen, steps), "monotonic", "monotonic")
+        f.b.cbranch(f.b.extract_value(taken, 1), run, take)
+        f.b.position_at_end(run)
+        f.store(seen, start)
+        f.store(steps, count)
+        f.call(entry, _VOID, start, count, one, launch)
+        f.b.branch(take)
+        f.b.position_at_end(done)
+    f.b.ret_void()
+
+
+def _emit_worker(module: ir.Module) -> ir.Function:
+    """Emit ``ptr worker(ptr slot)``, which a thread runs for ever."""
+    f = Function(module, "worker", POINTER, [POINTER], is_internal=True)
+    (slot,) = f.args
+    state, number = f.load(slot, SlotPlace.STATE, POINTER), f.load(slot, SlotPlace.NUMBER)
+    bell, gate = f.at(state, int(Place.BELL)), f.at(state, int(Place.GATE))
+    is_asleep, semaphore = (
+        f.at(slot, int(SlotPlace.IS_ASLEEP)),
+        f.at(slot, int(SlotPlace.SEMAPHORE)),
+    )
+    seen = f.b.alloca(I64)
+    f.store(I64(0), seen)
+    rest, knock, enter, inside, last = (
+        f.block(name) for name in ("rest", "knock", "enter", "inside", "last")
+    )
+    f.b.branch(rest)
+    f.b.position_at_end(rest)
+    old = f.load(seen)
+    _until(f, bell, lambda now: f.b.icmp_signed("!=", now, old), is_asleep, semaphore)
+    f.store(f.b.load_atomic(bell, "acquire", 8, typ=I64), seen)
+    f.b.branch(knock)
+    # Whoever joins is waited for; who comes too late finds the gate closed.
+    f.b.position_at_end(knock)
+    found = f.b.load_atomic(gate, "acquire", 8, typ=I64)
+    f.b.cbranch(f.b.icmp_signed(">=", found, I64(_OPEN)), enter, rest)
+    f.b.position_at_end(enter)
+    joined = f.b.cmpxchg(gate, found, f.b.add(found, I64(1)), "acq_rel", "acquire")
+    f.b.cbranch(f.b.extract_value(joined, 1), inside, knock)
+    f.b.position_at_end(inside)
+    f.b.call(module.globals["work"], [state, number])
+    before = f.b.atomic_rmw("sub", gate, I64(1), "seq_cst")
+    f.b.cbranch(f.equal(before, I64(1)), last, rest)
+    f.b.position_at_end(last)
+    _wake(f, f.at(state, int(Place.IS_ASLEEP)), f.at(state, int(Place.SEMAPHORE)))
+    f.b.branch(rest)
+    return f.function
+
+
+def _emit_start(module: ir.Module, worker: ir.Function) -> None:
+    """Emit ``void start(ptr state, i64 threads)``, which starts all but the calling thread.
+
+    They have signals blocked that are for the process: threads of Python take those. A thread that
+    cannot be started is no loss, since the others take its steps.
+    """
+    f = Function(module, "start", _VOID, [POINTER, I64], is_internal=True)
+    state, threads = f.args
+    identity = f.b.alloca(I64)
+    blocked, old = (
+        f.b.inttoptr(f.b.ptrtoint(f.b.alloca(I64, size=_SIGNALS_BYTES // 8), I64), POINTER)
+        for _ in range(2)
+    )
+    initialize = _declared(module, "sem_init", I32, POINTER, I32, I32)
+    f.b.call(initialize, [f.at(state, int(Place.SEMAPHORE)), I32(0), I32(0)])
+    f.b.call(_declared(module, "sigfillset", I32, POINTER), [blocked])
+    for each in _OWN_SIGNALS:
+        leave_out = _declared(module, "sigdelset", I32, POINTER, I32)
+        f.b.call(leave_out, [blocked, I32(int(each))])
+    mask = _declared(module, "pthread_sigmask", I32, I32, POINTER, POINTER)
+    f.b.call(mask, [I32(int(signal.SIG_SETMASK)), blocked, old])
+    with f.loop(f.b.sub(threads, I64(1))) as i:
+        number = f.b.add(i, I64(1))
+        slot = _slot(f, state, number)
+        f.store(number, slot, SlotPlace.NUMBER)
+        f.store(state, slot, SlotPlace.STATE)
+        f.b.call(initialize, [f.at(slot, int(SlotPlace.SEMAPHORE)), I32(0), I32(0)])
+        create = _declared(module, "pthread_create", I32, POINTER, POINTER, POINTER, POINTER)
+        where = f.b.inttoptr(f.b.ptrtoint(identity, I64), POINTER)
+        function = f.b.inttoptr(f.b.ptrtoint(worker, I64), POINTER)
+        status = f.b.call(create, [where, _NULL, function, slot])
+        with f.b.if_then(f.equal(status, I32(0))):
+            f.b.call(_declared(module, "pthread_detach", I32, I64), [f.load(identity)])
+    f.b.call(mask, [I32(int(signal.SIG_SETMASK)), old, _NULL])
+    f.b.ret_void()
+
+
+def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
+    """Emit the function that shares a launch, with the signature of Numba's.
+
+    While another thread shares one, it runs step by step by itself, and then shares what is left.
+    """
+    kinds = [POINTER, POINTER, POINTER, POINTER, POINTER, I64, I64, I32]
+    f = Function(module, "parallel_for", _VOID, kinds, is_internal=True)
+    entry, _, counts, _, launch, _, _, count = f.args
+    start, one = f.b.alloca(I64), f.b.alloca(I64)
+    until = f.b.inttoptr(f.b.ptrtoint(f.b.alloca(I64, size=2), I64), POINTER)
+    f.store(I64(0), start)
+    f.store(I64(1), one)
+    state, total = f.load(where, 0, POINTER), f.load(counts)
+    threads = f.b.sext(count, I64)
+    is_busy = f.at(state, int(Place.IS_BUSY))
+    ask, alone, share, done = (f.block(name) for name in ("ask", "alone", "share", "done"))
+    f.b.branch(ask)
+    f.b.position_at_end(ask)
+    taken = f.b.cmpxchg(is_busy, I64(0), I64(1), "acq_rel", "monotonic")
+    f.b.cbranch(f.b.extract_value(taken, 1), share, alone)
+    f.b.position_at_end(alone)
+    f.call(entry, _VOID, start, one, one, launch)
+    following = f.b.add(f.load(start), I64(1))
+    f.store(following, start)
+    f.b.cbranch(f.b.icmp_signed("<", following, total), ask, done)
+
+    f.b.position_at_end(share)
+    is_started = f.at(state, int(Place.IS_STARTED))
+    with f.b.if_then(f.equal(f.load(is_started), I64(0)), likely=False):
+        f.b.call(module.globals["start"], [state, threads])
+        f.store(I64(1), is_started)
+    first = f.load(start)
+    left = f.b.sub(total, first)
+    parts = f.b.select(f.b.icmp_signed("<", left, threads), left, threads)
+    with f.loop(parts) as i:
+        slot = _slot(f, state, i)
+        low = f.b.udiv(f.b.mul(left, i), parts)
+        high = f.b.udiv(f.b.mul(left, f.b.add(i, I64(1))), parts)
+        f.store(f.b.add(first, high), slot, SlotPlace.END)
+        following = f.at(slot, int(SlotPlace.NEXT))
+        _put(f, f.b.add(first, low), following, "monotonic")
+    f.store(entry, state, Place.ENTRY)
+    f.store(launch, state, Place.LAUNCH)
+    f.store(parts, state, Place.PARTS)
+    gate = f.at(state, int(Place.GATE))
+    _put(f, I64(_OPEN), gate, "release")
+    f.b.atomic_rmw("add", f.at(state, int(Place.BELL)), I64(1), "seq_cst")
+    with f.loop(f.b.sub(parts, I64(1))) as i:
+        slot = _slot(f, state, f.b.add(i, I64(1)))
+        asleep, semaphore = int(SlotPlace.IS_ASLEEP), int(SlotPlace.SEMAPHORE)
+        _wake(f, f.at(slot, asleep), f.at(slot, semaphore))
+    f.b.call(module.globals["work"], [state, I64(0)])
+    f.b.atomic_rmw("sub", gate, I64(_OPEN), "seq_cst")
+    is_asleep, semaphore = (
+        f.at(state, int(Place.IS_ASLEEP)),
+        f.at(state, int(Place.SEMAPHORE)),
+    )
+    _until(
+        *(f, gate, lambda now: f.equal(now, I64(0)), is_asleep, semaphore),
+        wait=lambda f, semaphore: _wait_for_launch(f, semaphore, until, launch),
+    )
+    _put(f, I64(0), is_busy, "release")
+    f.b.branch(done)
+    f.b.position_at_end(done)
+    f.b.ret_void()
+    return f.function
+
+
+def _emit_install(module: ir.Module, where: ir.GlobalVariable, parallel_for: ir.Function) -> None:
+    """Emit ``void install_pool(ptr state)``, which tells Python where ``parallel_for`` is."""
+    f = Function(module, INSTALL, _VOID, [POINTER])
+    f.store(f.args[0], where)
+    f.store(f.b.ptrtoint(parallel_for, I64), f.args[0], Place.PARALLEL_FOR)
+    f.b.ret_void()
