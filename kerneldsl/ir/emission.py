@@ -1,14 +1,13 @@
 """Write the operations of a region as LLVM instructions of a function that is open.
 
-Operations of Numba's are lowered by Numba's implementations. An array is an address and extents,
-not Numba's structure of seven fields. A structure is made if an implementation takes one.
+Operations of Numba's are lowered by Numba's implementations. Arrays, tuples and records are written
+by :mod:`kerneldsl.ir.value_emission`.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,35 +15,17 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.value_emission import ValueEmitter
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.numba_internals.arrays import array_value
 
-__all__ = ["ArrayParts", "Emitter"]
+__all__ = ["Emitter"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _QUOTIENTS = (operator.floordiv, operator.ifloordiv)
-_FLOATS = (types.float32, types.float64)
 _implementations: WeakKeyDictionary[Any, dict[tuple[Any, Any], Any]] = WeakKeyDictionary()
 
 
-@dataclass
-class ArrayParts:
-    """An array without gaps in C order."""
-
-    #: Address of the first element, in any address space.
-    data: ir.Value
-    shape: list[ir.Value]
-    kind: Any
-
-    def structure(self, context: Any, builder: ir.IRBuilder) -> ir.Value:
-        """Return Numba's structure of it."""
-        data = self.data
-        if data.type.addrspace:
-            data = builder.addrspacecast(data, data.type.pointee.as_pointer())
-        return array_value(context, builder, self.kind, data, self.shape)
-
-
-class Emitter:
+class Emitter(ValueEmitter):
     """Writes regions; a target extends :attr:`handlers` by its own operations."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder) -> None:
@@ -63,12 +44,8 @@ class Emitter:
             "while": self.while_loop,
             "for": self.for_loop,
             "for_each": self.for_each,
-            "array.size": self.size,
-            "array.extent": self.extent,
-            "array.part": self.part,
-            "array.load": self.load,
-            "array.store": self.store,
         }
+        self.add_handlers()
         known = _implementations.get(context)
         self._implementations = _implementations.setdefault(context, {}) if known is None else known
 
@@ -96,29 +73,18 @@ class Emitter:
             found = self.values[value] = self.builder.zext(narrow, _I64)
         return found
 
-    def set(self, operation: Operation, *found: Any) -> None:
-        """Set the results of an operation."""
-        for value, each in zip(operation.results, found, strict=True):
-            self.values[value] = each
-
     def intrinsic(self, operation: Operation) -> None:
         """Write an operation of the language."""
         raise NotImplementedError(operation.name)
 
     def call_emitter(self, operation: Operation, emit: Callable[[Call], Any], static: Any) -> None:
         """Write an operation by an emitter that takes Numba's values."""
-        arguments = []
-        for value in operation.operands:
-            found = self.get(value)
-            if isinstance(found, ArrayParts):
-                found = found.structure(self.context, self.builder)
-            arguments.append(found)
-        call = Call(
-            self.context, self.builder, operation.attributes["signature"], tuple(arguments), static
-        )
-        found = emit(call)
+        signature = operation.attributes["signature"]
+        pairs = zip(operation.operands, signature.args, strict=True)
+        arguments = tuple(self.converted(value, kind) for value, kind in pairs)
+        found = emit(Call(self.context, self.builder, signature, arguments, static))
         if operation.results:
-            self.set(operation, found)
+            self.set(operation, self.wrapped(found, operation.result.type))
 
     # -- numbers ----------------------------------------------------------------------------------
 
@@ -126,19 +92,19 @@ class Emitter:
         kind, value = operation.result.type, operation.attributes["value"]
         if kind == types.int64:
             self.set(operation, _I64(value))
-        else:
+        elif isinstance(kind, types.Number | types.Boolean):
             self.set(operation, self.context.get_constant(kind, value))
+        else:
+            found = self.context.get_constant_generic(self.builder, kind, value)
+            self.set(operation, self.wrapped(found, kind))
 
     def convert(self, value: Any, source: Any, target: Any) -> Any:
-        """Convert a value by Numba's rules."""
-        if source == target:
-            return value
         if source == types.int64 and target == types.int32:
             if isinstance(value, ir.Constant):
                 number = value.constant & 0xFFFFFFFF
                 return _I32(number - (number >> 31 << 32))
             return self.builder.trunc(value, _I32)
-        return self.context.cast(self.builder, value, source, target)
+        return super().convert(value, source, target)
 
     def cast(self, operation: Operation) -> None:
         (value,) = operation.operands
@@ -155,20 +121,14 @@ class Emitter:
 
     def numba(self, operation: Operation) -> None:
         signature = operation.attributes["signature"]
-        kinds = signature.args
-        has_rest = bool(kinds) and isinstance(kinds[-1], types.StarArgTuple | types.StarArgUniTuple)
-        if has_rest:
-            kinds = (*kinds[:-1], *kinds[-1].types)
-        arguments = [
-            self.convert(self.get(value), value.type, kind)
-            for value, kind in zip(operation.operands, kinds, strict=True)
-        ]
-        if has_rest:
-            first = len(signature.args) - 1
-            rest = self.context.make_tuple(self.builder, signature.args[-1], arguments[first:])
-            arguments = [*arguments[:first], rest]
+        kinds = signature.args if signature.recvr is None else (signature.recvr, *signature.args)
+        pairs = zip(operation.operands, kinds, strict=True)
+        arguments = [self.converted(value, kind) for value, kind in pairs]
         found = self.implementation(operation.attributes["function"], signature)
-        self.set(operation, found(self.builder, arguments))
+        result = found(self.builder, arguments)
+        if operation.results:
+            kinds = signature.return_type, operation.result.type
+            self.set(operation, self.convert(self.wrapped(result, kinds[0]), *kinds))
 
     # -- control ----------------------------------------------------------------------------------
 
@@ -312,64 +272,3 @@ class Emitter:
                 self.values[argument] = value
             carried = self.region(body)
         self.set(operation, *carried)
-
-    # -- arrays -----------------------------------------------------------------------------------
-
-    def size(self, operation: Operation) -> None:
-        array = self.get(operation.operands[0])
-        count, *others = array.shape
-        for extent in others:
-            count = self.builder.mul(count, extent)
-        self.set(operation, count)
-
-    def extent(self, operation: Operation) -> None:
-        self.set(operation, self.get(operation.operands[0]).shape[operation.attributes["axis"]])
-
-    def _index(self, array: ArrayParts, operation: Operation, values: list[Value]) -> ir.Value:
-        builder = self.builder
-        index: Any = None
-        marks = operation.attributes["nonnegative"]
-        for value, extent, is_marked in zip(values, array.shape, marks, strict=False):
-            each = self.get(value)
-            if not is_marked and value.type.signed:
-                wrapped = builder.add(each, extent)
-                each = builder.select(builder.icmp_signed("<", each, _I64(0)), wrapped, each)
-            index = each if index is None else builder.add(builder.mul(index, extent), each)
-        return index
-
-    def part(self, operation: Operation) -> None:
-        array, *values = operation.operands
-        parts = self.get(array)
-        index = self._index(parts, operation, values)
-        rest = parts.shape[len(values) :]
-        for extent in rest:
-            index = self.builder.mul(index, extent)
-        data = self.builder.gep(parts.data, [index])
-        self.set(operation, ArrayParts(data, rest, operation.result.type))
-
-    def element(self, operation: Operation, values: list[Value]) -> ir.Value:
-        """Return the address of the element that an operation reads or writes."""
-        parts = self.get(operation.operands[0])
-        return self.builder.gep(parts.data, [self._index(parts, operation, values)])
-
-    def load(self, operation: Operation) -> None:
-        stored = self.read(self.element(operation, operation.operands[1:]))
-        kind = operation.result.type
-        if kind not in _FLOATS:
-            stored = self.context.data_model_manager[kind].from_data(self.builder, stored)
-        self.set(operation, stored)
-
-    def store(self, operation: Operation) -> None:
-        *_, value = operation.operands
-        found = self.get(value)
-        if value.type not in _FLOATS:
-            found = self.context.data_model_manager[value.type].as_data(self.builder, found)
-        self.write(found, self.element(operation, operation.operands[1:-1]))
-
-    def read(self, place: Any) -> Any:
-        """Load an element."""
-        return self.builder.load(place)
-
-    def write(self, value: Any, place: Any) -> None:
-        """Store an element."""
-        self.builder.store(value, place)

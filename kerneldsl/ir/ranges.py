@@ -37,7 +37,7 @@ def ranges_of(function: Function, of_names: Mapping[str, Interval]) -> dict[Valu
 def mark_indices(function: Function, known: Mapping[Value, Interval], *, wraparound: bool) -> None:
     """Mark the indices that are not negative: no wraparound is compiled for them."""
     for operation in function.body.walk():
-        if operation.name not in ("array.load", "array.store", "array.part"):
+        if operation.name not in ("array.load", "array.store", "array.part", "array.view"):
             continue
         end = -1 if operation.name == "array.store" else None
         operation.attributes["nonnegative"] = tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -52,12 +53,14 @@ class Typing:
             found = self._functions[function] = self.context.resolve_value_type(function)
         return found
 
-    def call(self, function: Any, kinds: tuple[Any, ...]) -> Any:
-        """Return the signature of a call of a function type."""
-        key = (function, kinds)
+    def call(
+        self, function: Any, kinds: tuple[Any, ...], named: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Return the signature of a call of a function type; `named` are types of keywords."""
+        key = (function, kinds, *(named or {}).items())
         found = self._calls.get(key)
         if found is None:
-            found = self.context.resolve_function_type(function, kinds, {})
+            found = self.context.resolve_function_type(function, kinds, dict(named or {}))
             if found is None:
                 raise errors.TypingError(f"no call of {function} with {kinds}")
             self._calls[key] = found

@@ -8,15 +8,12 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
-from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_input import rename_locals, return_from_one_block
-from kerneldsl.lowering.types import element_type
+from kerneldsl.lowering.types import numba_class
 
 __all__ = ["build_function"]
 
@@ -63,10 +60,7 @@ def build_function(
 
 
 class _NarrowTypes(Transformer):
-    """Lets the classes of narrow floats, such as ``np.float16``, name our Numba types.
-
-    Numba has a type of its own for ``np.float16``, without arithmetic, and none for bfloat16.
-    """
+    """Lets the classes of narrow floats, such as ``np.float16``, name our Numba types."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -80,14 +74,11 @@ class _NarrowTypes(Transformer):
         return self._renamed(node) or self.generic_visit(node)
 
     def _renamed(self, node: ast.expr) -> ast.expr | None:
-        value = outside_value(node, self._namespace)
-        if not (isinstance(value, type) and issubclass(value, np.generic)):
+        found = numba_class(outside_value(node, self._namespace))
+        if found is None:
             return None
-        row = ELEMENT_TYPES.get(value.__name__)
-        if row is None or not row.is_narrow:
-            return None
-        name = f"{RESERVED_PREFIX}{row.name}"
-        self._namespace[name] = element_type(row.name)
+        name = f"{RESERVED_PREFIX}{found}"
+        self._namespace[name] = found
         return ast.copy_location(load(name), node)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 from numba import types
 
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
-__all__ = ["element_type", "numba_type", "numba_types", "tuple_type"]
+__all__ = ["element_type", "numba_class", "numba_type", "numba_types", "tuple_type"]
 
 
 def _own(row: ElementType) -> types.Type:
@@ -77,6 +78,14 @@ def element_type(dtype: str) -> types.Type:
     """
     row = ELEMENT_TYPES[dtype]
     return _maker(row)(row)
+
+
+def numba_class(value: Any) -> types.Type | None:
+    """Return our Numba type of a class of narrow floats, such as ``np.float16``, or ``None``."""
+    if not (isinstance(value, type) and issubclass(value, np.generic)):
+        return None
+    row = ELEMENT_TYPES.get(value.__name__)
+    return element_type(row.name) if row is not None and row.is_narrow else None
 
 
 def numba_type(kind: Kind) -> types.Type:

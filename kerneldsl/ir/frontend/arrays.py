@@ -1,79 +1,180 @@
-"""Elements, parts and attributes of arrays."""
+"""Elements, parts and views of arrays, fields of records, members of tuples."""
 
 from __future__ import annotations
 
 import ast
-from typing import Any
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from numba import types
+from numba import errors, types
 
-from kerneldsl.analysis.library_names import outside_value
+from kerneldsl.ir.frontend.attributes import attribute, set_attribute
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
+from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
 
-__all__ = ["indexed", "load", "store"]
+__all__ = ["Place", "load", "place_of"]
+
+_Indices = list[Value]
 
 
-@reads(ast.Attribute)
-def read_attribute(reader: Reader, node: ast.Attribute) -> Any:
-    return attribute(reader, node, node.value, node.attr)
+class Place(NamedTuple):
+    """What a subscript or an attribute names: how to read it, and how to write it."""
+
+    load: Callable[[], Any]
+    store: Callable[[Any], None]
 
 
 @reads(ast.Subscript)
 def read_subscript(reader: Reader, node: ast.Subscript) -> Any:
-    found = reader.value(node.value)
-    if isinstance(found, tuple):
-        index = constant_of(reader.number(node.slice))
-        if type(index) is not int:
-            raise NotReadError("an index of a tuple")
-        return found[index]
-    array, indices = indexed(reader, node)
-    return load(reader, array, indices)
+    return subscript(reader, node).load()
 
 
-def attribute(reader: Reader, node: ast.Attribute, inner: ast.expr, attribute: str) -> Any:
-    if isinstance(inner, ast.Name) and isinstance(reader.variables.get(inner.id), Value):
-        array = reader.variables[inner.id]
-        if attribute == "size" and isinstance(array.type, types.Array):
-            return reader.add("array.size", [array], (types.int64,)).result
-        if attribute == "shape" and isinstance(array.type, types.Array):
-            return tuple(
-                reader.add("array.extent", [array], (types.int64,), {"axis": axis}).result
-                for axis in range(array.type.ndim)
+@reads(ast.Slice)
+def read_slice(reader: Reader, node: ast.Slice) -> Value:
+    parts = [node.lower, node.upper, *([node.step] if node.step else [])]
+    values = [reader.constant(None) if part is None else reader.number(part) for part in parts]
+    function = reader.typing.function(slice)
+    signature = reader.typing.call(function, tuple(v.type for v in values))
+    attributes = {"function": function, "signature": signature}
+    return reader.add("numba", values, (signature.return_type,), attributes).result
+
+
+def place_of(reader: Reader, node: ast.expr) -> Place:
+    """Return what a target names; its parts are computed once."""
+    match node:
+        case ast.Subscript():
+            return subscript(reader, node)
+        case ast.Attribute(value=inner, attr=name):
+            owner = reader.number(inner)
+            return Place(
+                lambda: attribute(reader, owner, name),
+                lambda value: set_attribute(reader, owner, name, value),
             )
-        if attribute == "ndim" and isinstance(array.type, types.Array):
-            return reader.constant(array.type.ndim, types.int64)
-    value = outside_value(node, reader.unit.namespace)
-    if isinstance(value, int | float):
-        return reader.constant(value)
     raise NotReadError(ast.unparse(node))
 
 
-def indexed(reader: Reader, node: ast.Subscript) -> tuple[Value, list[Value]]:
-    array = reader.number(node.value)
-    if not isinstance(array.type, types.Array) or array.type.layout != "C":
-        raise NotReadError(f"{ast.unparse(node)}: {array.type}")
-    if any(isinstance(each, ast.Slice) for each in ast.walk(node.slice)):
-        raise NotReadError("a slice")
-    found = reader.value(node.slice)
-    indices = list(found) if isinstance(found, tuple) else [found]
-    if not all(isinstance(v.type, types.Integer) for v in indices):
-        raise NotReadError(f"{ast.unparse(node)}: an index that is no integer")
-    return array, [reader.cast(v, types.int64) if v.type.bitwidth < 64 else v for v in indices]
+def subscript(reader: Reader, node: ast.Subscript) -> Place:
+    owner, index = reader.value(node.value), reader.value(node.slice)
+    if isinstance(owner, tuple):
+        return Place(lambda: _member(reader, owner, index), _refuse_store)
+    name = constant_of(index) if isinstance(index, Value) else None
+    if isinstance(name, str):
+        return Place(
+            lambda: _item(reader, owner, name), lambda value: _set_item(reader, owner, name, value)
+        )
+    if isinstance(owner.type, types.Array):
+        indices = list(index) if isinstance(index, tuple) else [index]
+        if all(isinstance(each, Value) for each in indices):
+            return Place(
+                lambda: load(reader, owner, indices),
+                lambda value: store(reader, owner, indices, packed(reader, value)),
+            )
+    return Place(
+        lambda: unpacked(reader, reader.numba(operator.getitem, [owner, packed(reader, index)])),
+        lambda value: _set_by_numba(reader, owner, packed(reader, index), packed(reader, value)),
+    )
 
 
-def load(reader: Reader, array: Value, indices: list[Value]) -> Value:
-    missing = array.type.ndim - len(indices)
-    if missing:
-        part = types.Array(array.type.dtype, missing, "C", readonly=not array.type.mutable)
-        return reader.add("array.part", [array, *indices], (part,)).result
-    return reader.add(
-        "array.load", [array, *indices], (array.type.dtype,), effect=Effect.READ
-    ).result
+# -- tuples and records ---------------------------------------------------------------------------
 
 
-def store(reader: Reader, array: Value, indices: list[Value], value: Value) -> None:
-    if array.type.ndim != len(indices):
-        raise NotReadError("a store of a row")
-    value = reader.cast(value, array.type.dtype)
-    reader.add("array.store", [array, *indices, value], effect=Effect.WRITE)
+def _member(reader: Reader, owner: tuple[Any, ...], index: Any) -> Any:
+    number = constant_of(index) if isinstance(index, Value) else None
+    if type(number) is int:
+        if not -len(owner) <= number < len(owner):
+            raise errors.TypingError(f"tuple index {number} out of range of {len(owner)} members")
+        return owner[number]
+    whole = packed(reader, owner)
+    return unpacked(reader, reader.numba(operator.getitem, [whole, packed(reader, index)]))
+
+
+def _refuse_store(value: Any) -> None:
+    raise errors.TypingError("Cannot resolve setitem: a member of a tuple is assigned")
+
+
+def _item(reader: Reader, owner: Value, name: str) -> Any:
+    """Return a field by its name in brackets."""
+    signature = reader.typing.context.resolve_static_getitem(owner.type, name)
+    if signature is None:
+        raise errors.TypingError(f"no field {name!r} of {owner.type}")
+    kinds = (signature.return_type,)
+    # Implementations are registered for the value of a literal.
+    literal = kinds[0](owner.type, types.literal(name))
+    attributes = {"index": name, "signature": literal}
+    made = reader.add("item", [owner], kinds, attributes, effect=Effect.READ)
+    return unpacked(reader, made.result)
+
+
+def _set_item(reader: Reader, owner: Value, name: str, value: Any) -> None:
+    given = packed(reader, value)
+    signature = reader.typing.context.resolve_static_setitem(owner.type, name, given.type)
+    if signature is None:
+        raise errors.TypingError(f"Cannot resolve setitem: {owner.type}[{name!r}] = {given.type}")
+    attributes = {"index": name, "signature": signature}
+    reader.add("item.set", [owner, given], (), attributes, effect=Effect.WRITE)
+
+
+# -- arrays ---------------------------------------------------------------------------------------
+
+
+def load(reader: Reader, array: Value, indices: _Indices) -> Any:
+    """Return an element, a part or a view."""
+    kind = array.type
+    if len(indices) == kind.ndim and _are_integers(indices):
+        operands = [array, *_widened(reader, indices)]
+        return reader.add("array.load", operands, (kind.dtype,), effect=Effect.READ).result
+    index = tuple(each.type for each in indices)
+    whole = index[0] if len(index) == 1 else types.BaseTuple.from_types(index)
+    found = reader.typing.operator(operator.getitem, (kind, whole)).return_type
+    if _are_integers(indices):
+        if not isinstance(found, types.Array):  # an array without axes, by an empty tuple
+            return reader.add("array.load", [array], (found,), effect=Effect.READ).result
+        return reader.add("array.part", [array, *_widened(reader, indices)], (found,)).result
+    if not all(isinstance(each, _OF_VIEWS) for each in index):
+        return unpacked(
+            reader, reader.numba(operator.getitem, [array, packed(reader, (*indices,))])
+        )
+    made = reader.add("array.view", [array, *indices], (found,), {"kinds": _index_kinds(index)})
+    return made.result
+
+
+def store(reader: Reader, array: Value, indices: _Indices, value: Value) -> None:
+    """Store an element, or the elements of a part."""
+    kind = array.type
+    is_element = len(indices) == kind.ndim and _are_integers(indices)
+    if is_element and kind.mutable and not isinstance(value.type, types.Array):
+        context = reader.typing.context
+        if value.type == kind.dtype or context.can_convert(value.type, kind.dtype) is not None:
+            operands = [array, *_widened(reader, indices), reader.cast(value, kind.dtype)]
+            reader.add("array.store", operands, effect=Effect.WRITE)
+            return
+    index = indices[0] if len(indices) == 1 else packed(reader, (*indices,))
+    _set_by_numba(reader, array, index, value)
+
+
+def _set_by_numba(reader: Reader, owner: Value, index: Value, value: Value) -> None:
+    operands = [owner, index, value]
+    signature = reader.typing.operator(operator.setitem, tuple(each.type for each in operands))
+    attributes = {"function": reader.typing.function(operator.setitem), "signature": signature}
+    reader.add("numba", operands, (), attributes, effect=Effect.READ | Effect.WRITE)
+
+
+_OF_VIEWS = (types.Integer, types.SliceType, types.NoneType, types.EllipsisType)
+
+
+def _are_integers(indices: _Indices) -> bool:
+    return all(isinstance(each.type, types.Integer) for each in indices)
+
+
+def _widened(reader: Reader, indices: _Indices) -> _Indices:
+    return [reader.cast(each, types.int64) if each.type.bitwidth < 64 else each for each in indices]
+
+
+def _index_kinds(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the types in which a view takes an index."""
+    return tuple(
+        (types.int64 if kind.signed else types.uint64) if isinstance(kind, types.Integer) else kind
+        for kind in kinds
+    )

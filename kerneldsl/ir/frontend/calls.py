@@ -5,14 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-import numpy as np
-from numba import types
-
-from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.intrinsics import read_intrinsic
-from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
-from kerneldsl.lowering.types import element_type
+from kerneldsl.ir.frontend.outside_calls import read_outside_call
+from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads
 
 
 @reads(ast.Call)
@@ -30,37 +26,7 @@ def read_call(reader: Reader, node: ast.Call) -> Any:
     callee = reader.unit.callee_of(node)
     if callee is not None:
         return read_function_body(reader, callee, [reader.value(each) for each in node.args])
-    if node.keywords:
-        raise NotReadError(f"a call of {ast.unparse(node.func)}")
-    function = outside_value(node.func, reader.unit.namespace)
-    if function is None and isinstance(node.func, ast.Name):
-        function = {
-            "min": min,
-            "max": max,
-            "abs": abs,
-            "int": int,
-            "float": float,
-            "len": len,
-        }.get(node.func.id)
-    if function is None:
-        raise NotReadError(ast.unparse(node.func))
-    operands = [reader.number(each) for each in node.args]
-    if function is len and isinstance(operands[0].type, types.Array):
-        return reader.add("array.extent", operands, (types.int64,), {"axis": 0}).result
-    if isinstance(function, type) and issubclass(function, np.generic) and len(operands) == 1:
-        kind = element_type(function.__name__)
-        constant = constant_of(operands[0])
-        if constant is not None and isinstance(kind, types.Float):
-            return reader.constant(float(kind_cast(constant, function)), kind)
-        return reader.cast(operands[0], kind)
-    found = reader.typing.function(function)
-    signature = reader.typing.call(found, tuple(v.type for v in operands))
-    return reader.add(
-        "numba",
-        operands,
-        (signature.return_type,),
-        {"function": found, "signature": signature, "name": function.__name__},
-    ).result
+    return read_outside_call(reader, node)
 
 
 def read_function_body(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
@@ -82,8 +48,3 @@ def read_function_body(reader: Reader, unit: FunctionUnit, arguments: list[Any])
     finally:
         reader.unit, reader.variables = outer
         reader.depth -= 1
-
-
-def kind_cast(value: Any, function: Any) -> Any:
-    """Return a number rounded to a NumPy type."""
-    return function(value)

@@ -55,9 +55,10 @@ def read_constant(reader: Reader, node: ast.Constant) -> Any:
 def read_name(reader: Reader, node: ast.Name) -> Any:
     if node.id in reader.variables:
         return reader.variables[node.id]
-    if node.id in reader.unit.constants:
-        return reader.constant(reader.unit.constants[node.id].value)
-    return reader.constant(reader.unit.namespace[node.id])
+    found = reader.outside(node)
+    if found is None and node.id not in reader.unit.namespace:
+        raise NotReadError(f"the name {node.id}")
+    return reader.constant(found)
 
 
 @reads(ast.BinOp)

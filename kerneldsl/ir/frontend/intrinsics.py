@@ -10,6 +10,7 @@ from numba import types
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.frontend.tiles import read_tile
+from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect
 from kerneldsl.language.intrinsics import intrinsic as language
 from kerneldsl.lowering.typing_rules import typing_rule
@@ -29,8 +30,7 @@ def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
             reader.add(name, [], (types.int64,), {"ndim": 1, "axis": axis}).result
             for axis in range(use.static["ndim"])
         )
-    if any(isinstance(each, tuple) for each in operands):
-        raise NotReadError(f"{name} with a tuple")
+    operands = [packed(reader, each) for each in operands]
     signature = typing_rule(use.intrinsic)(tuple(v.type for v in operands), use.static)
     operands = [reader.cast(v, kind) for v, kind in zip(operands, signature.args, strict=True)]
     result = signature.return_type
@@ -39,12 +39,16 @@ def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
         operands,
         () if result == types.none else (result,),
         {**use.static, "signature": signature, "use": use},
-        effect=_effect(use),
+        effect=_effect(use, has_result=result != types.none),
     )
-    return made.results[0] if made.results else None
+    return unpacked(reader, made.result) if made.results else reader.constant(None)
 
 
-def _effect(use: IntrinsicUse) -> Effect:
+#: What is called is not known.
+_UNKNOWN = (language.Typing.INLINE, language.Typing.LINKED, language.Typing.LINKED_ARRAY)
+
+
+def _effect(use: IntrinsicUse, *, has_result: bool) -> Effect:
     given = use.intrinsic.effect
     found = Effect.NONE
     if given & language.Effect.BARRIER:
@@ -56,4 +60,5 @@ def _effect(use: IntrinsicUse) -> Effect:
         found |= Effect.ALLOCATE
     if given & language.ARRAY_ACCESS:
         found |= Effect.READ | Effect.WRITE
-    return found
+    is_silent = not given & ~language.Effect.ALLOCATE_LOCAL and use.intrinsic.typing not in _UNKNOWN
+    return found if is_silent and has_result else found | Effect.WRITE

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend import arrays, calls, control, expressions, statements  # noqa: F401
-from kerneldsl.ir.frontend.reader import NotReadError, Reader
+from kerneldsl.ir.frontend import attributes, calls, control, expressions, statements  # noqa: F401
+from kerneldsl.ir.frontend.reader import Reader
+from kerneldsl.ir.frontend.tuples import unpacked
 from kerneldsl.ir.operations import Function
 from kerneldsl.ir.typing import Typing
 
@@ -29,14 +28,13 @@ def read_function(unit: FunctionUnit, kinds: tuple[Any, ...], typing_context: An
     Raises :class:`NotReadError` for what this front end does not read. Raises Numba's
     ``TypingError`` where an operation has no type.
     """
-    if not all(isinstance(kind, types.Array | types.Number | types.Boolean) for kind in kinds):
-        raise NotReadError(f"arguments {kinds}")
-    if any(isinstance(kind, types.Array) and kind.layout != "C" for kind in kinds):
-        raise NotReadError("an array with strides")
     function = Function(unit.name, tuple(zip(unit.parameters, kinds, strict=True)), unit)
     reader = Reader(unit, Typing.of(typing_context))
-    reader.variables = dict(zip(unit.parameters, function.body.arguments, strict=True))
-    reader.into(function.body, lambda: reader.block(unit.tree.body))
     reader.operations = function.body.operations
+    reader.variables = {
+        name: unpacked(reader, value)
+        for name, value in zip(unit.parameters, function.body.arguments, strict=True)
+    }
+    reader.block(unit.tree.body)
     reader.add("yield", [])
     return function

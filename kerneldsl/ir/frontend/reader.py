@@ -7,15 +7,17 @@ Modules of this package add functions to the tables: :func:`reads` for expressio
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import numpy as np
-from numba import types
+from numba import errors, types
 
+from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.typing import Typing
+from kerneldsl.lowering.types import numba_class
 
 __all__ = ["NotReadError", "Reader", "constant_of", "reads", "reads_statement"]
 
@@ -82,11 +84,23 @@ class Reader:
     def constant(self, value: Any, kind: Any = None) -> Any:
         if isinstance(value, tuple):
             return tuple(map(self.constant, value))
-        if not isinstance(value, int | float | np.generic):
-            raise NotReadError(f"a constant {type(value).__name__}")
         if kind is None:
             kind = types.unliteral(self.typing.context.resolve_value_type(value))
         return self.add("const", [], (kind,), {"value": value}).result
+
+    def outside(self, node: ast.expr) -> Any:
+        """Return the object from outside the function that a name or an attribute is."""
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name) or root.id in self.variables:
+            return None
+        if root is node and root.id in self.unit.constants:
+            return self.unit.constants[root.id].value
+        found = outside_value(node, self.unit.namespace)
+        if found is None and isinstance(node, ast.Name):
+            found = vars(builtins).get(node.id)
+        return numba_class(found) or found
 
     def into(self, region: Region, read: Callable[[], Iterable[Value] | None]) -> None:
         """Read into a region, which ends with a yield of what `read` returns, if anything."""
@@ -101,8 +115,8 @@ class Reader:
     def cast(self, value: Value, kind: Any) -> Value:
         if value.type == kind:
             return value
-        if not isinstance(kind, types.Number | types.Boolean):
-            raise NotReadError(f"a conversion to {kind}")
+        if self.typing.context.can_convert(value.type, kind) is None:
+            raise errors.TypingError(f"Cannot cast {value.type} to {kind}")
         return self.add("cast", [value], (kind,)).result
 
     def casts(self, values: list[Value], kinds: list[Any]) -> list[Value]:

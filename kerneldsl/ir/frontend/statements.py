@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from kerneldsl.ir.frontend.arrays import indexed, load, store
+from kerneldsl.ir.frontend.arrays import place_of
 from kerneldsl.ir.frontend.calls import read_call
 from kerneldsl.ir.frontend.expressions import BINARY, binary
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads_statement
@@ -24,13 +24,9 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
         case ast.Name(id=name):
             old = reader.variables[name]
             reader.bind(name, binary(reader, function, old, reader.value(node.value)))
-        case ast.Subscript() as target:
-            array, indices = indexed(reader, target)
-            old = load(reader, array, indices)
-            new = binary(reader, function, old, reader.value(node.value))
-            store(reader, array, indices, new)
         case target:
-            raise NotReadError(ast.unparse(target))
+            place = place_of(reader, target)
+            place.store(binary(reader, function, place.load(), reader.value(node.value)))
 
 
 @reads_statement(ast.Expr)
@@ -62,9 +58,6 @@ def assign(reader: Reader, target: ast.expr, value: ast.expr) -> None:
                 if not isinstance(each, ast.Name):
                     raise NotReadError("a tuple of targets")
                 reader.bind(each.id, result)
-        case ast.Subscript(), _:
-            result = reader.number(value)
-            array, indices = indexed(reader, target)
-            store(reader, array, indices, result)
         case _:
-            raise NotReadError(ast.unparse(target))
+            result = reader.value(value)
+            place_of(reader, target).store(result)

@@ -7,13 +7,14 @@ to print, to parse and to optimize away; here fields are inserted into a value.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.debuginfo import suspend_emission
-from numba.np.arrayobj import make_array
+from numba.np.arrayobj import basic_indexing, make_array
 
 from kerneldsl.lowering.calls import Call
 
@@ -21,6 +22,7 @@ __all__ = [
     "array_value",
     "contiguous_strides",
     "element_pointer",
+    "index_array",
     "make_array",
     "suspend_emission",
 ]
@@ -98,6 +100,25 @@ def element_pointer(call: Call) -> ir.Value:
             index = builder.select(builder.icmp_signed("<", index, index.type(0)), wrapped, index)
         indices.append(index)
     return cgutils.get_item_pointer(context, builder, kind, array, indices)
+
+
+def index_array(
+    context: Any,
+    builder: ir.IRBuilder,
+    kind: Any,
+    parts: tuple[ir.Value, Sequence[ir.Value], Sequence[ir.Value]],
+    index_kinds: Sequence[Any],
+    indices: Sequence[ir.Value],
+) -> tuple[ir.Value, list[ir.Value], list[ir.Value]]:
+    """Index an array by integers, slices, ``None`` and ``...``.
+
+    `parts`, and what is returned, are the address, the extents, and the strides in bytes.
+    """
+    data, shape, strides = parts
+    fields = {"shape": _packed(builder, shape), "strides": _packed(builder, strides)}
+    array = SimpleNamespace(data=data, **fields)
+    found = basic_indexing(context, builder, kind, array, index_kinds, indices)
+    return found[0], list(found[1]), list(found[2])
 
 
 def _packed(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:

@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 from llvmlite import ir
 from numba.core import cgutils
 from numba.core.callconv import CPUCallConv, MinimalCallConv
+from numba.core.typing.templates import fold_arguments
 
 from kerneldsl.lowering.numba_internals.moved import overriding
 
-__all__ = ["STATUS_FAULT", "HiddenArgumentsCallConv"]
+__all__ = ["STATUS_FAULT", "HiddenArgumentsCallConv", "fold_arguments"]
 
 #: The status of a thread that has recorded a fault and ends.
 STATUS_FAULT = 1

@@ -18,7 +18,8 @@ from numba import types
 from numba.core import cgutils
 
 from kerneldsl.contract import Specialization
-from kerneldsl.ir.emission import ArrayParts, Emitter
+from kerneldsl.ir.array_parts import ArrayParts
+from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Operation, Region, Value
@@ -307,7 +308,10 @@ class _CpuEmitter(Emitter):
                 element = self.context.get_data_type(value.type.dtype)
                 shape = [field(f"{name}.shape[{axis}]", _I64) for axis in range(kind.ndim)]
                 data = field(f"{name}.data", element.as_pointer())
-                self.values[value] = ArrayParts(data, shape, value.type)
+                strides = None
+                if kind.layout == "A":
+                    strides = [field(f"{name}.strides[{axis}]", _I64) for axis in range(kind.ndim)]
+                self.values[value] = ArrayParts(data, shape, value.type, strides)
             elif isinstance(kind, ScalarKind) and not kind.element.is_complex:
                 stored = field(name, self.context.get_data_type(value.type))
                 model = self.context.data_model_manager[value.type]

@@ -107,7 +107,7 @@ class ParameterReader:
         """Return Numba's value of the next argument."""
         context, builder = self._context, self._builder
         if isinstance(kind, ArrayKind):
-            array = self._array(kind)
+            array = self._next_array(kind)
             data = builder.addrspacecast(array.pointer, array.pointer.type.pointee.as_pointer())
             if array.alignment > 1:
                 self._assume_aligned(data, array.alignment)
@@ -145,7 +145,14 @@ class ParameterReader:
         low = builder.and_(builder.ptrtoint(data, _i64), _i64(alignment - 1))
         assume(builder, builder.icmp_unsigned("==", low, _i64(0)))
 
-    def _array(self, kind: ArrayKind) -> _Array:
+    def array(self, kind: ArrayKind) -> _Array:
+        """Return the parts of the next argument, an array in global memory."""
+        array = self._next_array(kind)
+        if self._is_wide and array.alignment > 1:
+            self._assume_aligned(array.pointer, array.alignment)
+        return array
+
+    def _next_array(self, kind: ArrayKind) -> _Array:
         number = next(self._numbers)
         promises = self._promises.array(number)
         pointer, *rest = islice(self._parameters, parameter_count(kind))

@@ -16,13 +16,16 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.contract import Specialization
-from kerneldsl.ir.emission import ArrayParts, Emitter
+from kerneldsl.ir.array_parts import ArrayParts
+from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, mark_indices, ranges_of
 from kerneldsl.ir.simplify import simplify
-from kerneldsl.language.kinds import ArrayKind
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
+from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.float_conversions import define_conversions
@@ -37,7 +40,7 @@ from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.tile_folds import identity_of
 from kerneldsl.lowering.tile_places import tile_place
 from kerneldsl.lowering.tile_plan import Layout
-from kerneldsl.lowering.types import numba_types
+from kerneldsl.lowering.types import element_type, numba_types
 from targets.cuda.architectures import Architecture, choose_ptx_version, parse_arch
 from targets.cuda.compile import ptx
 from targets.cuda.compile.addresses.facts import facts_of
@@ -81,9 +84,14 @@ INTERVALS: dict[str, Interval] = {
 def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
     """Return the typed function of a kernel, and the intervals of its integers."""
     contexts = descriptor()
-    function = read_function(
-        specialization.unit, numba_types(specialization.kinds), contexts.typing_context
-    )
+    kinds = numba_types(specialization.kinds)
+    for use in specialization.unit.all_uses():
+        if "dtype" in use.static:
+            element_type(use.static["dtype"])
+    # What these types register with Numba is known from here on.
+    contexts.typing_context.refresh()
+    contexts.target_context.refresh()
+    function = read_function(specialization.unit, kinds, contexts.typing_context)
     simplify(function.body)
     known = ranges_of(function, INTERVALS)
     mark_indices(function, known, wraparound=specialization.options.wraparound)
@@ -153,12 +161,7 @@ def _write(
     reader = ParameterReader(context, builder, spec)
     emitter = _CudaEmitter(context, builder, known, spec)
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
-        if isinstance(kind, ArrayKind):
-            array = reader._array(kind)
-            found: Any = ArrayParts(array.pointer, array.shape, value.type)
-        else:
-            found = reader.value(kind, value.type)
-        emitter.values[value] = found
+        emitter.values[value] = _parameter(reader, kind, value.type)
     guard = _guard(function) if spec.traits.uses_grid_only else None
     parameters = dict(emitter.values)
 
@@ -185,6 +188,17 @@ def _write(
     return with_loop_marks(module, module_text), tuple(library.texts())
 
 
+def _parameter(reader: ParameterReader, kind: Kind, found: Any) -> Any:
+    """Return the next argument, of a type of Numba's."""
+    if isinstance(kind, ArrayKind):
+        array = reader.array(kind)
+        return ArrayParts(array.pointer, array.shape, found, array.strides)
+    if isinstance(kind, TupleKind):
+        pairs = zip(kind.elements, found.types, strict=True)
+        return tuple(_parameter(reader, *each) for each in pairs)
+    return reader.value(kind, found)
+
+
 @cache
 def _target_context() -> Any:
     """Return the target context, in which a division by zero has a result."""
@@ -201,6 +215,20 @@ class _EntryCallConv(KernelCallConv):
     ) -> tuple[Any, ir.Value]:
         hidden = [ir.Constant(kind, ir.Undefined) for _, kind in self.hidden]
         return self.call_with(builder, callee, resty, argtys, args, hidden=hidden)
+
+    def return_user_exc(
+        self,
+        builder: ir.IRBuilder,
+        exc: Any,
+        exc_args: Any = None,
+        loc: Any = None,
+        func_name: Any = None,
+    ) -> None:
+        """End the thread."""
+        if isinstance(builder.function.ftype.return_type, ir.VoidType):
+            builder.ret_void()
+        else:
+            super().return_user_exc(builder, exc, exc_args, loc, func_name)
 
     def return_status_propagate(self, builder: ir.IRBuilder, status: Any) -> None:
         """Go on: a device reports no exception."""

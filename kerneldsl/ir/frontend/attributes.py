@@ -1,0 +1,79 @@
+"""Attributes of values and of outside objects."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from numba import errors, types
+
+from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads
+from kerneldsl.ir.frontend.tuples import packed, unpacked
+from kerneldsl.ir.operations import Effect, Value
+
+__all__ = ["set_attribute"]
+
+_INT64 = types.int64
+
+
+@reads(ast.Attribute)
+def read_attribute(reader: Reader, node: ast.Attribute) -> Any:
+    outside = reader.outside(node)
+    if outside is not None:
+        return reader.constant(outside)
+    return attribute(reader, reader.value(node.value), node.attr)
+
+
+def attribute(reader: Reader, owner: Any, name: str) -> Any:
+    """Return an attribute of a value."""
+    if isinstance(owner, tuple):
+        raise NotReadError(f"attribute {name} of a tuple")
+    kind = owner.type
+    if isinstance(kind, types.Array) and name in _OF_ARRAYS:
+        return _OF_ARRAYS[name](reader, owner)
+    found = reader.typing.context.resolve_getattr(kind, name)
+    if found is None:
+        raise errors.UntypedAttributeError(kind, name)
+    if isinstance(found, types.BoundFunction):
+        return reader.add("bound", [owner], (found,)).result
+    effect = Effect.READ if isinstance(kind, types.Record) else Effect.NONE
+    made = reader.add("attribute", [owner], (found,), {"name": name}, effect=effect)
+    return unpacked(reader, made.result)
+
+
+def set_attribute(reader: Reader, owner: Value, name: str, value: Any) -> None:
+    """Set an attribute, a field of a record."""
+    given = packed(reader, value)
+    signature = reader.typing.context.resolve_setattr(owner.type, name, given.type)
+    if signature is None:
+        message = f"Cannot resolve setattr: ({owner.type}).{name} = {given.type}"
+        raise errors.TypingError(message)
+    attributes = {"name": name, "signature": signature}
+    reader.add("attribute.set", [owner, given], (), attributes, effect=Effect.WRITE)
+
+
+def _size(reader: Reader, array: Value) -> Value:
+    return reader.add("array.size", [array], (_INT64,)).result
+
+
+def _of_axes(reader: Reader, array: Value, name: str) -> tuple[Value, ...]:
+    return tuple(
+        reader.add(name, [array], (_INT64,), {"axis": axis}).result
+        for axis in range(array.type.ndim)
+    )
+
+
+def _transposed(reader: Reader, array: Value) -> Value:
+    if array.type.ndim < 2:
+        return array
+    kind = reader.typing.context.resolve_getattr(array.type, "T")
+    return reader.add("array.transpose", [array], (kind,)).result
+
+
+_OF_ARRAYS = {
+    "size": _size,
+    "shape": lambda reader, array: _of_axes(reader, array, "array.extent"),
+    "strides": lambda reader, array: _of_axes(reader, array, "array.stride"),
+    "ndim": lambda reader, array: reader.constant(array.type.ndim, _INT64),
+    "T": _transposed,
+}

@@ -1,0 +1,139 @@
+"""Calls of functions that Numba knows: Python's, of modules, methods, types as conversions."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+from numba import errors, types
+
+from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
+from kerneldsl.ir.frontend.tuples import packed, unpacked
+from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.lowering.numba_internals.calling import fold_arguments
+
+__all__ = ["call_function", "read_outside_call"]
+
+
+def read_outside_call(reader: Reader, node: ast.Call) -> Any:
+    """Read a call of what is no function of the language and no device function."""
+    if any(isinstance(each, ast.Starred) for each in node.args):
+        raise NotReadError("a starred argument")
+    if any(each.arg is None for each in node.keywords):
+        raise NotReadError("keywords from a mapping")
+    function = reader.outside(node.func)
+    callee = None if function is not None else reader.number(node.func)
+    arguments = [reader.value(each) for each in node.args]
+    keywords = {str(each.arg): reader.value(each.value) for each in node.keywords}
+    if function is not None and not keywords:
+        found = _known(reader, function, arguments)
+        if found is not None:
+            return found
+    kind = reader.typing.function(function) if callee is None else callee.type
+    return call_function(reader, kind, arguments, keywords, callee)
+
+
+def _known(reader: Reader, function: Any, arguments: list[Any]) -> Any:
+    """Return what a call is that needs no implementation of Numba's, or ``None``."""
+    if len(arguments) != 1:
+        return None
+    (argument,) = arguments
+    if function is len:
+        if isinstance(argument, tuple):
+            return reader.constant(len(argument), types.int64)
+        if isinstance(argument.type, types.Array) and argument.type.ndim:
+            return reader.add("array.extent", [argument], (types.int64,), {"axis": 0}).result
+    if isinstance(function, type) and issubclass(function, np.generic):
+        kind = getattr(reader.typing.function(function), "instance_type", None)
+        if isinstance(argument, Value) and isinstance(kind, types.Float):
+            value = constant_of(argument)
+            if type(value) in (int, float):
+                return reader.constant(float(function(value)), kind)
+    return None
+
+
+def call_function(
+    reader: Reader,
+    function: Any,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    callee: Value | None = None,
+) -> Any:
+    """Call what has a type of Numba's; `callee` is the method that is called, if it is one."""
+    given = [packed(reader, each) for each in arguments]
+    named = {name: packed(reader, each) for name, each in keywords.items()}
+    if (
+        isinstance(function, types.NumberClass)
+        and len(given) == 1
+        and not named
+        and isinstance(given[0].type, types.Number | types.Boolean)
+    ):
+        return reader.cast(given[0], function.instance_type)
+    signature = _signature(reader, function, given, named)
+    operands = _folded(reader, function, signature, given, named)
+    if isinstance(function, types.BoundFunction):
+        assert callee is not None
+        operands = [_receiver(callee), *operands]
+    result = signature.return_type
+    effect = Effect.READ
+    if result == types.none:
+        effect |= Effect.WRITE
+    results = () if result == types.none else (result,)
+    key = getattr(function, "typing_key", function)
+    attributes = {"function": function, "signature": signature}
+    attributes["name"] = getattr(key, "__name__", str(key))
+    made = reader.add("numba", operands, results, attributes, effect=effect)
+    return unpacked(reader, made.result) if results else reader.constant(None)
+
+
+def _receiver(callee: Value) -> Value:
+    made = callee.owner
+    if getattr(made, "name", "") != "bound":
+        raise NotReadError("a method in a variable")
+    found: Value = made.operands[0]  # type: ignore[union-attr]
+    return found
+
+
+def _signature(reader: Reader, function: Any, given: list[Value], named: dict[str, Value]) -> Any:
+    """Return the signature of a call, with the values of constants as types if it needs them."""
+    kinds = tuple(each.type for each in given)
+    of_names = {name: each.type for name, each in named.items()}
+    try:
+        return reader.typing.call(function, kinds, of_names)
+    except errors.TypingError:
+        literals = tuple(map(_literal, given))
+        of_names = {name: _literal(each) for name, each in named.items()}
+        if not any(isinstance(kind, types.Literal) for kind in (*literals, *of_names.values())):
+            raise
+        return reader.typing.call(function, literals, of_names)
+
+
+def _literal(value: Value) -> Any:
+    constant = constant_of(value)
+    if type(constant) in (int, bool, str):
+        return types.literal(constant)
+    return value.type
+
+
+def _folded(
+    reader: Reader, function: Any, signature: Any, given: list[Value], named: dict[str, Value]
+) -> list[Value]:
+    """Return a value for each type of a signature: given, by default, or the tuple of a rest."""
+    if signature.pysig is None:
+        if named:
+            raise errors.TypingError(f"unsupported keyword arguments when calling {function}")
+        return given
+    kinds = signature.args
+
+    def default(index: int, parameter: Any, value: Any) -> Value:
+        return reader.add("const", [], (kinds[index],), {"value": value}).result
+
+    def rest(index: int, parameter: Any, values: tuple[Value, ...]) -> Value:
+        return reader.add("tuple.make", list(values), (kinds[index],)).result
+
+    return list(
+        fold_arguments(
+            signature.pysig, given, named, lambda index, name, value: value, default, rest
+        )
+    )

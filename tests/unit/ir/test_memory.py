@@ -1,0 +1,209 @@
+"""Arrays, records, tuples and vectors in the IR: the results of the code on the host.
+
+The optimized module of an entry is run here for each thread of a grid. Main's path gives the
+expected arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from targets.cuda.compile.compiler import compile_kernel
+from targets.cuda.compile.region_code import compile_regions
+from tests.ptx.helpers import specialize
+from tests.support.cases import kind_of
+from tests.support.simulated_grid import SimulatedGrid
+
+_THREADS = 8
+_RECORD = np.dtype([("n", np.int32), ("x", np.float64), ("v", np.int16, (3,))], align=True)
+_PACKED = np.dtype([("n", np.int8), ("x", np.float32), ("z", np.complex64)])
+_WEIGHTS = np.array([[3, 1, 4], [1, 5, 9]], np.int16)
+
+
+def strided(x, out):
+    i = kd.grid(1)
+    out[i, 1] = x[i, -1] + x[-1, i % 3]
+
+
+def transposed(x, out):
+    i = kd.grid(1)
+    t = x.T
+    out[i, 0] = t[i % 3, i] + t.shape[0] * t.strides[1]
+    out[i, -1] = t.T[i, 1]
+
+
+def parts(x, out):
+    i = kd.grid(1)
+    row, column = x[i], x[:, 1]
+    out[i, 0] = row[-1] + column[i]
+    out[i, 1] = x[1:-1, ::-1][i % 3, 0] + x[..., 2][i]
+    out[i, 2] = len(x[i % 4 :]) + x[2:5].size
+
+
+def sliced_store(x, out):
+    i = kd.grid(1)
+    row = out[i, 1:]
+    row[0] = x[i, 0]
+    row[-1] += 2
+
+
+def captured(x, out):
+    i = kd.grid(1)
+    out[i, 0] = _WEIGHTS[i % 2, i % 3] + _WEIGHTS[1][-1]
+
+
+def local(x, out):
+    i = kd.grid(1)
+    a = kd.local.array((2, 3), kd.float64)
+    for k in range(6):
+        a[k // 3, k % 3] = x[i, k % 3] * k
+    out[i, 2] = a[1, i % 3] - a[0, -1]
+
+
+def attributes(x, out):
+    i = kd.grid(1)
+    out[i, 0] = x.dtype.type(i * 1.5) + x.size + x.ndim
+    out[i, 1] = x.itemsize
+
+
+def records(r, out):
+    i = kd.grid(1)
+    row = r[i]
+    r[i].n = row.n + 1
+    r[i]["x"] += r.x[i] * 2
+    row.v[1] = row["v"][0] + row.v[-1]
+    out[i] = r["n"][i] + row.x
+    r[-1] = r[0]
+
+
+def packed_records(r, out):
+    i = kd.grid(1)
+    r[i].n += 3
+    out[i] = r[i].z.real - r[i]["z"].imag + r[i].x
+
+
+def record_argument(r, out):
+    i = kd.grid(1)
+    out[i] = r.n * r.x + r.v[i % 3]
+
+
+def complex_numbers(z, out):
+    i = kd.grid(1)
+    out[i] = z[i].conjugate() * (1 - 2j) + z[i].real
+
+
+def tuples(pair, out):
+    i = kd.grid(1)
+    first, second = pair[0], pair[1]
+    both = divmod(first[i], 3)
+    out[i] = second[0][i] * second[1] + both[i % 2] + pair[0][-1]
+
+
+def vectors(x, out):
+    i = kd.grid(1)
+    pairs = kd.view(x, kd.float32x2)
+    v = pairs[i] * 2 + kd.float32x2(i, 1)
+    kd.view(out, kd.float32x2)[i] = v
+    out[i] += v.x + v[1]
+
+
+def packed_numbers(words, out):
+    i = kd.grid(1)
+    numbers = kd.packed(words, kd.int4)
+    out[i] = numbers[i] * 10 + numbers[-1 - i] + len(numbers)
+
+
+def flags(a, out):
+    i = kd.grid(1)
+    out[i] = a[i] and not a[-1]
+
+
+def empty_index(x, out):
+    out[()] = x[()] + 1
+
+
+def chosen(x, out):
+    i = kd.grid(1)
+    out[i, 0] = np.clip(x[i, 0], 2, None) + np.where(i > 3, x[i, 1], x[i, 2])
+    out[i, 1] = max(x[i, 0], x[i, 1]) + abs(-x[i, 0])
+
+
+def _x(order: str = "C") -> Any:
+    return np.asarray(np.arange(24.0).reshape(8, 3) / 4, order=order)
+
+
+def _out() -> Any:
+    return np.zeros((8, 3))
+
+
+def _records(dtype: Any) -> Any:
+    found = np.zeros(8, dtype)
+    for name in dtype.names:
+        found[name] = np.arange(found[name].size).reshape(found[name].shape) + 1
+    return found
+
+
+_CASES: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
+    *((k, lambda: (_x(), _out())) for k in (strided, transposed, parts, sliced_store, captured)),
+    *((k, lambda: (_x("F"), _out())) for k in (strided, transposed, parts, sliced_store, local)),
+    *((k, lambda: (_x()[::-1], np.zeros((8, 6))[:, ::2])) for k in (strided, transposed, parts)),
+    *((k, lambda: (_x(), _out())) for k in (local, attributes, chosen)),
+    (records, lambda: (_records(_RECORD), np.zeros(8))),
+    (records, lambda: (_records(_RECORD)[::-1], np.zeros(8))),
+    (packed_records, lambda: (_records(_PACKED), np.zeros(8, np.float32))),
+    (record_argument, lambda: (_records(_RECORD)[1], np.zeros(8))),
+    (complex_numbers, lambda: (np.arange(8) * (1 + 1j), np.zeros(8, np.complex128))),
+    (tuples, lambda: ((np.arange(8), (np.arange(8.0), 3)), np.zeros(8))),
+    (vectors, lambda: (np.arange(16, dtype=np.float32), np.zeros(16, np.float32))),
+    (packed_numbers, lambda: (np.arange(250, 258).astype(np.uint8), np.zeros(8, np.int64))),
+    (flags, lambda: (np.arange(8) % 3 == 0, np.zeros(8, bool))),
+    (empty_index, lambda: (np.array(3.0), np.array(0.0))),
+]
+
+
+def _flat(value: Any, kind: Kind) -> Iterator[Any]:
+    """Yield the parameters that pass an argument."""
+    if isinstance(kind, TupleKind):
+        for each in zip(value, kind.elements, strict=True):
+            yield from _flat(*each)
+    elif isinstance(kind, ArrayKind):
+        yield from (value.ctypes.data, *value.shape)
+        if kind.layout == "A":
+            yield from value.strides
+    elif isinstance(value, np.void):
+        yield from np.frombuffer(value.tobytes().ljust(-(-value.nbytes // 8) * 8, b"\0"), np.int64)
+    else:
+        yield value
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _arrays(each)
+    elif isinstance(value, np.ndarray):
+        yield value if value.base is None else value.base
+
+
+def _results(artifact: Any, kinds: tuple[Kind, ...], arguments: tuple[Any, ...]) -> list[bytes]:
+    values = [v for each in zip(arguments, kinds, strict=True) for v in _flat(*each)]
+    SimulatedGrid(artifact).run((1, 1, 1), (_THREADS, 1, 1), values)
+    return [array.tobytes() for array in _arrays(arguments)]
+
+
+@pytest.mark.parametrize(("kernel", "make"), _CASES)
+def test_results_are_those_of_the_other_path(kernel: Any, make: Any) -> None:
+    kinds = tuple(kind_of(each) for each in make())
+    spec = specialize(kernel, kinds)
+    old, new = compile_kernel(spec, arch="sm_90"), compile_regions(spec, arch="sm_90")
+    assert _results(new, kinds, make()) == _results(old, kinds, make())
+    assert _results(new, kinds, make()) != _results_before(make())
+
+
+def _results_before(arguments: tuple[Any, ...]) -> list[bytes]:
+    return [array.tobytes() for array in _arrays(arguments)]
