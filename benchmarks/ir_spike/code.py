@@ -1,6 +1,6 @@
 """Compare the code of both paths for whole corpora: PTX, machine code, registers, compile time.
 
-    python -m benchmarks.ir_spike.code [corpus|passes] [part of a name] [--sass] [--write FOLDER]
+python -m benchmarks.ir_spike.code [corpus|passes] [part of a name] [--sass] [--write FOLDER]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kerneldsl.ir.frontend import NotReadError
+from kerneldsl.ir.frontend.reader import NotReadError
 
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "benchmarks")]

@@ -146,11 +146,11 @@ class Emitter(ValueEmitter):
         for block, region in ((then, yes), (other, no)):
             if block is None:
                 continue
-            builder.position_at_end(block)
+            self.begin(block)
             found = self.region(region)
             ends.append((builder.block, found))
             builder.branch(end)
-        builder.position_at_end(end)
+        self.begin(end)
         results = []
         for number, value in enumerate(operation.results):
             phi = builder.phi(ends[0][1][number].type, value.name)
@@ -158,6 +158,13 @@ class Emitter(ValueEmitter):
                 phi.add_incoming(found[number], block)
             results.append(phi)
         self.set(operation, *results)
+
+    def begin(self, block: ir.Block) -> None:
+        """Go on in a block, after all others: LLVM begins with the order of the source."""
+        blocks = self.builder.function.blocks
+        blocks.remove(block)
+        blocks.append(block)
+        self.builder.position_at_end(block)
 
     def _phis(self, values: list[Value], given: list[Any], before: Any) -> list[Any]:
         """Begin a loop: bind its arguments to phi nodes."""

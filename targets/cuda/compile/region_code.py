@@ -17,7 +17,6 @@ from numba import types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.array_parts import ArrayParts
-from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Operation, Region, Value
@@ -53,6 +52,7 @@ from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.parameters import ParameterReader, parameter_types
 from targets.cuda.compile.pipeline import Pipeline
 from targets.cuda.compile.ptx import entry_identifier
+from targets.cuda.compile.regions.loops import LoopEmitter
 from targets.cuda.compile.requirements import preferred_ptx
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.tile_order import order_tiles
@@ -257,7 +257,7 @@ def _guard(function: Function) -> Operation | None:
     return branch if is_index and is_size and is_below else None
 
 
-class _CudaEmitter(Emitter):
+class _CudaEmitter(LoopEmitter):
     def __init__(
         self, context: Any, builder: Any, known: dict[Value, Interval], spec: Specialization
     ) -> None:
@@ -317,7 +317,7 @@ class _CudaEmitter(Emitter):
     _loops: dict[Region, Operation]
 
     def while_loop(self, operation: Operation) -> None:
-        self._loops = {operation.regions[0]: operation}
+        self._loops = dict.fromkeys(operation.regions, operation)
         super().while_loop(operation)
 
     def for_loop(self, operation: Operation) -> None:

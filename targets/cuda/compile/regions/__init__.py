@@ -1,0 +1,1 @@
+"""From the region IR of a kernel to LLVM: passes on the IR, and how operations are written."""
