@@ -27,7 +27,7 @@ from kerneldsl.contract import Device, ElementMapping, Resources
 from kerneldsl.kernels.spaces import SpacedKernel
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.decision import make_problems
-from kerneldsl.launch.spine import resources_of
+from kerneldsl.launch.pipeline import resources_of
 from kerneldsl.planner import DeviceOccupancyLimits
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Problem, choose, rank

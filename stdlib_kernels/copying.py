@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch_over, run_on_host
+from kerneldsl.repeating.recorded_calls import launch_over, run_on_host
 from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.parameters import check_conversion
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import refuse_to_repeat, repeat_calls
+from kerneldsl.repeating.recorded_calls import refuse_to_repeat, repeat_calls
 from kerneldsl.utilities.tracebacks import passes_on, shorten_errors
 from kerneldsl.utilities.user_warnings import warn_user
 from stdlib_kernels.documentation import documented

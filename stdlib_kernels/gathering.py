@@ -9,7 +9,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import launch_over, run_on_host
+from kerneldsl.repeating.recorded_calls import launch_over, run_on_host
 from stdlib_kernels.arrays import allocate, around_axis, contiguous
 from stdlib_kernels.checks import Array, check_array, check_same_kind
 from stdlib_kernels.operations import unchanged

@@ -16,7 +16,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.axes import AxisError
 from kerneldsl.errors.values import as_int, safe_repr
-from kerneldsl.repeating.calls import refuse_to_repeat
+from kerneldsl.repeating.recorded_calls import refuse_to_repeat
 
 __all__ = [
     "NARROW",

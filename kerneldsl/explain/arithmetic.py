@@ -18,7 +18,8 @@ from kerneldsl.language.kinds import ScalarKind
 
 __all__ = ["divergence", "index_arithmetic", "integer_division"]
 
-#: Lanes at work, below which a branch or a loop is told of, and the warps that it must concern.
+#: Lanes at work, below which a branch or a loop is told of, and the warps that it must
+#: concern.
 _AT_WORK, _CONCERNED = 0.9, 0.05
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.analysis.operations import CONVERSIONS, OPERATORS, SELECTIONS, called_function
-from kerneldsl.explain.lane_memory import LaneMemory, Lanes, record_type
+from kerneldsl.explain.lane_memory import ActiveLanes, LaneMemory, record_type
 from kerneldsl.explain.subscripts import elements
 from kerneldsl.explain.tally import DivisionTally
 from kerneldsl.explain.values import (
@@ -208,7 +208,7 @@ class Evaluator(LaneMemory, ABC):
             goes_on = holds if is_and else (True if is_data else np.logical_not(holds))
             self.uncertain += is_data
             with_mask = outer.mask & goes_on
-            self.active = Lanes(with_mask, self.threads)
+            self.active = ActiveLanes(with_mask, self.threads)
             right = self.value(each) if self.active else found
             self.active = outer
             self.uncertain -= is_data
@@ -224,7 +224,7 @@ class Evaluator(LaneMemory, ABC):
             (node.body, holds),
             (node.orelse, True if is_data else ~np.asarray(holds)),
         ):
-            self.active = Lanes(outer.mask & goes, self.threads)
+            self.active = ActiveLanes(outer.mask & goes, self.threads)
             found.append(self.value(side) if self.active else None)
         self.uncertain -= is_data
         self.active = outer

@@ -27,13 +27,13 @@ from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import Type
 
-__all__ = ["ARRAY_GAP", "LaneMemory", "Lanes", "record_type"]
+__all__ = ["ARRAY_GAP", "ActiveLanes", "LaneMemory", "record_type"]
 
 #: Addresses that two arrays are apart, at least.
 ARRAY_GAP = 1 << 40
 
 
-class Lanes:
+class ActiveLanes:
     """Lanes at work, with how many threads and warps of the grid they stand for."""
 
     def __init__(self, mask: NDArray[np.bool_], threads: Threads) -> None:
@@ -58,7 +58,7 @@ class LaneMemory:
         self.names: dict[str, Value] = {}
         #: The user's call through which a function of ours is walked.
         self.called_at: SourceLocation | None = None
-        self.active = Lanes(threads.exists, threads)
+        self.active = ActiveLanes(threads.exists, threads)
         #: How often what is done now is done.
         self.weight = 1.0
         #: Conditions around that depend on data.

@@ -87,8 +87,8 @@ def count_sectors(addresses: Integers, mask: Mask, nbytes: int) -> Integers:
 def count_wavefronts(addresses: Integers, mask: Mask, nbytes: int) -> Integers:
     """Return the wavefronts that each warp's request of shared memory takes.
 
-    Lanes that touch the same word share it. Accesses of 8 bytes are served half a warp at a time,
-    those of 16 bytes a quarter.
+    Lanes that touch the same word share it. Accesses of 8 bytes are served half a warp at a
+    time, those of 16 bytes a quarter.
 
     Parameters
     ----------

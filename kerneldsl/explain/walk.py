@@ -20,7 +20,7 @@ from kerneldsl.analysis.trips import is_range
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.explain.accesses import source_text
 from kerneldsl.explain.assign import Assigner
-from kerneldsl.explain.lane_memory import Lanes
+from kerneldsl.explain.lane_memory import ActiveLanes
 from kerneldsl.explain.tally import BranchTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import UNKNOWN, Value, View, as_dtype, possible
@@ -73,7 +73,7 @@ def walk_kernel(
     walk.indices, walk.shared_bytes, walk.rearranges = indices, shared_bytes, rearranges
     walk.budget = rounds
     if within is not None:
-        walk.active = Lanes(walk.active.mask & within, threads)
+        walk.active = ActiveLanes(walk.active.mask & within, threads)
     walk.names = dict(zip(typed.unit.parameters, arguments, strict=True))
     walk.run()
     tallies.settle()
@@ -153,15 +153,15 @@ class _Walk(Assigner):
     def _leave(self, gone: NDArray[np.bool_]) -> None:
         if not self.uncertain:
             gone |= self.active.mask
-            self.active = Lanes(self.active.mask & False, self.threads)
+            self.active = ActiveLanes(self.active.mask & False, self.threads)
 
-    def _stay(self, outer: Lanes) -> None:
+    def _stay(self, outer: ActiveLanes) -> None:
         """Let the lanes go on together that have not left."""
         left = outer.mask & ~self.frame.returned
         for loop in self.frame.loops[-1:]:
             left &= ~(loop.broken | loop.continued)
         is_same = np.array_equal(left, outer.mask)
-        self.active = outer if is_same else Lanes(left, self.threads)
+        self.active = outer if is_same else ActiveLanes(left, self.threads)
 
     # ------------------------------------------------------------ control flow
 
@@ -179,8 +179,8 @@ class _Walk(Assigner):
     def _branch(self, node: ast.If) -> None:
         holds, is_data = possible(self.value(node.test))
         outer = self.active
-        taken = Lanes(outer.mask & holds, self.threads)
-        others = Lanes(outer.mask & (True if is_data else ~np.asarray(holds)), self.threads)
+        taken = ActiveLanes(outer.mask & holds, self.threads)
+        others = ActiveLanes(outer.mask & (True if is_data else ~np.asarray(holds)), self.threads)
         tally = self._tally(node)
         tally.depends_on_data |= is_data
         tally.warps += self.weight * outer.warps
@@ -240,7 +240,7 @@ class _Walk(Assigner):
         for number in rounds:
             loop.continued[:] = False
             gone = loop.broken | self.frame.returned
-            self.active = Lanes(outer.mask & (number < trips) & ~gone, self.threads)
+            self.active = ActiveLanes(outer.mask & (number < trips) & ~gone, self.threads)
             if not self.active:
                 break
             self._count_round(tally)
@@ -278,18 +278,18 @@ class _Walk(Assigner):
         while True:
             loop.continued[:] = False
             gone = loop.broken | self.frame.returned
-            self.active = Lanes(outer.mask & ~gone, self.threads)
+            self.active = ActiveLanes(outer.mask & ~gone, self.threads)
             if not self.active:
                 break
             holds, is_data = possible(self.value(node.test))
             if is_data or walked >= MAX_ROUNDS:
-                self.active = Lanes(outer.mask & ~gone & holds, self.threads)
+                self.active = ActiveLanes(outer.mask & ~gone & holds, self.threads)
                 self.frame.loops.pop()
                 self.budget = budget
                 self._unknown_loop(node, outer)
                 return
             loop.broken |= self.active.mask & ~np.asarray(holds)
-            self.active = Lanes(self.active.mask & holds, self.threads)
+            self.active = ActiveLanes(self.active.mask & holds, self.threads)
             if not self.active:
                 break
             self._count_round(tally)
@@ -299,7 +299,7 @@ class _Walk(Assigner):
         self.budget = budget
         self._stay(outer)
 
-    def _unknown_loop(self, node: ast.For | ast.While, outer: Lanes | None = None) -> None:
+    def _unknown_loop(self, node: ast.For | ast.While, outer: ActiveLanes | None = None) -> None:
         """Walk a loop once whose length is data, for all its rounds."""
         outer = outer or self.active
         tally = self._tally(node)

@@ -19,7 +19,7 @@ from kerneldsl.errors.values import as_int
 from kerneldsl.frontend.captured import holds_functions, is_function
 from kerneldsl.frontend.reading import ItemReader
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.resolve import Scope
+from kerneldsl.frontend.resolve import Namespace
 from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import assign, call
 from kerneldsl.frontend.trees import Transformer, walk_here
@@ -32,7 +32,7 @@ _KNOWN = "It must be known when the kernel is compiled which function is called"
 
 def select_functions(
     tree: ast.FunctionDef,
-    scope: Scope,
+    scope: Namespace,
     statics: StaticEvaluator,
     local_functions: Collection[str],
     reporter: Reporter,
@@ -55,7 +55,7 @@ class _Selecting(Transformer):
 
     def __init__(
         self,
-        scope: Scope,
+        scope: Namespace,
         statics: StaticEvaluator,
         local_functions: Collection[str],
         reporter: Reporter,

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from kerneldsl.frontend.names import local_constants
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.resolve import Scope
+from kerneldsl.frontend.resolve import Namespace
 from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.language.intrinsics.grids import grid_group
 
@@ -23,7 +23,7 @@ _NAMES = ("grid_group", "this_grid")
 _FOREIGN = "cg.this_grid"
 
 
-def name_grid_groups(tree: ast.FunctionDef, scope: Scope, reporter: Reporter) -> None:
+def name_grid_groups(tree: ast.FunctionDef, scope: Namespace, reporter: Reporter) -> None:
     """Rewrite calls of a grid's group in place: ``kd.grid_group().sync`` is ``kd.grid_group.sync``.
 
     A variable that is the group of a grid, and nothing else, is left out.
@@ -43,7 +43,7 @@ def _last_name(node: ast.AST) -> str | None:
 
 
 class _Naming(Transformer):
-    def __init__(self, tree: ast.FunctionDef, scope: Scope, reporter: Reporter) -> None:
+    def __init__(self, tree: ast.FunctionDef, scope: Namespace, reporter: Reporter) -> None:
         self._scope = scope
         self._reporter = reporter
         #: Variables that are the group, to the function that gives it.

@@ -29,7 +29,7 @@ from kerneldsl.frontend.local_functions import (
 )
 from kerneldsl.frontend.names import clean_function, local_constants, local_names, used_names
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.resolve import Scope, device_function
+from kerneldsl.frontend.resolve import Namespace, device_function
 from kerneldsl.frontend.rewrite import Rewriter
 from kerneldsl.frontend.source import find_source
 from kerneldsl.frontend.trees import copy_tree, walk_here
@@ -210,7 +210,7 @@ class _Session:
         """Resolve the names of a function in which some others stand."""
         self._around |= dict.fromkeys(inner.values(), body)
         tree, reporter, function = body.tree, body.reporter, body.function
-        scope = Scope(function, body.names | set(body.functions), reporter, body.constants)
+        scope = Namespace(function, body.names | set(body.functions), reporter, body.constants)
         name_grid_groups(tree, scope, reporter)
         rewriter = Rewriter(
             scope,

@@ -7,14 +7,7 @@ import re
 import types
 from typing import Any
 
-from kerneldsl.frontend.captured import (
-    compiled_value,
-    constant_problem,
-    is_constant,
-    make_captured,
-    plain_value,
-)
-from kerneldsl.frontend.chains import (
+from kerneldsl.frontend.attribute_chains import (
     draws,
     is_library,
     is_linear_algebra,
@@ -22,10 +15,17 @@ from kerneldsl.frontend.chains import (
     root_of,
     steady_reader,
 )
+from kerneldsl.frontend.captured import (
+    compiled_value,
+    constant_problem,
+    is_constant,
+    make_captured,
+    plain_value,
+)
 from kerneldsl.frontend.foreign import foreign_intrinsic
 from kerneldsl.frontend.refusals import refuse_foreign
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.resolve import Resolved, Scope
+from kerneldsl.frontend.resolve import Namespace, Resolved
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.trees import Transformer
 from kerneldsl.frontend.unit import Captured, FunctionUnit
@@ -38,7 +38,7 @@ class OutsideValues(Transformer):
 
     Parameters
     ----------
-    scope : Scope
+    scope : Namespace
         What names mean.
     reporter : Reporter
         Raises.
@@ -49,7 +49,7 @@ class OutsideValues(Transformer):
     """
 
     def __init__(
-        self, scope: Scope, reporter: Reporter, *, taken: set[str], is_plain: bool
+        self, scope: Namespace, reporter: Reporter, *, taken: set[str], is_plain: bool
     ) -> None:
         self._scope = scope
         self._reporter = reporter

@@ -17,7 +17,7 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 from kerneldsl.language.other_names import closest_name, kernel_remedy
 
-__all__ = ["HOST_LIBRARIES", "Resolved", "Scope", "device_function", "is_kernel"]
+__all__ = ["HOST_LIBRARIES", "Namespace", "Resolved", "device_function", "is_kernel"]
 
 #: Libraries whose Python functions are Numba's to judge.
 NUMBA_LIBRARIES = ("numpy", "math", "cmath", "operator", "numba", "numba_cuda", "builtins")
@@ -52,7 +52,7 @@ class Resolved(NamedTuple):
     foreign: str | None = None
 
 
-class Scope:
+class Namespace:
     """The names a function sees.
 
     Parameters

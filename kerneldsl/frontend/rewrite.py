@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.frontend.attribute_chains import draws, root_of
 from kerneldsl.frontend.calls import bind_arguments, default_values
 from kerneldsl.frontend.captured import (
     CAPTURABLE,
@@ -20,7 +21,6 @@ from kerneldsl.frontend.captured import (
     is_constant,
     make_captured,
 )
-from kerneldsl.frontend.chains import draws, root_of
 from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
 from kerneldsl.frontend.hinted_accesses import access_of, statements_of_access
 from kerneldsl.frontend.inline_text import read_inline_call
@@ -38,7 +38,7 @@ from kerneldsl.frontend.refusals import (
     spelling,
 )
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.resolve import Resolved, Scope, device_function, is_kernel
+from kerneldsl.frontend.resolve import Namespace, Resolved, device_function, is_kernel
 from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
@@ -63,7 +63,7 @@ class Rewriter(OutsideValues):
 
     Parameters
     ----------
-    scope : Scope
+    scope : Namespace
         What names mean.
     reporter : Reporter
         Raises.
@@ -83,7 +83,7 @@ class Rewriter(OutsideValues):
 
     def __init__(
         self,
-        scope: Scope,
+        scope: Namespace,
         reporter: Reporter,
         make_callee: MakeCallee,
         *,

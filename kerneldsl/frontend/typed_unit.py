@@ -13,10 +13,10 @@ from typing import NamedTuple
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.types import FunctionType, ModuleType, Type
 
-__all__ = ["Operation", "TypedUnit"]
+__all__ = ["TypedOperation", "TypedUnit"]
 
 
-class Operation(NamedTuple):
+class TypedOperation(NamedTuple):
     """One operation: what its operands are converted to, and what it gives.
 
     Parameters
@@ -59,7 +59,7 @@ class TypedUnit:
     arguments: tuple[Type, ...]
     result: Type
     types: Mapping[ast.AST, Type]
-    operations: Mapping[ast.AST, tuple[Operation, ...]]
+    operations: Mapping[ast.AST, tuple[TypedOperation, ...]]
     calls: Mapping[ast.AST, TypedUnit]
     variables: Mapping[str, tuple[Type, ...]]
 

@@ -438,7 +438,7 @@ class InspectionMixin:
         device arrays that do not overlap, and that of NumPy arrays, for copies without such
         promises.
         """
-        from kerneldsl.launch.spine import may_compile
+        from kerneldsl.launch.pipeline import may_compile
         from kerneldsl.placement.registry import get_target
 
         # A name alone may be that of a GPU which is not there.

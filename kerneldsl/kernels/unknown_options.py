@@ -1,4 +1,4 @@
-"""Refuse unknown options of a call with an error that lists the known ones."""
+"""Errors for unknown keyword options."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["refuse_option"]
 def refuse_option(
     called: str, function: Callable[..., Any], unknown: Mapping[str, Any]
 ) -> NoReturn:
-    """Refuse the first of the options that a call was given and does not have.
+    """Raise an error for the first unknown option of a call; it lists the known ones.
 
     Parameters
     ----------
     called : str
-        What was called, as it is written.
+        The called function, as the user writes it.
     function : callable
         Its keyword-only parameters are the options.
     unknown : mapping
-        The options, with their values.
+        The unknown options, with their values.
 
     Raises
     ------

@@ -1,5 +1,5 @@
 """From a kernel, its arguments and a shape to a started launch: one step a file.
 
-:mod:`~kerneldsl.launch.spine` puts the steps together: request, decision, specialization, artifact,
-executable, configuration. Each knows those before it.
+:mod:`~kerneldsl.launch.pipeline` puts the steps together: request, decision, specialization,
+artifact, executable, configuration. Each knows those before it.
 """

@@ -14,8 +14,8 @@ from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.launch.attributes import runs_at_once
 from kerneldsl.launch.configuration import host_work, shared_extent
 from kerneldsl.launch.decision import host_members, is_planned, make_problems, wide_stores_of
+from kerneldsl.launch.pipeline import choose_member, compile_for, make_choice, prepare, resources_of
 from kerneldsl.launch.request import Request, check_shape
-from kerneldsl.launch.spine import choose_member, compile_for, make_choice, prepare, resources_of
 from kerneldsl.planner.candidates import Candidate, Choice
 from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.formula import HostModel

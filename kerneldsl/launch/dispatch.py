@@ -2,7 +2,7 @@
 
 The fast path is short: are the captured constants the same objects, what are the arguments, where
 do they live, is there an executable for that, pack, launch. Whatever is not at hand is made on the
-slow path, once (:mod:`~kerneldsl.launch.spine`), and every error of the user's is raised before
+slow path, once (:mod:`~kerneldsl.launch.pipeline`), and every error of the user's is raised before
 anything runs. What fails on the side of a device may run on the CPU instead:
 :mod:`~kerneldsl.launch.recovery`.
 """
@@ -19,6 +19,7 @@ from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.arguments.launch_progress import Progress
 from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.executable import Loaded
+from kerneldsl.launch.pipeline import choose_member, prepare
 from kerneldsl.launch.request import (
     Request,
     arrays_overlap,
@@ -31,9 +32,8 @@ from kerneldsl.launch.request import (
 )
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.specialize import make_specialization
-from kerneldsl.launch.spine import choose_member, prepare
 from kerneldsl.launch.state import KernelState, KernelStates
-from kerneldsl.placement.devices import StandIn, actual, host_device, resolve
+from kerneldsl.placement.devices import FallbackDevice, actual, host_device, resolve
 from kerneldsl.placement.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.statistics.launch_counters import launch_and_time
 from kerneldsl.streams import current, order
@@ -112,8 +112,8 @@ class Dispatcher(Observable):
             state = self.state() if shape.member is None else self._state_of(shape)
             request = make_request(state, shape, args, instead, is_launch=True)
         state, device, binding = request.state, request.device, request.binding
-        if request.stand_in is not None:
-            self._launch_in_place_of(request.stand_in, shape, args)
+        if request.fallback is not None:
+            self._launch_in_place_of(request.fallback, shape, args)
             return
         stream = shape.stream
         if stream is not None or binding.streams or current.are_in_use:
@@ -188,7 +188,7 @@ class Dispatcher(Observable):
             loaded.executable.launch(config, loaded.pack(*values))
 
     def _launch_in_place_of(
-        self, chosen: StandIn, shape: LaunchShape, args: tuple[Any, ...]
+        self, chosen: FallbackDevice, shape: LaunchShape, args: tuple[Any, ...]
     ) -> None:
         """Launch on the CPU, which stands in for a device that cannot be used, and count that."""
         if fallback_policy() == "never":
@@ -282,7 +282,7 @@ class Dispatcher(Observable):
             What is the user's own mistake, as the launch would raise it.
         """
         request = make_request(self._state_of(shape), shape, args, is_launch=True)
-        if request.stand_in is not None:
+        if request.fallback is not None:
             return None
         if shape.space is not None and not make and request.key not in request.state.choices:
             return None

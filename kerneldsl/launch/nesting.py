@@ -1,4 +1,4 @@
-"""Expressions that nest more deeply than what reads and compiles kernels can follow.
+"""Errors for expressions that nest beyond the recursion limit.
 
 CPython's `copy` and `ast`, and Numba, walk trees by recursion; a sum of hundreds of terms is a tree
 as deep as it has terms. It is not rebalanced, since that would change its rounding.
@@ -19,9 +19,9 @@ __all__ = ["refuse_deep_nesting"]
 
 @contextmanager
 def refuse_deep_nesting(function: Any) -> Iterator[None]:
-    """Raise `UnsupportedConstructError` in the place of a `RecursionError`.
+    """Re-raise a `RecursionError` as an `UnsupportedConstructError`.
 
-    `function` is the Python function that is read or compiled within the block.
+    `function` is the Python function that the block reads or compiles.
     """
     try:
         yield

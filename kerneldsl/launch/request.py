@@ -29,7 +29,7 @@ from kerneldsl.launch.arguments.signature import conform, refuse_signatures
 from kerneldsl.launch.dimensions import check_limits, check_rank
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
-from kerneldsl.placement.devices import StandIn, device_of, resolve
+from kerneldsl.placement.devices import FallbackDevice, device_of, resolve
 from kerneldsl.placement.registry import get_target, target_writing
 from kerneldsl.utilities.formatting import format_count
 
@@ -73,7 +73,7 @@ class Request(NamedTuple):
         The class of the extents, or the value used instead; ``None`` if nothing is planned.
     key : tuple
         Key of the executable and the plan in the tables of the state.
-    stand_in : StandIn or None
+    fallback : FallbackDevice or None
         If the chosen device cannot be used: that device, and the reason why the CPU replaces it.
     """
 
@@ -85,7 +85,7 @@ class Request(NamedTuple):
     promise_number: int
     extents: Any
     key: tuple[Any, ...]
-    stand_in: StandIn | None = None
+    fallback: FallbackDevice | None = None
 
     def with_promises(self, number: int) -> Request:
         """Return the request with other promises of its arguments."""
@@ -139,11 +139,11 @@ def make_request(
         If these arguments cannot be passed.
     """
     binding = read_arguments(state, args, is_launch=is_launch)
-    stand_in = None
+    fallback = None
     if device is None:
         chosen = resolve(binding.device or shape.device)
-        if isinstance(chosen, StandIn):
-            device, stand_in = chosen.device, chosen if is_launch else None
+        if isinstance(chosen, FallbackDevice):
+            device, fallback = chosen.device, chosen if is_launch else None
         else:
             device = chosen
             if is_launch and shape.plan is not None:
@@ -151,16 +151,16 @@ def make_request(
     try:
         state = _for_device(state, device, binding)
     except TargetUnavailableError as error:
-        if stand_in is not None:
-            error.add_line(f"The CPU stands in for {stand_in.asked}: {stand_in.missing.what}")
+        if fallback is not None:
+            error.add_line(f"The CPU stands in for {fallback.asked}: {fallback.missing.what}")
         raise
     if shape.space is not None:
         limits = device.limits
         extents = shape.planned_for if device.is_shared_out else shape.planned_within(limits)
         key = (binding.codes, device, extents, shape.launch_attributes, shape.space)
-        return Request(state, shape, device, binding, False, NOTHING, extents, key, stand_in)
+        return Request(state, shape, device, binding, False, NOTHING, extents, key, fallback)
     found = _complete(state, shape, device, binding)
-    return found if stand_in is None else found._replace(stand_in=stand_in)
+    return found if fallback is None else found._replace(fallback=fallback)
 
 
 def _for_device(state: KernelState, device: Device, binding: Binding) -> KernelState:

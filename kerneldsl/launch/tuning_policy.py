@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import a_type, safe_repr
-from kerneldsl.utilities.scoped import Scope
+from kerneldsl.utilities.scoped import ScopedValue
 
 if TYPE_CHECKING:
     from kerneldsl.launch.shape import LaunchShape
@@ -58,7 +58,7 @@ class TuningPolicy(NamedTuple):
 
 #: Of a launch for which nothing was chosen.
 RECORDS_ALONE = TuningPolicy(Budget(0.0))
-policy_scope: Scope[TuningPolicy] = Scope("kerneldsl_tune")
+policy_scope: ScopedValue[TuningPolicy] = ScopedValue("kerneldsl_tune")
 
 
 def policy_for(shape: LaunchShape) -> TuningPolicy:

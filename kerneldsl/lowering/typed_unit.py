@@ -18,7 +18,7 @@ from numba import errors, types
 
 from kerneldsl.analysis.expressions import folded
 from kerneldsl.frontend.trees import walk_here
-from kerneldsl.frontend.typed_unit import Operation, TypedUnit
+from kerneldsl.frontend.typed_unit import TypedOperation, TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.types import BOOL, ModuleType, OtherType, SliceType, TupleType, Type
@@ -173,7 +173,7 @@ class _Reading:
         self._numbered = numbered
         self._inferred = inferred
         self._types: dict[ast.AST, Type] = {}
-        self._operations: dict[ast.AST, tuple[Operation, ...]] = {}
+        self._operations: dict[ast.AST, tuple[TypedOperation, ...]] = {}
         self._calls: dict[ast.AST, TypedUnit] = {}
         self._variables: dict[str, dict[Type, None]] = {}
 
@@ -277,6 +277,6 @@ class _Reading:
             self._calls[node] = self._session.typed(callee, tuple(copies[0][0].args))
 
 
-def _operation(signature: Any) -> Operation:
+def _operation(signature: Any) -> TypedOperation:
     operands = tuple(value_type(argument) for argument in signature.args)
-    return Operation(operands, value_type(signature.return_type))
+    return TypedOperation(operands, value_type(signature.return_type))

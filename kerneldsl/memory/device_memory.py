@@ -23,8 +23,8 @@ from kerneldsl.streams.order import is_foreign
 
 if TYPE_CHECKING:
     from kerneldsl.memory.arrays import DeviceArray
+    from kerneldsl.memory.free_lists import FreeList
     from kerneldsl.memory.pools import MemoryPool
-    from kerneldsl.memory.shelves import Shelf
 
 __all__ = ["BufferMethods", "Counts", "DeviceMemory", "PooledBuffer"]
 
@@ -189,7 +189,7 @@ class DeviceMemory:
     def trim(self, pool: MemoryPool, keep_bytes: int) -> None:
         """Free the unused memory of the pool."""
         self.drain()
-        self.clear_shelves(pool._shelves.values())
+        self.clear_free_lists(pool._free_lists.values())
         with self.lock:
             was_busy, self._is_busy = self._is_busy, True
             try:
@@ -198,13 +198,13 @@ class DeviceMemory:
                 self._is_busy = was_busy
         self.drain()
 
-    def clear_shelves(self, shelves: Iterable[Shelf]) -> None:
-        """Free the unused memory that native code caches on shelves."""
+    def clear_free_lists(self, free_lists: Iterable[FreeList]) -> None:
+        """Free the unused memory that native code caches on free lists."""
         with self.lock:
             was_busy, self._is_busy = self._is_busy, True
             try:
-                for shelf in tuple(shelves):
-                    shelf.clear()
+                for free_list in tuple(free_lists):
+                    free_list.clear()
             finally:
                 self._is_busy = was_busy
 
@@ -225,11 +225,11 @@ class BufferMethods(Buffer):
         "_pool",
         "_uses",
         "family",
+        "free_list",
         "is_recorded",
         "is_shared",
         "nbytes",
         "pointer",
-        "shelf",
     )
 
     def __init__(self, pool: MemoryPool, pointer: Location, nbytes: int, home: Any) -> None:
@@ -246,8 +246,8 @@ class BufferMethods(Buffer):
         self.is_recorded = False
         #: The arrays over this memory by their identity, once there is more than one.
         self.family: weakref.WeakValueDictionary[int, DeviceArray] | None = None
-        #: The shelf on which native code puts the memory when the object is deleted.
-        self.shelf: Shelf | None = None
+        #: The free list on which native code puts the memory when the object is deleted.
+        self.free_list: FreeList | None = None
 
     @property
     def device(self) -> Device:  # type: ignore[override]  # read alone

@@ -13,9 +13,9 @@ from kerneldsl.contract.locations import BufferOffset, Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import a_type
 from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.free_lists import FreeList, find_free_list
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY, ArrayGeometry
 from kerneldsl.memory.pools import allocate
-from kerneldsl.memory.shelves import Shelf, find_shelf
 from kerneldsl.utilities.tracebacks import shorten
 
 __all__ = ["ArrayForm", "FormMethods", "NativeForms"]
@@ -29,12 +29,12 @@ _placed = struct.Struct("=qQ").pack
 class FormMethods:
     """Methods that make arrays of a form, from a model without memory and an offset in bytes."""
 
-    __slots__ = ("_model", "_offset", "_shelf")
+    __slots__ = ("_free_list", "_model", "_offset")
 
     _model: DeviceArray
     _offset: int
-    #: The shelf from which native code takes memory, after the first allocation.
-    _shelf: Shelf | None
+    #: The free list from which native code takes memory, after the first allocation.
+    _free_list: FreeList | None
 
     def empty(self) -> DeviceArray:
         """Allocate an array of this form from the active pool.
@@ -63,8 +63,8 @@ class FormMethods:
                 )
             buffer = allocate(model.device, model.nbytes)
             if buffer._home is None:
-                buffer.shelf = find_shelf(buffer._pool, model.nbytes)
-                self._shelf = buffer.shelf or self._shelf
+                buffer.free_list = find_free_list(buffer._pool, model.nbytes)
+                self._free_list = buffer.free_list or self._free_list
         except KernelError as error:
             shorten(error)
             raise
@@ -154,7 +154,7 @@ class ArrayForm(NativeForms):
         ArrayGeometry.__init__(self._model, *geometry, None, layout=array.layout)
         if array.code >= 0 and not isinstance(array.location, BufferOffset):
             self._model.seal(array.code)
-        self._shelf = None
+        self._free_list = None
 
     def over(self, array: DeviceArray) -> DeviceArray:
         """Return an array of this form in the memory of another array, at the place of the form.

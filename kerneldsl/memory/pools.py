@@ -35,8 +35,8 @@ from kerneldsl.utilities.process_owned import ProcessOwned
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 if TYPE_CHECKING:  # every array imports this module, and few programs ask for the values
+    from kerneldsl.memory.free_lists import FreeList
     from kerneldsl.memory.memory_statistics import MemoryStatistics, PoolStatistics
-    from kerneldsl.memory.shelves import Shelf
 
 __all__ = [
     "MemoryPool",
@@ -119,7 +119,7 @@ class MemoryPool(ProcessOwned):
         self._counts = Counts()
         self._is_closed = False
         #: Blocks for native code, by their size; only in a device's default pool.
-        self._shelves: dict[int, Shelf] = {}
+        self._free_lists: dict[int, FreeList] = {}
         self._backend = memory.device.create_pool()
         memory.forget_pools()
         memory.pools.add(self)
@@ -176,9 +176,9 @@ class MemoryPool(ProcessOwned):
                     remedy="Free arrays first, with array.close() or by dropping them",
                 )
             self._limit = limit
-            for shelf in self._shelves.values():
-                shelf.is_open = limit is None
-            memory.clear_shelves(self._shelves.values())
+            for free_list in self._free_lists.values():
+                free_list.is_open = limit is None
+            memory.clear_free_lists(self._free_lists.values())
 
     def stats(self) -> PoolStatistics:
         """Return the statistics of the pool."""

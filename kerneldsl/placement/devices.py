@@ -30,12 +30,12 @@ from kerneldsl.placement.registry import (
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.formatting import AsTable, format_bytes, format_count
 from kerneldsl.utilities.locks import ForkSafeLock
-from kerneldsl.utilities.scoped import Choice, Scope
+from kerneldsl.utilities.scoped import Choice, ScopedValue
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = [
     "Devices",
-    "StandIn",
+    "FallbackDevice",
     "actual",
     "check_target_spec",
     "chosen_device",
@@ -56,7 +56,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class StandIn:
+class FallbackDevice:
     """The CPU, as a replacement for a chosen device that cannot be used.
 
     Parameters
@@ -82,11 +82,11 @@ _MAX_DIGITS = 10
 #: The devices that were used so far, by target and index.
 _used: dict[tuple[str, int], Device] = {}
 _lock = ForkSafeLock()
-_choices: Scope[Device | StandIn] = Scope("kerneldsl_use")
+_choices: ScopedValue[Device | FallbackDevice] = ScopedValue("kerneldsl_use")
 #: The device of the innermost active ``with`` of this context; `with stream:` sets it, too.
 context_device = _choices.in_context
 #: What ``KERNELDSL_TARGET`` named when it was last read.
-_from_environment: tuple[str, Device | StandIn] | None = None
+_from_environment: tuple[str, Device | FallbackDevice] | None = None
 _detected: Device | None = None
 
 
@@ -178,7 +178,7 @@ def device_of_memory(kind: int, index: int) -> Device:
     return device_of(name if name == target_of_memory(MemoryType.CPU) else f"{name}:{index}")
 
 
-class use(Choice["Device | StandIn"]):
+class use(Choice["Device | FallbackDevice"]):
     """Choose the device where kernels run and arrays are made.
 
     A plain call such as ``kd.use("cuda")`` is valid for the whole process. ``with kd.use("cpu"):``
@@ -219,7 +219,7 @@ class use(Choice["Device | StandIn"]):
 
     @shorten_errors
     def __init__(self, device: DeviceLike) -> None:
-        super().__init__(_device_or_stand_in(device))
+        super().__init__(_device_or_fallback(device))
 
     def __repr__(self) -> str:
         return f"kerneldsl.use({str(self._value)!r})"
@@ -229,7 +229,7 @@ def current_device() -> Device:
     """Return the current device, on which a kernel runs unless its arguments have a device."""
     # Each call of a library function on NumPy arrays is here: this is `_chosen`, and `actual`.
     chosen = context_device.get() or _choices.process_wide or _not_chosen()
-    return chosen.device if isinstance(chosen, StandIn) else chosen
+    return chosen.device if isinstance(chosen, FallbackDevice) else chosen
 
 
 def chosen_device(device: DeviceLike | None) -> Device:
@@ -237,17 +237,17 @@ def chosen_device(device: DeviceLike | None) -> Device:
     return current_device() if device is None else device_of(device)
 
 
-def actual(chosen: Device | StandIn) -> Device:
+def actual(chosen: Device | FallbackDevice) -> Device:
     """Return the device where kernels run under a choice."""
-    return chosen.device if isinstance(chosen, StandIn) else chosen
+    return chosen.device if isinstance(chosen, FallbackDevice) else chosen
 
 
-def _chosen() -> Device | StandIn:
+def _chosen() -> Device | FallbackDevice:
     """Return the current choice."""
     return context_device.get() or _choices.process_wide or _not_chosen()
 
 
-def _not_chosen() -> Device | StandIn:
+def _not_chosen() -> Device | FallbackDevice:
     """Return the device that the environment names, or else the best one."""
     spec = environment.target_spec()
     if spec is not None:
@@ -255,15 +255,15 @@ def _not_chosen() -> Device | StandIn:
     return _detected or _detect()
 
 
-def _device_or_stand_in(spec: DeviceLike) -> Device | StandIn:
+def _device_or_fallback(spec: DeviceLike) -> Device | FallbackDevice:
     """Return the named device, or the CPU as its replacement if the fallback policy permits."""
     try:
         return device_of(spec)
     except TargetUnavailableError as error:
-        return _stand_in(str(spec).strip(), error)
+        return _fallback_device(str(spec).strip(), error)
 
 
-def _stand_in(spec: str, error: TargetUnavailableError) -> StandIn:
+def _fallback_device(spec: str, error: TargetUnavailableError) -> FallbackDevice:
     """Return the CPU as the replacement for a device that cannot be used.
 
     Raises
@@ -280,14 +280,14 @@ def _stand_in(spec: str, error: TargetUnavailableError) -> StandIn:
     if was_usable:
         raise error
     accept_missing_device(spec, error)
-    return StandIn(host_device(), spec, error)
+    return FallbackDevice(host_device(), spec, error)
 
 
-def _device_in_environment(spec: str) -> Device | StandIn:
+def _device_in_environment(spec: str) -> Device | FallbackDevice:
     global _from_environment  # noqa: PLW0603 -- the environment is the process's
     if _from_environment is not None and _from_environment[0] == spec:
         found = _from_environment[1]
-        if isinstance(found, StandIn):
+        if isinstance(found, FallbackDevice):
             return found
         if found in get_target(found.target).devices():
             return found
@@ -297,7 +297,7 @@ def _device_in_environment(spec: str) -> Device | StandIn:
         named = _of_environment(error, spec)
         if not isinstance(named, TargetUnavailableError):
             raise named from error
-        found = _stand_in(spec, named)
+        found = _fallback_device(spec, named)
     _from_environment = (spec, found)
     return found
 
@@ -335,20 +335,20 @@ def why_current() -> str:
         why = f"KERNELDSL_TARGET is {environment.target_spec()!r}"
     else:
         why = "It has the highest score of the devices that can be used"
-    if isinstance(chosen, StandIn):
+    if isinstance(chosen, FallbackDevice):
         why += f"; the CPU stands in for it: {chosen.missing.what}"
     return why
 
 
-def resolve(wanted: Device | None) -> Device | StandIn:
+def resolve(wanted: Device | None) -> Device | FallbackDevice:
     """Return the device of a launch with arguments on a device, or on any (``None``)."""
     if wanted is None:
         return _chosen()
     scoped = _choices.in_context.get()
     if scoped is None:
         scoped = _choices.process_wide
-        is_stand_in = isinstance(scoped, StandIn) and scoped.device is wanted
-        return scoped if scoped is not None and is_stand_in else wanted
+        is_fallback = isinstance(scoped, FallbackDevice) and scoped.device is wanted
+        return scoped if scoped is not None and is_fallback else wanted
     if actual(scoped) is not wanted:
         raise DeviceMismatchError(
             f"an argument is on {wanted}, but kd.use('{actual(scoped)}') is active",

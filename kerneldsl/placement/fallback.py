@@ -33,7 +33,7 @@ from kerneldsl.errors import (
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.locks import ForkSafeLock
-from kerneldsl.utilities.scoped import Choice, Scope
+from kerneldsl.utilities.scoped import Choice, ScopedValue
 from kerneldsl.utilities.user_warnings import warn_user
 
 __all__ = [
@@ -66,7 +66,7 @@ _NEVER = (LaunchError, StreamError, DeviceCodeError)
 #: Errors that the next launch would have, too.
 PERMANENT = (CompileError, ToolMissingError, KernelImageError, DriverCompileError)
 
-_choices: Scope[Policy] = Scope("kerneldsl_fallback")
+_choices: ScopedValue[Policy] = ScopedValue("kerneldsl_fallback")
 #: Warnings of this process that belong to no kernel.
 _announced: set[tuple[str, str]] = set()
 _lock = ForkSafeLock()

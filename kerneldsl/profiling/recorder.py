@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from kerneldsl.contract import Device, Executable, Tracer
 from kerneldsl.contract.abi import SlotParameters
 from kerneldsl.errors import KernelError
-from kerneldsl.profiling.calls import MERGED, SPAN_OF, TIMED_ON_DEVICE
+from kerneldsl.profiling.marked_calls import MERGED, SPAN_OF, TIMED_ON_DEVICE
 from kerneldsl.profiling.ranges import NvtxRanges
 from kerneldsl.profiling.spans import LaunchedCode, Span
 from kerneldsl.statistics.collect import fallback_listeners

@@ -22,7 +22,7 @@ from kerneldsl.errors import (
     KernelError,
 )
 from kerneldsl.errors.values import a_type, safe_repr
-from kerneldsl.placement.devices import StandIn, chosen_device, context_device
+from kerneldsl.placement.devices import FallbackDevice, chosen_device, context_device
 from kerneldsl.streams.order import is_recorded, owners_of, refuse_recording
 from kerneldsl.streams.stream_handles import adopt, device_of_foreign, find
 from kerneldsl.utilities.process_owned import ProcessOwned
@@ -56,7 +56,7 @@ _NEVER_STREAMS = (bool, float, str, tuple, list)
 
 #: The active ``with stream:`` blocks of this context, outermost first, each with the device that
 #: was chosen before it.
-_active: contextvars.ContextVar[tuple[tuple[BaseStream, Device | StandIn | None], ...]] = (
+_active: contextvars.ContextVar[tuple[tuple[BaseStream, Device | FallbackDevice | None], ...]] = (
     contextvars.ContextVar("kerneldsl_streams", default=())
 )
 

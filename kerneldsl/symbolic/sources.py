@@ -293,7 +293,7 @@ def _any_place(index: str, n: str, mode: str) -> str:
 
 
 def _suffix(access: Access) -> str:
-    """Return what tells an element from others of its array, such as ``_im1``."""
+    """Return the disambiguating suffix of an element of an array, such as ``_im1``."""
     return "_" + "".join(
         str(shift)
         if axis is None

@@ -11,8 +11,8 @@ from kerneldsl.errors import LaunchConfigError, ResourceLimitError
 from kerneldsl.launch.configuration import host_share, shared_extent
 from kerneldsl.launch.decision import host_members, is_planned, make_problems, tiled_config
 from kerneldsl.launch.measured import PlanChoices
+from kerneldsl.launch.pipeline import prepare
 from kerneldsl.launch.request import Request, check_shape
-from kerneldsl.launch.spine import prepare
 from kerneldsl.planner.choose import Scored, rank
 from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.tuning.search import Point

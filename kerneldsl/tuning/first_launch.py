@@ -9,8 +9,8 @@ from typing import Any
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.launch.decision import is_planned, settle
 from kerneldsl.launch.measured import read_choice
+from kerneldsl.launch.pipeline import make_choice
 from kerneldsl.launch.request import Request
-from kerneldsl.launch.spine import make_choice
 from kerneldsl.launch.tuning_policy import TuningPolicy
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.streams import order
@@ -68,7 +68,7 @@ def _can_be_tuned(request: Request) -> bool:
     """Return whether a launch has several plans, and its time would be its own."""
     device, shape = request.device, request.shape
     assert shape.extent is not None
-    if request.stand_in is not None or math.prod(shape.extent) == 0 or device.is_simulated:
+    if request.fallback is not None or math.prod(shape.extent) == 0 or device.is_simulated:
         return False
     if request.binding.host and not device.shares_host_memory:
         return False

@@ -176,7 +176,7 @@ def _read_result(found: Mapping[str, Any], shared: Mapping[str, str]) -> PlanRec
 
 
 def _key(components: Mapping[str, Any]) -> Key:
-    """Return a key of a record; one of code is none, since what is found by it is run."""
+    """Return the key of a record; keys that name executable code are rejected."""
     if not all(isinstance(each, str) for each in components.values()):
         raise TypeError("a key has texts")
     if components.get("entry") not in ("measurement", "choice"):

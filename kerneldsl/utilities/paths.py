@@ -1,4 +1,4 @@
-"""Paths of files that a call is given to write or read."""
+"""Check paths of files that a call writes or reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def path_text(file: Any) -> str | None:
 
 
 def read_path(file: Any) -> Path:
-    """Return an absolute path; raise `ArgumentError` for what is none, or is hard to type."""
+    """Return an absolute path; raise `ArgumentError` for a value that is no usable path."""
     text = path_text(file)
     if text is None:
         raise ArgumentTypeError(
@@ -45,9 +45,9 @@ def read_path(file: Any) -> Path:
 
 @contextmanager
 def writing(path: Path, option: str = "") -> Iterator[None]:
-    """Have the system's refusal to write a file told as an `ArgumentValueError` that names it.
+    """Re-raise an `OSError` of writing a file as an `ArgumentValueError` that names the file.
 
-    `option` is that of the command line which names the file, if one does.
+    `option` is the command-line option that names the file, if any.
     """
     try:
         yield
@@ -60,14 +60,14 @@ def writing(path: Path, option: str = "") -> Iterator[None]:
 
 
 def check_writable(path: Path, option: str = "") -> None:
-    """Refuse a file that cannot be written, before the work whose result it is to hold.
+    """Raise an error if a file cannot be written, before the work whose result it will hold.
 
-    `option` as :func:`writing` takes it.
+    `option` is that of :func:`writing`.
 
     Raises
     ------
     ArgumentValueError
-        If its folder is not there or it is a folder itself, or the system forbids to write it.
+        If its folder is missing, it is a folder itself, or the system forbids writing it.
     """
     with writing(path, option):
         if path.is_dir():

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from kerneldsl.utilities.locks import ForkSafeLock
 
-__all__ = ["Choice", "Scope"]
+__all__ = ["Choice", "ScopedValue"]
 
 T = TypeVar("T")
 
 
-class Scope(Generic[T]):
+class ScopedValue(Generic[T]):
     """Choice in a context, and for the process."""
 
     def __init__(self, name: str) -> None:
@@ -67,7 +67,7 @@ class Choice(Generic[T]):
     __slots__ = ("__weakref__", "_tokens", "_value")
 
     #: Where the choices of this kind are kept.
-    _scope: ClassVar[Scope[Any]]
+    _scope: ClassVar[ScopedValue[Any]]
 
     def __init__(self, value: T) -> None:
         self._value = value

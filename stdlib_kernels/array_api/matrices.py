@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch_over
+from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.array_api.conversion import asarray
 from stdlib_kernels.array_api.creation_words import documented_creation
 from stdlib_kernels.arrays import contiguous

@@ -10,7 +10,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import a_type, as_int
-from kerneldsl.repeating.calls import launch_over
+from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels import movement
 from stdlib_kernels.array_api.binary import add, multiply
 from stdlib_kernels.array_api.manipulation import reshape

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch, launch_over
+from kerneldsl.repeating.recorded_calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, computed, is_on_host
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.functions import repeated_function

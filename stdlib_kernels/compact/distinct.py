@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import end_by, launch_over
+from kerneldsl.repeating.recorded_calls import end_by, launch_over
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import allocate, constant_beside, finish, on_device
 from stdlib_kernels.checks import Array, check_array

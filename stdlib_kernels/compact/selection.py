@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import end_by, refuse_to_repeat
+from kerneldsl.repeating.recorded_calls import end_by, refuse_to_repeat
 from stdlib_kernels.arrays import contiguous_1d, finish, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, check_same_kind
 from stdlib_kernels.compact.chosen import (

@@ -11,8 +11,8 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.repeating.calls import launch_over
 from kerneldsl.repeating.overlap import may_overlap
+from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.arrays import allocate, finish, is_contiguous, on_device
 from stdlib_kernels.checks import Array, check_array, check_out, check_same_kind
 from stdlib_kernels.elementwise.writing import MAX_RANK, Operand, mapping_kernel, probing_kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import end_by, launch
+from kerneldsl.repeating.recorded_calls import end_by, launch
 from stdlib_kernels.arrays import (
     allocate,
     computed,

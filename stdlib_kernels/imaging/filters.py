@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch_over
+from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.arrays import finish, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import number_of
 from stdlib_kernels.stencil.borders import border_of
 from stdlib_kernels.stencil.filters import filter_lines, gaussian_weights
-from stdlib_kernels.stencil.lines import step_of
+from stdlib_kernels.stencil.lines import axis_weights
 
 __all__ = ["gaussian_blur", "sobel"]
 
@@ -50,7 +50,7 @@ def gaussian_blur(image: Array, sigma: float, *, truncate: float = 4.0, out: Out
     """
     dtype = _checked(image)
     weights = gaussian_weights(number_of("sigma", sigma), number_of("truncate", truncate))
-    steps = [step_of(weights, 1), step_of(weights, 0)]
+    steps = [axis_weights(weights, 1), axis_weights(weights, 0)]
     return filter_lines(image, steps, border_of("reflect", 0.0), out, dtype)
 
 

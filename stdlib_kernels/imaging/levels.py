@@ -17,7 +17,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.repeating.calls import launch_over
+from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.arrays import allocate, contiguous_1d, finish, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_out
 from stdlib_kernels.functions import library_function, repeated_function

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch, launch_over, refuse_to_repeat
+from kerneldsl.repeating.recorded_calls import launch, launch_over, refuse_to_repeat
 from stdlib_kernels.arrays import contiguous_1d, is_on_host, to_like
 from stdlib_kernels.checks import Array
 from stdlib_kernels.vectors import read_vectors, vectors_of

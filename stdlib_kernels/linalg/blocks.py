@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.checks import Array
 from stdlib_kernels.vectors import read_vectors, vectors_of
 

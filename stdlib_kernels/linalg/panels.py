@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array
 

@@ -20,7 +20,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels import elementwise
 from stdlib_kernels.arrays import (
     allocate,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch_over, refuse_to_repeat
+from kerneldsl.repeating.recorded_calls import launch_over, refuse_to_repeat
 from stdlib_kernels.arrays import allocate, around_axis, contiguous, finish, on_device
 from stdlib_kernels.checks import Array, check_array
 from stdlib_kernels.copying import itself

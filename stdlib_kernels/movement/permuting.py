@@ -17,7 +17,7 @@ from typing import Any
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.arrays import finish, is_contiguous, is_on_host, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import copy_array

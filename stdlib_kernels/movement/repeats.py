@@ -8,7 +8,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import end_by, launch_over, refuse_to_repeat
+from kerneldsl.repeating.recorded_calls import end_by, launch_over, refuse_to_repeat
 from stdlib_kernels.arrays import (
     allocate,
     along_or_flat,

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.arrays import allocate, contiguous
 from stdlib_kernels.checks import Array
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.arrays import allocate, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.reduce.arrangement import Arrangement

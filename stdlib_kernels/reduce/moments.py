@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import itself
 from stdlib_kernels.elementwise.calls import Number

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch, launch_over
+from kerneldsl.repeating.recorded_calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, around_axis, finish, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind, check_shape
 from stdlib_kernels.parameters import computing_dtype, finite_of, floating_dtype

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch, refuse_to_repeat
+from kerneldsl.repeating.recorded_calls import launch, refuse_to_repeat
 from stdlib_kernels.arrays import allocate, constant_beside
 from stdlib_kernels.checks import Array
 from stdlib_kernels.sort.words import Order

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array
 from stdlib_kernels.sort.words import Order

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch_over
+from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.arrays import allocate, constant_beside, contiguous, finish, on_device
 from stdlib_kernels.checks import (
     Array,

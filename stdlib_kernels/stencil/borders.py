@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch_over
+from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array
 from stdlib_kernels.parameters import choice_of, number_of, wrong_value

@@ -14,7 +14,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.calls import launch, launch_over, refuse_to_repeat
+from kerneldsl.repeating.recorded_calls import launch, launch_over, refuse_to_repeat
 from stdlib_kernels.arrays import (
     allocate,
     constant_beside,

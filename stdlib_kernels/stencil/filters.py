@@ -15,7 +15,7 @@ from stdlib_kernels.functions import library_function, repeated_function
 from stdlib_kernels.parameters import integer_of, number_of, wrong_value
 from stdlib_kernels.stencil.borders import MAX_SIZE, Border, border_of, per_axis
 from stdlib_kernels.stencil.boxes import box_of, weigh
-from stdlib_kernels.stencil.lines import Step, filter_line, step_of
+from stdlib_kernels.stencil.lines import AxisWeights, axis_weights, filter_line
 from stdlib_kernels.stencil.planes import filter_plane, fits_plane
 
 __all__ = [
@@ -36,7 +36,7 @@ _MAX_RADIUS = 1 << 20
 
 def filter_lines(
     x: Array,
-    steps: Sequence[Step],
+    steps: Sequence[AxisWeights],
     border: Border | list[Border],
     out: Out,
     dtype: np.dtype[Any] | None = None,
@@ -61,10 +61,10 @@ def filter_lines(
 
 
 def _passes(
-    steps: Sequence[Step], source: Array, result: Array, borders: list[Border]
-) -> list[tuple[Step, ...]]:
+    steps: Sequence[AxisWeights], source: Array, result: Array, borders: list[Border]
+) -> list[tuple[AxisWeights, ...]]:
     """Return the steps; if one kernel does the last two axes, they are one step."""
-    passes: list[tuple[Step, ...]] = [(step,) for step in steps]
+    passes: list[tuple[AxisWeights, ...]] = [(step,) for step in steps]
     axes = [step.axis for step in steps[-2:]]
     if (
         axes == [source.ndim - 2, source.ndim - 1]
@@ -98,7 +98,7 @@ def _along(name: str, said: str, *, is_reversed: bool) -> Any:
         by, found = integer_of("origin", origin), found.astype(np.float64)
         if is_reversed:
             by, found = -by - (len(found) % 2 == 0), found[::-1]
-        return filter_lines(x, [step_of(found, at, by)], border_of(mode, cval), out)
+        return filter_lines(x, [axis_weights(found, at, by)], border_of(mode, cval), out)
 
     along.__name__ = along.__qualname__ = name
     along.__doc__ = f"""{said}.
@@ -145,7 +145,9 @@ def gaussian_filter(
     check_array("x", x, kinds="iuf", halves=True)
     reach = number_of("truncate", truncate)
     sigmas = per_axis("sigma", sigma, x.ndim, number_of)
-    steps = [step_of(gaussian_weights(one, reach), k) for k, one in enumerate(sigmas) if one != 0]
+    steps = [
+        axis_weights(gaussian_weights(one, reach), k) for k, one in enumerate(sigmas) if one != 0
+    ]
     return filter_lines(x, steps, _borders_of(mode, cval, x), out)
 
 
@@ -172,7 +174,7 @@ def uniform_filter(
     check_array("x", x, kinds="iuf", halves=True)
     sizes = per_axis("size", size, x.ndim, integer_of, 1, MAX_SIZE)
     moved = per_axis("origin", origin, x.ndim, integer_of)
-    steps = [step_of(np.ones(n), k, moved[k], n) for k, n in enumerate(sizes) if n > 1]
+    steps = [axis_weights(np.ones(n), k, moved[k], n) for k, n in enumerate(sizes) if n > 1]
     return filter_lines(x, steps, _borders_of(mode, cval, x), out)
 
 
@@ -188,8 +190,8 @@ def _derivative(name: str, across: tuple[float, ...], said: str) -> Any:
         out: Out = None,
     ) -> Any:
         borders, along = _borders_of(mode, cval, x), checked_axis(x, axis, kinds="iuf")
-        others = [step_of(np.array(across), a) for a in range(x.ndim) if a != along]
-        return filter_lines(x, [step_of(np.array([-1.0, 0, 1]), along), *others], borders, out)
+        others = [axis_weights(np.array(across), a) for a in range(x.ndim) if a != along]
+        return filter_lines(x, [axis_weights(np.array([-1.0, 0, 1]), along), *others], borders, out)
 
     derived.__name__ = derived.__qualname__ = name
     derived.__doc__ = f"""Compute the derivative along an axis, smoothed along others by {said}.

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch, launch_over
+from kerneldsl.repeating.recorded_calls import launch, launch_over
 from stdlib_kernels.arrays import around_axis, constant_beside, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.copying import itself
@@ -31,13 +31,13 @@ from stdlib_kernels.stencil.borders import Border, offset_of, place
 from stdlib_kernels.vectors import vector_of
 
 __all__ = [
-    "Step",
+    "AxisWeights",
+    "axis_weights",
     "computing",
     "filter_line",
     "reach_of",
     "read_weights",
     "shift",
-    "step_of",
     "stored",
 ]
 
@@ -53,7 +53,7 @@ REACH = 32
 MAX_SHARED_BYTES = 48 << 10
 
 
-class Step(NamedTuple):
+class AxisWeights(NamedTuple):
     """Weights along an axis, and what their sum is divided by."""
 
     weights: Any
@@ -63,9 +63,9 @@ class Step(NamedTuple):
     divisor: float = 1.0
 
 
-def step_of(weights: Any, axis: int, origin: int = 0, divisor: float = 1.0) -> Step:
+def axis_weights(weights: Any, axis: int, origin: int = 0, divisor: float = 1.0) -> AxisWeights:
     """Return a step of weights whose middle is moved by `origin`, which must be one of them."""
-    return Step(weights, axis, offset_of(len(weights), origin), divisor)
+    return AxisWeights(weights, axis, offset_of(len(weights), origin), divisor)
 
 
 def truncated(v: Any) -> Any:
@@ -190,7 +190,7 @@ def along_rows(
             out[row, start + k] = store(tile[k] / divisor if divides else tile[k])
 
 
-def filter_line(x: Array, out: Array, border: Border, step: Step) -> None:
+def filter_line(x: Array, out: Array, border: Border, step: AxisWeights) -> None:
     """Correlate along an axis into another contiguous array of the same shape, not an empty one."""
     number, count, axis = computing(out.dtype), len(step.weights), step.axis
     n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])

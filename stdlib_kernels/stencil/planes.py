@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.calls import launch
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.arrays import constant_beside, contiguous
 from stdlib_kernels.checks import Array
 from stdlib_kernels.stencil.borders import Border, place
@@ -23,7 +23,7 @@ from stdlib_kernels.stencil.lines import (
     BLOCK,
     MAX_SHARED_BYTES,
     ROW_ITEMS,
-    Step,
+    AxisWeights,
     reach_of,
     read_weights,
     shift,
@@ -113,7 +113,9 @@ def fits_plane(dtype: np.dtype[Any], *taps: int) -> bool:
     return is_small and dtype in (np.float32, np.float64)
 
 
-def filter_plane(x: Array, out: Array, border: Border, down: Step, across: Step) -> None:
+def filter_plane(
+    x: Array, out: Array, border: Border, down: AxisWeights, across: AxisWeights
+) -> None:
     """Correlate along the last two axes into another contiguous array of the shape of `x`."""
     number, (n, m) = out.dtype, x.shape[-2:]
     vector = vector_of(number)

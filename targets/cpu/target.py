@@ -31,7 +31,7 @@ from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.once import OnceTable
 from kerneldsl.utilities.signal_errors import error_of_handler
 from targets.cpu.codegen.levels import LEVELS, supported_levels
-from targets.cpu.runtime.memory import HostPool, fill, host_memory_info
+from targets.cpu.runtime.host_pool import HostPool, fill, host_memory_info
 
 if TYPE_CHECKING:
     from kerneldsl.frontend.typed_unit import TypedUnit

@@ -23,7 +23,7 @@ from kerneldsl.errors import (
     OutOfMemoryError,
     ReadOnlyArrayError,
 )
-from kerneldsl.repeating import calls as repeating
+from kerneldsl.repeating import recorded_calls as repeating
 from stdlib_kernels import (
     arrays,
     compact,

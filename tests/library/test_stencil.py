@@ -152,7 +152,7 @@ def test_both_axes_at_once_have_the_bits_of_two_passes(target, rng, dtype, shape
     x, border = array_of(rng, shape, dtype), border_of(mode, 0.75)
     x[..., -1] = np.nan
     down, across = (
-        lines.step_of(rng.standard_normal(n), axis)
+        lines.axis_weights(rng.standard_normal(n), axis)
         for n, axis in zip(taps, (len(shape) - 2, len(shape) - 1), strict=True)
     )
     source = kd.to_device(x)
@@ -166,7 +166,7 @@ def test_both_axes_at_once_have_the_bits_of_two_passes(target, rng, dtype, shape
 def test_the_last_two_axes_are_filtered_at_once(target, monkeypatch):
     monkeypatch.setattr(filters, "is_on_host", lambda array: False)
     x = kd.to_device(np.ones((2, 20, 30), np.float32))
-    steps = [lines.step_of(np.ones(3), axis) for axis in range(3)]
+    steps = [lines.axis_weights(np.ones(3), axis) for axis in range(3)]
     alike, other = [border_of("wrap", 0)] * 3, border_of("mirror", 0)
     divided = [*steps[:2], steps[2]._replace(divisor=3.0)]
     for taken, borders, lengths in (

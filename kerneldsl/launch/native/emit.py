@@ -26,7 +26,7 @@ from kerneldsl.launch.native.emit_context import (
 )
 from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods, emit_slow_path
 from kerneldsl.launch.native.emit_start import emit_start, emit_timed_start
-from kerneldsl.launch.native.table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
+from kerneldsl.launch.native.launch_table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
 from kerneldsl.statistics.launch_counters import CounterWord
 
 __all__ = ["Addresses", "emit_module"]

@@ -1,9 +1,9 @@
 """Native code that makes arrays of forms: copies of a model, in memory of their own or of others.
 
-In Python an array takes as long as a launch: 14 slots are filled, and what native code passes is
-put together; a pool takes twice as long. Memory is taken from a shelf here, and put back there by
-the finalizer of its buffer (:mod:`kerneldsl.memory.shelves`). What these functions do not know they
-hand over to the Python methods whose places they take.
+In Python an array takes as long as a launch: 14 slots are filled, and the words for native code are
+put together. A pool takes twice as long. Native code takes memory from a free list, and the
+finalizer of its buffer returns it (:mod:`kerneldsl.memory.free_lists`). For all other cases these
+functions call the Python methods that they replace.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kerneldsl.launch.native.emit_methods import METHOD, METHOD_COUNT, emit_slow
 from kerneldsl.launch.native.step_kinds import BLOCK_FLAGS, BLOCK_HEAD
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.device_memory import PooledBuffer
+from kerneldsl.memory.free_lists import MAX_BLOCKS, FreeList
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY
-from kerneldsl.memory.shelves import MAX_BLOCKS, Shelf
 
 __all__ = ["COPIED_SLOTS", "FormAddresses", "emit_forms"]
 
@@ -42,7 +42,7 @@ class FormAddresses:
     array: dict[str, int]
     form: dict[str, int]
     buffer: dict[str, int]
-    shelf: dict[str, int]
+    free_list: dict[str, int]
     counts: dict[str, int]
     #: The Python functions that take over, by the symbols of the native ones.
     slow: dict[str, int]
@@ -131,18 +131,20 @@ def _emit_empty(
     broken, failed, no_block = f.block("broken"), f.block("failed"), f.block("no_block")
     slots, room = addresses.buffer, f.b.alloca(POINTER)
     model = _load_model(f, addresses, slow)
-    shelf = f.load(f.args[0], addresses.form["_shelf"], POINTER)
-    blocks = _load_blocks(f, addresses, context, shelf, slow)
+    free_list = f.load(f.args[0], addresses.form["_free_list"], POINTER)
+    blocks = _load_blocks(f, addresses, context, free_list, slow)
     emit_no_streams(f, context, room, slow, broken)
     active = read_variable(f, context.pools_variable, room, broken)
     f.require(f.equal(active, I64(context.nothing)), slow)
     f.require(f.b.not_(f.equal(f.load(blocks, layout.LIST_SIZE), I64(0))), slow)
     buffer = f.python("PyType_GenericAlloc", POINTER, f.pointer(id(PooledBuffer)), I64(0))
     f.require(f.b.not_(f.is_null(buffer)), failed)
-    pool, nbytes = (f.load(shelf, addresses.shelf[name], POINTER) for name in ("pool", "nbytes"))
+    pool, nbytes = (
+        f.load(free_list, addresses.free_list[name], POINTER) for name in ("pool", "nbytes")
+    )
     values = dict.fromkeys(("_home", "_uses", "family"), f.pointer(id(None)))
     values |= dict.fromkeys(("is_shared", "is_recorded"), f.pointer(id(False)))
-    values |= {"_pool": pool, "nbytes": nbytes, "shelf": shelf, "pointer": f.pointer(id(0))}
+    values |= {"_pool": pool, "nbytes": nbytes, "free_list": free_list, "pointer": f.pointer(id(0))}
     for name, value in values.items():
         f.python("Py_IncRef", ir.VoidType(), value)
         f.store(value, buffer, slots[name])
@@ -156,7 +158,7 @@ def _emit_empty(
     f.python("PyList_SetSlice", I32, blocks, last, count, _NULL)
     size = f.python("PyLong_AsLongLong", I64, nbytes)
     for name in ("counts", "sums"):
-        counts, places = f.load(shelf, addresses.shelf[name], POINTER), addresses.counts
+        counts, places = f.load(free_list, addresses.free_list[name], POINTER), addresses.counts
         if name == "counts":
             f.b.call(add, [f.at(counts, places["allocations"]), I64(1)])
             f.b.call(add, [f.at(counts, places["hits"]), I64(1)])
@@ -189,8 +191,8 @@ def _emit_del(
     f, slow = _begin(module, "buffer_del", 0)
     broken = f.block("broken")
     self, slots = f.args[0], addresses.buffer
-    shelf = f.load(self, slots["shelf"], POINTER)
-    blocks = _load_blocks(f, addresses, context, shelf, slow)
+    free_list = f.load(self, slots["free_list"], POINTER)
+    blocks = _load_blocks(f, addresses, context, free_list, slow)
     for name, wanted in (("_home", None), ("_uses", None), ("is_shared", False)):
         found = f.b.ptrtoint(f.load(self, slots[name], POINTER), I64)
         f.require(f.equal(found, I64(id(wanted))), slow)
@@ -204,10 +206,10 @@ def _emit_del(
     f.python("Py_IncRef", ir.VoidType(), zero)
     f.store(zero, self, slots["pointer"])
     f.python("Py_DecRef", ir.VoidType(), location)
-    nbytes = f.load(shelf, addresses.shelf["nbytes"], POINTER)
+    nbytes = f.load(free_list, addresses.free_list["nbytes"], POINTER)
     less = f.b.neg(f.python("PyLong_AsLongLong", I64, nbytes))
     for name in ("counts", "sums"):
-        counts, places = f.load(shelf, addresses.shelf[name], POINTER), addresses.counts
+        counts, places = f.load(free_list, addresses.free_list[name], POINTER), addresses.counts
         if name == "counts":
             f.b.call(add, [f.at(counts, places["frees"]), I64(1)])
         f.b.call(add, [f.at(counts, places["in_use"]), less])
@@ -221,14 +223,14 @@ def _emit_del(
 
 
 def _load_blocks(
-    f: Function, addresses: FormAddresses, context: ContextAddresses, shelf: Any, slow: Any
+    f: Function, addresses: FormAddresses, context: ContextAddresses, free_list: Any, slow: Any
 ) -> Any:
-    """Return the list of an open shelf's blocks; branch away where there is none."""
+    """Return the list of blocks of an open free list; branch away if it has none."""
     f.require(f.equal(f.load(f.pointer(context.state), 8), I64(0)), slow)
-    f.require(f.is_instance(shelf, Shelf), slow)
-    is_open = f.b.ptrtoint(f.load(shelf, addresses.shelf["is_open"], POINTER), I64)
+    f.require(f.is_instance(free_list, FreeList), slow)
+    is_open = f.b.ptrtoint(f.load(free_list, addresses.free_list["is_open"], POINTER), I64)
     f.require(f.equal(is_open, I64(id(True))), slow)
-    blocks = f.load(shelf, addresses.shelf["blocks"], POINTER)
+    blocks = f.load(free_list, addresses.free_list["blocks"], POINTER)
     f.require(f.is_instance(blocks, list), slow)
     return blocks
 

@@ -17,7 +17,7 @@ from kerneldsl.frontend.captured import same_value
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
 from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader, ItemReader
 from kerneldsl.frontend.unit import Captured
-from kerneldsl.launch.native.table import Guard, GuardKind
+from kerneldsl.launch.native.launch_table import Guard, GuardKind
 from kerneldsl.placement import devices as placement
 from kerneldsl.utilities.environment import TARGET_KEY, logger, stored_variables
 
@@ -139,7 +139,7 @@ def _unchosen_guards(
     choices: dict[str, Any], device: Device, *, is_named: bool
 ) -> list[Guard] | None:
     chosen = choices["process_wide"]
-    if isinstance(chosen, placement.StandIn):
+    if isinstance(chosen, placement.FallbackDevice):
         return None
     if is_named:
         # Only a stand-in for another device could take precedence over the argument's own.

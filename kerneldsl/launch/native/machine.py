@@ -28,8 +28,8 @@ from kerneldsl.memory import pools
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.device_memory import BufferMethods, Counts, PooledBuffer
 from kerneldsl.memory.forms import ArrayForm, FormMethods, NativeForms
+from kerneldsl.memory.free_lists import FreeList
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.shelves import Shelf
 from kerneldsl.placement.devices import context_device
 from kerneldsl.streams import current
 from kerneldsl.utilities.address_space import require_addresses
@@ -252,13 +252,13 @@ def _make_forms() -> None:
         array=offsets(ArrayGeometry, array),
         form=offsets(FormMethods, form),
         buffer=offsets(BufferMethods, buffer),
-        shelf=offsets(Shelf, Shelf.__new__(Shelf)),
+        free_list=offsets(FreeList, FreeList.__new__(FreeList)),
         counts=offsets(Counts, Counts()),
         slow={symbol: id(method) for symbol, method in python.items()},
     )
     buffer.pointer = 0  # it goes without giving anything back
     engine = _compile(str(emit_forms(addresses, _context_addresses())))
-    for kept in (engine, python, PooledBuffer, Shelf):
+    for kept in (engine, python, PooledBuffer, FreeList):
         _keep_forever(kept)
     for symbol, (owner, name) in _FORM_METHODS.items():
         _put(owner, name, python[symbol], engine.get_function_address(symbol))

@@ -17,10 +17,10 @@ from kerneldsl.launch.chain_states import chain_state_size
 from kerneldsl.launch.dispatch import Dispatcher, Launchable
 from kerneldsl.launch.native.conditions import Condition, Distinct, Within, pack_conditions
 from kerneldsl.launch.native.guards import capture_guards, device_guards, log_guards
+from kerneldsl.launch.native.launch_table import LaunchTable, TableParts, make_table
 from kerneldsl.launch.native.layout import UnknownLayout
 from kerneldsl.launch.native.promised import conditions_of
 from kerneldsl.launch.native.steps import StepMaker
-from kerneldsl.launch.native.table import LaunchTable, TableParts, make_table
 from kerneldsl.launch.shape import LaunchShape
 
 __all__ = ["prepare"]
@@ -52,7 +52,7 @@ def _prepare(
         return None  # a driver starts these otherwise
     if state.options.debug:  # on the CPU, of a kernel with code for the GPU
         return None
-    if request.stand_in is not None or (binding.host and not device.shares_host_memory):
+    if request.fallback is not None or (binding.host and not device.shares_host_memory):
         return None
     guards = capture_guards(state.unit.captured)
     always = log_guards()

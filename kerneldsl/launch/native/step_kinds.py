@@ -11,13 +11,13 @@ __all__ = [
     "BLOCK_FLAGS",
     "BLOCK_HEAD",
     "STEP_WORDS",
+    "ArgumentStep",
     "AttributesStep",
     "DescribedStep",
     "DeviceArrayStep",
     "IntegerStep",
     "NumpyStep",
     "ScalarStep",
-    "Step",
     "StepKind",
     "TupleStep",
 ]
@@ -52,7 +52,7 @@ _NO_BLOCK = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ArgumentStep:
     """One argument."""
 
     #: What it must be, exactly.
@@ -69,29 +69,29 @@ class Step:
     def fill_in(self, buffer: bytearray) -> None:
         """Write what is known before the argument is."""
 
-    def words(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+    def words(self, put: Callable[[Sequence[ArgumentStep]], int]) -> tuple[int, ...]:
         """Return the step as native code reads it; `put` writes down steps, and says where."""
         found = (self.kind, id(self.type), self.offset, *self._numbers(put))
         return (*found, *(0,) * (STEP_WORDS - len(found)))
 
-    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+    def _numbers(self, put: Callable[[Sequence[ArgumentStep]], int]) -> tuple[int, ...]:
         """Return what depends on the kind: here the fields that it adds, in their order."""
         return tuple(getattr(self, each.name) for each in fields(self)[2:])
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarStep(Step):
+class ScalarStep(ArgumentStep):
     """A number that is copied, or converted to another type, whatever it is."""
 
     #: How.
     kind: StepKind  # type: ignore[misc]  # of others it belongs to the class
 
-    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+    def _numbers(self, put: Callable[[Sequence[ArgumentStep]], int]) -> tuple[int, ...]:
         return ()
 
 
 @dataclass(frozen=True, slots=True)
-class IntegerStep(Step):
+class IntegerStep(ArgumentStep):
     """An int of Python that is passed as an integer."""
 
     #: The smallest and the largest value.
@@ -104,7 +104,7 @@ class IntegerStep(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceArrayStep(Step):
+class DeviceArrayStep(ArgumentStep):
     """A device array, by its block."""
 
     #: Of the array's kind.
@@ -125,13 +125,13 @@ class DeviceArrayStep(Step):
             passed = self.block[BLOCK_HEAD : BLOCK_HEAD + 8 * self.word_count]
             buffer[self.offset : self.offset + len(passed)] = passed
 
-    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+    def _numbers(self, put: Callable[[Sequence[ArgumentStep]], int]) -> tuple[int, ...]:
         block = _NO_BLOCK if self.block is None else id(self.block)
         return self.code, self.refused, self.word_count, block
 
 
 @dataclass(frozen=True, slots=True)
-class NumpyStep(Step):
+class NumpyStep(ArgumentStep):
     """A NumPy array."""
 
     #: Address of the dtype.
@@ -146,7 +146,7 @@ class NumpyStep(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedStep(Step):
+class DescribedStep(ArgumentStep):
     """A tensor that a C function describes (:mod:`~kerneldsl.launch.native.exchange`)."""
 
     #: Address of that function.
@@ -165,7 +165,7 @@ class DescribedStep(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class AttributesStep(Step):
+class AttributesStep(ArgumentStep):
     """An array that is read by attributes (:mod:`~kerneldsl.launch.native.attributes`)."""
 
     #: Address of the dtype.
@@ -183,11 +183,11 @@ class AttributesStep(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class TupleStep(Step):
+class TupleStep(ArgumentStep):
     """A tuple of arguments."""
 
     #: One for each.
-    elements: tuple[Step, ...]
+    elements: tuple[ArgumentStep, ...]
 
     kind = StepKind.TUPLE
 
@@ -201,5 +201,5 @@ class TupleStep(Step):
         for element in self.elements:
             element.fill_in(buffer)
 
-    def _numbers(self, put: Callable[[Sequence[Step]], int]) -> tuple[int, ...]:
+    def _numbers(self, put: Callable[[Sequence[ArgumentStep]], int]) -> tuple[int, ...]:
         return put(self.elements), len(self.elements)

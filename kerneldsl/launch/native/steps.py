@@ -23,13 +23,13 @@ from kerneldsl.launch.native.exchange import (
 )
 from kerneldsl.launch.native.layout import WRITEABLE
 from kerneldsl.launch.native.step_kinds import (
+    ArgumentStep,
     AttributesStep,
     DescribedStep,
     DeviceArrayStep,
     IntegerStep,
     NumpyStep,
     ScalarStep,
-    Step,
     StepKind,
     TupleStep,
 )
@@ -71,7 +71,7 @@ class StepMaker:
         found: tuple[Kind, ...],
         wanted: tuple[Kind, ...],
         written: Collection[int],
-    ) -> list[Step] | None:
+    ) -> list[ArgumentStep] | None:
         """Return the steps for arguments, or ``None`` where one is read by Python alone.
 
         `found` and `wanted` are what the arguments are, and what the kernel takes; `written` holds
@@ -85,7 +85,7 @@ class StepMaker:
             steps.append(step)
         return steps
 
-    def _step(self, value: Any, found: Kind, wanted: Kind, is_written: bool) -> Step | None:
+    def _step(self, value: Any, found: Kind, wanted: Kind, is_written: bool) -> ArgumentStep | None:
         first = self._next
         # A named tuple has the layout of a tuple.
         if isinstance(found, TupleKind) and isinstance(wanted, TupleKind):
@@ -108,7 +108,7 @@ class StepMaker:
 
     def _device_array_step(
         self, value: DeviceArray, found: ArrayKind, wanted: ArrayKind, offset: int, is_written: bool
-    ) -> Step:
+    ) -> ArgumentStep:
         words = parameter_count(wanted)
         code, refused = code_of(found), OTHER_HOME | (READ_ONLY if is_written else 0)
         block = value._block
@@ -120,7 +120,7 @@ class StepMaker:
 
     def _foreign_step(
         self, value: Any, found: ArrayKind, wanted: ArrayKind, offset: int
-    ) -> Step | None:
+    ) -> ArgumentStep | None:
         """Return the step of an array of torch or CuPy."""
         device = device_word(self._device)
         if device is None or found.layout != wanted.layout:
@@ -149,7 +149,7 @@ def _ndarray_step(
     wanted: ArrayKind,
     offset: int,
     is_written: bool,
-) -> Step:
+) -> ArgumentStep:
     looked_at = {"C": _C, "F": _C | _F, "A": _C | _F}[found.layout] | _ALIGNED
     expected = {"C": _C, "F": _F, "A": 0}[found.layout] | _ALIGNED
     if is_written:
@@ -159,7 +159,9 @@ def _ndarray_step(
     return NumpyStep(np.ndarray, offset, id(value.dtype), looked_at, expected, rank)
 
 
-def _scalar_step(value: Any, found: ScalarKind, wanted: ScalarKind, offset: int) -> Step | None:
+def _scalar_step(
+    value: Any, found: ScalarKind, wanted: ScalarKind, offset: int
+) -> ArgumentStep | None:
     kind = type(value)
     element = wanted.element
     if kind is int:

@@ -216,7 +216,7 @@ class Builder:
             self.c_library.add(artifact, as_cubin=True)
 
     def _compile_explicit(self, kernel: Kernel[Any, Any], signature: str, arch: str) -> None:
-        from kerneldsl.launch.spine import may_compile
+        from kerneldsl.launch.pipeline import may_compile
 
         shape = kernel._read_grid(_GRID, kernel.options.block or _BLOCK, None, 0)
         request = kernel._dispatcher.request(shape, (signature,), None, arch)

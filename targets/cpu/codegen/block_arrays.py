@@ -24,7 +24,7 @@ from targets.cpu.codegen.storage import DYNAMIC, SCRATCH, StaticArray, Storage
 from targets.cpu.intrinsics.table import Exchange, lowering_of
 from targets.cpu.intrinsics.warp import WINDOW_WARPS
 from targets.cpu.passes.array_variables import CallReplacement, take_only_variable
-from targets.cpu.passes.exchanges import Room
+from targets.cpu.passes.exchanges import ExchangeBuffer
 from targets.cpu.passes.ids import WARP_SIZE, BlockSpace, Space, WarpSpace
 from targets.cpu.passes.spread_arrays import SpreadElements, spread_use
 from targets.cpu.passes.tiles import TileWriter, tile_operations
@@ -127,7 +127,7 @@ class BlockArrays:
                 if found & own.keys():
                     self.of_threads.add(node.id)
 
-    def place_rooms(self, count: int) -> tuple[Room, ...]:
+    def place_rooms(self, count: int) -> tuple[ExchangeBuffer, ...]:
         """Reserve what threads exchange values through, where they do, so many times."""
         lowerings = {name: lowering_of(use.intrinsic) for name, use in self.unit.uses.items()}
         exchanging = {name: way for name, way in lowerings.items() if isinstance(way, Exchange)}
@@ -154,7 +154,9 @@ class BlockArrays:
                 self.placed[name] = _BlockArray(name, maker, array, offset, is_words=True)
                 variables.append(name)
             values_name, lanes_name = variables
-            rooms.append(Room(values_name, lanes_name, self.space.position(), threads, is_warp))
+            rooms.append(
+                ExchangeBuffer(values_name, lanes_name, self.space.position(), threads, is_warp)
+            )
         return tuple(rooms)
 
     def place_tiles(self, tiles: TileWriter) -> None:

@@ -32,7 +32,7 @@ from targets.cpu.codegen.variables import Variables
 from targets.cpu.passes.ids import BlockSpace, ElementSpace, WarpSpace
 from targets.cpu.passes.interchange import STRIP, peel
 from targets.cpu.passes.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
-from targets.cpu.passes.narrowing import Bounds, narrow
+from targets.cpu.passes.narrowing import LoopBounds, narrow
 from targets.cpu.passes.spread_arrays import SPREAD_START
 from targets.cpu.passes.syntax import thread_loop
 from targets.cpu.passes.versions import GuardFree, without_guards
@@ -104,7 +104,7 @@ class _Emitter(ItemWriter):
         return ()
 
     @abstractmethod
-    def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
+    def loops(self, body: list[ast.stmt], bounds: LoopBounds) -> list[ast.stmt]:
         """Wrap a thread's statements into the loops over threads."""
 
     @abstractmethod
@@ -122,7 +122,7 @@ class _Emitter(ItemWriter):
             one_or_none = ast.Constant(1)
         count = ast.AugAssign(store("kd_count"), ast.Add(), one_or_none)
 
-        def counted(bounds: Bounds) -> list[ast.stmt]:
+        def counted(bounds: LoopBounds) -> list[ast.stmt]:
             return self.loops(self.under(bounds, self.fetches(item), [count]), bounds)
 
         counting = self.narrowed(list(item.guards), counted, counted)
@@ -143,8 +143,8 @@ class _Emitter(ItemWriter):
     def narrowed(
         self,
         conditions: list[ast.expr],
-        write: Callable[[Bounds], list[ast.stmt]],
-        write_without: Callable[[Bounds], list[ast.stmt]],
+        write: Callable[[LoopBounds], list[ast.stmt]],
+        write_without: Callable[[LoopBounds], list[ast.stmt]],
     ) -> list[ast.stmt]:
         """Write loops over threads with bounds, and without where assumptions may not hold."""
         pure = self.variables.pure
@@ -157,7 +157,7 @@ class _Emitter(ItemWriter):
         return [ast.If(test, statements, copy_tree(otherwise))]
 
     def under(
-        self, bounds: Bounds, fetches: list[ast.stmt], inner: list[ast.stmt]
+        self, bounds: LoopBounds, fetches: list[ast.stmt], inner: list[ast.stmt]
     ) -> list[ast.stmt]:
         """Put the conditions that stay around a thread's statements, inside or outside the loops.
 
@@ -212,7 +212,7 @@ class _OuterEmitter(_Emitter):
     """Writes items that stand outside of interchanged rows."""
 
     @abstractmethod
-    def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
+    def interchanged(self, item: Threads, bounds: LoopBounds) -> list[ast.stmt]:
         """Write the loops around an item's rows."""
 
     def strips(self, item: Threads, lanes: int, low: ast.expr, high: ast.expr) -> list[ast.stmt]:
@@ -247,7 +247,7 @@ class _OuterEmitter(_Emitter):
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
         """Return start and end of the loop over one variable, where nothing bounds it."""
 
-    def limits(self, name: str, bounds: Bounds) -> tuple[ast.expr, ast.expr]:
+    def limits(self, name: str, bounds: LoopBounds) -> tuple[ast.expr, ast.expr]:
         """Return start and end of the loop over one variable."""
         low, high = self.range_of(name)
         return limited(low, high, bounds.low.get(name, ()), bounds.high.get(name, ()))
@@ -257,11 +257,11 @@ class _OuterEmitter(_Emitter):
         if does_nothing(body):
             return []
 
-        def plain(bounds: Bounds) -> list[ast.stmt]:
+        def plain(bounds: LoopBounds) -> list[ast.stmt]:
             inner = self.under(bounds, self.fetches(item), [*body, *self.saves(item)])
             return self.loops(inner, bounds)
 
-        def chosen(bounds: Bounds) -> list[ast.stmt]:
+        def chosen(bounds: LoopBounds) -> list[ast.stmt]:
             return plain(bounds) if item.rows is None else self.interchanged(item, bounds)
 
         return self.narrowed(conditions, chosen, plain)
@@ -286,7 +286,7 @@ class BlockEmitter(_OuterEmitter):
         return ast.Constant(0), ast.Constant(self.space.extents[position])
 
     def loops(
-        self, body: list[ast.stmt], bounds: Bounds, skip: frozenset[str] = frozenset()
+        self, body: list[ast.stmt], bounds: LoopBounds, skip: frozenset[str] = frozenset()
     ) -> list[ast.stmt]:
         for name in self.loop_names:
             if name not in skip:
@@ -298,7 +298,7 @@ class BlockEmitter(_OuterEmitter):
         outside, bounds.rest = bounds.rest, []
         return guarded(outside, body)
 
-    def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
+    def interchanged(self, item: Threads, bounds: LoopBounds) -> list[ast.stmt]:
         """Write the loops over z and y, with the items of one row inside."""
         assert item.rows is not None
         rest, bounds.rest = [self.variables.pure.expanded(c) for c in bounds.rest], []
@@ -331,7 +331,7 @@ class _BlockRowEmitter(_Emitter):
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
         return False
 
-    def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
+    def loops(self, body: list[ast.stmt], bounds: LoopBounds) -> list[ast.stmt]:
         return row_loops(body, self.low, self.high, self.variables)
 
     def threads(self, item: Threads) -> list[ast.stmt]:
@@ -399,14 +399,14 @@ class ElementEmitter(_OuterEmitter):
     def range_of(self, name: str) -> tuple[ast.expr, ast.expr]:
         return load("kd_first_x"), load("kd_last_x")
 
-    def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
+    def loops(self, body: list[ast.stmt], bounds: LoopBounds) -> list[ast.stmt]:
         if SPREAD_START in loaded_names(body):
             body = [assign(SPREAD_START, load("kd_x")), *body]
         body = element_loops(body, *self.limits("kd_x", bounds), self.variables)
         outside, bounds.rest = bounds.rest, []
         return guarded(outside, body)
 
-    def interchanged(self, item: Threads, bounds: Bounds) -> list[ast.stmt]:
+    def interchanged(self, item: Threads, bounds: LoopBounds) -> list[ast.stmt]:
         rest, bounds.rest = [self.variables.pure.expanded(c) for c in bounds.rest], []
         low, high = self.limits("kd_x", bounds)
         return guarded(rest, self.strips(item, item.lanes or STRIP, low, high))
@@ -431,7 +431,7 @@ class _StripEmitter(_Emitter):
     def is_outside_loops(self, condition: ast.expr, expanded: ast.expr) -> bool:
         return False
 
-    def loops(self, body: list[ast.stmt], bounds: Bounds) -> list[ast.stmt]:
+    def loops(self, body: list[ast.stmt], bounds: LoopBounds) -> list[ast.stmt]:
         place = assign(self.name, ast.BinOp(load("kd_strip"), ast.Add(), load("kd_lane")))
         return [thread_loop("kd_lane", ast.Constant(0), self.width, [place, *body])]
 

@@ -42,8 +42,8 @@ from targets.cpu.codegen.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.intrinsics.table import (
     Atomic,
     Exchange,
-    Operation,
     Refused,
+    ScalarOperation,
     Stored,
     Together,
     lowering_of,
@@ -133,7 +133,7 @@ class Binder:
             units,
             warp,
         )
-        from targets.cpu.intrinsics.groups.room import nothing_posted
+        from targets.cpu.intrinsics.groups.buffer import nothing_posted
 
         order = (PARALLEL,) if self.takes_any_order else ()
         namespace.update(unit.namespace)
@@ -205,7 +205,7 @@ class Binder:
         """Bind one call of an intrinsic that has not become an expression or a cut."""
         assert isinstance(node.func, ast.Name)
         match lowering_of(use.intrinsic):
-            case Operation() as lowering:
+            case ScalarOperation() as lowering:
                 namespace[node.func.id] = lowering.function(use)
             case Atomic() as atomic:
                 array = node.args[0]

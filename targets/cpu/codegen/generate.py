@@ -46,26 +46,30 @@ from targets.cpu.codegen.units import threads_of_call, units_loop
 from targets.cpu.codegen.variables import Slot, Variables
 from targets.cpu.passes.array_variables import array_variables
 from targets.cpu.passes.block_variables import BlockVariables
-from targets.cpu.passes.counter_signs import tell_signs_of_counters
 from targets.cpu.passes.dynamic_slices import check_dynamic_slices
-from targets.cpu.passes.faster_functions import ANYTHING, Wanted, faster_functions
+from targets.cpu.passes.faster_functions import (
+    NO_REQUIREMENTS,
+    VariantRequirements,
+    faster_functions,
+)
 from targets.cpu.passes.flat_function import flat_function
 from targets.cpu.passes.gathered_atomics import GatheredAtomics
 from targets.cpu.passes.grid_loops import write_grid_loops
 from targets.cpu.passes.ids import BlockSpace, ElementSpace, Space, WarpSpace, replace_ids
 from targets.cpu.passes.interchange import STRIP, Interchange
 from targets.cpu.passes.items import Item, has_rows, statements_of
-from targets.cpu.passes.lanes import Lanes
 from targets.cpu.passes.liveness import Liveness, liveness_of
 from targets.cpu.passes.loaded_bounds import name_loaded_bounds
 from targets.cpu.passes.magnitudes import small_integers
+from targets.cpu.passes.masked_strips import MaskedStrips
 from targets.cpu.passes.merging import Merging
+from targets.cpu.passes.nonnegative_starts import version_loops_on_nonnegative_start
 from targets.cpu.passes.pending import exchanges_often
 from targets.cpu.passes.prepare import FAULT, prepare_tree
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 from targets.cpu.passes.row_loads import load_once_for_rows
 from targets.cpu.passes.single_threads import SingleThreads
-from targets.cpu.passes.spread_arrays import SPREAD_START, are_in_rows
+from targets.cpu.passes.spread_arrays import SPREAD_START, all_interchanged
 from targets.cpu.passes.stored_widths import stored_widths
 from targets.cpu.passes.strides import Strides
 from targets.cpu.passes.structure import Structure
@@ -172,15 +176,15 @@ class _Generator:
         self.private_arrays: frozenset[str] = frozenset()
         self.arrays = BlockArrays(self.unit, self.space, self.names, self.storage, self.namespace)
 
-    def run(self, wanted: Wanted = ANYTHING) -> Generated | None:
-        """Write the function, if it becomes what is wanted of it."""
+    def run(self, requirements: VariantRequirements = NO_REQUIREMENTS) -> Generated | None:
+        """Write the function, if it meets the requirements; return ``None`` otherwise."""
         prepared = prepare_tree(self.unit, self.spec, self.space, self.sites, self.names)
         tree = isolate_barriers(prepared.tree, self.unit, self.names)
         if self.waits:
             write_grid_loops(tree, self.unit, self.names)
             self.place_state()
-        self.arrays.place_declared(tree, wanted.spread)
-        if wanted.spread and not self.arrays.spread:
+        self.arrays.place_declared(tree, requirements.spread)
+        if requirements.spread and not self.arrays.spread:
             return None
         rooms = self.arrays.place_rooms(2 if exchanges_often(tree, self.unit) else 1)
         tree = replace_ids(tree, self.unit, self.space)
@@ -191,7 +195,7 @@ class _Generator:
             tree, self.unit, self.names, partial(self.analyze, tree)
         )
         self.arrays.find_holders(tree)
-        pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
+        pure = Rematerializable(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
         tiles = self.tile_writer()
         structure = Structure(unit, tree, uniformity, pure, self.names, rooms, tiles)
@@ -200,7 +204,7 @@ class _Generator:
         items, variables = structure.items, structure.variables
         pure.set_invariant(frozenset(variables.block_names | variables.loop_names), tree)
         reads = Counter(names_read(statements_of(items)))
-        lanes = Lanes(unit, uniformity, pure, self.names, reads)
+        lanes = MaskedStrips(unit, uniformity, pure, self.names, reads)
         strides = Strides(
             *(unit, uniformity, pure, self.names, self.space.loop_names[0]),
             *(variables.evaluable, reads),
@@ -214,11 +218,11 @@ class _Generator:
                 uses_local_arrays = interchange.uses_local_arrays
                 SingleThreads(pure, self.space.loop_names, uses_local_arrays).apply(items)
             interchange.apply(items)
-        if wanted.has_rows and not has_rows(items):
+        if requirements.has_rows and not has_rows(items):
             return None
-        if not are_in_rows(items, self.arrays.spread):
+        if not all_interchanged(items, self.arrays.spread):
             return None
-        if not interchange.keeps_near(items, wanted.near):
+        if not interchange.has_contiguous_access(items, requirements.contiguous):
             return None
         known = variables.block_names | variables.loop_names | space_names
         known |= interchange.counters | strides.counters
@@ -254,7 +258,9 @@ class _Generator:
             units = units_loop(self.space, blocks)
             body = atomics.around([*made, *self.axes_of_one(), units])
         if not self.spec.options.debug:
-            body = tell_signs_of_counters(body, self.unit, self.names, pure.arrays().keys())
+            body = version_loops_on_nonnegative_start(
+                body, self.unit, self.names, pure.arrays().keys()
+            )
         if self.binder.takes_any_order:
             body = load_once_for_rows(body, self.unit, self.names, pure.arrays())
         words = (*_RANGE, *self.space_words())
@@ -278,14 +284,18 @@ class _Generator:
 
     def find_shared_values(self, tree: ast.FunctionDef, space_names: frozenset[str]) -> None:
         """Make separate expressions of values that threads share if they run together, in place."""
-        pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
+        pure = Rematerializable(tree, self.unit, self.spec.kinds, space_names)
         if isinstance(self.space, WarpSpace):
             divide_by_warps(tree, pure)
-            pure = PureValues(tree, self.unit, self.spec.kinds, space_names)
+            pure = Rematerializable(tree, self.unit, self.spec.kinds, space_names)
         name_loaded_bounds(tree, self.unit, pure, self.names, self.space.thread_names)
 
     def merge(
-        self, items: list[Item], pure: PureValues, variables: BlockVariables, liveness: Liveness
+        self,
+        items: list[Item],
+        pure: Rematerializable,
+        variables: BlockVariables,
+        liveness: Liveness,
     ) -> Liveness:
         """Merge items between which threads need not wait, in place; return what is live then."""
         if self.spec.options.debug or self.waits or self.space.loop_names != ("kd_tx",):
@@ -352,7 +362,7 @@ class _Generator:
     def place_slots(
         self,
         items: list[Item],
-        pure: PureValues,
+        pure: Rematerializable,
         liveness: Liveness,
         parameters: tuple[str, ...],
         small: frozenset[str],

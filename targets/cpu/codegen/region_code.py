@@ -51,8 +51,7 @@ from targets.cpu.codegen.library import create_library
 from targets.cpu.codegen.orientation import row_axis
 from targets.cpu.codegen.storage import STACK_BYTES
 from targets.cpu.intrinsics.groups.combine import fold_neighbours
-from targets.cpu.intrinsics.table import Atomic, lowering_of
-from targets.cpu.intrinsics.table import Operation as Operation_
+from targets.cpu.intrinsics.table import Atomic, ScalarOperation, lowering_of
 from targets.cpu.intrinsics.units import block_place, row_pieces
 from targets.cpu.passes.fission import split_at_barriers
 from targets.cpu.passes.short_kernels import is_short
@@ -581,7 +580,7 @@ class _CpuEmitter(Emitter):
         if use is None:
             raise NotReadError(operation.name)
         match lowering_of(use.intrinsic):
-            case Operation_(emitter=emit) | Atomic(shared=emit):
+            case ScalarOperation(emitter=emit) | Atomic(shared=emit):
                 self.call_emitter(operation, emit, use.static)
             case _:
                 raise NotReadError(operation.name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from targets.cpu.passes.items import Item
 from targets.cpu.passes.liveness import Liveness
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["Slot", "Variables"]
 
@@ -27,7 +27,7 @@ class Variables:
     """Origin of each private variable where an item needs it."""
 
     #: Variables that are computed anew.
-    pure: PureValues
+    pure: Rematerializable
     #: Of the items, those along rows included.
     liveness: Liveness
     #: Variable to slot.

@@ -35,8 +35,8 @@ __all__ = [
     "Exchange",
     "Id",
     "Lowering",
-    "Operation",
     "Refused",
+    "ScalarOperation",
     "Stored",
     "Together",
     "lowering_of",
@@ -81,7 +81,7 @@ class Atomic:
 
 
 @dataclass(frozen=True)
-class Operation:
+class ScalarOperation:
     """An operation on numbers."""
 
     #: Writes it.
@@ -128,7 +128,7 @@ class Refused:
 
 
 Lowering: TypeAlias = (
-    Id | Cut | Exchange | Stored | Atomic | Operation | Elements | Together | Refused
+    Id | Cut | Exchange | Stored | Atomic | ScalarOperation | Elements | Together | Refused
 )
 
 #: Name of each intrinsic to its lowering.
@@ -147,16 +147,19 @@ LOWERINGS: dict[str, Lowering] = {
     "block.any": Cut("any"),
     **GROUPS,
     **{name: Together(name) for name in INTRINSICS if name.startswith("chain.")},
-    "threadfence": Operation(fence),
-    "threadfence_block": Operation(fence),
-    "threadfence_system": Operation(fence),
+    "threadfence": ScalarOperation(fence),
+    "threadfence_block": ScalarOperation(fence),
+    "threadfence_system": ScalarOperation(fence),
     "shared.array": Stored(),
     "local.array": Stored(),
     **{name: Elements() for name, row in INTRINSICS.items() if row.typing is Typing.TILE},
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
-    **{name: Operation(emit) for name, emit in (scalars.EMITTERS | byte_dots.EMITTERS).items()},
-    **{name: Operation(emit) for name, emit in linked_rules.EMITTERS.items()},
-    **{name: Operation(emit) for name, emit in ptx_words.EMITTERS.items()},
+    **{
+        name: ScalarOperation(emit)
+        for name, emit in (scalars.EMITTERS | byte_dots.EMITTERS).items()
+    },
+    **{name: ScalarOperation(emit) for name, emit in linked_rules.EMITTERS.items()},
+    **{name: ScalarOperation(emit) for name, emit in ptx_words.EMITTERS.items()},
     **{name: Refused(reason) for name, reason in ptx_words.REFUSED.items()},
 }
 
@@ -169,5 +172,5 @@ def lowering_of(intrinsic: Intrinsic) -> Lowering:
     from targets.cpu.math.libdevice.table import MEANINGS  # hundreds, and seldom used
 
     if name in MEANINGS:
-        return Operation(MEANINGS[name])
+        return ScalarOperation(MEANINGS[name])
     return Refused("Compiled code of a processor rounds to nearest alone")

@@ -18,8 +18,8 @@ from kerneldsl.lowering.tile_folds import COMBINATIONS, Combine
 from kerneldsl.lowering.tile_places import tile_place
 from kerneldsl.lowering.tile_sorts import key_type, number_of, sort_key
 from kerneldsl.lowering.types import element_type
+from targets.cpu.intrinsics.groups.buffer import I64, WIDTHS
 from targets.cpu.intrinsics.groups.combine import fold_neighbours, scan_vector
-from targets.cpu.intrinsics.groups.room import I64, WIDTHS
 from targets.cpu.passes.ids import WARP_SIZE
 
 __all__ = [

@@ -32,7 +32,7 @@ __all__ = [
     "WINDOW_WARPS",
     "Exchange",
     "Half",
-    "Room",
+    "WarpBuffer",
     "arrive",
     "exchange",
     "expect",
@@ -67,7 +67,7 @@ class Exchange:
     has_window: bool = False
 
 
-class Room:
+class WarpBuffer:
     """The memory of an exchange as one thread uses it.
 
     Values are rounded up to whole warps.
@@ -115,7 +115,7 @@ class Window:
 #: Times the values of a warp that a window takes.
 WINDOW_WARPS = 3
 #: Writes one half of an exchange.
-Half = Callable[[Room, Call], ir.Value]
+Half = Callable[[WarpBuffer, Call], ir.Value]
 #: The same for a whole warp that runs alone.
 WindowHalf = Callable[[Window, Call], ir.Value]
 
@@ -134,7 +134,7 @@ def _operation(
             use = Call(context, builder, typed, members, {})
             if window_half is not None and isinstance(lanes, types.NoneType):
                 return window_half(Window(builder, given[0], given[2]), use)
-            return half(Room(builder, given[0], given[1], given[2]), use)
+            return half(WarpBuffer(builder, given[0], given[1], given[2]), use)
 
         result = typed.return_type if has_result else types.none
         arguments = (values, lanes, types.int64, types.StarArgTuple(typed.args))
@@ -190,7 +190,7 @@ def arrive(typingctx: Any, lanes: Any, thread: Any) -> Any:
     """Let one more thread take part."""
 
     def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        room = Room(builder, args[0], args[0], args[1])
+        room = WarpBuffer(builder, args[0], args[0], args[1])
         room.add(builder.shl(_I64(1), room.lane))
         return context.get_dummy_value()
 
@@ -200,7 +200,7 @@ def arrive(typingctx: Any, lanes: Any, thread: Any) -> Any:
 # -- shuffles ---------------------------------------------------------------------------------
 
 
-def post_value(room: Room, call: Call) -> ir.Value:
+def post_value(room: WarpBuffer, call: Call) -> ir.Value:
     """Write this thread's value as the lowest bits of its word; the others are 0."""
     value, builder = call.args[1], call.builder
     bits = ir.IntType(call.signature.args[1].bitwidth)
@@ -244,7 +244,7 @@ def _take_in_window(mode: str, window: Window, call: Call) -> ir.Value:
     return builder.select(builder.and_(is_lane, is_named), found, value)
 
 
-def _take_value(mode: str, room: Room, call: Call) -> ir.Value:
+def _take_value(mode: str, room: WarpBuffer, call: Call) -> ir.Value:
     """Return the value of another lane, or the thread's own (PTX ISA, "shfl.sync")."""
     builder = call.builder
     mask, value, given = call.args
@@ -262,7 +262,7 @@ def _take_value(mode: str, room: Room, call: Call) -> ir.Value:
 # -- votes ------------------------------------------------------------------------------------
 
 
-def _post_predicate(room: Room, call: Call) -> ir.Value:
+def _post_predicate(room: WarpBuffer, call: Call) -> ir.Value:
     builder = call.builder
     is_true = call.context.is_true(builder, call.signature.args[1], call.args[1])
     bit = builder.shl(builder.zext(is_true, _I64), builder.add(room.lane, _I64(WARP_SIZE)))
@@ -270,37 +270,37 @@ def _post_predicate(room: Room, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def _true_lanes(room: Room, call: Call) -> ir.Value:
+def _true_lanes(room: WarpBuffer, call: Call) -> ir.Value:
     """Return the lanes of the mask whose predicate is true, as bits."""
     true = call.builder.lshr(call.builder.load(room.lanes), _I64(WARP_SIZE))
     return call.builder.and_(true, room.named(call.args[0]))
 
 
-def _take_ballot(room: Room, call: Call) -> ir.Value:
+def _take_ballot(room: WarpBuffer, call: Call) -> ir.Value:
     return call.builder.trunc(_true_lanes(room, call), ir.IntType(32))
 
 
-def _take_all(room: Room, call: Call) -> ir.Value:
+def _take_all(room: WarpBuffer, call: Call) -> ir.Value:
     return call.builder.icmp_unsigned("==", _true_lanes(room, call), room.named(call.args[0]))
 
 
-def _take_any(room: Room, call: Call) -> ir.Value:
+def _take_any(room: WarpBuffer, call: Call) -> ir.Value:
     return call.builder.icmp_unsigned("!=", _true_lanes(room, call), _I64(0))
 
 
-def _take_equal(room: Room, call: Call) -> ir.Value:
+def _take_equal(room: WarpBuffer, call: Call) -> ir.Value:
     return call.builder.or_(
         _take_all(room, call),
         call.builder.icmp_unsigned("==", _true_lanes(room, call), _I64(0)),
     )
 
 
-def post_nothing(room: Room, call: Call) -> ir.Value:
+def post_nothing(room: WarpBuffer, call: Call) -> ir.Value:
     """Take part, and no more."""
     return call.context.get_dummy_value()
 
 
-def _take_lanes(room: Room, call: Call) -> ir.Value:
+def _take_lanes(room: WarpBuffer, call: Call) -> ir.Value:
     return call.builder.trunc(call.builder.load(room.lanes), ir.IntType(32))
 
 

@@ -19,7 +19,7 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.scalars import call_llvm
-from targets.cpu.intrinsics.warp import Exchange, Room, exchange, post_value
+from targets.cpu.intrinsics.warp import Exchange, WarpBuffer, exchange, post_value
 from targets.cpu.passes.ids import WARP_SIZE
 
 __all__ = ["EXCHANGES"]
@@ -30,7 +30,7 @@ _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 # -- matches ----------------------------------------------------------------------------------
 
 
-def _same_lanes(room: Room, call: Call) -> ir.Value:
+def _same_lanes(room: WarpBuffer, call: Call) -> ir.Value:
     """Return the lanes of the mask whose word is this thread's, as bits."""
     builder = call.builder
     mine = builder.load(room.value_of(room.thread))
@@ -44,11 +44,11 @@ def _same_lanes(room: Room, call: Call) -> ir.Value:
     return builder.and_(builder.load(found), room.named(call.args[0]))
 
 
-def _take_match_any(room: Room, call: Call) -> ir.Value:
+def _take_match_any(room: WarpBuffer, call: Call) -> ir.Value:
     return call.builder.trunc(_same_lanes(room, call), _I32)
 
 
-def _take_match_all(room: Room, call: Call) -> ir.Value:
+def _take_match_all(room: WarpBuffer, call: Call) -> ir.Value:
     builder, named = call.builder, room.named(call.args[0])
     is_same = builder.icmp_unsigned("==", _same_lanes(room, call), named)
     lanes = builder.select(is_same, builder.trunc(named, _I32), _I32(0))
@@ -87,7 +87,9 @@ def _bitwise(
     return combined
 
 
-def _take_reduction(combine: _Combine, *, is_idempotent: bool, room: Room, call: Call) -> ir.Value:
+def _take_reduction(
+    combine: _Combine, *, is_idempotent: bool, room: WarpBuffer, call: Call
+) -> ir.Value:
     builder, kind = call.builder, call.signature.return_type
     mask, value = call.args
     bits = ir.IntType(kind.bitwidth)
@@ -119,8 +121,8 @@ def _zero(kind: types.Type) -> float | int:
 
 def _reduction(
     combine: _Combine, *, is_idempotent: bool = True
-) -> Callable[[Room, Call], ir.Value]:
-    def take(room: Room, call: Call) -> ir.Value:
+) -> Callable[[WarpBuffer, Call], ir.Value]:
+    def take(room: WarpBuffer, call: Call) -> ir.Value:
         return _take_reduction(combine, is_idempotent=is_idempotent, room=room, call=call)
 
     return take

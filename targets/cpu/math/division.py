@@ -2,14 +2,14 @@
 
 LLVM 22 vectorizes a division under a condition wrongly where its operands are the same in all
 iterations: it divides once, under the condition of the first lane, and gives the result to all
-lanes (docs/upstream.md). A kernel has such a division wherever it takes the remainder of a loop
+lanes (docs/upstream.md). A kernel has such a division if it takes the remainder of a loop
 counter by an argument under a guard, as every ring buffer does.
 
-So a division by anything but a constant is a call while LLVM optimizes. The function it calls is
+So a division by a non-constant divisor is a call while LLVM optimizes. The function it calls is
 declared as free of side effects and safe to evaluate at any time, which is true, as it divides by
 one where a division would trap. LLVM therefore moves calls with equal operands in all iterations
 out of the loop, which it may not do with a division, and evaluates calls with equal operands once.
-Afterwards the calls become divisions again. What `divide_unsigned` makes is no part of such a loop.
+Afterwards the calls become divisions again. The divisions of `divide_unsigned` are in no such loop.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ define linkonce_odr {kind} @{quotient}({kind} %a, {kind} %b) alwaysinline {attri
 
 
 def divide_unsigned(builder: Any, dividend: Any, divisor: Any) -> tuple[Any, Any]:
-    """Return quotient and remainder by what is not zero, for the loops over units of work.
+    """Return quotient and remainder by a nonzero divisor, for the loops over units of work.
 
-    What LLVM gets wrong they do not have: under a condition the dividend differs in each turn.
+    LLVM vectorizes these correctly: under a condition, the dividend differs in each iteration.
     """
     found = builder.udiv(dividend, divisor), builder.urem(dividend, divisor)
     for each in found:
@@ -88,20 +88,20 @@ def divide_unsigned(builder: Any, dividend: Any, divisor: Any) -> tuple[Any, Any
 
 
 def has_divisions(text: str) -> bool:
-    """Return whether a module in which constants stand in variables may have such divisions."""
+    """Return whether a module may have such divisions; its constants may be in variables."""
     return _DIVISION.search(text) is not None
 
 
 def fold_constants(module: Any, machine: Any, *, simplifies: bool = True) -> None:
-    """Put constants in the place of variables that hold them, before any loop pass.
+    """Replace variables that hold constants, before any loop pass.
 
-    By default LLVM also writes divisions, calls of powers and all else as less, where it is less.
+    By default LLVM also simplifies divisions, calls of powers and other instructions.
     """
     _run(module, machine, "sroa", "instruction_combine" if simplifies else "sccp", "simplify_cfg")
 
 
 class Divisions:
-    """The divisions of one module by what is no constant.
+    """The divisions of one module by non-constant divisors.
 
     The module is linked, and not yet optimized, apart from `fold_constants`.
     """
@@ -127,7 +127,7 @@ class Divisions:
         self._link(remainders)
 
     def restore(self) -> None:
-        """Turn the calls into divisions again, once the module is optimized."""
+        """Turn the calls into divisions again, after the module is optimized."""
         if not self._quotients:
             return
         self._link(

@@ -16,7 +16,7 @@ from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.trees import children_of, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["BlockVariables", "assigned_value"]
 
@@ -33,7 +33,7 @@ class BlockVariables:
         unit: FunctionUnit,
         tree: ast.FunctionDef,
         uniformity: UniformityResult,
-        pure: PureValues,
+        pure: Rematerializable,
     ) -> None:
         self.unit = unit
         self.uniformity = uniformity

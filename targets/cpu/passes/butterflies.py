@@ -27,7 +27,7 @@ from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 from targets.cpu.passes.statements import writes_memory
 from targets.cpu.passes.syntax import thread_loop
 from targets.cpu.passes.versions import ALWAYS
@@ -46,7 +46,7 @@ def in_halves(
     variable: str,
     low: ast.expr,
     high: ast.expr,
-    pure: PureValues,
+    pure: Rematerializable,
     own_arrays: Collection[str],
 ) -> tuple[ast.expr, list[ast.stmt]] | None:
     """Return the loops of a body's threads by halves, and the test that they may run.
@@ -72,7 +72,7 @@ def in_halves(
 
 
 def _find_stage(
-    body: list[ast.stmt], variable: str, pure: PureValues, own_arrays: Collection[str]
+    body: list[ast.stmt], variable: str, pure: Rematerializable, own_arrays: Collection[str]
 ) -> _Stage | None:
     known = pure.steady_values(body)
     found = [
@@ -91,7 +91,7 @@ def _find_stage(
 
 
 def _place(
-    node: ast.expr, variable: str, pure: PureValues, known: Mapping[str, ast.expr]
+    node: ast.expr, variable: str, pure: Rematerializable, known: Mapping[str, ast.expr]
 ) -> ast.expr | None:
     """Return what an index adds to the thread's variable, if that is all it does."""
     expanded = pure.expanded(node, known)
@@ -104,7 +104,7 @@ def _place(
 
 
 def _shared(
-    node: ast.expr, variable: str, pure: PureValues, known: Mapping[str, ast.expr]
+    node: ast.expr, variable: str, pure: Rematerializable, known: Mapping[str, ast.expr]
 ) -> ast.expr | None:
     """Return an expanded integer that neighbouring threads share."""
     expanded = pure.expanded(node, known)
@@ -118,7 +118,7 @@ class _Stage:
     """Threads at ``variable + start``, each of which meets the one at its index ``^ step``."""
 
     variable: str
-    pure: PureValues
+    pure: Rematerializable
     known: Mapping[str, ast.expr]
     start: ast.expr
     step: ast.expr

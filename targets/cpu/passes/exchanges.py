@@ -12,7 +12,7 @@ from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.intrinsics.table import Exchange, lowering_of
 
-__all__ = ["Room", "combine_name", "exchange_of", "post_name", "with_value"]
+__all__ = ["ExchangeBuffer", "combine_name", "exchange_of", "post_name", "with_value"]
 
 
 def combine_name(take: str) -> str:
@@ -43,7 +43,7 @@ def with_value(node: ast.stmt, value: ast.expr) -> ast.stmt:
 
 
 @dataclass(frozen=True)
-class Room:
+class ExchangeBuffer:
     """The memory of a block through which its threads exchange values."""
 
     #: Variables of the generated code that hold as many int64 for each lane of the block's warps as

@@ -16,32 +16,32 @@ from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.passes.local_elements import with_constant_extents, with_element_variables
 from targets.cpu.passes.loop_functions import functions_with_loops
 
-__all__ = ["ANYTHING", "Wanted", "faster_functions"]
+__all__ = ["NO_REQUIREMENTS", "VariantRequirements", "faster_functions"]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """The conditions under which a function is written at all."""
+class VariantRequirements:
+    """Requirements of a variant of a kernel; it is written only if they hold."""
 
-    #: Loops that were moved outside those over threads.
+    #: Whether loops must have moved outside those over threads.
     has_rows: bool = False
-    #: That all loops with these arrays are such loops. They are named by the calls that declare
-    #: them, and have the elements of neighbouring threads side by side.
+    #: Arrays that only such loops may use. They are named by the calls that declare them, and
+    #: have the elements of neighbouring threads side by side.
     spread: frozenset[str] = frozenset()
-    #: That threads by themselves use these variables where vectors serve them alone.
-    near: frozenset[str] = frozenset()
+    #: Variables that loops over single threads may use only with contiguous accesses.
+    contiguous: frozenset[str] = frozenset()
 
 
-#: Nothing is asked of a function.
-ANYTHING = Wanted()
+#: Every function fulfills these.
+NO_REQUIREMENTS = VariantRequirements()
 
 
 def faster_functions(
     spec: Specialization, flat: FunctionUnit, *, keeps_arrays: bool
-) -> Iterator[tuple[FunctionUnit, Wanted]]:
-    """Yield functions that may be faster than the one whose block functions are inlined, in order.
+) -> Iterator[tuple[FunctionUnit, VariantRequirements]]:
+    """Yield variants that may be faster than the kernel with inlined block functions, best first.
 
-    Each is made when the ones before it turned out not to be what is wanted of them.
+    Each is made after the ones before it did not meet their requirements.
     """
     with_elements = flat
     if not keeps_arrays:
@@ -49,11 +49,14 @@ def faster_functions(
     new = frozenset(assigned_names(with_elements.tree) - assigned_names(flat.tree))
     units = (with_elements, flat) if with_elements is not flat else (flat,)
     for unit in units:
-        near = new if unit is with_elements else frozenset[str]()
+        contiguous = new if unit is with_elements else frozenset[str]()
         if also := functions_with_loops(unit):
-            yield inline_block_functions(unit, also), Wanted(has_rows=True, near=near)
+            yield (
+                inline_block_functions(unit, also),
+                VariantRequirements(has_rows=True, contiguous=contiguous),
+            )
         fixed, arrays = with_constant_extents(unit)
         if arrays and not spec.traits.syncs_grid:
-            yield fixed, Wanted(spread=arrays, near=near)
+            yield fixed, VariantRequirements(spread=arrays, contiguous=contiguous)
         if unit is not flat:
-            yield unit, Wanted(near=near)
+            yield unit, VariantRequirements(contiguous=contiguous)

@@ -27,10 +27,10 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from targets.cpu.passes.counted_loops import is_range
 from targets.cpu.passes.items import Branch, ForLoop, Item, Threads, WhileLoop
-from targets.cpu.passes.lanes import LANES, Lanes
 from targets.cpu.passes.liveness import flow_of
+from targets.cpu.passes.masked_strips import LANES, MaskedStrips
 from targets.cpu.passes.narrowing import narrow
-from targets.cpu.passes.purity import PureValues, negate
+from targets.cpu.passes.rematerialization import Rematerializable, negate
 from targets.cpu.passes.strides import Strides
 
 __all__ = ["STRIP", "Interchange", "peel"]
@@ -41,7 +41,7 @@ STRIP = 64
 _NEAR = range(1, 9)
 
 
-def peel(item: Threads, pure: PureValues) -> tuple[list[ast.expr], list[ast.stmt]]:
+def peel(item: Threads, pure: Rematerializable) -> tuple[list[ast.expr], list[ast.stmt]]:
     """Return the conditions around everything an item does, and what it does under them."""
     conditions, body = list(item.guards), item.body
     while len(body) == 1:
@@ -70,7 +70,7 @@ class Interchange:
 
     unit: FunctionUnit
     uniformity: UniformityResult
-    pure: PureValues
+    pure: Rematerializable
     #: The loop variables over threads, innermost first.
     loop_names: tuple[str, ...]
     evaluable: Callable[[ast.expr], bool]
@@ -78,7 +78,7 @@ class Interchange:
     #: Variables that hold an array with an element for each of the threads.
     spread: frozenset[str]
     #: Finds what a strip of threads runs under a mask.
-    lanes: Lanes
+    lanes: MaskedStrips
     #: Finds loops in which threads take turns.
     strides: Strides
     #: Counters of the loops that were moved outside.
@@ -197,11 +197,11 @@ class Interchange:
                     contiguous += verdict
         return contiguous > 0 or own > others == 0 or self._accumulates(loop)
 
-    def keeps_near(self, items: list[Item], names: frozenset[str]) -> bool:
-        """Return whether threads by themselves reach what lies together alone, with some variables.
+    def has_contiguous_access(self, items: list[Item], names: frozenset[str]) -> bool:
+        """Return whether loops over single threads with some variables access memory contiguously.
 
-        The loop over threads is then one that vectors serve. Of elements that lie apart they would
-        be gathered and scattered, which takes longer than to load and store each.
+        LLVM then vectorizes the loop over threads. Other elements would be gathered and scattered,
+        which takes longer than single loads and stores.
         """
         for item in items:
             match item:
@@ -210,11 +210,12 @@ class Interchange:
                         return False
                 case Branch():
                     if not (
-                        self.keeps_near(item.body, names) and self.keeps_near(item.orelse, names)
+                        self.has_contiguous_access(item.body, names)
+                        and self.has_contiguous_access(item.orelse, names)
                     ):
                         return False
                 case ForLoop() | WhileLoop():
-                    if not self.keeps_near(item.body, names):
+                    if not self.has_contiguous_access(item.body, names):
                         return False
         return True
 

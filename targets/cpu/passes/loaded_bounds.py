@@ -21,7 +21,7 @@ from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.trees import Transformer
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.passes.counted_loops import is_range
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["name_loaded_bounds"]
 
@@ -29,7 +29,7 @@ __all__ = ["name_loaded_bounds"]
 def name_loaded_bounds(
     tree: ast.FunctionDef,
     unit: FunctionUnit,
-    pure: PureValues,
+    pure: Rematerializable,
     names: FreshNames,
     thread_names: tuple[str, ...],
 ) -> None:
@@ -41,7 +41,7 @@ class _Naming(Transformer):
     def __init__(
         self,
         unit: FunctionUnit,
-        pure: PureValues,
+        pure: Rematerializable,
         names: FreshNames,
         thread_names: frozenset[str],
     ) -> None:

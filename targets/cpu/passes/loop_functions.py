@@ -1,9 +1,9 @@
 """Find the device functions whose loops are worth running for many threads at once.
 
 What runs a loop for a row or a strip of threads (:mod:`~targets.cpu.passes.interchange`,
-:mod:`~targets.cpu.passes.lanes`) sees the kernel alone. A loop in a device function becomes the
-kernel's when calls are replaced by the function's body. Not every function can be inlined: a place
-that is only sometimes evaluated has no room for statements, and local arrays belong to their
+:mod:`~targets.cpu.passes.masked_strips`) sees the kernel alone. A loop in a device function becomes
+the kernel's when calls are replaced by the function's body. Not every function can be inlined: a
+place that is only sometimes evaluated has no room for statements, and local arrays belong to their
 function.
 """
 

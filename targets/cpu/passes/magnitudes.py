@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kerneldsl.analysis.bindings import bindings, unpack_targets
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.kinds import ScalarKind
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["magnitude", "small_integers"]
 
@@ -21,7 +21,7 @@ _COORDINATES = {"kd_t": _THREAD, "kd_w": _THREAD, "kd_b": _BLOCK, "kd_g": _BLOCK
 _INT32, _INT64 = 2**31, 2**63
 
 
-def magnitude(node: ast.expr, pure: PureValues) -> int | None:
+def magnitude(node: ast.expr, pure: Rematerializable) -> int | None:
     """Return the largest absolute value that an expression can have.
 
     The expression is expanded, and `pure.is_integer` holds for it. ``None`` says that nothing is
@@ -31,7 +31,7 @@ def magnitude(node: ast.expr, pure: PureValues) -> int | None:
     return _Magnitudes(pure, {}).of(node)
 
 
-def small_integers(tree: ast.FunctionDef, pure: PureValues) -> frozenset[str]:
+def small_integers(tree: ast.FunctionDef, pure: Rematerializable) -> frozenset[str]:
     """Return the variables of a kernel that only ever hold integers of 32 bits.
 
     What follows from values alone is found first. Variables that are given each other's values are
@@ -75,7 +75,7 @@ def small_integers(tree: ast.FunctionDef, pure: PureValues) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Magnitudes:
-    pure: PureValues
+    pure: Rematerializable
     #: Variables of which it is known, or assumed, that they are integers, to their magnitudes.
     assumed: Mapping[str, int]
 

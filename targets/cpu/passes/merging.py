@@ -36,7 +36,7 @@ from targets.cpu.passes.interchange import STRIP
 from targets.cpu.passes.items import Branch, ForLoop, Item, Threads, WhileLoop
 from targets.cpu.passes.liveness import Liveness
 from targets.cpu.passes.narrowing import simplified
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["Merging"]
 
@@ -66,7 +66,7 @@ class Merging:
     """Finds such items of one kernel, whose blocks have threads along x alone, and merges them."""
 
     unit: FunctionUnit
-    pure: PureValues
+    pure: Rematerializable
     names: FreshNames
     variables: BlockVariables
     #: Threads of a block.

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.frontend.syntax import call
 from targets.cpu.passes.magnitudes import magnitude
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
-__all__ = ["Bounds", "conjuncts", "narrow", "simplified"]
+__all__ = ["LoopBounds", "conjuncts", "narrow", "simplified"]
 
 #: What two of are added, or a loop variable and one, without leaving int64.
 _SMALL = 2**62
@@ -30,7 +30,7 @@ _GREATEST = 2**63 - 1
 
 
 @dataclass
-class Bounds:
+class LoopBounds:
     """Extra bounds of the loops over threads."""
 
     #: Loop variable to expressions; the loop starts at the largest low and ends before the smallest
@@ -43,13 +43,15 @@ class Bounds:
     assumptions: list[ast.expr] = field(default_factory=list)
 
 
-def narrow(conditions: list[ast.expr], variables: tuple[str, ...], pure: PureValues) -> Bounds:
+def narrow(
+    conditions: list[ast.expr], variables: tuple[str, ...], pure: Rematerializable
+) -> LoopBounds:
     """Sort conditions into bounds and the rest.
 
     All conditions must hold for a thread to run. The variables are those of loops, innermost first:
     a bound of one may only use those further out. Without any, all conditions stay.
     """
-    bounds = Bounds()
+    bounds = LoopBounds()
     for condition in conditions:
         for part in conjuncts(condition):
             if not _place(part, variables, pure, bounds):
@@ -74,7 +76,9 @@ def conjuncts(node: ast.expr) -> list[ast.expr]:
     return [node]
 
 
-def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds: Bounds) -> bool:
+def _place(
+    part: ast.expr, variables: tuple[str, ...], pure: Rematerializable, bounds: LoopBounds
+) -> bool:
     """Record a comparison as a bound of one variable, if it is one."""
     if not isinstance(part, ast.Compare) or len(part.ops) != 1 or not pure.is_steady(part):
         return False
@@ -113,7 +117,7 @@ def _place(part: ast.expr, variables: tuple[str, ...], pure: PureValues, bounds:
 
 
 def _assume_small(
-    node: ast.expr, variables: tuple[str, ...], pure: PureValues, assumptions: list[ast.expr]
+    node: ast.expr, variables: tuple[str, ...], pure: Rematerializable, assumptions: list[ast.expr]
 ) -> bool:
     """Add what must hold for a sum to be small; False where that differs between threads."""
     if _is_surely_small(node, pure, _SMALL):
@@ -129,7 +133,7 @@ def _assume_small(
     return True
 
 
-def _is_surely_small(node: ast.expr, pure: PureValues, most: int) -> bool:
+def _is_surely_small(node: ast.expr, pure: Rematerializable, most: int) -> bool:
     largest = magnitude(node, pure)
     return largest is not None and largest <= most
 
@@ -153,7 +157,7 @@ def _sum(terms: list[ast.expr]) -> ast.expr:
     return simplified(total)
 
 
-def _difference(left: ast.expr, right: ast.expr, pure: PureValues) -> ast.expr:
+def _difference(left: ast.expr, right: ast.expr, pure: Rematerializable) -> ast.expr:
     """Return ``left - right``, or the end of int64 that lies nearest to it."""
     found = simplified(ast.BinOp(left, ast.Sub(), right))
     if found is left or _is_surely_small(found, pure, _SMALL):
@@ -177,7 +181,7 @@ _MIRROR: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 
 
-def _record(operator: ast.cmpop, variable: str, limit: ast.expr, bounds: Bounds) -> bool:
+def _record(operator: ast.cmpop, variable: str, limit: ast.expr, bounds: LoopBounds) -> bool:
     low, high = bounds.low.setdefault(variable, []), bounds.high.setdefault(variable, [])
     match operator:
         case ast.Lt():

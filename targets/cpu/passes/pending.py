@@ -10,7 +10,7 @@ from itertools import groupby
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from targets.cpu.codegen.row_loops import guarded
-from targets.cpu.passes.exchanges import Room, exchange_of
+from targets.cpu.passes.exchanges import ExchangeBuffer, exchange_of
 from targets.cpu.passes.items import Threads
 
 __all__ = ["Pending", "exchanges_often"]
@@ -33,7 +33,7 @@ class Pending:
 
     parts: list[tuple[tuple[ast.expr, ...], bool, ast.stmt]] = field(default_factory=list)
     #: The memory from which one of them takes what was posted there.
-    taken_from: Room | None = None
+    taken_from: ExchangeBuffer | None = None
 
     @property
     def statements(self) -> list[ast.stmt]:

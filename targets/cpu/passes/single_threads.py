@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kerneldsl.analysis.expressions import assigned_names, does_nothing, loaded_names
 from targets.cpu.passes.items import Branch, ForLoop, Item, Threads, WhileLoop
 from targets.cpu.passes.narrowing import conjuncts, narrow
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["SingleThreads"]
 
@@ -23,7 +23,7 @@ __all__ = ["SingleThreads"]
 class SingleThreads:
     """Splits the items of one kernel."""
 
-    pure: PureValues
+    pure: Rematerializable
     #: The loop variables over threads, innermost first.
     loop_names: tuple[str, ...]
     #: Whether statements use a thread's own array, whose memory the next thread uses.

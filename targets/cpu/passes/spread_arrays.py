@@ -24,7 +24,7 @@ from targets.cpu.passes.ids import BlockSpace, ElementSpace, Space, WarpSpace
 from targets.cpu.passes.interchange import STRIP
 from targets.cpu.passes.items import Branch, ForLoop, Item, Threads, WhileLoop
 
-__all__ = ["SPREAD_START", "SpreadElements", "are_in_rows", "spread_use"]
+__all__ = ["SPREAD_START", "SpreadElements", "all_interchanged", "spread_use"]
 
 #: The first thread of a strip, whose element is the first one: what :class:`SpreadElements` counts
 #: from in a row of elements. Where a thread runs alone it is that thread.
@@ -69,26 +69,28 @@ class SpreadElements(Transformer):
         return [call("kd_unsigned", each) for each in places]
 
 
-def are_in_rows(items: Sequence[Item], names: Collection[str]) -> bool:
-    """Return whether no thread by itself runs a loop with one of these variables."""
+def all_interchanged(items: Sequence[Item], names: Collection[str]) -> bool:
+    """Return whether all loops with one of these variables are interchanged."""
     for item in items:
         match item:
             case Threads(rows=None):
                 if loaded_names([*item.body, *item.guards]) & set(names):
                     return False
             case Threads(rows=rows) if rows is not None:
-                if not all(_is_in_rows(each, names) for each in rows):
+                if not all(_is_interchanged(each, names) for each in rows):
                     return False
             case Branch():
-                if not (are_in_rows(item.body, names) and are_in_rows(item.orelse, names)):
+                if not (
+                    all_interchanged(item.body, names) and all_interchanged(item.orelse, names)
+                ):
                     return False
             case ForLoop() | WhileLoop():
-                if not are_in_rows(item.body, names):
+                if not all_interchanged(item.body, names):
                     return False
     return True
 
 
-def _is_in_rows(item: Item, names: Collection[str]) -> bool:
+def _is_interchanged(item: Item, names: Collection[str]) -> bool:
     match item:
         case Threads():
             return not any(
@@ -97,5 +99,5 @@ def _is_in_rows(item: Item, names: Collection[str]) -> bool:
                 for inner in walk_here(node)
             )
         case ForLoop() | WhileLoop():
-            return all(_is_in_rows(each, names) for each in item.body)
+            return all(_is_interchanged(each, names) for each in item.body)
     return True

@@ -6,12 +6,12 @@ import ast
 
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.trees import walk_here
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["without_definitions", "writes_memory"]
 
 
-def without_definitions(body: list[ast.stmt], pure: PureValues) -> list[ast.stmt]:
+def without_definitions(body: list[ast.stmt], pure: Rematerializable) -> list[ast.stmt]:
     """Drop the definitions of pure variables, which are computed wherever they are needed."""
     kept: list[ast.stmt] = []
     for node in body:

@@ -1,8 +1,8 @@
-"""Find variables that are kept over a barrier for nothing but to be stored in narrower elements.
+"""Narrow slots whose only use is a narrower store.
 
-Of ``value = sums[t] + sums[t - step]``, which Numba types as int64, and that is stored in an array
-of int32 behind a barrier, the lower half is all that counts. A slot of int32 takes half of the
-memory, and vectors hold twice as many.
+Numba types ``value = sums[t] + sums[t - step]`` as int64. If a barrier follows, and the value is
+then stored in an array of int32 alone, only its lower half counts. A slot of int32 takes half of
+the memory, and vectors hold twice as many.
 """
 
 from __future__ import annotations

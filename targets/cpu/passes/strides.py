@@ -33,7 +33,7 @@ from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIn
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from targets.cpu.passes.counted_loops import is_range
 from targets.cpu.passes.items import ForLoop, Item, Once, Threads
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["Stride", "Strides"]
 
@@ -60,7 +60,7 @@ class Strides:
 
     unit: FunctionUnit
     uniformity: UniformityResult
-    pure: PureValues
+    pure: Rematerializable
     names: FreshNames
     #: The loop variable of neighbouring threads.
     thread_name: str

@@ -29,10 +29,10 @@ from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from targets.cpu.codegen.row_loops import guarded
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
 from targets.cpu.passes.block_variables import BlockVariables, assigned_value
-from targets.cpu.passes.exchanges import Room, exchange_of, with_value
+from targets.cpu.passes.exchanges import ExchangeBuffer, exchange_of, with_value
 from targets.cpu.passes.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.passes.pending import Pending
-from targets.cpu.passes.purity import PureValues, negate
+from targets.cpu.passes.rematerialization import Rematerializable, negate
 from targets.cpu.passes.statements import without_definitions, writes_memory
 from targets.cpu.passes.syntax import truth_of
 from targets.cpu.passes.tiles import TileWriter, rename_variables
@@ -53,9 +53,9 @@ class Structure:
         unit: FunctionUnit,
         tree: ast.FunctionDef,
         uniformity: UniformityResult,
-        pure: PureValues,
+        pure: Rematerializable,
         names: FreshNames,
-        rooms: tuple[Room, ...] = (),
+        rooms: tuple[ExchangeBuffer, ...] = (),
         tiles: TileWriter | None = None,
     ) -> None:
         self.unit = unit
@@ -178,7 +178,7 @@ class Structure:
                 add(node)
         return items if is_inner else [*items, *pending.flush()]
 
-    def room_beside(self, pending: Pending, call: ast.Call, *, is_guarded: bool) -> Room:
+    def room_beside(self, pending: Pending, call: ast.Call, *, is_guarded: bool) -> ExchangeBuffer:
         """Return memory for an exchange, other than memory that is still needed.
 
         Shuffles of all threads are vectorized in separate loops.
@@ -190,7 +190,7 @@ class Structure:
         return others[0] if others else self.rooms[0]
 
     def cut_exchange(
-        self, node: ast.stmt, call: ast.Call, room: Room, *, is_guarded: bool
+        self, node: ast.stmt, call: ast.Call, room: ExchangeBuffer, *, is_guarded: bool
     ) -> tuple[list[Item], list[ast.stmt], list[Item]]:
         """Return what the block does before threads post, what they do then, and the block after.
 
@@ -211,7 +211,7 @@ class Structure:
         return before, posts, after
 
     def take_exchange(
-        self, node: ast.stmt, call: ast.Call, room: Room, *, is_guarded: bool
+        self, node: ast.stmt, call: ast.Call, room: ExchangeBuffer, *, is_guarded: bool
     ) -> ast.stmt:
         """Return what each thread does when all have posted."""
         lowering = lowering_of(self._use(call).intrinsic)

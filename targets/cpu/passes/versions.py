@@ -1,4 +1,4 @@
-"""A second version of a loop over threads, for rows of a block that pass every guard.
+"""Loop versioning: a guard-free fast path for the rows of a block that pass every guard.
 
 Tiles at the edge of an array are loaded with guards such as ``a[i] if i < n else 0``. Or indices
 are clamped, ``a[min(max(i, 0), n - 1)]``, or periodic, ``a[(i + 1) % n]`` and
@@ -22,8 +22,8 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from targets.cpu.passes.code_size import size_of
-from targets.cpu.passes.narrowing import Bounds, conjuncts, narrow
-from targets.cpu.passes.purity import PureValues, negate
+from targets.cpu.passes.narrowing import LoopBounds, conjuncts, narrow
+from targets.cpu.passes.rematerialization import Rematerializable, negate
 
 __all__ = ["ALWAYS", "Branches", "GuardFree", "by_last_branch", "without_guards"]
 
@@ -57,7 +57,7 @@ class GuardFree:
 
 
 def without_guards(
-    body: list[ast.stmt], variable: str, pure: PureValues, *, indices_alone: bool = False
+    body: list[ast.stmt], variable: str, pure: Rematerializable, *, indices_alone: bool = False
 ) -> GuardFree | None:
     """Make the version of a thread's statements in which its guards hold.
 
@@ -89,7 +89,7 @@ class Branches:
     assumptions: list[ast.expr]
 
 
-def by_last_branch(body: list[ast.stmt], variable: str, pure: PureValues) -> Branches | None:
+def by_last_branch(body: list[ast.stmt], variable: str, pure: Rematerializable) -> Branches | None:
     """Make a version of a thread's statements for each way that its last branch may take.
 
     Without this, vectors of threads in ``if i < n // 4: fours[i] = … else: …`` would store under
@@ -143,7 +143,7 @@ class _GuardProof(Transformer):
     def __init__(
         self,
         variable: str,
-        pure: PureValues,
+        pure: Rematerializable,
         known: Mapping[str, ast.expr],
         indices: frozenset[str] | None,
     ) -> None:
@@ -182,7 +182,7 @@ class _GuardProof(Transformer):
     def is_provable(self, test: ast.expr) -> bool:
         """Return whether they can; that all threads of a row have one index they cannot prove."""
         for part in conjuncts(test):
-            bounds: Bounds = narrow([part], (self.variable,), self.pure)
+            bounds: LoopBounds = narrow([part], (self.variable,), self.pure)
             for rest in bounds.rest:
                 depends = self.variable in loaded_names(self.pure.expanded(rest))
                 if depends or not self.pure.is_steady(rest):

@@ -22,7 +22,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.intrinsics.table import Together, lowering_of
 from targets.cpu.passes.ids import WARP_SIZE
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["divide_by_warps", "runs_by_warps"]
 
@@ -66,7 +66,7 @@ def _may_wait(node: ast.AST, unit: FunctionUnit) -> bool:
     )
 
 
-def divide_by_warps(tree: ast.FunctionDef, pure: PureValues) -> None:
+def divide_by_warps(tree: ast.FunctionDef, pure: Rematerializable) -> None:
     """Rewrite divisions of a thread's index that are the same in its warp, in place.
 
     Ids in the tree are replaced by those of a warp space.
@@ -75,7 +75,7 @@ def divide_by_warps(tree: ast.FunctionDef, pure: PureValues) -> None:
 
 
 class _Division(Transformer):
-    def __init__(self, pure: PureValues) -> None:
+    def __init__(self, pure: Rematerializable) -> None:
         self.pure = pure
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:

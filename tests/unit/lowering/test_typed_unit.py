@@ -14,7 +14,7 @@ import kerneldsl as kd
 from kerneldsl.contract import Compiler
 from kerneldsl.errors import ArgumentValueError, KernelTypingError
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.frontend.typed_unit import Operation, TypedUnit
+from kerneldsl.frontend.typed_unit import TypedOperation, TypedUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.language.signatures import parse_signature
@@ -196,7 +196,7 @@ def test_a_variable_has_a_type_at_each_place() -> None:
     assert unit.type_of(loop.body[0].value.left) == F64, "an int64 at first, a float64 later"
     assert unit.type_of(store.value) == F64
     assert unit.variables["v"] == (I64, F64)
-    assert unit.operations[loop.body[0].value] == (Operation((F64, F64), F64),)
+    assert unit.operations[loop.body[0].value] == (TypedOperation((F64, F64), F64),)
 
 
 def test_a_test_that_python_copies_has_one_type() -> None:
@@ -254,7 +254,7 @@ def test_assignments_in_place() -> None:
     assert (unit.type_of(element), unit.type_of(element.target)) == (F32, F32)
     assert (unit.type_of(variable), unit.type_of(variable.target)) == (F64, F64)
     assert unit.variables["a"] == (F32, F64)
-    assert unit.operations[variable] == (Operation((F64, F64), F64),)
+    assert unit.operations[variable] == (TypedOperation((F64, F64), F64),)
 
 
 def test_constants_and_what_python_computes_of_them() -> None:

@@ -23,7 +23,7 @@ import kerneldsl as kd
 from kerneldsl.memory.pools import device_memory
 from kerneldsl.placement.devices import device_of
 from targets import null
-from targets.cpu.runtime.memory import block_bytes
+from targets.cpu.runtime.host_pool import block_bytes
 from targets.null.devices import SMALL_OLD_CARD
 from tests.support.extent import examples
 

@@ -20,7 +20,7 @@ from kerneldsl.memory.device_memory import DeviceMemory
 from kerneldsl.memory.pools import allocate, device_memory
 from kerneldsl.placement.devices import device_of
 from targets import null
-from targets.cpu.runtime.memory import HostPool, block_bytes
+from targets.cpu.runtime.host_pool import HostPool, block_bytes
 from targets.null.devices import H100, SMALL_OLD_CARD
 from targets.null.pools import NullPool
 
@@ -195,7 +195,7 @@ def test_the_operating_system_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     pool = kd.MemoryPool("cpu")
-    monkeypatch.setattr("targets.cpu.runtime.memory.np.empty", refuse)
+    monkeypatch.setattr("targets.cpu.runtime.host_pool.np.empty", refuse)
     with pytest.raises(kd.OutOfMemoryError, match="could not allocate 12345 bytes"):
         pool.allocate(12345)
 

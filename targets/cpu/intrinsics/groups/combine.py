@@ -14,12 +14,12 @@ from kerneldsl.lowering.groups import (
     Combination,
     combination,
 )
-from targets.cpu.intrinsics.groups.room import (
+from targets.cpu.intrinsics.groups.buffer import (
     I1,
     I32,
     I64,
     WIDTHS,
-    Room,
+    GroupBuffer,
     each_lane,
     is_any,
     last_of,
@@ -29,7 +29,7 @@ from targets.cpu.passes.ids import WARP_SIZE
 __all__ = ["fold_neighbours", "reduce_values", "scan_before", "scan_values", "scan_vector"]
 
 
-def reduce_values(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
+def reduce_values(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     builder, found = room.builder, combination(name, call)
     values = room.values(found.value_type)
     with cgutils.for_range(builder, room.warps) as loop:
@@ -169,7 +169,7 @@ class _Chain:
                 self.set(value)
 
 
-def scan_values(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
+def scan_values(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     """Combine each value with those before it."""
     builder, found = room.builder, combination(name, call)
     values = room.values(found.value_type)
@@ -226,7 +226,7 @@ def _scan_tree(
                 _behind(builder, found, before, upper, high)
 
 
-def scan_before(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
+def scan_before(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     """Scan, and give each thread the result of the one before it, and a bit to who has one."""
     scan_values(name, scope, room, call)
     builder, found = room.builder, combination(name, call)

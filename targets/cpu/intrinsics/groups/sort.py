@@ -16,10 +16,10 @@ from kerneldsl.lowering.groups import (
     sorts_before,
 )
 from kerneldsl.lowering.loops import loop_while
-from targets.cpu.intrinsics.groups.room import (
+from targets.cpu.intrinsics.groups.buffer import (
     I32,
     I64,
-    Room,
+    GroupBuffer,
     each_lane,
 )
 from targets.cpu.passes.ids import WARP_SIZE
@@ -34,7 +34,7 @@ _KEYS, _ORDERED, _THREADS, _VALUES, _SORTED_VALUES = 0, (1, 2), 3, 4, 6
 SORT_WORDS = 8
 
 
-def post_pairs(room: Room, call: Call) -> ir.Value:
+def post_pairs(room: GroupBuffer, call: Call) -> ir.Value:
     builder = room.builder
     for section, value in zip((_KEYS, _VALUES), call.args, strict=True):
         if section == _VALUES and call.signature.args[1] == types.none:
@@ -43,7 +43,7 @@ def post_pairs(room: Room, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def take_pair(room: Room, call: Call) -> ir.Value:
+def take_pair(room: GroupBuffer, call: Call) -> ir.Value:
     builder = room.builder
     found = [
         builder.load(builder.gep(room.section(section, value.type), [room.number]))
@@ -55,7 +55,7 @@ def take_pair(room: Room, call: Call) -> ir.Value:
     return call.context.make_tuple(builder, call.signature.return_type, found)
 
 
-def sort_pairs(scope: Scope, room: Room, call: Call) -> ir.Value:
+def sort_pairs(scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     """Sort what the threads of the block gave, or those of each warp."""
     builder = room.builder
     if scope is Scope.BLOCK:
@@ -66,7 +66,7 @@ def sort_pairs(scope: Scope, room: Room, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def _sort_warps(room: Room, call: Call, start: ir.Value, stop: ir.Value) -> None:
+def _sort_warps(room: GroupBuffer, call: Call, start: ir.Value, stop: ir.Value) -> None:
     builder = room.builder
     key, value = call.signature.args
     kind = call.context.get_value_type(key)
@@ -95,7 +95,7 @@ def _sort_warps(room: Room, call: Call, start: ir.Value, stop: ir.Value) -> None
 
 
 @contextmanager
-def _each_thread(room: Room, start: ir.Value, stop: ir.Value) -> Iterator[ir.Value]:
+def _each_thread(room: GroupBuffer, start: ir.Value, stop: ir.Value) -> Iterator[ir.Value]:
     """Go over the threads of some warps that take part."""
     builder = room.builder
     with cgutils.for_range(builder, stop, start=start) as loop:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from targets.cpu.intrinsics.groups.combine import reduce_values, scan_before, scan_values
-from targets.cpu.intrinsics.groups.room import (
+from targets.cpu.intrinsics.groups.buffer import (
     exchange,
 )
+from targets.cpu.intrinsics.groups.combine import reduce_values, scan_before, scan_values
 from targets.cpu.intrinsics.groups.sort import SORT_WORDS, post_pairs, sort_pairs, take_pair
 from targets.cpu.intrinsics.groups.values import (
     combine_nothing,

@@ -11,11 +11,11 @@ from kerneldsl.lowering.groups import (
     combination,
     fenced,
 )
-from targets.cpu.intrinsics.groups.room import (
+from targets.cpu.intrinsics.groups.buffer import (
     I1,
     I32,
     I64,
-    Room,
+    GroupBuffer,
     is_any,
 )
 from targets.cpu.passes.ids import WARP_SIZE
@@ -35,13 +35,13 @@ __all__ = [
 ]
 
 
-def post_value(room: Room, call: Call) -> ir.Value:
+def post_value(room: GroupBuffer, call: Call) -> ir.Value:
     value = fenced(call, call.args[0])
     room.builder.store(value, room.builder.gep(room.values(value.type), [room.number]))
     return call.context.get_dummy_value()
 
 
-def post_source(scope: Scope, room: Room, call: Call) -> ir.Value:
+def post_source(scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     """Write the value of the thread that the others name, where they will look for it."""
     builder, (value, source) = room.builder, call.args
     own, first = room.number, I64(0)
@@ -52,11 +52,11 @@ def post_source(scope: Scope, room: Room, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def combine_nothing(room: Room, call: Call) -> ir.Value:
+def combine_nothing(room: GroupBuffer, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def take_source(scope: Scope, room: Room, call: Call) -> ir.Value:
+def take_source(scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     builder, (value, source) = room.builder, call.args
     wanted = builder.sext(source, I64)
     count = builder.mul(room.warps, I64(WARP_SIZE))
@@ -73,27 +73,27 @@ def take_source(scope: Scope, room: Room, call: Call) -> ir.Value:
     return builder.load(builder.gep(room.values(value.type), [wanted]))
 
 
-def take_own(name: str, room: Room, call: Call) -> ir.Value:
+def take_own(name: str, room: GroupBuffer, call: Call) -> ir.Value:
     found = combination(name, call)
     place = room.builder.gep(room.values(found.value_type), [room.number])
     return found.finish(room.builder, room.builder.load(place))
 
 
-def take_common(name: str, scope: Scope, room: Room, call: Call) -> ir.Value:
+def take_common(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     """Return the result of the warp or of the block, which stands in its first thread's place."""
     builder, found = room.builder, combination(name, call)
     first = I64(0) if scope is Scope.BLOCK else builder.sub(room.number, room.lane)
     return found.finish(builder, builder.load(builder.gep(room.values(found.value_type), [first])))
 
 
-def take_before(name: str, room: Room, call: Call) -> ir.Value:
+def take_before(name: str, room: GroupBuffer, call: Call) -> ir.Value:
     builder, found = room.builder, combination(name, call)
     has_any = builder.trunc(builder.lshr(room.bits(), builder.trunc(room.lane, I32)), I1)
     before = builder.load(builder.gep(room.values(found.value_type), [room.number]))
     return found.finish(builder, behind_initial(call, found, has_any, before))
 
 
-def post_predicate(room: Room, call: Call) -> ir.Value:
+def post_predicate(room: GroupBuffer, call: Call) -> ir.Value:
     builder = room.builder
     is_true = call.context.is_true(builder, call.signature.args[0], call.args[0])
     with builder.if_then(is_true):
@@ -101,13 +101,13 @@ def post_predicate(room: Room, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def take_any(room: Room, call: Call) -> ir.Value:
+def take_any(room: GroupBuffer, call: Call) -> ir.Value:
     return is_any(room.builder, room.bits())
 
 
-def take_all(room: Room, call: Call) -> ir.Value:
+def take_all(room: GroupBuffer, call: Call) -> ir.Value:
     return room.builder.icmp_unsigned("==", room.bits(), room.present(room.warp))
 
 
-def take_count(room: Room, call: Call) -> ir.Value:
+def take_count(room: GroupBuffer, call: Call) -> ir.Value:
     return room.builder.ctpop(room.bits())

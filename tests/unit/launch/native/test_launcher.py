@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.launch.native import machine, table
+from kerneldsl.launch.native import launch_table, machine
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.null.executable import NullExecutable
 from tests.support.launched import axpy, begin_anew, null_in_use, numbers, takes
@@ -231,11 +231,13 @@ def test_the_launch_found_last_is_let_go_of(null):
 # --------------------------------------------------------------------------- tables
 
 
-@pytest.mark.parametrize("words", [table.Word, table.HostWord, table.DriverWord])
+@pytest.mark.parametrize(
+    "words", [launch_table.Word, launch_table.HostWord, launch_table.DriverWord]
+)
 def test_each_field_of_a_table_has_a_place_of_its_own(words):
     assert len(words.__members__) == len(words)  # no name is another's alias
-    behind = words is not table.Word
-    assert min(words) == (len(table.Word) if behind else 0)
+    behind = words is not launch_table.Word
+    assert min(words) == (len(launch_table.Word) if behind else 0)
     assert list(words) == sorted(words)
 
 

@@ -11,7 +11,7 @@ import kerneldsl as kd
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
 from targets.cpu.passes.magnitudes import small_integers
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 from tests.support.extent import examples
 
 f32, i32 = np.float32, np.int32
@@ -20,7 +20,7 @@ _LARGE = 2**31 - 1
 
 def found(function, signature: str) -> frozenset[str]:
     unit = make_unit(function)
-    pure = PureValues(unit.tree, unit, tuple(parse_signature(signature)), frozenset())
+    pure = Rematerializable(unit.tree, unit, tuple(parse_signature(signature)), frozenset())
     return small_integers(unit.tree, pure)
 
 

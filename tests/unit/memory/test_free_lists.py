@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.launch.native import machine
+from kerneldsl.memory.free_lists import MAX_BLOCKS, MAX_LISTED_BYTES, FreeList
 from kerneldsl.memory.pools import device_memory
-from kerneldsl.memory.shelves import MAX_BLOCKS, MAX_SHELF_BYTES, Shelf
 from tests.support.extent import examples
 from tests.support.native import require_native_forms
 
@@ -30,15 +30,15 @@ def native() -> Iterator[None]:
         yield
 
 
-def form_of(size: int) -> tuple[kd.ArrayForm, Shelf]:
-    """Return a form of so many bytes with its shelf, which is empty."""
+def form_of(size: int) -> tuple[kd.ArrayForm, FreeList]:
+    """Return a form of so many bytes with its free list, which is empty."""
     form = kd.ArrayForm(kd.empty(size, np.uint8))
     form.empty()
     kd.MemoryPool.default().trim()
-    shelf = form._shelf
-    assert shelf is not None
-    assert not shelf.blocks
-    return form, shelf
+    free_list = form._free_list
+    assert free_list is not None
+    assert not free_list.blocks
+    return form, free_list
 
 
 def counts() -> tuple[int, int, int]:
@@ -48,15 +48,15 @@ def counts() -> tuple[int, int, int]:
 
 
 def test_what_goes_is_taken_next():
-    form, shelf = form_of(1001)
+    form, free_list = form_of(1001)
     first = form.empty()
     place = first.location
     before = counts()
     del first
-    assert shelf.blocks == [place]
+    assert free_list.blocks == [place]
     assert counts() == (before[0] - 1001, before[1], before[2] + 1)
     again = form.empty()
-    assert not shelf.blocks
+    assert not free_list.blocks
     assert again.location == again._owner.pointer == place
     assert counts() == (before[0], before[1] + 1, before[2] + 1)
     wanted = kd.empty(1001, np.uint8)._owner
@@ -121,93 +121,93 @@ def test_no_reference_is_left_over():
 
 
 def test_only_a_few_small_blocks_are_kept():
-    form, shelf = form_of(3001)
+    form, free_list = form_of(3001)
     many = [form.empty() for _ in range(MAX_BLOCKS + 3)]
     del many
-    assert len(shelf.blocks) == MAX_BLOCKS
-    for size in (0, MAX_SHELF_BYTES + 1):
+    assert len(free_list.blocks) == MAX_BLOCKS
+    for size in (0, MAX_LISTED_BYTES + 1):
         other = kd.ArrayForm(kd.empty(size, np.uint8))
-        assert other.empty()._owner.shelf is other._shelf is None
+        assert other.empty()._owner.free_list is other._free_list is None
     pool = kd.MemoryPool.default()
     before = pool.stats().reserved_bytes
     pool.trim()
-    assert not shelf.blocks
+    assert not free_list.blocks
     assert pool.stats().reserved_bytes < before
 
 
 def test_sizes_that_do_not_come_again_make_room():
-    form, shelf = form_of(9001)
+    form, free_list = form_of(9001)
     form.empty()
-    assert len(shelf.blocks) == 1
+    assert len(free_list.blocks) == 1
     before = counts()
     for size in range(20_000, 20_100):
         kd.ArrayForm(kd.empty(size, np.uint8)).empty()
-    assert not shelf.blocks
-    assert not shelf.is_open
-    assert len(kd.MemoryPool.default()._shelves) == 64
+    assert not free_list.blocks
+    assert not free_list.is_open
+    assert len(kd.MemoryPool.default()._free_lists) == 64
     assert counts() == (before[0], before[1] + 200, before[2] + 200)
     form.empty()
-    assert form._shelf is not shelf
-    assert len(form._shelf.blocks) == 1
+    assert form._free_list is not free_list
+    assert len(form._free_list.blocks) == 1
 
 
 def test_what_others_may_use_goes_through_the_pool():
-    form, shelf = form_of(5001)
+    form, free_list = form_of(5001)
     lent, used, closed = (form.empty() for _ in range(3))
     lent.lend()
     used._owner._uses = {}
     closed.close()
     with kd.Stream():
         in_stream = form.empty()
-    assert in_stream._owner.shelf is None
+    assert in_stream._owner.free_list is None
     with kd.MemoryPool() as pool:
         elsewhere = form.empty()
     assert elsewhere._owner._pool is pool
-    assert elsewhere._owner.shelf is None
+    assert elsewhere._owner.free_list is None
     del lent, used, closed, in_stream, elsewhere
-    assert not shelf.blocks
+    assert not free_list.blocks
     kept = form.empty()
     with machine.suspended():
         del kept
-        assert not shelf.blocks
+        assert not free_list.blocks
     form.empty()
-    assert len(shelf.blocks) == 1
+    assert len(free_list.blocks) == 1
     with machine.suspended():
         assert form.empty() is not None
-        assert len(shelf.blocks) == 1
+        assert len(free_list.blocks) == 1
 
 
 def test_a_limit_is_kept_to():
-    form, shelf = form_of(6001)
+    form, free_list = form_of(6001)
     form.empty()
     pool = kd.MemoryPool.default()
-    assert len(shelf.blocks) == 1
+    assert len(free_list.blocks) == 1
     gc.collect()
     pool.limit = pool.stats().in_use_bytes
     try:
-        assert not shelf.blocks
+        assert not free_list.blocks
         with pytest.raises(kd.OutOfMemoryError):
             form.empty()
         pool.limit += 6001
         form.empty()
-        assert not shelf.blocks
+        assert not free_list.blocks
     finally:
         pool.limit = None
     form.empty()
-    assert len(shelf.blocks) == 1
+    assert len(free_list.blocks) == 1
 
 
 def test_a_finalizer_that_runs_twice_puts_one_block_back():
-    form, shelf = form_of(7001)
+    form, free_list = form_of(7001)
     made = form.empty()
     before = counts()
     for _ in range(3):
         made._owner.__del__()
     assert made._owner.pointer == 0
-    assert len(shelf.blocks) == 1
+    assert len(free_list.blocks) == 1
     assert counts() == (before[0] - 7001, before[1], before[2] + 1)
     del made
-    assert len(shelf.blocks) == 1
+    assert len(free_list.blocks) == 1
 
 
 def test_threads_take_and_put():
@@ -240,5 +240,5 @@ def test_targets_say_whether_memory_is_used_again_at_once():
     with kd.use("null"):
         x = kd.empty(4, np.float32)
         form = kd.ArrayForm(x)
-        assert form.empty()._owner.shelf is form._shelf is None
-        assert device_memory(x.device).default._shelves == {}
+        assert form.empty()._owner.free_list is form._free_list is None
+        assert device_memory(x.device).default._free_lists == {}

@@ -1,7 +1,7 @@
-"""Loops whose counter indexes arrays, and of whose start nobody knows that it is not negative.
+"""Version loops on a nonnegative start, where their counter indexes arrays.
 
 An index below 0 counts from the end of its axis, which takes three or four instructions at each
-access. A counter that goes up is not negative where its loop does not start below 0 ::
+access. A counter that goes up is not negative if its loop does not start below 0 ::
 
     for k in range(starts[i], starts[i + 1]):
         total += values[k]
@@ -17,8 +17,8 @@ becomes ::
         for k in range(start, stop):
             total += values[k]
 
-It is done with what is generated, so that no other pass meets a loop twice; and with innermost
-loops alone, so that code grows by little.
+The pass runs on generated code, so that no other pass meets a loop twice, and on innermost loops
+alone, so that code grows by little.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.mark_nonnegative_indices import UNSIGNED
 from targets.cpu.passes.counted_loops import is_range
 
-__all__ = ["tell_signs_of_counters"]
+__all__ = ["version_loops_on_nonnegative_start"]
 
 
-def tell_signs_of_counters(
+def version_loops_on_nonnegative_start(
     body: list[ast.stmt], unit: FunctionUnit, names: FreshNames, arrays: Set[str]
 ) -> list[ast.stmt]:
-    """Return statements with such loops twice; `arrays` are parameters that stay as given."""
+    """Return statements with two versions of such loops; `arrays` are unchanged parameters."""
     loops = walk_here(body)
     if not any(_bounds(node, unit) for node in loops):
         return body

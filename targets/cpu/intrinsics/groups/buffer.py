@@ -23,8 +23,8 @@ __all__ = [
     "I32",
     "I64",
     "WIDTHS",
-    "Room",
-    "Step",
+    "GroupBuffer",
+    "GroupStep",
     "each_lane",
     "exchange",
     "is_any",
@@ -38,7 +38,7 @@ I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 WIDTHS = (1, 2, 4, 8, 16)
 
 
-class Room:
+class GroupBuffer:
     """The memory of a block as an operation uses it.
 
     `number` is the thread that posts or takes, or how many threads the block has.
@@ -149,11 +149,11 @@ def nothing_posted(typingctx: Any) -> Any:
 
 
 #: Writes a step of an operation.
-Step = Callable[[Room, Call], ir.Value]
+GroupStep = Callable[[GroupBuffer, Call], ir.Value]
 
 
 def operation(
-    name: str, step: Step, result: Callable[[Any, Any], Any], function: Any = None
+    name: str, step: GroupStep, result: Callable[[Any, Any], Any], function: Any = None
 ) -> Callable[..., Any]:
     """Make what generated code calls for a step.
 
@@ -179,7 +179,7 @@ def operation(
             taken = (*taken[:place], *taken[place + 1 :])
 
         def generate(context: Any, builder: Any, packed: Any, given: Any) -> Any:
-            room = Room(builder, given[0], given[1], given[2], I64(lanes.count))
+            room = GroupBuffer(builder, given[0], given[1], given[2], I64(lanes.count))
             members: tuple[ir.Value, ...] = ()
             if not is_posted:
                 members = tuple(cgutils.unpack_tuple(builder, given[3], len(taken)))
@@ -212,9 +212,9 @@ def _nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 def exchange(
     name: str,
-    post: Step,
-    take: Step,
-    combine: Step | None = None,
+    post: GroupStep,
+    take: GroupStep,
+    combine: GroupStep | None = None,
     words: int = 2,
     function: Any = None,
 ) -> Exchange:

@@ -23,7 +23,7 @@ from kerneldsl.contract import Device
 from kerneldsl.contract.native import HostEntry, NativeEntry
 from kerneldsl.launch.native.conditions import PackedCondition
 from kerneldsl.launch.native.layout import builtin_method, host_clock
-from kerneldsl.launch.native.step_kinds import Step
+from kerneldsl.launch.native.step_kinds import ArgumentStep
 from kerneldsl.statistics.launch_counters import LaunchCounter
 
 __all__ = [
@@ -175,7 +175,7 @@ class _Memory:
         self.kept.append(block)
         return ctypes.addressof(block)
 
-    def put_steps(self, steps: Sequence[Step]) -> int:
+    def put_steps(self, steps: Sequence[ArgumentStep]) -> int:
         """Write steps down, those of tuples first."""
         words = [word for step in steps for word in step.words(self.put_steps)]
         # With them the blocks of arrays: at the address of one that is gone another may lie.
@@ -209,7 +209,7 @@ class TableParts:
     #: Are looked at where no choice of a device is active.
     device_guards: Sequence[Guard]
     #: One for each argument; offsets are in `parameters`.
-    steps: Sequence[Step]
+    steps: Sequence[ArgumentStep]
     #: Are looked at when the arguments have been packed; offsets are in `parameters`.
     conditions: Sequence[PackedCondition]
     #: Whether a condition is on anything else than arrays.

@@ -1,8 +1,9 @@
-"""Expressions that give the same value whenever a thread evaluates them.
+"""Find variables that can be computed again instead of stored.
 
-A *pure* variable has one assignment in the whole kernel, from coordinates, arguments, shapes and
-other pure variables. It needs no memory across a barrier: each part of the kernel computes it
-again. Pure integer expressions that are affine in one loop variable can become bounds of that loop.
+Their expressions give the same value whenever a thread evaluates them. A *pure* variable has one
+assignment in the whole kernel, from coordinates, arguments, shapes and other pure variables. It
+needs no memory across a barrier: each part of the kernel computes it again. Pure integer
+expressions that are affine in one loop variable can become bounds of that loop.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.utilities.operators import OPPOSITES
 
-__all__ = ["Affine", "PureValues", "negate"]
+__all__ = ["Affine", "Rematerializable", "negate"]
 
 #: Recomputing a longer expression than this costs more than keeping its value.
 _MAX_NODES = 48
@@ -40,8 +41,8 @@ class Affine:
     rest: ast.expr
 
 
-class PureValues:
-    """The pure variables of one kernel.
+class Rematerializable:
+    """The pure variables of one kernel: they can be rematerialized.
 
     Ids in the tree are replaced; `space_names` are coordinates and extents of the generated code.
     """
@@ -386,7 +387,7 @@ class _Expansion(Transformer):
         return self.visit(copy_tree(found))  # type: ignore[no-any-return]
 
 
-def negate(test: ast.expr, pure: PureValues) -> ast.expr:
+def negate(test: ast.expr, pure: Rematerializable) -> ast.expr:
     """Return the opposite of a test, with ``not`` moved inwards if that is exact.
 
     Comparisons of integers are turned around; others keep ``not``, since NaN compares false both

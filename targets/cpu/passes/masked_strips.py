@@ -41,10 +41,10 @@ from targets.cpu.passes.counted_loops import counted, is_range
 from targets.cpu.passes.items import Item, Threads, Vote, WhileLoop
 from targets.cpu.passes.liveness import flow_of
 from targets.cpu.passes.masks import MaskedBody
-from targets.cpu.passes.purity import PureValues
+from targets.cpu.passes.rematerialization import Rematerializable
 from targets.cpu.passes.syntax import truth_of
 
-__all__ = ["LANES", "Lanes"]
+__all__ = ["LANES", "MaskedStrips"]
 
 #: Threads of a strip: one vector of the widest processors for 32-bit values.
 LANES = 16
@@ -59,12 +59,12 @@ _INSTRUCTIONS = frozenset(
 
 
 @dataclass
-class Lanes:
+class MaskedStrips:
     """Finds the loops of one kernel that profit, and writes them as items of strips."""
 
     unit: FunctionUnit
     uniformity: UniformityResult
-    pure: PureValues
+    pure: Rematerializable
     names: FreshNames
     #: How often each name is read in the whole kernel.
     reads: Counter[str]
