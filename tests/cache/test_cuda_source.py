@@ -10,8 +10,9 @@ from tests.cache.programs import run_script
 PROGRAM = """
 import numpy as np
 import kerneldsl as kd
-from targets.cuda.compile import code_image
-from targets.cuda.compile.nvrtc import compile_text
+from targets.cuda.compile import nvrtc
+
+compile_text = nvrtc.compile_text
 
 compiled = []
 
@@ -19,7 +20,7 @@ def compile_and_note(*args, **options):
     compiled.append(options["expressions"])
     return compile_text(*args, **options)
 
-code_image.compile_text = compile_and_note
+nvrtc.compile_text = compile_and_note
 source = kd.cuda_source("scale.cu", options=kd.CudaOptions(include=["."]))
 scale = source.kernel("scale<float>", "float32[::1], int32")
 other = source.kernel("scale<double>", "float64[::1], int32")
@@ -49,7 +50,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert warm["result"][0] == []
     assert warm["result"][1:] == cold["result"][1:]
     assert (warm["hits"], warm["misses"], warm["writes"]) == (3, {}, 0)
-    assert not {"numba", "llvmlite", "cuda.core"} & set(warm["modules"])
+    assert not {"numba", "llvmlite", "cuda.core", "cuda.bindings.nvrtc"} & set(warm["modules"])
 
 
 def test_a_changed_header_is_a_miss(tmp_path: Path) -> None:

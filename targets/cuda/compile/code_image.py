@@ -16,8 +16,8 @@ from kerneldsl.errors import DeviceCodeError
 from kerneldsl.utilities.once import OnceTable
 from targets.cuda.architectures import ARCHITECTURES, Architecture, PtxVersion, parse_arch
 from targets.cuda.compile.cubin_file import Entry, read_cubin
+from targets.cuda.compile.cuda_text import CudaText
 from targets.cuda.compile.fatbin_file import choose_image
-from targets.cuda.compile.nvrtc import CudaText, Form, compile_text, supported_architectures
 from targets.cuda.compile.ptx_entries import read_ptx
 from targets.cuda.compile.ptx_text import read_header
 
@@ -90,6 +90,9 @@ def _make_image(module: CodeModule, arch: str) -> Image:
         return read_image(chosen.contents, chosen.form, module.name)
     if module.form is not CodeForm.CUDA:
         return read_image(module.contents, module.form, module.name)
+    # What was compiled before does not need the compiler.
+    from targets.cuda.compile.nvrtc import Form, compile_text, supported_architectures
+
     architecture, form = parse_arch(arch), Form.CUBIN
     known = supported_architectures()
     if architecture.number not in known and min(known) < architecture.number:
@@ -110,6 +113,8 @@ def _make_image(module: CodeModule, arch: str) -> Image:
 
 def compile_ptx(module: CodeModule, arch: str) -> str:
     """Compile CUDA C++ to PTX, to look at."""
+    from targets.cuda.compile.nvrtc import Form, compile_text
+
     made = compile_text(
         text_of(module), arch, module.options, form=Form.PTX, expressions=module.entries
     )

@@ -15,7 +15,7 @@ from kerneldsl.utilities.untrusted import parse_json
 from targets.cuda.architectures import parse_arch
 from targets.cuda.compile.code_artifact import CodeArtifact
 from targets.cuda.compile.code_image import read_image, text_of
-from targets.cuda.compile.nvrtc import headers_digest, nvrtc_identity
+from targets.cuda.compile.nvrtc_identity import headers_digest, nvrtc_identity
 
 __all__ = ["dump_code", "identify_compiler", "restore_code"]
 
@@ -23,17 +23,18 @@ __all__ = ["dump_code", "identify_compiler", "restore_code"]
 def identify_compiler(code: DeviceCode, arch: str) -> dict[str, str] | None:
     """Return architecture, NVRTC, and a digest of all headers that a source may include.
 
-    It is ``None`` for code that is not cached: PTX, cubins, and a source that includes a macro with
-    an unknown value.
+    It is ``None`` for code that is not cached: PTX, cubins, a source that includes a macro with an
+    unknown value, and code of an NVRTC whose file is not known.
     """
     module = code.module
     if module.form is not CodeForm.CUDA:
         return None
     try:
         headers = headers_digest(text_of(module), module.options)
+        compiler = nvrtc_identity()
     except LookupError:
         return None
-    return {"architecture": parse_arch(arch).name, "NVRTC": nvrtc_identity(), "headers": headers}
+    return {"architecture": parse_arch(arch).name, "NVRTC": compiler, "headers": headers}
 
 
 def dump_code(artifact: CodeArtifact) -> dict[str, bytes]:

@@ -2,8 +2,8 @@
 
 NVRTC does not say what it has read. So the text is scanned for ``#include``, with all it includes.
 Conditions are not evaluated: a file more in the digest costs a compilation, a file less would give
-old code. Headers of NVIDIA's wheels, 1500 with CUB, are not read. The lists of installed files have
-their digests.
+old code. Headers of the toolkit, 1800 with CUB, are not followed. Each of its folders has a digest,
+which is remembered while all files in it are as they were.
 
 References
 ----------
@@ -15,16 +15,21 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
+from kerneldsl.cache.remembered import Computed, remembered
 from targets.cuda.compile.libdevice import toolkit_directories, wheel_directories
 
-__all__ = ["included_files", "includes_digest", "installed_headers", "toolkit_headers"]
+__all__ = [
+    "included_files",
+    "includes_anything",
+    "includes_digest",
+    "installed_headers",
+    "toolkit_headers",
+]
 
 # It begins with a character that is rare, so that most of a file is skipped quickly.
 _DIRECTIVE = re.compile(
@@ -33,9 +38,10 @@ _DIRECTIVE = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _CONTINUED = re.compile(rb"\\\r?\n")
-_NOTHING: Mapping[str, bytes] = MappingProxyType({})
-#: Headers read again and again are scanned once; CUB and what it includes are 700.
+#: Headers read again and again are scanned once; CUB and what it includes are 1400.
 _MAX_SCANNED = 4096
+#: A toolkit has 3000 headers.
+_MAX_INSTALLED = 8192
 
 
 @cache
@@ -65,21 +71,34 @@ def _header_folders(release: int) -> Iterator[Path]:
         yield root / "include" / "cccl"
 
 
-@cache
-def installed_headers(folder: str) -> bytes | None:
-    """Return a digest of a folder of headers by the lists of what is installed.
+class _TooManyFilesError(Exception):
+    """A folder has more files than a toolkit has, such as ``/usr/include``."""
 
-    It is ``None`` for a folder that no wheel has installed.
+
+def installed_headers(folder: str) -> bytes | None:
+    """Return a digest of all files in a folder of the toolkit, and in the folders in it.
+
+    It is ``None`` for a folder with more than a toolkit's headers, which are followed then.
     """
-    packages, _, inner = folder.rpartition("/nvidia/")
-    digest, count = hashlib.sha256(), 0
-    head = f"nvidia/{inner}/".encode()
-    for record in sorted(Path(packages).glob("nvidia_*.dist-info/RECORD")) if packages else ():
-        with suppress(OSError):
-            rows = [row for row in record.read_bytes().splitlines() if row.startswith(head)]
-            count += len(rows)
-            digest.update(b"\n".join(sorted(rows)))
-    return digest.digest() if count else None
+    try:
+        return bytes.fromhex(remembered({"headers": folder}, lambda: _digest_of_folder(folder)))
+    except (_TooManyFilesError, OSError):
+        return None
+
+
+def _digest_of_folder(folder: str) -> Computed:
+    digest, files, folders = hashlib.sha256(), [], []
+    for place, inner, names in os.walk(folder, followlinks=True):
+        inner.sort()
+        folders.append(place)
+        files += [f"{place}/{name}" for name in sorted(names)]
+        if len(files) > _MAX_INSTALLED:
+            raise _TooManyFilesError
+    for path in files:
+        name = os.fsencode(path[len(folder) :])
+        with open(path, "rb") as file:
+            digest.update(name + b"\0" + hashlib.file_digest(file, "sha256").digest())
+    return Computed(digest.hexdigest(), (*files, *folders))
 
 
 class _Scanned(NamedTuple):
@@ -99,7 +118,7 @@ def included_files(
     folder: str | None,
     include: Sequence[str],
     macros: Iterable[tuple[str, str]] = (),
-    installed: Mapping[str, bytes] = _NOTHING,
+    installed: Collection[str] = (),
 ) -> dict[str, bytes | None]:
     """Find all files that a source may include, directly or through another one.
 
@@ -113,8 +132,9 @@ def included_files(
         Folders that are searched, in order.
     macros : iterable of tuple
         Macros that are defined by options.
-    installed : mapping
-        Folders with headers that are not followed, and the digests of the folders.
+    installed : collection of str
+        Folders with headers that are not followed, as far as :func:`installed_headers` has a
+        digest.
 
     Returns
     -------
@@ -137,7 +157,7 @@ class _Inclusion:
         self,
         include: Sequence[str],
         macros: Iterable[tuple[str, str]],
-        installed: Mapping[str, bytes],
+        installed: Collection[str],
     ) -> None:
         self._include = include
         self._installed = installed
@@ -174,15 +194,27 @@ class _Inclusion:
 
     def _add(self, name: str, first: str | None) -> None:
         path = _resolve(name, first, self._include)
-        for folder, digest in self._installed.items():
-            if path is not None and path.startswith(f"{folder}/"):
-                self._found[folder] = digest
-                return
         if path is None:
             self._found[name] = None
-        elif path not in self._found and (read := _read(path)) is not None:
+            return
+        for folder in self._installed:
+            if path.startswith(f"{folder}/") and self._has_digest(folder):
+                return
+        if path not in self._found and (read := _read(path)) is not None:
             self._found[path] = read.digest
             self._pending.append((read, os.path.dirname(path)))
+
+    def _has_digest(self, folder: str) -> bool:
+        """Note the digest of a folder, if it has one."""
+        if folder not in self._found:
+            self._found[folder] = installed_headers(folder)
+        return self._found[folder] is not None
+
+
+def includes_anything(text: str) -> bool:
+    """Return whether a source includes a file."""
+    scanned = _scan(text.encode())
+    return bool(scanned.quoted or scanned.angled or scanned.macros)
 
 
 def includes_digest(
@@ -194,15 +226,11 @@ def includes_digest(
 ) -> str:
     """Return one digest of all that :func:`included_files` finds, in the order of their names.
 
-    `include` are the user's folders, and `toolkit` those that are searched after them. Installed
-    headers are followed only if the user's folders have some of their names.
+    `include` are the user's folders, and `toolkit` those that are searched after them. Headers of
+    the toolkit are followed only if the user's folders have some of their names.
     """
     hidden = {name for each in include for name in os.listdir(each)}
-    installed = {
-        each: known
-        for each in toolkit
-        if (known := installed_headers(each)) is not None and hidden.isdisjoint(os.listdir(each))
-    }
+    installed = [each for each in toolkit if hidden.isdisjoint(os.listdir(each))]
     digest = hashlib.sha256()
     found = included_files(text, folder, (*include, *toolkit), macros, installed)
     for path, contents in sorted(found.items()):

@@ -24,9 +24,8 @@ from targets.cuda.compile.nvrtc import (
     CudaText,
     Form,
     compile_text,
-    headers_digest,
-    nvrtc_identity,
 )
+from targets.cuda.compile.nvrtc_identity import headers_digest, nvrtc_identity
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_modules import (
     PtxModule,

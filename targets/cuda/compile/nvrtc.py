@@ -10,7 +10,6 @@ NVRTC documentation, "Supported Compile Options" and "Accessing Lowered Names".
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -19,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
@@ -28,15 +26,13 @@ from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, parse_arch
 from targets.cuda.compile.cuda_text import CudaText
 from targets.cuda.compile.diagnostics import compile_error
-from targets.cuda.compile.headers import includes_digest, toolkit_headers
+from targets.cuda.compile.headers import toolkit_headers
 
 __all__ = [
     "Compiled",
     "CudaText",
     "Form",
     "compile_text",
-    "headers_digest",
-    "nvrtc_identity",
     "nvrtc_version",
     "supported_architectures",
 ]
@@ -92,15 +88,6 @@ def nvrtc_version() -> tuple[int, int]:
         raise _missing("NVRTC was not found", str(error).splitlines()[0]) from error
     _expect(api, status, "ask for its version")
     return int(major), int(minor)
-
-
-@cache
-def nvrtc_identity() -> str:
-    """Return NVRTC's release and the size of its library, which differs between builds of it."""
-    version = format_version(nvrtc_version())
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-    found = sorted(set(re.findall(r"(/\S*libnvrtc\.\S+)", maps)))
-    return " ".join([version, *(str(Path(path).stat().st_size) for path in found)])
 
 
 def _import_nvrtc() -> Any:
@@ -183,16 +170,6 @@ def compile_text(
         names = {expression: _lowered_name(api, program, expression) for expression in expressions}
         code = _read_code(api, program, form)
     return Compiled(code, form, architecture.name, log, names)
-
-
-def headers_digest(source: CudaText, options: CudaOptions) -> str:
-    """Return a digest of all files that a source may include.
-
-    Raises `LookupError` if a macro with an unknown value is included.
-    """
-    toolkit = toolkit_headers(nvrtc_version()[0])
-    digest = includes_digest(source.text, source.folder, options.folders, toolkit, options.macros)
-    return hashlib.sha256(f"{digest} {source.name}".encode()).hexdigest()
 
 
 def _require_architecture(architecture: Architecture) -> None:

@@ -16,7 +16,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.launch.native import machine
 from targets import null
-from targets.cuda.compile import code_image, nvrtc
+from targets.cuda.compile import nvrtc
 from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
 from targets.cuda.target import CudaTarget
 from targets.null.target import NullTarget
@@ -447,7 +447,6 @@ def test_without_nvrtc_the_cpu_function_runs(
     nvrtc.nvrtc_version.cache_clear()
     monkeypatch.setattr(nvrtc, "_import_nvrtc", missing)
     monkeypatch.setattr(nvrtc, "supported_architectures", missing)
-    monkeypatch.setattr(code_image, "supported_architectures", missing)
     x, y = np.ones(9, np.float32), np.ones(9, np.float32)
     with kd.use("null"), pytest.warns(kd.FallbackWarning, match="needs NVRTC"):
         saxpy.forall(9)(2.0, x, y, 9)

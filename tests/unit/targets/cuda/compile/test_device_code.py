@@ -17,7 +17,7 @@ from kerneldsl.contract.device_code import CodeForm, CodeModule
 from kerneldsl.errors import ArgumentTypeError, DeviceCodeError
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
-from targets.cuda.compile import code_image
+from targets.cuda.compile import nvrtc
 from targets.cuda.compile.code_artifact import CodeArtifact
 from targets.cuda.compile.code_stored import dump_code
 from targets.cuda.compile.fatbin import make_fatbin
@@ -118,7 +118,7 @@ def test_kernels_of_a_source_are_compiled_together(monkeypatch: pytest.MonkeyPat
         calls.append(options["expressions"])
         return compile_text(*args, **options)
 
-    monkeypatch.setattr(code_image, "compile_text", compile_and_count)
+    monkeypatch.setattr(nvrtc, "compile_text", compile_and_count)
     module = _module()
     both = [_specialize(module), _specialize(module, "scale<float>", "float32, float32[::1]")]
     images = [COMPILER.compile(each).image_parts for each in both]  # type: ignore[attr-defined]
@@ -129,7 +129,7 @@ def test_kernels_of_a_source_are_compiled_together(monkeypatch: pytest.MonkeyPat
 def test_an_older_nvrtc_makes_ptx_for_the_newest_architecture_it_knows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(code_image, "supported_architectures", lambda: (75, 80))
+    monkeypatch.setattr(nvrtc, "supported_architectures", lambda: (75, 80))
     artifact = _compile(_module())
     assert ".target sm_80" in artifact.text("ptx")
     assert artifact.arch == "sm_90"

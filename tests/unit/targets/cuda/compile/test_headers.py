@@ -67,44 +67,47 @@ def test_the_digest_changes_with_a_header(tmp_path: Path) -> None:
     assert digests[3] not in digests[:2]
 
 
-def test_installed_headers_have_the_digests_of_their_installation(tmp_path: Path) -> None:
-    packages = tmp_path / "site-packages"
-    folder = packages / "nvidia" / "cu13" / "include"
-    folder.mkdir(parents=True)
-    (folder / "cub").mkdir()
-    (folder / "cub" / "cub.cuh").write_text("#define NAME(x) <x>\n#include NAME\n")
-    record = packages / "nvidia_cuda_cccl-13.0.dist-info" / "RECORD"
-    record.parent.mkdir()
-    record.write_text("nvidia/cu13/include/cub/cub.cuh,sha256=abc,1\nother,sha256=x,1\n")
-    own = tmp_path / "own"
+def test_headers_of_the_toolkit_count_as_a_whole(tmp_path: Path) -> None:
+    folder, own = tmp_path / "include", tmp_path / "own"
+    (folder / "cub").mkdir(parents=True)
     own.mkdir()
+    header = folder / "cub" / "cub.cuh"
+    header.write_text("#define NAME(x) <x>\n#include NAME\n")
+    (folder / "other.h").write_text("#define A 1")
     text = "#include <cub/cub.cuh>"
 
-    def digest() -> str:
-        headers.installed_headers.cache_clear()
+    def digest(text: str = text) -> str:
         return includes_digest(text, None, [str(own)], [str(folder)])
 
-    first = digest()
-    record.write_text(record.read_text().replace("other,sha256=x", "other,sha256=y"))
-    assert digest() == first
-    record.write_text(record.read_text().replace("abc", "abd"))
-    assert digest() != first
-    # A header of the user's may hide one that an installed header includes, so these are read.
+    found = [digest()]
+    assert digest() == found[0]
+    header.write_text(header.read_text().replace("x", "y"))  # the same size
+    found.append(digest())
+    (folder / "other.h").write_text("#define A 2")
+    found.append(digest())
+    (folder / "cub" / "new.cuh").write_text("")
+    found.append(digest())
+    assert len(set(found)) == 4
+    assert digest("int x;") not in found
+    # A header of the user's may hide one that a header of the toolkit includes: these are read.
     (own / "cub").mkdir()
     with pytest.raises(LookupError, match="NAME"):
         digest()
-    assert headers.installed_headers(str(own)) is None
 
 
-def test_the_installed_toolkit_is_identified_without_reading_it() -> None:
+def test_a_folder_that_is_more_than_a_toolkit_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _write(tmp_path / "include", a='#include "b.h"', b="1", c="1", d="1")
+    monkeypatch.setattr(headers, "_MAX_INSTALLED", 3)
+    found = included_files("#include <a.h>", None, [folder], (), [folder])
+    assert {path for path in found if found[path]} == {f"{folder}/a.h", f"{folder}/b.h"}
+
+
+def test_the_installed_toolkit_is_not_followed() -> None:
     folders = toolkit_headers(nvrtc_version()[0])
-    installed = {each: headers.installed_headers(each) for each in folders}
-    known = {each: digest for each, digest in installed.items() if digest is not None}
-    found = included_files(
-        "#include <cub/cub.cuh>\n#include <cuda_fp16.h>", None, folders, (), known
-    )
-    if known:  # a toolkit that no wheel has installed is read
-        assert set(found) <= set(known)
+    text = "#include <cub/cub.cuh>\n#include <cuda_fp16.h>"
+    assert set(included_files(text, None, folders, (), folders)) <= set(folders)
 
 
 def test_headers_that_include_each_other_end(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from targets.cuda.compile.nvrtc import (
     CudaText,
     Form,
     compile_text,
-    headers_digest,
     nvrtc_version,
 )
+from targets.cuda.compile.nvrtc_identity import headers_digest
 
 SCALE = """
 template<class T> __global__ void scale(T factor, T *x, long long n) {

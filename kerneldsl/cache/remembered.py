@@ -1,0 +1,111 @@
+"""Values that were computed from many files, remembered while the files stay as they are.
+
+To read a toolkit's headers takes a tenth of a second. To see that none of them has changed takes a
+few milliseconds. So an entry of the cache has the value, and the paths and status
+of everything that it was computed from. It is used only if each status is the same: i-node, size,
+and the times of the last change of contents and of status. The second of these times is the
+system's, and programs cannot set it.
+
+Changes within one tick of the system's clock have equal times. So nothing is remembered that had
+changed shortly before it was read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kerneldsl.cache.disk import DiskCache, disk_cache
+from kerneldsl.cache.key import Key
+from kerneldsl.cache.reasons import BadEntry
+from kerneldsl.errors import CacheError
+
+__all__ = ["Computed", "remembered"]
+
+#: What changed this long before it was read, in nanoseconds, is not remembered. File systems have
+#: times of up to two seconds' resolution.
+_SETTLED_NS = 3_000_000_000
+_VALUE, _PATHS, _STATUS = "value", "paths", "status"
+
+
+class Computed(NamedTuple):
+    """A value, and what it was computed from."""
+
+    value: str
+    #: Files that were read, and folders that were listed.
+    paths: Iterable[str]
+
+
+def remembered(about: Mapping[str, str], compute: Callable[[], Computed]) -> str:
+    """Return what `compute` returns, or returned in another process for the same files.
+
+    Parameters
+    ----------
+    about : mapping of str to str
+        Everything that the value depends on but the files: names and values, as in a key.
+    compute : callable
+        Computes the value. What it raises is passed on, and is not remembered.
+
+    Returns
+    -------
+    str
+        The value.
+    """
+    cache = disk_cache()
+    key = Key({"entry": "files", **about})
+    found = _read(cache, key)
+    if found is not None:
+        return found
+    started_ns = time.time_ns()
+    computed = compute()
+    paths = sorted(set(computed.paths))
+    status = _status_of(paths, before_ns=started_ns - _SETTLED_NS)
+    if status is not None:
+        sections = {
+            _VALUE: computed.value.encode(),
+            _PATHS: b"\0".join(map(os.fsencode, paths)),
+            _STATUS: status,
+        }
+        _write(cache, key, sections)
+    return computed.value
+
+
+def _read(cache: DiskCache, key: Key) -> str | None:
+    if cache.user is None:
+        return None
+    try:
+        sections = cache.user.read(key)[0].sections
+        paths = [os.fsdecode(path) for path in sections[_PATHS].split(b"\0") if path]
+        if _status_of(paths) != sections[_STATUS]:
+            return None
+        return sections[_VALUE].decode()
+    except (BadEntry, LookupError, ValueError):
+        return None
+
+
+def _write(cache: DiskCache, key: Key, sections: Mapping[str, bytes]) -> None:
+    if cache.user is None:
+        return
+    from kerneldsl.cache.room import write_within  # a warm start writes nothing
+
+    # The code that the value is wanted for is written next, and a failure is reported then.
+    with contextlib.suppress(OSError, CacheError, BadEntry):
+        write_within(cache.user, key, sections, cache.max_bytes)
+
+
+def _status_of(paths: Iterable[str], before_ns: int | None = None) -> bytes | None:
+    """Return a digest of the status of files; ``None`` if one is gone or changed lately."""
+    rows = []
+    for path in paths:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return None
+        if before_ns is not None and max(found.st_mtime_ns, found.st_ctime_ns) > before_ns:
+            return None
+        rows.append((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+    return hashlib.sha256(repr(rows).encode()).digest()
