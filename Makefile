@@ -223,10 +223,11 @@ gallery: .venv-demo/.stamp ## draw the pictures of the gallery anew, into docs/g
 	@.venv-demo/bin/python examples/gallery/draw.py docs/gallery
 
 # Half an hour of processor time for all; KERNELS="--cpu x86-64-v3" takes some.
+LIBRARY_CALLS := float32 float64 int32 int64
 KERNELS ?= --arch sm_80,sm_90,sm_120
 .PHONY: kernels
 kernels: $(VENV)/.stamp ## compile the library's common kernels, which the wheel then ships
-	@$(BIN)/kerneldsl build stdlib_kernels --trace .ci/library_calls.py $(KERNELS)
+	@$(BIN)/kerneldsl build stdlib_kernels $(LIBRARY_CALLS:%=--trace .ci/library_%.py) $(KERNELS)
 
 .PHONY: wheel
 wheel: kernels ## build the wheel with the library's compiled kernels into dist/

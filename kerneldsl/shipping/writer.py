@@ -110,6 +110,13 @@ class PackageWriter:
         """Add the text of a module's kernels, for installations without source files."""
         self._sources[module] = self._add_file(module, "py.txt", text.encode())
 
+    def merge(self, other: PackageWriter) -> None:
+        """Add what another writer has of the same package. Of equal kernels, the first is kept."""
+        for key, entry in other._entries.items():
+            self._entries.setdefault(key, entry)
+        self._files.update(other._files)
+        self._sources.update(other._sources)
+
     def _add_file(self, stem: str, kind: str, data: bytes) -> str:
         """Add a file that is named by its contents; equal ones are stored once."""
         digest = hashlib.sha256(data).hexdigest()[:_DIGITS]

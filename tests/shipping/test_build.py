@@ -72,12 +72,12 @@ def test_what_is_declared(built: Path) -> None:
 def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     folders = []
-    for name in ("first", "second"):
+    for name, workers in (("first", "1"), ("second", "5")):
         package = write_package(tmp_path / name)
         if IS_QUICK:
             leave_out_waves(package)
         options = ("--cpu", "x86-64-v3,aarch64", "--arch", "sm_90")
-        build(package, *options, "--trace", str(tmp_path / "script.py"), "1000")
+        build(package, *options, "--trace", str(tmp_path / "script.py"), "-j", workers, "1000")
         folders.append(contents(package / "_kernels"))
     first, second = folders
     assert first == second
@@ -144,11 +144,14 @@ def test_a_rebuild_removes_old_files(built: Path, tmp_path: Path) -> None:
         (("mypkg", "--arch", "sm_1"), "sm_1"),
         (("mypkg", "--trace", "missing.py"), "there is no file missing.py"),
         (("mypkg", "--trace", "failing.py"), "failing.py failed: ZeroDivisionError"),
+        (("mypkg", "--trace", "failing.py", "-j1"), "failing.py failed: ZeroDivisionError"),
+        (("mypkg", "--trace", "killed.py", "-j4"), "ended with status -9. Status -9 means"),
     ],
 )
 def test_mistakes(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     write_package(tmp_path)
     (tmp_path / "failing.py").write_text("1 / 0")
+    (tmp_path / "killed.py").write_text("import os; os.kill(os.getpid(), 9)")
     done = subprocess.run(
         [sys.executable, "-m", "kerneldsl", "build", *options],
         cwd=tmp_path,
@@ -172,9 +175,9 @@ def test_a_terminal_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     said = []
     for stream, is_quiet in ((_Terminal(), False), (_Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
-        with progress_bar("Compiling", 3, is_quiet=is_quiet) as advance:
+        with progress_bar("Compiling", is_quiet=is_quiet) as advance:
             for label in ("one", "two", "three"):
-                advance(label)
+                advance(label, 3)
         said.append(re.sub(r"\x1b\[[\d;?]*\w", "", stream.getvalue()))
     assert "0/3 one" in said[0]
     assert "2/3 three" in said[0]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.tools.cli.options import JsonOption
 from kerneldsl.tools.cli.output import print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from kerneldsl.tools.cli.building import Builder
 
 __all__ = ["build"]
 
@@ -43,8 +48,12 @@ def build(
         ),
     ] = None,
     trace: Annotated[
-        Path | None,
-        typer.Option("--trace", help="A Python script. What its launches compile is shipped, too."),
+        list[Path] | None,
+        typer.Option(
+            "--trace",
+            help="A Python script. What its launches compile is shipped, too. The option may be "
+            "repeated.",
+        ),
     ] = None,
     header: Annotated[
         bool,
@@ -54,36 +63,43 @@ def build(
             "C compiler.",
         ),
     ] = False,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--jobs", "-j", help="Processes that compile; by default one for each processor.", min=0
+        ),
+    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Compile the kernels of a package, so that it ships them.
 
     Compiles each kernel for the signatures that it declares, and for the launches of a script.
     """
+    from kerneldsl.launch.recorded import recording
     from kerneldsl.placement.registry import c_library, get_target, target_writing
     from kerneldsl.tools.cli.building import Builder
+    from kerneldsl.tools.cli.tasks import do_tasks, usable_processors
 
-    if trace is not None and not trace.is_file():
-        raise ArgumentValueError(
-            f"there is no file {trace}", value=str(trace), remedy="Check the path"
-        )
+    scripts = trace or []
+    for script in scripts:
+        if not script.is_file():
+            raise ArgumentValueError(
+                f"there is no file {script}", value=str(script), remedy="Check the path"
+            )
     usual = get_target(target_writing("asm")).compiler.usual_architectures
     levels = usual if cpu is None else _read_list(cpu)
-    builder = Builder(package, levels, _read_list(arch or ""))
-    if header:
-        builder.c_library = c_library(builder.package.__name__)
-    jobs = builder.jobs(trace, arguments or [])
-    with progress_bar("Compiling", len(jobs), is_quiet=as_json) as advance:
-        for job in jobs:
-            advance(job.label)
-            job.run()
+    workers = workers or usable_processors()
+    with ExitStack() as during:
+        during.enter_context(recording())  # neither the cache nor the package itself is read
+        if as_json:  # what scripts print is no part of the JSON
+            during.enter_context(redirect_stdout(sys.stderr))
+        builder = Builder(package, levels, _read_list(arch or ""))
+        if header:
+            builder.c_library = c_library(builder.package.__name__)
+        show = during.enter_context(progress_bar("Compiling", is_quiet=as_json))
+        do_tasks(builder, builder.tasks(scripts, arguments or [], workers), workers, show)
     if not builder.writer.entries:
-        name, reason = next(iter(builder.left_out.items()))
-        raise ArgumentValueError(
-            f"no kernel of {builder.package.__name__} can be shipped",
-            value=package,
-            limit=f"{name}: {reason}",
-        )
+        raise _nothing(builder)
     builder.add_sources()
     folder = builder.folder / "_kernels" if output is None else output
     builder.writer.write(folder)
@@ -115,13 +131,34 @@ def build(
     counts: dict[tuple[str, str, str], list[str]] = {}
     for each in entries:
         counts.setdefault((each.kernel, each.signature, each.launch), []).append(each.arch)
-    rows = [(*key, ", ".join(dict.fromkeys(found))) for key, found in sorted(counts.items())]
+    order = (*builder.levels, *builder.architectures)
+    rows = [
+        (*key, ", ".join(arch for arch in order if arch in found))
+        for key, found in sorted(counts.items())
+    ]
     print_table(("kernel", "signature", "launch", "for"), rows)
     for name, reason in builder.left_out.items():
         print(f"not shipped: {name}: {reason}")
     print(f"{folder}: {len(entries)} compiled kernels, {builder.writer.nbytes / 1024:.0f} KiB")
     if header:
         print(f"{folder / 'c'}: {', '.join(c_files)}")
+
+
+def _nothing(builder: Builder) -> ArgumentValueError:
+    """Return the error for a package of which nothing is shipped."""
+    name = builder.package.__name__
+    for kernel, reason in builder.left_out.items():
+        return ArgumentValueError(
+            f"no kernel of {name} can be shipped", value=name, limit=f"{kernel}: {reason}"
+        )
+    return ArgumentValueError(
+        f"{name} has no kernels to compile",
+        value=name,
+        limit="Kernels are compiled for the signatures that they declare, and for the launches of "
+        "a script",
+        remedy="Write @kd.kernel(signature=…), or name a script that launches the kernels: "
+        "--trace script.py",
+    )
 
 
 def _read_list(text: str) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Work of ``kerneldsl build``: finds what a package ships, and compiles it.
 
-Kernels with declared signatures are compiled for each of them. A script is run once for the
-processor and once for each GPU, and what its launches compile is recorded. For a GPU nothing runs.
+Kernels with declared signatures are compiled for each of them. Scripts are run for the processor,
+and for each GPU, and what their launches compile is recorded. For a GPU nothing runs. The tasks of
+a build do not depend on each other (:mod:`kerneldsl.tools.cli.tasks` runs them).
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from kerneldsl.cache.reasons import UncacheableError
-from kerneldsl.contract import Compiler, Specialization
+from kerneldsl.contract import Artifact, Compiler, Specialization
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.kernels.constants import ParameterizedKernel
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 from kerneldsl.kernels.spaces import OpenSpacedKernel, SpacedKernel
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.launch.artifact import compile_or_load, notes_on
-from kerneldsl.launch.recorded import recording
+from kerneldsl.launch.recorded import Recorded, recording
 from kerneldsl.placement.registry import get_target, target_writing
 from kerneldsl.shipping.texts import text_of_functions
 from kerneldsl.shipping.writer import PackageWriter
 from kerneldsl.tools.cli.warmed import described_gpu, dry_run
 
-__all__ = ["Builder", "Job"]
+__all__ = ["Builder", "Job", "Part", "Task"]
 
 #: Indices of launches that kernels with a signature are planned for on a GPU, from small to large.
 _INDICES = (1 << 12, 1 << 20, 1 << 26)
+#: Kernels that take longer to compile than what a process takes to begin.
+_WORTH_A_PROCESS = 16
 #: Grid and block of an explicit launch of a kernel without a block.
 _GRID, _BLOCK = 1024, 256
 
@@ -51,9 +54,30 @@ class Job(NamedTuple):
     run: Callable[[], None]
 
 
+class Task(NamedTuple):
+    """A part of a build, which can be done in a process of its own."""
+
+    #: For a person.
+    label: str
+    #: Finds what is compiled.
+    jobs: Callable[[], Sequence[Job]]
+
+
+class Part(NamedTuple):
+    """What a task of a build has compiled."""
+
+    writer: PackageWriter
+    #: What is not shipped, with the reason.
+    left_out: dict[str, str]
+    #: Module to the lines of functions that kernels consist of.
+    functions: dict[str, set[int]]
+
+
 @dataclass
 class Builder:
     """Compiles the kernels of a package.
+
+    It is used while launches are recorded, so that nothing is read from the cache or the package.
 
     Parameters
     ----------
@@ -114,27 +138,26 @@ class Builder:
 
     # ------------------------------------------------------------------ what is compiled
 
-    def jobs(self, script: Path | None, arguments: Sequence[str]) -> list[Job]:
-        """Return what is compiled: for signatures, and for the launches of a script.
+    def tasks(
+        self, scripts: Sequence[Path], arguments: Sequence[str], workers: int = 1
+    ) -> list[Task]:
+        """Return what is to be done, divided for a number of processes.
 
-        Raises
-        ------
-        ArgumentValueError
-            If the script fails, or there is nothing to compile.
+        A task compiles a share of the declared signatures, or the launches of a script.
         """
-        found = [job for kernel in self.kernels() for job in self._declared(kernel)]
-        if script is not None:
-            found += self._traced(script, arguments)
-        if not found:
-            name = self.package.__name__
-            raise ArgumentValueError(
-                f"{name} has no kernels to compile",
-                value=name,
-                limit="Kernels are compiled for the signatures that they declare, and for the "
-                "launches of a script",
-                remedy="Write @kd.kernel(signature=…), or name a script that launches the "
-                "kernels: --trace script.py",
-            )
+        declared = [job for kernel in self.kernels() for job in self._declared(kernel)]
+        shares = min(workers, -(-len(declared) // _WORTH_A_PROCESS))
+        found = [
+            Task("declared signatures", partial(list, declared[share::shares]))
+            for share in range(shares)
+        ]
+        for script in scripts:
+            for levels in _divided(self.levels, -(-workers // len(scripts))):
+                jobs = partial(self._traced_host, script, arguments, levels)
+                found.append(Task(f"{script} for {', '.join(levels)}", jobs))
+            for arch in self.architectures:
+                jobs = partial(self._traced_gpu, script, arguments, arch)
+                found.append(Task(f"{script} for {arch}", jobs))
         return found
 
     def kernels(self) -> list[Kernel[Any, Any]]:
@@ -225,25 +248,27 @@ class Builder:
 
     # ------------------------------------------------------------------ scripts
 
-    def _traced(self, script: Path, arguments: Sequence[str]) -> list[Job]:
+    def _traced_host(
+        self, script: Path, arguments: Sequence[str], levels: Sequence[str]
+    ) -> list[Job]:
         jobs = []
-        if self.levels:
-            for specialization in self._launches(script, arguments, self.host.name):
-                for level in self.levels:
-                    leveled = replace(specialization, arch=level)
-                    run = partial(self._add, self.host, leveled)
-                    jobs.append(Job(f"{_label(specialization)} for {level}", run))
-        for arch in self.architectures:
-            null: Any = get_target(dry_run())
-            null.set_devices(described_gpu(arch, null.devices()[0]))
-            for specialization in self._launches(script, arguments, null.name):
-                run = partial(self._add, null.compiler, specialization)
-                jobs.append(Job(f"{_label(specialization)} for {arch}", run))
+        for found in self._launches(script, arguments, self.host.name):
+            for level in levels:
+                leveled = replace(found.specialization, arch=level)
+                run = partial(self._add, self.host, leveled)
+                jobs.append(Job(f"{_label(leveled)} for {level}", run))
         return jobs
 
-    def _launches(
-        self, script: Path, arguments: Sequence[str], target: str
-    ) -> list[Specialization]:
+    def _traced_gpu(self, script: Path, arguments: Sequence[str], arch: str) -> list[Job]:
+        null: Any = get_target(dry_run())
+        null.set_devices(described_gpu(arch, null.devices()[0]))
+        jobs = []
+        for found in self._launches(script, arguments, null.name):
+            run = partial(self._add, null.compiler, found.specialization, found.artifact)
+            jobs.append(Job(f"{_label(found.specialization)} for {arch}", run))
+        return jobs
+
+    def _launches(self, script: Path, arguments: Sequence[str], target: str) -> list[Recorded]:
         """Run a script, and return what launches of the package's kernels have compiled."""
         with recording() as recorded, _as_script(script, arguments, target):
             try:
@@ -261,23 +286,25 @@ class Builder:
                         else None,
                         remedy="Run it by itself, and check no results in it",
                     ) from error
-        found = (
-            each.specialization
+        found = {
+            each.specialization: each
             for each in recorded
             if each.compiler.name == target and self._is_own(each.specialization.unit.module)
-        )
-        return list(dict.fromkeys(found))
+        }
+        return list(found.values())
 
     # ------------------------------------------------------------------ output
 
-    def _add(self, compiler: Compiler, specialization: Specialization) -> None:
-        """Compile a kernel, and add it; note why it is left out."""
+    def _add(
+        self, compiler: Compiler, specialization: Specialization, artifact: Artifact | None = None
+    ) -> None:
+        """Compile a kernel that is not compiled yet, and add it; note why it is left out."""
         if (specialization, compiler.code_family) in self._seen:
             return
         self._seen.add((specialization, compiler.code_family))
         label = f"{_label(specialization)} for {specialization.arch}"
         try:
-            with recording():  # neither the cache nor the package itself is read
+            if artifact is None:
                 artifact, _ = compile_or_load(compiler, specialization)
             entry = self.writer.add(compiler, artifact, notes_on(specialization))
         except UncacheableError as error:
@@ -295,6 +322,17 @@ class Builder:
             if self._is_own(unit.module):
                 self._functions.setdefault(unit.module, set()).add(unit.first_line)
 
+    def part(self) -> Part:
+        """Return what was compiled in this process."""
+        return Part(self.writer, self.left_out, self._functions)
+
+    def add(self, part: Part) -> None:
+        """Add what was compiled in another process."""
+        self.writer.merge(part.writer)
+        self.left_out |= part.left_out
+        for module, lines in part.functions.items():
+            self._functions.setdefault(module, set()).update(lines)
+
     def add_sources(self) -> None:
         """Add the texts of all kernels, for installations without source files."""
         for value in self._values():
@@ -306,6 +344,12 @@ class Builder:
             text = "".join(linecache.getlines(file, vars(module))) if file else ""
             if text:
                 self.writer.add_source(name, text_of_functions(text, lines))
+
+
+def _divided(values: Sequence[str], parts: int) -> list[Sequence[str]]:
+    """Divide values into a number of parts, or into as many as there are values."""
+    count = min(parts, len(values))
+    return [values[number::count] for number in range(count)]
 
 
 def _label(specialization: Specialization) -> str:

@@ -123,22 +123,25 @@ def progress(first: str, *, is_quiet: bool = False) -> Iterator[Callable[[str], 
 
 @contextmanager
 def progress_bar(
-    first: str, total: int, *, is_quiet: bool = False
-) -> Iterator[Callable[[str], None]]:
+    first: str, total: int = 0, *, is_quiet: bool = False
+) -> Iterator[Callable[[str, int], None]]:
     """Show on standard error how much of the work is done, while it is a terminal.
 
-    Give a function that says what is done next, of `total` steps.
+    Give a function that says what is done next, and of how many steps.
     """
     if is_quiet or not sys.stderr.isatty():
-        yield lambda text: None
+        yield lambda text, total: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=new_console(stderr=True), transient=True) as bar:
+    # Without a thread that draws: processes are forked meanwhile.
+    with Progress(
+        *columns, console=new_console(stderr=True), transient=True, auto_refresh=False
+    ) as bar:
         task, done = bar.add_task(first, total=total), itertools.count()
 
-        def advance(text: str) -> None:
-            bar.update(task, completed=next(done), description=text, refresh=True)
+        def advance(text: str, total: int) -> None:
+            bar.update(task, completed=next(done), total=total, description=text, refresh=True)
 
         yield advance
