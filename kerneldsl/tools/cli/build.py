@@ -145,7 +145,7 @@ def build(
 
 
 def _nothing(builder: Builder) -> ArgumentValueError:
-    """Return the error for a package of which nothing is shipped."""
+    """Return the error for a package that has nothing to ship."""
     name = builder.package.__name__
     for kernel, reason in builder.left_out.items():
         return ArgumentValueError(

@@ -55,7 +55,7 @@ class Job(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A part of a build, which can be done in a process of its own."""
+    """A part of a build, which can be done in another process."""
 
     #: For a person.
     label: str
@@ -141,7 +141,7 @@ class Builder:
     def tasks(
         self, scripts: Sequence[Path], arguments: Sequence[str], workers: int = 1
     ) -> list[Task]:
-        """Return what is to be done, divided for a number of processes.
+        """Return the tasks of a build, divided for a number of processes.
 
         A task compiles a share of the declared signatures, or the launches of a script.
         """

@@ -23,8 +23,8 @@ __all__ = ["dump_code", "identify_compiler", "restore_code"]
 def identify_compiler(code: DeviceCode, arch: str) -> dict[str, str] | None:
     """Return architecture, NVRTC, and a digest of all headers that a source may include.
 
-    It is ``None`` for code that is not cached: PTX, cubins, a source that includes a macro with an
-    unknown value, and code of an NVRTC whose file is not known.
+    It is ``None`` for code that is not cached: PTX, cubins, and a source that includes a macro with
+    an unknown value. It is ``None``, too, if the file of NVRTC was replaced.
     """
     module = code.module
     if module.form is not CodeForm.CUDA:

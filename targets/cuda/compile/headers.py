@@ -133,8 +133,7 @@ def included_files(
     macros : iterable of tuple
         Macros that are defined by options.
     installed : collection of str
-        Folders with headers that are not followed, as far as :func:`installed_headers` has a
-        digest.
+        Folders with headers that are not followed, if :func:`installed_headers` has a digest.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 
 To load it takes a tenth of a second, which a process with cached code need not spend. The file is
 searched where ``cuda.pathfinder`` searches when NVRTC is loaded. A key is computed before and after
-compiling. So if another file is loaded all the same, the code is not cached.
+compiling. So if another file is loaded, the code is not cached.
 
 References
 ----------
