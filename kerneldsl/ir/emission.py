@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from llvmlite import ir
 from numba import types
 
-from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.operations import Label, Operation, Region, Value
 from kerneldsl.ir.value_emission import ValueEmitter
 from kerneldsl.lowering.calls import Call
 
@@ -36,11 +36,18 @@ class Emitter(ValueEmitter):
         self.narrow: dict[Value, ir.Value] = {}
         #: Arguments that may be kept so: what is known of them.
         self.fits_32: Callable[[Value], bool] = lambda value: False
+        #: For each label, the block after its operation, and the blocks from which control gets
+        #: there, with the values that they give.
+        self.labels: dict[Label, tuple[Any, list[tuple[Any, list[Any]]]]] = {}
         self.handlers: dict[str, Callable[[Operation], None]] = {
             "const": self.constant,
             "cast": self.cast,
             "numba": self.numba,
+            "undefined": self.undefined,
             "if": self.branch,
+            "labeled": self.labeled,
+            "leave": self.leave,
+            "unreachable": self.unreachable,
             "while": self.while_loop,
             "for": self.for_loop,
             "for_each": self.for_each,
@@ -52,7 +59,16 @@ class Emitter(ValueEmitter):
     # -- regions ----------------------------------------------------------------------------------
 
     def region(self, region: Region) -> list[Any]:
-        """Write a region; return what it yields."""
+        """Write a region that control does not leave; return what it yields."""
+        found = self.part_of_control(region)
+        assert found is not None
+        return found
+
+    def part_of_control(self, region: Region) -> list[Any] | None:
+        """Write a region; return what it yields, ``None`` if control never gets to its end."""
+        if region.is_left:
+            self.operations(region.operations)
+            return None
         self.operations(region.operations[:-1])
         return [self.get(value) for value in region.yielded]
 
@@ -137,7 +153,7 @@ class Emitter(ValueEmitter):
         builder = self.builder
         condition = self.get(operation.operands[0])
         name = f"{len(builder.function.blocks)}"
-        has_no = len(no.operations) > 1 or bool(operation.results)
+        has_no = len(no.operations) > 1 or no.is_left or bool(operation.results)
         then = builder.append_basic_block(f"then{name}")
         other = builder.append_basic_block(f"else{name}") if has_no else None
         end = builder.append_basic_block(f"end{name}")
@@ -147,17 +163,12 @@ class Emitter(ValueEmitter):
             if block is None:
                 continue
             self.begin(block)
-            found = self.region(region)
-            ends.append((builder.block, found))
-            builder.branch(end)
+            found = self.part_of_control(region)
+            if found is not None:
+                ends.append((builder.block, found))
+                builder.branch(end)
         self.begin(end)
-        results = []
-        for number, value in enumerate(operation.results):
-            phi = builder.phi(ends[0][1][number].type, value.name)
-            for block, found in ends:
-                phi.add_incoming(found[number], block)
-            results.append(phi)
-        self.set(operation, *results)
+        self.join(operation, ends)
 
     def begin(self, block: ir.Block) -> None:
         """Go on in a block, after all others: LLVM begins with the order of the source."""
@@ -166,28 +177,80 @@ class Emitter(ValueEmitter):
         blocks.append(block)
         self.builder.position_at_end(block)
 
-    def _phis(self, values: list[Value], given: list[Any], before: Any) -> list[Any]:
-        """Begin a loop: bind its arguments to phi nodes."""
+    def join(self, operation: Operation, ends: list[tuple[Any, list[Any]]]) -> None:
+        """Set the results of an operation to phis of what several blocks give."""
+        if not ends:
+            return
+        results = []
+        for number, value in enumerate(operation.results):
+            given = [self.parts(found[number], block) for block, found in ends]
+            if len({parts[0].type for parts in given}) > 1:
+                given = [
+                    self.parts(found[number], block, in_any_memory=True) for block, found in ends
+                ]
+            made = []
+            for position, first in enumerate(given[0]):
+                phi = self.builder.phi(first.type, value.name)
+                for (block, _), parts in zip(ends, given, strict=True):
+                    phi.add_incoming(parts[position], block)
+                made.append(phi)
+            results.append(self.of_parts(ends[0][1][number], iter(made)))
+        self.set(operation, *results)
+
+    def labeled(self, operation: Operation) -> None:
+        builder = self.builder
+        end = builder.append_basic_block(f"after{len(builder.function.blocks)}")
+        ends: list[tuple[Any, list[Any]]] = []
+        self.labels[operation.attributes["label"]] = end, ends
+        found = self.part_of_control(operation.regions[0])
+        if found is not None:
+            ends.append((builder.block, found))
+            builder.branch(end)
+        self.begin(end)
+        self.join(operation, ends)
+
+    def leave(self, operation: Operation) -> None:
+        end, ends = self.labels[operation.attributes["label"]]
+        ends.append((self.builder.block, [self.get(value) for value in operation.operands]))
+        self.builder.branch(end)
+
+    def unreachable(self, operation: Operation) -> None:
+        if not self.builder.block.is_terminated:
+            self.builder.unreachable()
+
+    def undefined(self, operation: Operation) -> None:
+        kind = operation.result.type
+        self.set(operation, ir.Constant(self.context.get_value_type(kind), ir.Undefined))
+
+    def _phis(self, values: list[Value], given: list[Any], before: Any) -> list[list[Any]]:
+        """Begin a loop: bind its arguments to phi nodes, one for each part of a value."""
         builder, phis = self.builder, []
         for value, first in zip(values, given, strict=True):
-            is_narrow = self.fits_32(value)
-            kind = _I32 if is_narrow else first.type
-            phi = builder.phi(kind, value.name)
-            if is_narrow:
+            if self.fits_32(value):
                 first = (
                     _I32(first.constant)
                     if isinstance(first, ir.Constant)
                     else self._cut(first, before)
                 )
-            phi.add_incoming(first, before)
-            phis.append(phi)
-        for value, phi in zip(values, phis, strict=True):
-            if phi.type == _I32 and value.type == types.int64:
-                self.narrow[value] = phi
-                self.values[value] = builder.zext(phi, _I64)
-            else:
-                self.values[value] = phi
+            entering = self.parts(first, before, in_any_memory=True)
+            parts = [builder.phi(part.type, value.name) for part in entering]
+            for phi, part in zip(parts, entering, strict=True):
+                phi.add_incoming(part, before)
+            phis.append(parts)
+            self.values[value] = self.of_parts(first, iter(parts))
+        for value, parts in zip(values, phis, strict=True):
+            if value.type == types.int64 and parts[0].type == _I32:
+                self.narrow[value] = parts[0]
+                self.values[value] = builder.zext(parts[0], _I64)
         return phis
+
+    def _next_iteration(self, phis: list[list[Any]], arguments: list[Value], body: Region) -> None:
+        """Give the values at the end of a body to the phis."""
+        for parts, argument, yielded in zip(phis, arguments, body.yielded, strict=True):
+            last = self._next(parts[0], argument, yielded)
+            found = self.parts(last, self.builder.block, in_any_memory=True)
+            for phi, part in zip(parts, found, strict=True):
+                phi.add_incoming(part, self.builder.block)
 
     def _cut(self, value: Any, block: Any) -> Any:
         with self.builder.goto_block(block):
@@ -227,13 +290,12 @@ class Emitter(ValueEmitter):
             if one in self.narrow:
                 self.narrow[two] = self.narrow[one]
         builder.cbranch(condition, inner, end)
-        builder.position_at_end(inner)
-        self.operations(body.operations[:-1])
-        self.end_of_body(operation)
-        for phi, argument, yielded in zip(phis, body.arguments, body.yielded, strict=True):
-            phi.add_incoming(self._next(phi, argument, yielded), builder.block)
-        builder.branch(head)
-        builder.position_at_end(end)
+        self.begin(inner)
+        if self.part_of_control(body) is not None:
+            self.end_of_body(operation)
+            self._next_iteration(phis, body.arguments, body)
+            builder.branch(head)
+        self.begin(end)
         self.set(operation, *(self.values[value] for value in before.arguments))
 
     def end_of_body(self, operation: Operation) -> None:
@@ -251,31 +313,39 @@ class Emitter(ValueEmitter):
         builder.branch(head)
         builder.position_at_end(head)
         counter, *phis = self._phis(body.arguments, [start, *given], entry)
-        is_up = builder.icmp_signed("<", counter, stop)
+        is_up = builder.icmp_signed("<", counter[0], stop)
         if not (isinstance(step, ir.Constant) and step.constant > 0):
             zero = step.type(0)
-            is_down = builder.icmp_signed(">", counter, stop)
+            is_down = builder.icmp_signed(">", counter[0], stop)
             is_down = builder.and_(is_down, builder.icmp_signed("<", step, zero))
             is_up = builder.and_(is_up, builder.icmp_signed(">", step, zero))
             is_up = builder.or_(is_up, is_down)
         builder.cbranch(is_up, inner, end)
-        builder.position_at_end(inner)
-        self.operations(body.operations[:-1])
-        self.end_of_body(operation)
-        counter.add_incoming(builder.add(counter, step), builder.block)
-        for phi, argument, yielded in zip(phis, body.arguments[1:], body.yielded, strict=True):
-            phi.add_incoming(self._next(phi, argument, yielded), builder.block)
-        builder.branch(head)
-        builder.position_at_end(end)
+        self.begin(inner)
+        if self.part_of_control(body) is not None:
+            self.end_of_body(operation)
+            counter[0].add_incoming(builder.add(counter[0], step), builder.block)
+            self._next_iteration(phis, body.arguments[1:], body)
+            builder.branch(head)
+        self.begin(end)
         self.set(operation, *(self.values[value] for value in body.arguments[1:]))
 
     def for_each(self, operation: Operation) -> None:
-        """Write the body once for each constant."""
+        """Write the body once for each element."""
         (body,) = operation.regions
-        carried = [self.get(value) for value in operation.operands]
-        for number in operation.attributes["values"]:
-            self.values[body.arguments[0]] = _I64(number)
-            for argument, value in zip(body.arguments[1:], carried, strict=True):
+        given = [self.get(value) for value in operation.operands]
+        if "values" in operation.attributes:
+            items, carried = [[_I64(each)] for each in operation.attributes["values"]], given
+        else:
+            count, width = operation.attributes["count"], operation.attributes["width"]
+            items = [given[n * width : (n + 1) * width] for n in range(count)]
+            carried = given[count * width :]
+        for item in items:
+            for argument, value in zip(body.arguments, [*item, *carried], strict=True):
                 self.values[argument] = value
-            carried = self.region(body)
+            found = self.part_of_control(body)
+            if found is None:
+                # The next iterations, and what follows, are not reached.
+                return
+            carried = found
         self.set(operation, *carried)

@@ -5,6 +5,12 @@ A kernel is a :class:`Function` with one region. A region is a list of operation
 variable of the source that a region assigns is a result of the operation around the region. In
 loops it is also an argument of the region. Types are Numba's. Operators and functions that Numba
 defines hold Numba's signature.
+
+``break``, ``continue`` and ``return`` are one thing: a region that ends with ``leave`` leaves the
+``labeled`` operation around it that has the same :class:`Label`. Its operands are the results of
+that operation, and control goes on after it. The region of ``labeled`` may also end with a
+``yield``. A region ends with ``unreachable`` if control never gets there, for example because both
+regions of a branch end with ``leave``.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Effect", "Function", "Operation", "Region", "Value"]
+__all__ = ["Effect", "Function", "Label", "Operation", "Region", "Value"]
 
 
 class Effect(enum.Flag):
@@ -30,6 +36,8 @@ class Effect(enum.Flag):
     """The lanes of a warp exchange values."""
     BLOCK = enum.auto()
     """The threads of a block perform it together, with uniform operands."""
+    LEAVE = enum.auto()
+    """Control leaves an operation around it."""
 
 
 #: An operation with one of these needs all threads of a group.
@@ -74,6 +82,15 @@ class Operation:
         #: Line and column in the source.
         self.place = place
 
+    def leaves(self) -> Iterator[Operation]:
+        """Return the ``leave`` operations in its regions that lead to it."""
+        label = self.attributes.get("label")
+        return (
+            each
+            for each in self.walk()
+            if each.name == "leave" and each.attributes["label"] is label
+        )
+
     @property
     def result(self) -> Value:
         """The only result."""
@@ -84,8 +101,13 @@ class Operation:
         """Return its effects and those of the operations in its regions."""
         found = self.effect
         for region in self.regions:
-            for operation in region.operations:
-                found |= operation.effects()
+            found |= region.effects()
+        if self.name == "labeled" and found & Effect.LEAVE:
+            operations = list(self.walk())
+            inside = {each.attributes["label"] for each in operations if each.name == "labeled"}
+            leaves = (each for each in operations if each.name == "leave")
+            if all(each.attributes["label"] in inside for each in leaves):
+                found &= ~Effect.LEAVE
         return found
 
     def walk(self) -> Iterator[Operation]:
@@ -102,6 +124,16 @@ class Operation:
                 yield from operation.used()
 
 
+class Label:
+    """What ``leave`` leads to: the ``labeled`` operation that holds it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        #: For the printer.
+        self.name = name
+
+
 class Region:
     """Operations in their order; the last one is a ``yield`` of the region's values."""
 
@@ -113,8 +145,20 @@ class Region:
 
     @property
     def yielded(self) -> list[Value]:
-        """The operands of the ``yield``."""
-        return self.operations[-1].operands
+        """The operands of the ``yield``, none if control does not get there."""
+        return [] if self.is_left else self.operations[-1].operands
+
+    @property
+    def is_left(self) -> bool:
+        """Whether control never gets to the end, but leaves an operation around the region."""
+        return bool(self.operations) and self.operations[-1].name in ("leave", "unreachable")
+
+    def effects(self) -> Effect:
+        """Return the effects of all operations."""
+        found = Effect.NONE
+        for operation in self.operations:
+            found |= operation.effects()
+        return found
 
     def walk(self) -> Iterator[Operation]:
         """Return all operations, also those of inner regions."""

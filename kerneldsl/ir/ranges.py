@@ -8,7 +8,7 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
 
 __all__ = ["Interval", "mark_indices", "ranges_of"]
 
@@ -49,6 +49,8 @@ class _Walk:
     def __init__(self, of_names: Mapping[str, Interval]) -> None:
         self.of_names = of_names
         self.known: dict[Value, Interval] = {}
+        #: Intervals of the operands of ``leave`` operations, by what they lead to.
+        self.leaves: dict[Label, list[list[Interval]]] = {}
 
     def get(self, value: Value) -> Interval:
         found = self.known.get(value)
@@ -78,9 +80,18 @@ class _Walk:
             case "if":
                 for region in operation.regions:
                     self.region(region)
-                yes, no = (region.yielded for region in operation.regions)
-                for result, one, two in zip(operation.results, yes, no, strict=True):
-                    self.set(result, _join(self.get(one), self.get(two)))
+                inner = [region for region in operation.regions if not region.is_left]
+                self.join(operation, [self.yielded(region) for region in inner])
+            case "labeled":
+                (region,) = operation.regions
+                ends = self.leaves[operation.attributes["label"]] = []
+                self.region(region)
+                if not region.is_left:
+                    ends.append(self.yielded(region))
+                self.join(operation, ends)
+            case "leave":
+                found = [self.get(value) for value in operation.operands]
+                self.leaves[operation.attributes["label"]].append(found)
             case "while":
                 before, body = operation.regions
                 self.loop(operation, operation.operands, body, body.arguments, (before, body))
@@ -95,22 +106,37 @@ class _Walk:
                 self.known[body.arguments[0]] = (
                     (start[0], max(stop[1] - 1, start[0])) if is_up else _ANY
                 )
-                self.counted(operation, 3)
+                self.counted(operation)
             case "for_each":
-                values = operation.attributes["values"]
+                values = operation.attributes.get("values")
                 (body,) = operation.regions
-                self.known[body.arguments[0]] = (min(values), max(values))
-                self.counted(operation, 0)
+                if values:
+                    self.known[body.arguments[0]] = (min(values), max(values))
+                self.counted(operation)
             case name:
                 for region in operation.regions:
                     self.region(region)
                 if name in self.of_names:
                     self.known[operation.result] = self.of_names[name]
 
-    def counted(self, operation: Operation, first: int) -> None:
+    def yielded(self, region: Region) -> list[Interval]:
+        """Return the intervals of what a region yields."""
+        return [self.get(value) for value in region.yielded]
+
+    def join(self, operation: Operation, ends: list[list[Interval]]) -> None:
+        """Set the results of an operation to what its ends give."""
+        for number, result in enumerate(operation.results):
+            found = [end[number] for end in ends]
+            if found:
+                self.set(result, (min(low for low, _ in found), max(high for _, high in found)))
+
+    def counted(self, operation: Operation) -> None:
         (body,) = operation.regions
-        self.loop(operation, operation.operands[first:], body, body.arguments[1:], (body,))
-        for result, argument in zip(operation.results, body.arguments[1:], strict=True):
+        count = len(operation.results)
+        arguments = body.arguments[len(body.arguments) - count :]
+        given = operation.operands[len(operation.operands) - count :]
+        self.loop(operation, given, body, arguments, (body,))
+        for result, argument in zip(operation.results, arguments, strict=True):
             self.set(result, self.get(argument))
 
     def loop(
@@ -130,9 +156,14 @@ class _Walk:
                     self.set(value, interval)
             for region in regions:
                 self.region(region)
-            new = [
-                _join(old, self.get(value)) for old, value in zip(found, body.yielded, strict=True)
-            ]
+            new = (
+                [
+                    _join(old, self.get(value))
+                    for old, value in zip(found, body.yielded, strict=True)
+                ]
+                if not body.is_left
+                else found
+            )
             if new == found:
                 return
             found = (

@@ -12,7 +12,7 @@ __all__ = ["Pattern", "clone_region", "drop_unused", "replace_values", "rewrite"
 #: ``None`` if it does not fit.
 Pattern = Callable[[Operation], tuple[list[Operation], list[Value]] | None]
 
-_NEEDED = Effect.WRITE | TOGETHER
+_NEEDED = Effect.WRITE | Effect.LEAVE | TOGETHER
 
 
 def rewrite(region: Region, patterns: Mapping[str, Pattern]) -> None:

@@ -66,8 +66,8 @@ class Typing:
             self._calls[key] = found
         return found
 
-    def unify(self, one: Any, two: Any) -> Any:
-        """Return the type that holds values of both types."""
+    def unify(self, one: Any, two: Any, name: str = "") -> Any:
+        """Return the type that holds values of both types; `name` is the variable's, for errors."""
         if one == two:
             return one
         key = (one, two)
@@ -75,7 +75,8 @@ class Typing:
         if found is None:
             found = self.context.unify_types(one, two)
             if found is None:
-                raise errors.TypingError(f"{one} and {two} have no common type")
+                of_name = f" for '{name}'" if name else ""
+                raise errors.TypingError(f"Cannot unify {one} and {two}{of_name}")
             self._unified[key] = found
         return found
 

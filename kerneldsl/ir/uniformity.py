@@ -45,9 +45,15 @@ class _Walk:
             case "if":
                 for region in operation.regions:
                     self.region(region)
+                inner = [region for region in operation.regions if not region.is_left]
                 for number, result in enumerate(operation.results):
-                    ends = [self.get(region.yielded[number]) for region in operation.regions]
-                    self.known[result] = min(found, *ends)
+                    ends = [self.get(region.yielded[number]) for region in inner]
+                    self.known[result] = min([found, *ends])
+                return
+            case "labeled" if any(operation.leaves()):
+                self.region(operation.regions[0])
+                # Threads may leave by different ways.
+                self.known.update(dict.fromkeys(operation.results, Scope.THREAD))
                 return
             case "while" | "for" | "for_each":
                 self.loop(operation)
@@ -73,19 +79,20 @@ class _Walk:
             self.known[result] = found
 
     def loop(self, operation: Operation) -> None:
-        first = {"while": 0, "for": 3, "for_each": 0}[operation.name]
-        head = 0 if operation.name == "while" else 1
         body = operation.regions[-1]
+        first = len(operation.operands) - len(operation.results)
+        head = len(body.arguments) - len(operation.results)
         bounds = min((self.get(v) for v in operation.operands[:first]), default=Scope.BLOCK)
         found = [self.get(value) for value in operation.operands[first:]]
         while True:
             for region in operation.regions:
                 for argument, scope in zip(region.arguments[head:], found, strict=True):
                     self.known[argument] = scope
-                if head:
-                    self.known[region.arguments[0]] = bounds
+                self.known.update(dict.fromkeys(region.arguments[:head], bounds))
             for region in operation.regions:
                 self.region(region)
+            if body.is_left:
+                break
             new = [min(a, self.get(v)) for a, v in zip(found, body.yielded, strict=True)]
             if new == found:
                 break

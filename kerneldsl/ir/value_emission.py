@@ -6,7 +6,7 @@ such.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import ir
@@ -107,6 +107,35 @@ class ValueEmitter:
             self.set(operation, self.wrapped(part, operation.result.type))
             return
         self.set(operation, found[number])
+
+    # -- as several LLVM values -------------------------------------------------------------------
+
+    def parts(self, found: Any, block: Any, *, in_any_memory: bool = False) -> list[ir.Value]:
+        """Return the LLVM values of a value that control brings from a block to another one.
+
+        Arrays of one type may be in different memory, and their strides known or not.
+        """
+        if isinstance(found, tuple):
+            each = (self.parts(member, block, in_any_memory=in_any_memory) for member in found)
+            return [part for parts in each for part in parts]
+        if not isinstance(found, ArrayParts):
+            return [found]
+        with self.builder.goto_block(block):
+            data = generic(self.builder, found.data) if in_any_memory else found.data
+            strides = []
+            if found.kind.layout == "A":
+                strides = found.byte_strides(self.context, self.builder)
+        return [data, *found.shape, *strides]
+
+    def of_parts(self, found: Any, parts: Iterator[ir.Value]) -> Any:
+        """Return a value like another one, of other LLVM values."""
+        if isinstance(found, tuple):
+            return tuple(self.of_parts(member, parts) for member in found)
+        if not isinstance(found, ArrayParts):
+            return next(parts)
+        data, shape = next(parts), [next(parts) for _ in found.shape]
+        strides = [next(parts) for _ in shape] if found.kind.layout == "A" else None
+        return ArrayParts(data, shape, found.kind, strides)
 
     # -- attributes and items ---------------------------------------------------------------------
 

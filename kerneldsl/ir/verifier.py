@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
 
 __all__ = ["VerificationError", "verify"]
 
 #: Regions of the structured operations; their yields are the operation's results.
-_YIELDS_RESULTS = {"if", "for", "for_each"}
+_YIELDS_RESULTS = {"if", "for", "for_each", "labeled"}
+_ENDS = {"yield", "leave", "unreachable"}
 
 
 class VerificationError(Exception):
@@ -18,22 +19,31 @@ def verify(function: Function) -> None:
     """Raise :class:`VerificationError` for the first broken rule.
 
     Each value is defined before it is read, in the same region or in one around it. Each region
-    ends with its only ``yield``. The types of a yield are those of what it becomes.
+    ends with its only ``yield``, ``leave`` or ``unreachable``. A ``leave`` is inside the operation
+    that it leaves. The types of a ``yield`` or ``leave`` are those of the results that it gives.
     """
-    _region(function.body, set())
+    _region(function.body, set(), {})
 
 
-def _region(region: Region, known: set[Value]) -> None:
+def _region(region: Region, known: set[Value], labels: dict[Label, Operation]) -> None:
     known = known | set(region.arguments)
     for number, operation in enumerate(region.operations):
         for value in operation.operands:
             if value not in known:
                 raise VerificationError(f"{operation.name} reads a value that is not defined")
         is_last = number == len(region.operations) - 1
-        if (operation.name == "yield") != is_last:
+        if (operation.name in _ENDS) != is_last:
             raise VerificationError("a region ends with its only yield")
+        if operation.name == "leave":
+            left = labels.get(operation.attributes["label"])
+            if left is None:
+                raise VerificationError("leave is not in the operation that it leaves")
+            _same(operation, operation.operands, left.results)
+        inside = labels
+        if operation.name == "labeled":
+            inside = {**labels, operation.attributes["label"]: operation}
         for inner in operation.regions:
-            _region(inner, known)
+            _region(inner, known, inside)
         _yields(operation)
         known.update(operation.results)
     if not region.operations:
@@ -43,16 +53,19 @@ def _region(region: Region, known: set[Value]) -> None:
 def _yields(operation: Operation) -> None:
     if operation.name in _YIELDS_RESULTS:
         for region in operation.regions:
-            _same(operation, region.yielded, operation.results)
+            if not region.is_left:
+                _same(operation, region.yielded, operation.results)
     if operation.name in ("for", "for_each"):
         count = len(operation.results)
         (region,) = operation.regions
         _same(operation, operation.operands[-count:] if count else [], operation.results)
-        _same(operation, region.arguments[1:], operation.results)
+        _same(operation, region.arguments[-count:] if count else [], operation.results)
     if operation.name == "while":
         before, body = operation.regions
-        for each in (operation.operands, before.arguments, body.arguments, body.yielded):
+        for each in (operation.operands, before.arguments, body.arguments):
             _same(operation, each, operation.results)
+        if not body.is_left:
+            _same(operation, body.yielded, operation.results)
 
 
 def _same(operation: Operation, values: list[Value], results: list[Value]) -> None:

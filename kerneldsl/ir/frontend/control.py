@@ -1,4 +1,4 @@
-"""Branches and loops, as operations with regions."""
+"""Branches and ``while`` loops, as operations with regions."""
 
 from __future__ import annotations
 
@@ -7,180 +7,129 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from numba import types
-
-from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads_statement
+from kerneldsl.ir.frontend.exits import has, labeled, unreachable
+from kerneldsl.ir.frontend.known_tests import known_test
+from kerneldsl.ir.frontend.merging import End, LoopVariables, merge
+from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import Region, Value
 
-__all__ = ["assigned"]
+__all__ = ["assigned", "read_body", "read_loop"]
+
+#: Readings of a loop's body until the types of its variables are known.
+_ROUNDS = 10
 
 
 @reads_statement(ast.If)
 def read_branch(reader: Reader, node: ast.If) -> None:
+    known = known_test(reader, node.test)
+    if known is not None:
+        reader.block(node.body if known else node.orelse)
+        return
     condition = reader.truth(reader.value(node.test))
-    before = reader.variables
-    found = []
+    before, regions, ends = reader.variables, [], []
     for body in (node.body, node.orelse):
         region = Region()
         reader.variables = dict(before)
-        reader.into(region, partial(reader.block, body))
-        found.append((region, reader.variables))
-    (yes, in_yes), (no, in_no) = found
-    names = [
-        name
-        for name in dict.fromkeys((*in_yes, *in_no))
-        if in_yes.get(name) is not before.get(name) or in_no.get(name) is not before.get(name)
-    ]
-    if any(isinstance(v.get(name), tuple) for name in names for v in (in_yes, in_no)):
-        raise NotReadError("a tuple that a branch assigns")
-    merged = [name for name in names if name in in_yes and name in in_no]
-    kinds = [reader.typing.unify(in_yes[name].type, in_no[name].type) for name in merged]
-    for region, variables in found:
-        chosen = [variables[name] for name in merged]
-        reader.into(
-            region,
-            partial(reader.casts, chosen, kinds),
-        )
-    if any(not isinstance(kind, types.Number | types.Boolean) for kind in kinds):
-        raise NotReadError("an array or tile that a branch assigns")
-    made = reader.add("if", [condition], tuple(kinds), None, [yes, no])
-    reader.variables = {k: v for k, v in before.items() if k in in_yes and k in in_no}
-    for name, result in zip(merged, made.results, strict=True):
-        reader.bind(name, result)
+        reader.into(region, partial(_read_branch, reader, body))
+        regions.append(region)
+        if not region.is_left:
+            ends.append(End(region, reader.variables))
+    made = reader.add("if", [condition], (), None, regions)
+    reader.variables = merge(reader, made, ends, before)
+    if not ends:
+        unreachable(reader)
+
+
+def _read_branch(reader: Reader, body: list[ast.stmt]) -> list[Value]:
+    reader.block(body)
+    return []
 
 
 @reads_statement(ast.While)
 def read_while(reader: Reader, node: ast.While) -> None:
-    if node.orelse:
-        raise NotReadError("else of a loop")
-    _loop(reader, node.body, lambda kinds, carried: _while(reader, node, kinds, carried))
+    if has(node.body, ast.Break):
+        labeled(reader, "break", lambda: _while(reader, node))
+    else:
+        _while(reader, node)
 
 
-def _while(reader: Reader, node: ast.While, kinds: list[Any], names: list[str]) -> list[Any]:
-    before, body = Region(tuple(kinds)), Region(tuple(kinds))
-    outer = reader.variables
-    reader.variables = {**outer, **_named(reader, names, before.arguments)}
-    reader.into(before, lambda: [reader.truth(reader.value(node.test))])
-    reader.variables = {**outer, **_named(reader, names, body.arguments)}
-    reader.into(body, lambda: reader.block(node.body))
-    found = _loop_kinds(reader, names, kinds, reader.variables)
-    if found == kinds:
-        last = reader.variables
-        reader.into(
-            body, lambda: [reader.cast(last[n], k) for n, k in zip(names, kinds, strict=True)]
-        )
-        reader.variables = outer
-        given = [reader.cast(outer[n], k) for n, k in zip(names, kinds, strict=True)]
-        made = reader.add("while", given, tuple(kinds), None, [before, body])
-        for name, result in zip(names, made.results, strict=True):
-            reader.bind(name, result)
-    reader.variables = outer
-    return found
+def _while(reader: Reader, node: ast.While) -> None:
+    known = known_test(reader, node.test)
+    if known is False:
+        return
+
+    def read(variables: LoopVariables, regions: list[Region]) -> dict[str, Any] | None:
+        before, body = regions
+        reader.variables = variables.inside(0)
+        reader.into(before, lambda: [_test(reader, node.test)])
+        reader.variables = variables.inside(1)
+        return read_body(reader, body, node.body)
+
+    read_loop(reader, "while", [], {}, 2, assigned(node.body), read)
+    if known:
+        unreachable(reader)
 
 
-@reads_statement(ast.For)
-def read_for(reader: Reader, node: ast.For) -> None:
-    if node.orelse or not isinstance(node.target, ast.Name):
-        raise NotReadError("a loop over several variables")
-    target = node.target.id
-    match node.iter:
-        case ast.Tuple(elts=parts):
-            numbers = [reader.unit.literal(part) for part in parts]
-            if None in numbers:
-                raise NotReadError("a loop over values")
-            name, bounds, kind = "for_each", [], types.int64
-            attributes: dict[str, Any] = {"values": tuple(numbers)}
-        case ast.Call(func=ast.Name(id="range"), args=args) if (
-            "range" not in reader.unit.namespace or (reader.unit.namespace["range"] is range)
-        ):
-            found = [reader.value(each) for each in args]
-            signature = reader.typing.call(
-                reader.typing.function(range), tuple(v.type for v in found)
-            )
-            kind = signature.return_type.dtype
-            if len(found) == 1:
-                found.insert(0, reader.constant(0, kind))
-            if len(found) == 2:
-                found.append(reader.constant(1, kind))
-            name, bounds, attributes = "for", [reader.cast(v, kind) for v in found], {}
-        case _:
-            raise NotReadError(ast.unparse(node.iter))
-    _loop(
-        reader,
-        node.body,
-        lambda kinds, names: _for(
-            reader, node, target, name, bounds, kind, attributes, kinds, names
-        ),
-    )
+def _test(reader: Reader, node: ast.expr) -> Value:
+    return reader.truth(reader.value(node))
 
 
-def _for(
+def read_body(
+    reader: Reader, region: Region, body: list[ast.stmt], bind: Callable[[], None] | None = None
+) -> dict[str, Any] | None:
+    """Read the body of a loop; return the variables at its end, ``None`` if control leaves it."""
+
+    def statements() -> None:
+        if bind is not None:
+            bind()
+        reader.block(body)
+
+    def read() -> list[Value]:
+        if has(body, ast.Continue):
+            labeled(reader, "continue", statements)
+        else:
+            statements()
+        return []
+
+    reader.into(region, read)
+    return None if region.is_left else reader.variables
+
+
+def read_loop(
     reader: Reader,
-    node: ast.For,
-    target: str,
     name: str,
     bounds: list[Value],
-    kind: Any,
     attributes: dict[str, Any],
-    kinds: list[Any],
+    regions: int,
     names: list[str],
-) -> list[Any]:
-    body = Region((kind, *kinds))
-    body.arguments[0].name = target
-    outer = reader.variables
-    reader.variables = {
-        **outer,
-        **_named(reader, names, body.arguments[1:]),
-        target: body.arguments[0],
-    }
-    reader.into(body, lambda: reader.block(node.body))
-    found = _loop_kinds(reader, names, kinds, reader.variables)
-    if found == kinds:
-        last = reader.variables
-        reader.into(
-            body, lambda: [reader.cast(last[n], k) for n, k in zip(names, kinds, strict=True)]
-        )
-        reader.variables = outer
-        given = [reader.cast(outer[n], k) for n, k in zip(names, kinds, strict=True)]
-        made = reader.add(name, [*bounds, *given], tuple(kinds), dict(attributes), [body])
-        for each, result in zip(names, made.results, strict=True):
-            reader.bind(each, result)
-        outer.pop(target, None)
-    reader.variables = outer
-    return found
+    read: Callable[[LoopVariables, list[Region]], dict[str, Any] | None],
+    arguments: tuple[Any, ...] = (),
+) -> bool:
+    """Read a loop until the types of its variables are settled; return if its end is reached.
 
-
-def _loop(
-    reader: Reader, body: list[ast.stmt], read: Callable[[list[Any], list[str]], list[Any]]
-) -> None:
-    names = [name for name in assigned(body) if name in reader.variables]
-    if any(isinstance(reader.variables[name], tuple) for name in names):
-        raise NotReadError("a tuple that a loop assigns")
-    kinds = [reader.variables[name].type for name in names]
-    if any(not isinstance(kind, types.Number | types.Boolean) for kind in kinds):
-        raise NotReadError("an array or tile that a loop assigns")
-    while True:
-        mark = len(reader.operations)
-        found = read(kinds, names)
-        if found == kinds:
-            return
-        del reader.operations[mark:]
-        kinds = found
-
-
-def _named(reader: Reader, names: list[str], values: list[Value]) -> dict[str, Value]:
-    for name, value in zip(names, values, strict=True):
-        value.name = name
-    return dict(zip(names, values, strict=True))
-
-
-def _loop_kinds(
-    reader: Reader, names: list[str], kinds: list[Any], variables: dict[str, Value]
-) -> list[Any]:
-    return [
-        reader.typing.unify(kind, variables[name].type)
-        for name, kind in zip(names, kinds, strict=True)
-    ]
+    `read` reads the regions, and returns the variables at the end of the body. `arguments` are the
+    types of the body's first arguments.
+    """
+    before, kinds = reader.variables, dict[Any, Any]()
+    outer = {left: len(left.ends) for left in reader.exits.values()}
+    for _ in range(_ROUNDS):
+        made = [Region(arguments) for _ in range(regions)]
+        reader.variables = before
+        variables = LoopVariables(reader, made, names, kinds)
+        end = read(variables, made)
+        reader.variables = before
+        exits = [
+            each
+            for name, left in reader.exits.items()
+            for each in left.ends[outer[left] :]
+            if name != "return"
+        ]
+        if variables.is_settled(end, exits):
+            variables.make(name, bounds, attributes)
+            return end is not None
+        for left, count in outer.items():
+            del left.ends[count:]
+    raise AssertionError("the types of a loop's variables do not settle")
 
 
 def assigned(body: list[ast.stmt]) -> list[str]:

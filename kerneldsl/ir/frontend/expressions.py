@@ -10,10 +10,13 @@ from typing import Any
 
 from numba import types
 
+from kerneldsl.ir.frontend.known_tests import known_test
+from kerneldsl.ir.frontend.lazy import settled
+from kerneldsl.ir.frontend.merging import End, merge
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
 from kerneldsl.ir.operations import Region, Value
 
-__all__ = ["BINARY", "binary"]
+__all__ = ["BINARY", "binary", "read_name"]
 
 BINARY: dict[type[ast.AST], tuple[Any, Any]] = {
     ast.Add: (operator.add, operator.iadd),
@@ -42,7 +45,20 @@ COMPARISONS: dict[type[ast.AST], Any] = {
     ast.GtE: operator.ge,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
 }
+#: Comparisons of integers that are true if another one is not.
+INVERSE: dict[type[ast.AST], Any] = {
+    ast.Lt: operator.ge,
+    ast.LtE: operator.gt,
+    ast.Gt: operator.le,
+    ast.GtE: operator.lt,
+    ast.Eq: operator.ne,
+    ast.NotEq: operator.eq,
+}
+#: The variable that holds what a conditional expression chooses.
+_CHOSEN = "if"
 _FOLDED = frozenset((operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod))
 
 
@@ -54,7 +70,7 @@ def read_constant(reader: Reader, node: ast.Constant) -> Any:
 @reads(ast.Name)
 def read_name(reader: Reader, node: ast.Name) -> Any:
     if node.id in reader.variables:
-        return reader.variables[node.id]
+        return reader.known(node.id)
     found = reader.outside(node)
     if found is None and node.id not in reader.unit.namespace:
         raise NotReadError(f"the name {node.id}")
@@ -70,6 +86,12 @@ def read_binary(reader: Reader, node: ast.BinOp) -> Value:
 @reads(ast.UnaryOp)
 def read_unary(reader: Reader, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
+        match node.operand:
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in INVERSE:
+                both = [reader.value(left), reader.value(right)]
+                if all(isinstance(v, Value) and isinstance(v.type, types.Integer) for v in both):
+                    return reader.numba(INVERSE[type(op)], both)
+                return reader.numba(operator.not_, [_compared(reader, op, *both)])
         condition = reader.truth(reader.value(node.operand))
         return reader.numba(operator.not_, [condition])
     found = reader.value(node.operand)
@@ -81,7 +103,7 @@ def read_unary(reader: Reader, node: ast.UnaryOp) -> Any:
 
 @reads(ast.Compare)
 def read_comparison(reader: Reader, node: ast.Compare) -> Value:
-    return comparison(reader, reader.number(node.left), node.ops, node.comparators)
+    return comparison(reader, reader.value(node.left), node.ops, node.comparators)
 
 
 @reads(ast.BoolOp)
@@ -95,20 +117,49 @@ def read_tuple(reader: Reader, node: ast.Tuple) -> tuple[Any, ...]:
 
 
 @reads(ast.IfExp)
-def read_choice(reader: Reader, node: ast.IfExp) -> Value:
+def read_choice(reader: Reader, node: ast.IfExp) -> Any:
     return choice(reader, node.test, node.body, node.orelse)
 
 
 def comparison(reader: Reader, left: Value, ops: list[ast.cmpop], rights: list[ast.expr]) -> Value:
-    if type(ops[0]) not in COMPARISONS:
-        raise NotReadError("a comparison")
-    right = reader.number(rights[0])
-    first = reader.numba(COMPARISONS[type(ops[0])], [left, right])
+    if isinstance(ops[0], ast.In | ast.NotIn):
+        if len(ops) > 1:
+            raise NotReadError("a chain of comparisons with in")
+        return _member(reader, left, reader.value(rights[0]), is_in=isinstance(ops[0], ast.In))
+    right = reader.value(rights[0])
+    first = _compared(reader, ops[0], left, right)
     if len(ops) == 1:
         return first
     return either(
         reader, first, lambda: comparison(reader, right, ops[1:], rights[1:]), is_both=True
     )
+
+
+def _compared(reader: Reader, op: ast.cmpop, one: Any, two: Any) -> Value:
+    """Compare two values, or two tuples of numbers from their first members on."""
+    if not isinstance(one, tuple) and not isinstance(two, tuple):
+        return reader.numba(COMPARISONS[type(op)], [one, two])
+    if not isinstance(op, ast.Eq | ast.NotEq):
+        raise NotReadError("an order of tuples")
+    if not isinstance(one, tuple) or not isinstance(two, tuple) or len(one) != len(two):
+        known: Value = reader.constant(isinstance(op, ast.NotEq))
+        return known
+    found: Value = reader.constant(True)
+    for position, (a, b) in enumerate(zip(one, two, strict=True)):
+        equal = partial(_compared, reader, ast.Eq(), a, b)
+        found = equal() if position == 0 else either(reader, found, equal, is_both=True)
+    return found if isinstance(op, ast.Eq) else reader.numba(operator.not_, [found])
+
+
+def _member(reader: Reader, value: Value, found: Any, *, is_in: bool) -> Value:
+    """Return whether a value equals a member of a tuple."""
+    if not isinstance(found, tuple):
+        raise NotReadError("in of what is no tuple")
+    result: Value = reader.constant(False)
+    for position, each in enumerate(found):
+        equal = partial(_compared, reader, ast.Eq(), value, each)
+        result = equal() if position == 0 else either(reader, result, equal, is_both=False)
+    return result if is_in else reader.numba(operator.not_, [result])
 
 
 def both_or_either(reader: Reader, values: list[ast.expr], *, is_both: bool) -> Value:
@@ -149,22 +200,27 @@ def binary(reader: Reader, function: Any, one: Value, two: Value) -> Value:
     return reader.numba(function, [one, two])
 
 
-def choice(reader: Reader, test: ast.expr, body: ast.expr, orelse: ast.expr) -> Value:
+def choice(reader: Reader, test: ast.expr, body: ast.expr, orelse: ast.expr) -> Any:
+    """Read one of two expressions, each in a branch."""
+    known = known_test(reader, test)
+    if known is not None:
+        return reader.value(body if known else orelse)
     condition = reader.truth(reader.value(test))
-    regions, values = [], []
+    before, regions, ends = reader.variables, [], []
     for each in (body, orelse):
         region = Region()
+        reader.variables = dict(before)
 
-        def read(each: ast.expr = each) -> None:
-            values.append(reader.value(each))
+        def read(each: ast.expr = each) -> list[Value]:
+            reader.variables[_CHOSEN] = reader.value(each)
+            return []
 
         reader.into(region, read)
         regions.append(region)
-    if not all(isinstance(v, Value) for v in values):
-        raise NotReadError("a choice of tuples")
-    kind = reader.typing.unify(values[0].type, values[1].type)
-    if not isinstance(kind, types.Number | types.Boolean):
-        raise NotReadError("a choice of arrays")
-    for region, value in zip(regions, values, strict=True):
-        reader.into(region, partial(reader.casts, [value], [kind]))
-    return reader.add("if", [condition], (kind,), None, regions).result
+        ends.append(End(region, reader.variables))
+    made = reader.add("if", [condition], (), None, regions)
+    found = settled(merge(reader, made, ends, before)[_CHOSEN])
+    reader.variables = before
+    for result in made.results:
+        result.name = ""
+    return found

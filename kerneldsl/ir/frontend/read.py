@@ -3,9 +3,6 @@
 Each operation is typed when it is made: the types of its operands are known by then. A variable
 that a loop assigns has the type that holds its values before the loop and at the end of the body.
 If that differs from the type before the loop, the loop is read again with it.
-
-It does not read ``break`` and ``continue`` yet, early returns of device functions, slices,
-rows, records or strided arrays. A variable that only one branch assigns cannot be read after it.
 """
 
 from __future__ import annotations
@@ -13,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend import attributes, calls, control, expressions, statements  # noqa: F401
+from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
+from kerneldsl.ir.frontend.functions import read_kernel_body
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tuples import unpacked
 from kerneldsl.ir.operations import Function
@@ -30,11 +28,13 @@ def read_function(unit: FunctionUnit, kinds: tuple[Any, ...], typing_context: An
     """
     function = Function(unit.name, tuple(zip(unit.parameters, kinds, strict=True)), unit)
     reader = Reader(unit, Typing.of(typing_context))
-    reader.operations = function.body.operations
-    reader.variables = {
-        name: unpacked(reader, value)
-        for name, value in zip(unit.parameters, function.body.arguments, strict=True)
-    }
-    reader.block(unit.tree.body)
-    reader.add("yield", [])
+
+    def read() -> None:
+        reader.variables = {
+            name: unpacked(reader, value)
+            for name, value in zip(unit.parameters, function.body.arguments, strict=True)
+        }
+        read_kernel_body(reader)
+
+    reader.into(function.body, read)
     return function

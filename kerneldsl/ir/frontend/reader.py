@@ -15,6 +15,7 @@ from numba import errors, types
 
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.frontend.lazy import MISSING, settled
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.types import numba_class
@@ -56,9 +57,13 @@ class Reader:
     def __init__(self, unit: FunctionUnit, typing: Typing) -> None:
         self.unit = unit
         self.typing = typing
-        #: A tuple is known by its members, and is no value.
+        #: A tuple is known by its members, and is no value. A variable may be lazy.
         self.variables: dict[str, Any] = {}
-        self.operations: list[Operation] = []
+        #: The region that is read, and its operations.
+        self.region: Region = Region()
+        self.operations: list[Operation] = self.region.operations
+        #: Where control goes to that leaves the function or loop that is read.
+        self.exits: dict[str, Any] = {}
         self.place: Any = None
         #: Calls of device functions around what is read.
         self.depth = 0
@@ -104,13 +109,14 @@ class Reader:
 
     def into(self, region: Region, read: Callable[[], Iterable[Value] | None]) -> None:
         """Read into a region, which ends with a yield of what `read` returns, if anything."""
-        outer, self.operations = self.operations, region.operations
+        outer = self.region
+        self.region, self.operations = region, region.operations
         try:
             yielded = read()
-            if yielded is not None:
+            if yielded is not None and not region.is_left:
                 self.add("yield", list(yielded))
         finally:
-            self.operations = outer
+            self.region, self.operations = outer, outer.operations
 
     def cast(self, value: Value, kind: Any) -> Value:
         if value.type == kind:
@@ -136,6 +142,17 @@ class Reader:
             return value
         return self.numba(bool, [value])
 
+    def known(self, name: str) -> Any:
+        """Return the value of a variable, ``None`` if the function has none of this name."""
+        if name not in self.variables:
+            return None
+        found = self.variables[name] = settled(self.variables[name])
+        if isinstance(found, Value) and found.type is None:
+            raise NotReadError(f"{name}, which an earlier iteration assigns")
+        if found is MISSING:
+            raise errors.TypingError(f"variable '{name}' referenced before assignment")
+        return found
+
     def bind(self, name: str, value: Any) -> None:
         if isinstance(value, Value) and not value.name:
             value.name = name
@@ -144,15 +161,11 @@ class Reader:
     # -- reading ----------------------------------------------------------------------------------
 
     def block(self, body: list[ast.stmt]) -> None:
-        for number, statement in enumerate(body):
-            match statement:
-                case ast.If(body=[ast.Return(value=None)], orelse=[]):
-                    rest = ast.If(ast.UnaryOp(ast.Not(), statement.test), body[number + 1 :], [])
-                    ast.copy_location(rest, statement)
-                    if rest.body:
-                        self.statement(rest)
-                    return
+        """Read statements up to the first one that control does not pass."""
+        for statement in body:
             self.statement(statement)
+            if self.region.is_left:
+                return
 
     def statement(self, node: ast.stmt) -> None:
         """Read a statement."""

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
+
+from numba import errors
 
 from kerneldsl.ir.frontend.arrays import place_of
 from kerneldsl.ir.frontend.calls import read_call
-from kerneldsl.ir.frontend.expressions import BINARY, binary
+from kerneldsl.ir.frontend.expressions import BINARY, binary, read_name
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads_statement
 
 
 @reads_statement(ast.Assign)
 def read_assign(reader: Reader, node: ast.Assign) -> None:
-    if len(node.targets) != 1:
-        raise NotReadError("several targets")
-    assign(reader, node.targets[0], node.value)
+    value = reader.value(node.value)
+    for target in node.targets:
+        bind_target(reader, target, value)
+
+
+@reads_statement(ast.AnnAssign)
+def read_annotated(reader: Reader, node: ast.AnnAssign) -> None:
+    if node.value is not None:
+        bind_target(reader, node.target, reader.value(node.value))
 
 
 @reads_statement(ast.AugAssign)
@@ -22,7 +31,7 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
     function = BINARY[type(node.op)][1]
     match node.target:
         case ast.Name(id=name):
-            old = reader.variables[name]
+            old = read_name(reader, ast.copy_location(ast.Name(name, ast.Load()), node.target))
             reader.bind(name, binary(reader, function, old, reader.value(node.value)))
         case target:
             place = place_of(reader, target)
@@ -40,24 +49,17 @@ def read_nothing(reader: Reader, node: ast.stmt) -> None:
     """Exceptions act in debug mode alone."""
 
 
-@reads_statement(ast.Return)
-def read_return(reader: Reader, node: ast.Return) -> None:
-    if node.value is not None or node is not reader.unit.tree.body[-1]:
-        raise NotReadError("a return before the end")
-
-
-def assign(reader: Reader, target: ast.expr, value: ast.expr) -> None:
-    match target, value:
-        case ast.Name(id=name), _:
-            reader.bind(name, reader.value(value))
-        case ast.Tuple(elts=targets), _:
-            found = reader.value(value)
-            if not isinstance(found, tuple) or len(found) != len(targets):
+def bind_target(reader: Reader, target: ast.expr, value: Any) -> None:
+    """Assign a value to a name, to an element, or to several of these."""
+    match target:
+        case ast.Name(id=name):
+            reader.bind(name, value)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            if not isinstance(value, tuple):
                 raise NotReadError("a tuple of targets")
-            for each, result in zip(targets, found, strict=True):
-                if not isinstance(each, ast.Name):
-                    raise NotReadError("a tuple of targets")
-                reader.bind(each.id, result)
+            if len(value) != len(targets):
+                raise errors.TypingError(f"{len(value)} values for {len(targets)} targets")
+            for each, result in zip(targets, value, strict=True):
+                bind_target(reader, each, result)
         case _:
-            result = reader.value(value)
-            place_of(reader, target).store(result)
+            place_of(reader, target).store(value)

@@ -22,7 +22,7 @@ from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.frontend.reader import NotReadError
-from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.operations import TOGETHER, Function, Operation, Region, Value
 from kerneldsl.ir.printer import print_region
 from kerneldsl.ir.ranges import Interval, mark_indices, ranges_of
 from kerneldsl.ir.rewriter import rewrite
@@ -100,6 +100,9 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     if spec.traits.uses_grid_only:
         return function, function.body
     assert spec.block_dim is not None
+    names = {operation.name for operation in function.body.walk()}
+    if "leave" in names and function.body.effects() & TOGETHER:
+        raise NotReadError("an exit beside a barrier")
     return function, split_at_barriers(function, spec.block_dim[0])
 
 
@@ -489,15 +492,21 @@ class _CpuEmitter(Emitter):
 
     def branch(self, operation: Operation) -> None:
         if operation in self.passed:
-            self.set(operation, *self.region(operation.regions[0]))
+            found = self.part_of_control(operation.regions[0])
+            if found is not None:
+                self.set(operation, *found)
             return
         super().branch(operation)
 
     def for_each(self, operation: Operation) -> None:
         """Count through a table of the constants."""
         (body,) = operation.regions
-        values = operation.attributes["values"]
-        if operation.operands or not any(each.name == "threads" for each in body.walk()):
+        values = operation.attributes.get("values", ())
+        if (
+            operation.operands
+            or not values
+            or not any(each.name == "threads" for each in body.walk())
+        ):
             super().for_each(operation)
             return
         builder = self.builder

@@ -168,6 +168,7 @@ def _write(
     def run(index: list[ir.Value], size: list[ir.Value], action: int) -> ir.Value:
         emitter.values = dict(parameters)
         emitter.index, emitter.sizes = index, size
+        ended = context.call_conv.ended = []
         if action == GUARD_ASKED:
             assert guard is not None
             emitter.operations(function.body.operations[: function.body.operations.index(guard)])
@@ -175,9 +176,12 @@ def _write(
             return builder.select(passes, _I32(STATUS_PASSES), _I32(0))
         for operation in function.body.operations[:-1]:
             if operation is guard and action == GUARD_PASSED:
-                emitter.region(guard.regions[0])
+                emitter.part_of_control(guard.regions[0])
             else:
                 emitter.operations((operation,))
+        for block in ended:
+            builder.branch(block)
+            builder.position_at_end(block)
         return _I32(0)
 
     with context.push_code_library(library):
@@ -224,11 +228,16 @@ class _EntryCallConv(KernelCallConv):
         loc: Any = None,
         func_name: Any = None,
     ) -> None:
-        """End the thread."""
+        """End the body: a device reports no exception."""
         if isinstance(builder.function.ftype.return_type, ir.VoidType):
-            builder.ret_void()
+            if not self.ended:
+                self.ended.append(builder.append_basic_block("ended"))
+            builder.branch(self.ended[0])
         else:
             super().return_user_exc(builder, exc, exc_args, loc, func_name)
+
+    #: The block after the body that is written, if an exception ends it before.
+    ended: list[Any]
 
     def return_status_propagate(self, builder: ir.IRBuilder, status: Any) -> None:
         """Go on: a device reports no exception."""
@@ -247,6 +256,7 @@ def _guard(function: Function) -> Operation | None:
     if (
         not isinstance(test, Operation)
         or test.name != "numba"
+        or len(test.operands) != 2
         or len(branch.regions[1].operations) > 1
     ):
         return None
@@ -303,6 +313,8 @@ class _CudaEmitter(LoopEmitter):
         position = region.arguments.index(value)
         loop = self._loop_of(region)
         if loop is None:
+            return False
+        if loop.regions[-1].is_left:
             return False
         made = loop.regions[-1].yielded[position].owner
         return (

@@ -12,9 +12,11 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.ir.emission import Emitter
-from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.operations import Operation, Value
 
 __all__ = ["LoopEmitter"]
+
+_I64 = ir.IntType(64)
 
 
 class LoopEmitter(Emitter):
@@ -29,19 +31,19 @@ class LoopEmitter(Emitter):
         head, inner, end = self._blocks("for", "do", "done")
         builder.branch(head)
         builder.position_at_end(head)
-        counter, *phis = self._phis(body.arguments, [start, *given], entry)
+        (counter,), *phis = self._phis(body.arguments, [start, *given], entry)
         left = builder.phi(start.type, "left")
         left.add_incoming(turns, entry)
         builder.cbranch(builder.icmp_signed(">", left, left.type(0)), inner, end)
         builder.position_at_end(inner)
         rest = builder.sub(left, left.type(1), flags=["nsw"])
         following = builder.add(counter, step)
-        self.operations(body.operations[:-1])
-        self.end_of_body(operation)
-        left.add_incoming(rest, builder.block)
-        counter.add_incoming(following, builder.block)
-        self._continue(body, phis, body.arguments[1:])
-        builder.branch(head)
+        if self.part_of_control(body) is not None:
+            self.end_of_body(operation)
+            left.add_incoming(rest, builder.block)
+            counter.add_incoming(following, builder.block)
+            self._next_iteration(phis, body.arguments[1:], body)
+            builder.branch(head)
         self.begin(end)
         self.set(operation, *(self.values[value] for value in body.arguments[1:]))
 
@@ -57,46 +59,48 @@ class LoopEmitter(Emitter):
         builder.cbranch(condition, inner, end)
         builder.position_at_end(inner)
         phis = self._phis(body.arguments, given, entry)
-        self.operations(body.operations[:-1])
-        self.end_of_body(operation)
+        ends = [(entry, given)]
+        if self.part_of_control(body) is not None:
+            self.end_of_body(operation)
+            ends.append(self._test_again(operation, phis, (inner, end)))
+        self.begin(end)
+        self.join(operation, ends)
+
+    def _test_again(
+        self, operation: Operation, phis: list[list[Any]], targets: tuple[ir.Block, ir.Block]
+    ) -> tuple[ir.Block, list[Any]]:
+        """Write the test at the end of an iteration; return its block, and the variables there."""
+        before, body = operation.regions
+        builder = self.builder
         following = [
-            self._next(phi, argument, yielded)
-            for phi, argument, yielded in zip(phis, body.arguments, body.yielded, strict=True)
+            self._next(parts[0], argument, yielded)
+            for parts, argument, yielded in zip(phis, body.arguments, body.yielded, strict=True)
         ]
         for value, argument, found in zip(before.arguments, body.arguments, following, strict=True):
             self.set_narrow(value, argument, found)
         (condition,) = self.region(before)
         last = builder.block
-        for phi, found in zip(phis, following, strict=True):
-            phi.add_incoming(found, last)
-        builder.cbranch(condition, inner, end)
-        self.begin(end)
-        results = []
-        for argument, first, phi, found in zip(body.arguments, given, phis, following, strict=True):
-            merged = builder.phi(first.type, argument.name)
-            if phi.type != first.type:
-                with builder.goto_block(last):
-                    found = builder.zext(found, first.type)
-            merged.add_incoming(first, entry)
-            merged.add_incoming(found, last)
-            results.append(merged)
-        self.set(operation, *results)
+        for phi_parts, found in zip(phis, following, strict=True):
+            given = self.parts(found, last, in_any_memory=True)
+            for phi, part in zip(phi_parts, given, strict=True):
+                phi.add_incoming(part, last)
+        wide = [
+            builder.zext(found, _I64) if argument in self.narrow else found
+            for argument, found in zip(body.arguments, following, strict=True)
+        ]
+        builder.cbranch(condition, *targets)
+        return last, wide
 
     def set_narrow(self, value: Value, argument: Value, found: Any) -> None:
         """Bind a value to what the argument of a loop becomes, also if that has 32 bits."""
         if argument in self.narrow:
-            found = self.builder.zext(found, ir.IntType(64))
+            found = self.builder.zext(found, _I64)
         self.values[value] = found
 
     def _blocks(self, *names: str) -> list[ir.Block]:
         function = self.builder.function
         number = len(function.blocks)
         return [self.builder.append_basic_block(f"{name}{number}") for name in names]
-
-    def _continue(self, body: Region, phis: list[Any], arguments: list[Value]) -> None:
-        """Give the phi nodes of a loop what its body yields."""
-        for phi, argument, yielded in zip(phis, arguments, body.yielded, strict=True):
-            phi.add_incoming(self._next(phi, argument, yielded), self.builder.block)
 
 
 def _turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:

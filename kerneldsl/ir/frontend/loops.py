@@ -1,0 +1,238 @@
+"""``for`` loops: over ranges, tuples and arrays, and over ``enumerate`` and ``zip`` of these."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from numba import errors, types
+
+from kerneldsl.ir.frontend.arrays import load
+from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
+from kerneldsl.ir.frontend.exits import has, labeled, unreachable
+from kerneldsl.ir.frontend.merging import LoopVariables
+from kerneldsl.ir.frontend.outside_calls import call_function
+from kerneldsl.ir.frontend.reader import (
+    NotReadError,
+    Reader,
+    constant_of,
+    reads_statement,
+)
+from kerneldsl.ir.frontend.statements import bind_target
+from kerneldsl.ir.frontend.tuples import packed, unpacked
+from kerneldsl.ir.operations import Region, Value
+
+
+class _Range(NamedTuple):
+    start: Value
+    stop: Value
+    step: Value
+    kind: Any
+
+
+class _Zip(NamedTuple):
+    """Several sources; a source without an end is the first number of a count."""
+
+    sources: list[Any]
+
+
+#: A range, a tuple of values, an array, or several of these.
+_Source = Any
+
+
+@reads_statement(ast.For)
+def read_for(reader: Reader, node: ast.For) -> None:
+    source = _source(reader, node.iter)
+    if has(node.body, ast.Break):
+        labeled(reader, "break", lambda: _for(reader, node, source))
+    else:
+        _for(reader, node, source)
+
+
+def _source(reader: Reader, node: ast.expr) -> _Source:
+    match node:
+        case ast.Call(func=function, args=args, keywords=keywords):
+            called = reader.outside(function)
+            if called is range:
+                return _range(reader, [reader.number(each) for each in args])
+            if called is zip:
+                return _Zip([_source(reader, each) for each in args])
+            if called is enumerate:
+                args = [*args, *(each.value for each in keywords)]
+                start = reader.number(args[1]) if len(args) > 1 else reader.constant(0)
+                return _Zip([start, _source(reader, args[0])])
+    found = reader.value(node)
+    if not isinstance(found, tuple) and not isinstance(found.type, types.Array):
+        raise errors.TypingError(f"{found.type} is not iterable")
+    return found
+
+
+def _range(reader: Reader, found: list[Value]) -> _Range:
+    signature = reader.typing.call(reader.typing.function(range), tuple(v.type for v in found))
+    kind = signature.return_type.dtype
+    if len(found) == 1:
+        found.insert(0, reader.constant(0, kind))
+    if len(found) == 2:
+        found.append(reader.constant(1, kind))
+    start, stop, step = reader.casts(found, [kind] * 3)
+    return _Range(start, stop, step, kind)
+
+
+def _for(reader: Reader, node: ast.For, source: _Source) -> None:
+    match source:
+        case _Range():
+            bounds = [source.start, source.stop, source.step]
+            _counted(reader, node, bounds, source.kind, lambda number: number)
+        case tuple() if not isinstance(source, _Zip):
+            _each(reader, node, list(source))
+        case _Zip() if (items := _together(reader, source)) is not None:
+            _each(reader, node, items)
+        case _:
+            stop = _length(reader, source)
+            bounds = [reader.constant(0), stop, reader.constant(1)]
+            _counted(reader, node, bounds, types.int64, partial(_item, reader, source))
+
+
+def _together(reader: Reader, source: _Source) -> list[Any] | None:
+    """Return the elements of tuples, ``None`` if a source is no tuple."""
+    if not isinstance(source, _Zip):
+        is_tuple = isinstance(source, tuple) and not isinstance(source, _Range)
+        return list(source) if is_tuple else None
+    columns = [None if _is_count(each) else _together(reader, each) for each in source.sources]
+    lengths = [len(column) for column in columns if column is not None]
+    if not lengths or len(lengths) < sum(not _is_count(each) for each in source.sources):
+        return None
+    found = []
+    for number in range(min(lengths)):
+        given = zip(source.sources, columns, strict=True)
+        found.append(
+            tuple(
+                _plus(reader, each, reader.constant(number)) if column is None else column[number]
+                for each, column in given
+            )
+        )
+    return found
+
+
+def _is_count(source: _Source) -> bool:
+    return isinstance(source, Value) and isinstance(source.type, types.Integer)
+
+
+def _length(reader: Reader, source: _Source) -> Value:
+    match source:
+        case _Range(start, stop, step):
+            distance = reader.numba(operator.sub, [stop, start])
+            given = constant_of(step)
+            if given != 1:
+                if type(given) is not int:
+                    raise NotReadError("a range with a variable step in zip")
+                rest = reader.constant(given - 1 if given > 0 else given + 1)
+                distance = reader.numba(operator.add, [distance, rest])
+                distance = reader.numba(operator.floordiv, [distance, reader.constant(given)])
+            return _extreme(reader, max, reader.cast(distance, types.int64), reader.constant(0))
+        case _Zip(sources):
+            found = None
+            for each in sources:
+                if _is_count(each):
+                    continue
+                length = _length(reader, each)
+                found = length if found is None else _extreme(reader, min, found, length)
+            if found is None:
+                raise errors.TypingError("zip of nothing")
+            return found
+        case tuple():
+            found_length: Value = reader.constant(len(source))
+            return found_length
+    return reader.add("array.extent", [source], (types.int64,), {"axis": 0}).result
+
+
+def _extreme(reader: Reader, function: Any, one: Value, two: Value) -> Value:
+    found: Value = call_function(reader, reader.typing.function(function), [one, two], {})
+    return found
+
+
+def _plus(reader: Reader, start: Value, number: Value) -> Value:
+    if constant_of(start) == 0:
+        return number
+    return reader.numba(operator.add, [start, number])
+
+
+def _item(reader: Reader, source: _Source, number: Value) -> Any:
+    """Return an element of a source by its number."""
+    match source:
+        case _Range(start, _, step, kind):
+            place = reader.cast(number, kind)
+            if constant_of(step) != 1:
+                place = reader.cast(reader.numba(operator.mul, [place, step]), kind)
+            return reader.cast(_plus(reader, start, place), kind)
+        case _Zip(sources):
+            return tuple(_item(reader, each, number) for each in sources)
+        case tuple():
+            whole = packed(reader, source)
+            return unpacked(reader, reader.numba(operator.getitem, [whole, number]))
+    if _is_count(source):
+        return _plus(reader, source, number)
+    return load(reader, source, [number])
+
+
+def _counted(
+    reader: Reader, node: ast.For, bounds: list[Value], kind: Any, item: Callable[[Value], Any]
+) -> None:
+    def read(variables: LoopVariables, regions: list[Region]) -> dict[str, Any] | None:
+        (body,) = regions
+        reader.variables = variables.inside(0)
+        counter = body.arguments[0]
+
+        def bind() -> None:
+            bind_target(reader, node.target, item(counter))
+
+        return read_body(reader, body, node.body, bind)
+
+    read_loop(reader, "for", bounds, {}, 1, _names(node), read, (kind,))
+
+
+def _each(reader: Reader, node: ast.For, items: list[Any]) -> None:
+    """Read a loop over values that are known by their number."""
+    if not items:
+        return
+    parts = [_flat(each) for each in items]
+    kinds = [[value.type for value in each] for each in parts]
+    if any(each != kinds[0] for each in kinds):
+        raise errors.TypingError("cannot iterate over a tuple of several types")
+    numbers = [constant_of(each[0]) for each in parts]
+    attributes: dict[str, Any]
+    if kinds[0] == [types.int64] and all(type(number) is int for number in numbers):
+        attributes, operands = {"values": tuple(numbers)}, []
+    else:
+        attributes = {"count": len(items), "width": len(kinds[0])}
+        operands = [value for each in parts for value in each]
+
+    def read(variables: LoopVariables, regions: list[Region]) -> dict[str, Any] | None:
+        (body,) = regions
+        reader.variables = variables.inside(0)
+        item = _nested(items[0], iter(list(body.arguments)))
+        return read_body(reader, body, node.body, lambda: bind_target(reader, node.target, item))
+
+    names = _names(node)
+    if not read_loop(reader, "for_each", operands, attributes, 1, names, read, tuple(kinds[0])):
+        unreachable(reader)
+
+
+def _flat(item: Any) -> list[Value]:
+    if isinstance(item, tuple):
+        return [value for each in item for value in _flat(each)]
+    return [item]
+
+
+def _nested(item: Any, values: Any) -> Any:
+    """Return values in the form of an item."""
+    if isinstance(item, tuple):
+        return tuple(_nested(each, values) for each in item)
+    return next(values)
+
+
+def _names(node: ast.For) -> list[str]:
+    return list(dict.fromkeys((*assigned([ast.Expr(node.target)]), *assigned(node.body))))

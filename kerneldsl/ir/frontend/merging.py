@@ -1,0 +1,281 @@
+"""Variables after branches and in loops.
+
+A variable that several paths assign is merged when it is read, not before. So a temporary variable
+may have different types on two paths if nothing reads it after them. A tuple is merged by its
+members. On a path that does not assign the variable, its value is undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from numba import errors
+
+from kerneldsl.ir.frontend.lazy import MISSING, Lazy, settled
+from kerneldsl.ir.frontend.reader import NotReadError, Reader
+from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.lowering.tile_types import NumbaTile
+
+__all__ = ["End", "LoopVariables", "merge"]
+
+
+class End:
+    """A region from which control leaves an operation, and the variables there."""
+
+    def __init__(self, region: Region, variables: dict[str, Any]) -> None:
+        self.region = region
+        self.variables = variables
+
+
+def merge(
+    reader: Reader, operation: Operation, ends: list[End], before: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the variables after an operation that control leaves by several regions."""
+
+    def merged(name: str, found: list[Any]) -> Any:
+        known = next(value for value in found if value is not MISSING)
+        if isinstance(known, tuple):
+            if not all(v is MISSING or (type(v), len(v)) == (tuple, len(known)) for v in found):
+                raise errors.TypingError(f"Cannot unify tuples of the variable '{name}'")
+            members = [(MISSING,) * len(known) if v is MISSING else v for v in found]
+            return tuple(merged(name, list(each)) for each in zip(*members, strict=True))
+        kind = _common(reader, name, [value for value in found if value is not MISSING])
+        for end, value in zip(ends, found, strict=True):
+            _yield_more(reader, end.region, value, kind)
+        result = Value(kind, operation, name)
+        operation.results.append(result)
+        return result
+
+    def read(name: str) -> Any:
+        return merged(name, [settled(end.variables.get(name, MISSING)) for end in ends])
+
+    variables = dict(before)
+    for name in dict.fromkeys(name for end in ends for name in end.variables):
+        old = before.get(name, MISSING)
+        if any(end.variables.get(name, MISSING) is not old for end in ends):
+            variables[name] = Lazy(partial(read, name))
+    return variables
+
+
+def _common(reader: Reader, name: str, values: Iterable[Any]) -> Any:
+    """Return the type that holds several values, ``None`` if the type of none is known yet."""
+    kinds = []
+    for value in values:
+        if not isinstance(value, Value):
+            raise errors.TypingError(f"Cannot unify the types of the variable '{name}'")
+        if isinstance(value.type, NumbaTile):
+            raise NotReadError("a tile that a branch or loop assigns")
+        if value.type is not None:
+            kinds.append(value.type)
+    found = kinds[0] if kinds else None
+    for kind in kinds[1:]:
+        found = reader.typing.unify(found, kind, name)
+    return found
+
+
+def _yield_more(reader: Reader, region: Region, value: Any, kind: Any) -> None:
+    """Add a value to those that the end of a region yields."""
+    last = region.operations.pop()
+    reader.into(region, lambda: last.operands.append(_as(reader, value, kind)))
+    region.operations.append(last)
+
+
+def _as(reader: Reader, value: Any, kind: Any) -> Value:
+    if value is MISSING:
+        return reader.add("undefined", [], (kind,)).result
+    if value.type is None and kind is not None:  # its type is known later
+        return reader.add("cast", [value], (kind,)).result
+    return reader.cast(value, kind)
+
+
+class _Carried:
+    """A variable of a loop, or a member of one that is a tuple."""
+
+    def __init__(self, before: Any, kind: Any, arguments: list[Value]) -> None:
+        self.before = before
+        self.kind = kind
+        self.arguments = arguments
+        self.result = Value(kind, None, arguments[0].name)
+
+    def set_kind(self, kind: Any) -> None:
+        """Set the type of a variable that had none."""
+        self.kind = kind
+        for each in (*self.arguments, self.result):
+            each.type = kind
+
+
+def _fail(error: Exception) -> Any:
+    raise error
+
+
+_Path = tuple[Any, ...]
+
+
+class LoopVariables:
+    """The variables that a loop carries from one iteration to the next.
+
+    Those are carried that the body reads before it assigns them, or does not always assign, and
+    those that are read after the loop. `kinds` has the types that an earlier reading of the body
+    has found. A variable that is first assigned in the body has no type until the body is read.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        regions: list[Region],
+        names: list[str],
+        kinds: dict[_Path, Any],
+    ) -> None:
+        self._reader = reader
+        self._regions = regions
+        self._names = names
+        self._kinds = kinds
+        self._before = reader.variables
+        self._end: dict[str, Any] | None = None
+        self._carried: dict[_Path, _Carried] = {}
+        self._operation: Operation | None = None
+        self._container: Region | None = None
+
+    def inside(self, number: int) -> dict[str, Any]:
+        """Return the variables at the start of one of the loop's regions."""
+        return {
+            **self._before,
+            **{name: Lazy(partial(self._at_start, name, number)) for name in self._names},
+        }
+
+    def _at_start(self, name: str, number: int) -> Any:
+        before = settled(self._before.get(name, MISSING))
+
+        def found(path: _Path, value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(found((*path, n), each) for n, each in enumerate(value))
+            carried = self._carried.get(path)
+            if carried is None:
+                assert self._operation is None
+                known = [] if value is MISSING else [value]
+                kind = self._kinds.get(path) or _common(self._reader, name, known)
+                carried = self._add(path, value, kind)
+            return carried.arguments[number]
+
+        return found((name,), before)
+
+    def _add(self, path: _Path, before: Any, kind: Any) -> _Carried:
+        arguments = []
+        for region in self._regions:
+            argument = Value(kind, region, path[0])
+            region.arguments.append(argument)
+            arguments.append(argument)
+        self._carried[path] = made = _Carried(before, kind, arguments)
+        return made
+
+    def is_settled(self, end: dict[str, Any] | None, exits: list[End]) -> bool:
+        """Compare the types with those at the end of the body; say whether they are equal.
+
+        If not, the body is read again. `end` has the variables there, ``None`` if control never
+        gets there. `exits` are the ends from which control leaves the loop otherwise.
+        """
+        self._end = end
+        for variables in (each.variables for each in exits):
+            self._settle(variables)
+        if end is None:
+            return True
+        self._settle(end)
+        is_settled, seen = True, 0
+        while seen < len(self._carried):
+            path, carried = list(self._carried.items())[seen]
+            seen += 1
+            kinds = [self._at_end(path)]
+            kind = _common(self._reader, path[0], [*kinds, *carried.arguments[:1]])
+            if carried.kind is None:
+                carried.set_kind(kind)
+            elif kind != carried.kind:
+                self._kinds[path] = kind
+                is_settled = False
+        return is_settled
+
+    def _settle(self, variables: dict[str, Any]) -> None:
+        """Read the variables at an end, while variables can still be carried.
+
+        One of two types that no type holds is an error when it is read after the loop, not now.
+        """
+        for name in self._names:
+            if isinstance(variables.get(name), Lazy):
+                try:
+                    variables[name] = settled(variables[name])
+                except (errors.TypingError, NotReadError) as error:
+                    variables[name] = Lazy(partial(_fail, error))
+
+    def _at_end(self, path: _Path) -> Any:
+        assert self._end is not None
+        name, *numbers = path
+        found = settled(self._end.get(name, MISSING))
+        for number in numbers:
+            if not isinstance(found, tuple) or number >= len(found):
+                raise errors.TypingError(f"Cannot unify the types of the variable '{name}'")
+            found = found[number]
+        return found
+
+    def make(self, name: str, bounds: list[Value], attributes: dict[str, Any]) -> Operation:
+        """Add the loop's operation, and bind the variables after it."""
+        reader = self._reader
+        given = [_as(reader, each.before, each.kind) for each in self._carried.values()]
+        operation = reader.add(name, [*bounds, *given], (), attributes, self._regions)
+        self._operation, self._container = operation, reader.region
+        for path, carried in self._carried.items():
+            self._finish(path, carried)
+        reader.variables = {
+            **self._before,
+            **{each: Lazy(partial(self._after, each)) for each in self._names},
+        }
+        return operation
+
+    def _finish(self, path: _Path, carried: _Carried) -> None:
+        assert self._operation is not None
+        if self._end is not None:
+            _yield_more(self._reader, self._regions[-1], self._at_end(path), carried.kind)
+        carried.result.owner = self._operation
+        self._operation.results.append(carried.result)
+
+    def _after(self, name: str) -> Any:
+        before = settled(self._before.get(name, MISSING))
+        end = before if self._end is None else settled(self._end.get(name, MISSING))
+
+        def found(path: _Path, one: Any, two: Any) -> Any:
+            if one is MISSING and two is MISSING:
+                return MISSING
+            if isinstance(one, tuple) or (one is MISSING and isinstance(two, tuple)):
+                count = len(two if one is MISSING else one)
+                if two is not MISSING and (not isinstance(two, tuple) or len(two) != count):
+                    raise errors.TypingError(f"Cannot unify the types of the variable '{name}'")
+                pairs = zip(
+                    *((MISSING,) * count if each is MISSING else each for each in (one, two)),
+                    strict=True,
+                )
+                return tuple(found((*path, n), *pair) for n, pair in enumerate(pairs))
+            carried = self._carried.get(path)
+            if carried is None:
+                known = [value for value in (one, two) if value is not MISSING]
+                carried = self._add(path, one, _common(self._reader, name, known))
+                self._give(carried)
+                self._finish(path, carried)
+            return carried.result
+
+        return found((name,), before, end)
+
+    def _give(self, carried: _Carried) -> None:
+        """Add a variable's value before the loop to the operands of the loop."""
+        assert self._operation is not None
+        assert self._container is not None
+        before = self._container.operations
+        position = before.index(self._operation)
+        rest = before[position:]
+        del before[position:]
+        reader = self._reader
+        operands = self._operation.operands
+        reader.into(
+            self._container,
+            lambda: operands.append(_as(reader, carried.before, carried.kind)),
+        )
+        before.extend(rest)

@@ -1,0 +1,278 @@
+"""Control flow in the region IR: exits, loops over several values, variables of several paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import errors
+
+import kerneldsl as kd
+from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.operations import Function
+from kerneldsl.ir.printer import print_function
+from kerneldsl.ir.ranges import ranges_of
+from kerneldsl.ir.simplify import simplify
+from kerneldsl.ir.uniformity import uniformity_of
+from kerneldsl.ir.verifier import VerificationError, verify
+from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from kerneldsl.lowering.types import numba_types
+from targets.cpu.codegen.region_code import compile_regions
+from targets.cpu.target import CpuCompiler
+from targets.cuda.compile import region_code as cuda
+
+_F = "float32[::1]"
+N = 16
+
+
+@kd.func
+def sign(value):
+    if value < 0:
+        return -1
+    if value == 0:
+        return 0
+    return 2.5
+
+
+@kd.func
+def find(values, wanted):
+    for k in range(values.size):
+        if values[k] == wanted:
+            return k
+    return -1
+
+
+@kd.func
+def above(value):
+    if value > 1:
+        return value
+
+
+@kd.func
+def overwrite(values, i):
+    if values[i] > 1:
+        return
+    values[i] = 7
+
+
+@kd.kernel
+def exits(x, y, out):
+    i = kd.grid(1)
+    if i >= out.size:
+        return
+    total = 0
+    for k in range(10):
+        if x[k] < 0:
+            continue
+        if x[k] > 2:
+            break
+        total += x[k]
+    out[i] = total + sign(x[i]) * 10 + find(x, x[i]) * 100
+
+
+@kd.kernel
+def optional(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i]
+        overwrite(out, i)
+        r = above(x[i])
+        if r is None:
+            out[i] -= 50
+        else:
+            out[i] += r
+
+
+@kd.kernel
+def nested(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        if x[i] > 1:
+            if x[i] > 2:
+                return
+            out[i] = 1
+        out[i] += 2
+        a, b = 1, 2
+        n = 0
+        while True:
+            a, b = b, a + b
+            n += 1
+            if b > x[i] * 10:
+                break
+        out[i] += b + a * 100 + n * 1000
+
+
+@kd.kernel
+def several(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        s = 0.0
+        for a, b in zip(x, y):  # noqa: B905
+            s += a * b
+        for j, a in enumerate(x):
+            s += j * a
+        for j, (a, b) in enumerate(zip(x, y), 3):  # noqa: B905
+            s += j * a - b
+        for array in (x, y):
+            s += array[i]
+        for u in (x[0], y[i], x[1]):
+            if u > 2:
+                continue
+            s += u
+        for p, q in ((1, 2), (3, 4)):
+            s += p * q
+        for r in range(10, -1, -3):
+            s += r
+        s += r
+        for c, d in zip((1, 2, 3), range(2, 20, 5)):  # noqa: B905
+            s += c * d
+        out[i] = s
+
+
+@kd.kernel
+def variables(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        if x[i] > 0:
+            p = x
+            t = (i, 1.5)
+            v = 3
+        else:
+            p = y
+            t = (2, 2.5)
+        best, at = p[0], 0
+        for j in range(p.size):
+            if p[j] > best:
+                best, at = p[j], j
+        out[i] = best + at + t[0] * t[1]
+        if x[i] > 0:
+            out[i] += v
+        out[i] += i if x[i] > 0 else 2.5
+        current = x
+        for j in range(3):
+            out[i] += current[j]
+            current = y
+        for j in range(x.size):
+            if x[j] == x[i]:
+                last = j
+        out[i] += last
+        if x[i] in (1, 2) or (i, 1) == (3, 1):
+            out[i] += 1000
+
+
+@kd.kernel
+def counted(x, out):
+    n = 0
+    for k in range(x.size):
+        if x[k] < 0:
+            n = 3
+            break
+        n = 1
+    out[n] = 5
+
+
+def _expected(name: str, x: Any, y: Any) -> Any:
+    out = np.zeros(N, np.float32)
+    kernel = globals()[name]
+    for i in range(N):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kd, "grid", lambda ndim, i=i: i)
+            kernel.function(x, y, out)
+    return out
+
+
+def _read(kernel: Any, signature: str) -> Function:
+    asked = kernel._asked_for((signature,), None, None, None, "cpu", None)
+    spec = kernel._dispatcher.specialize(*asked)[1]
+    function = read_function(spec.unit, numba_types(spec.kinds), host_contexts().typing_context)
+    verify(function)
+    return function
+
+
+@pytest.mark.parametrize("name", ["exits", "optional", "nested", "several", "variables"])
+def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-3, 4, N).astype(np.float32) for _ in range(2))
+    monkeypatch.setenv("KERNELDSL_CACHE", "0")
+    monkeypatch.setattr(CpuCompiler, "compile", lambda self, spec: compile_regions(spec))
+    out = np.zeros(N, np.float32)
+    globals()[name].forall(N)(x, y, out)
+    assert out.tolist() == _expected(name, x, y).tolist()
+
+
+@pytest.mark.parametrize("name", ["exits", "optional", "nested", "several", "variables"])
+def test_ptx_is_made(name: str) -> None:
+    kernel = globals()[name]
+    asked = kernel._asked_for((", ".join([_F] * 3),), None, None, None, "null", None)
+    spec = kernel._dispatcher.specialize(*asked)[1]
+    assert ".entry" in cuda.compile_regions(spec, arch="sm_90").ptx
+
+
+def test_ranges_and_uniformity_join_all_exits() -> None:
+    function = _read(counted, f"{_F}, {_F}")
+    simplify(function.body)
+    verify(function)
+    (left,) = (each for each in function.body.walk() if each.name == "labeled")
+    assert len(list(left.leaves())) == 1
+    (number,) = left.results
+    assert ranges_of(function, {})[number] == (0, 3)
+    assert uniformity_of(function, {})[number] is Scope.THREAD
+    text = print_function(function)
+    assert "labeled[label=break] {" in text
+    assert "leave[label=break] %n" in text
+
+
+def test_leaving_what_is_not_around_is_found() -> None:
+    function = _read(counted, f"{_F}, {_F}")
+    (left,) = (each for each in function.body.walk() if each.name == "labeled")
+    operations = function.body.operations
+    position = operations.index(left)
+    operations[position : position + 1] = left.regions[0].operations[:-1]
+    with pytest.raises(VerificationError, match="leave is not in the operation"):
+        verify(function)
+
+
+@kd.kernel
+def temporaries(x, out):
+    i = kd.grid(1)
+    for k in range(3):
+        t = x[k]
+        out[i] += t
+    for k in range(3):
+        t = (k, x)
+        out[i] += t[0]
+
+
+@kd.kernel
+def unassigned(x, out):
+    if out.size > 3:
+        v = 1
+    else:
+        v = (1, 2)
+    out[0] = v
+
+
+def test_a_temporary_variable_may_have_several_types() -> None:
+    _read(temporaries, f"{_F}, {_F}")
+
+
+def test_a_variable_of_two_types_is_an_error_where_it_is_read() -> None:
+    with pytest.raises(errors.TypingError, match="unify"):
+        _read(unassigned, f"{_F}, {_F}")
+
+
+def test_code_that_never_runs_has_no_types() -> None:
+    width = 4
+
+    @kd.kernel
+    def pruned(x, out):
+        if x.ndim == 2 and width == 4:
+            out[0] = x[0, 0]
+        elif width == 4:
+            out[0] = x[0]
+        else:
+            out[0] = x.nothing
+
+    assert "array.load" in print_function(_read(pruned, f"{_F}, {_F}"))
