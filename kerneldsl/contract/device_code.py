@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.locks import ForkSafeLock
 
-__all__ = ["CodeForm", "CodeModule", "DeviceCode"]
-
-
-class CodeForm(StrEnum):
-    """The language of code."""
-
-    CUDA = "CUDA C++"
-    PTX = "PTX"
-    CUBIN = "cubin"
-    FATBIN = "fat binary"
+__all__ = ["CodeModule", "DeviceCode"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.utilities.cached_property import cached_property
 
-__all__ = ["LinkedCode", "LinkedForm", "code_of"]
-
-#: What the code of a linked function is: CUDA C++, PTX, NVVM's LTO-IR, or an object file (a cubin
-#: or a fat binary).
-LinkedForm: TypeAlias = Literal["c++", "ptx", "ltoir", "cubin", "fatbin"]
+__all__ = ["LinkedCode", "code_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +28,7 @@ class LinkedCode:
         Type of its result.
     code : bytes
         The source, or the compiled code.
-    form : str
+    form : CodeForm
         What `code` is.
     name : str
         What messages call the code: its file, or what it was given as.
@@ -47,7 +44,7 @@ class LinkedCode:
     parameters: tuple[ScalarKind | ArrayKind, ...]
     result: ScalarKind | None
     code: bytes
-    form: LinkedForm
+    form: CodeForm
     name: str
     path: str | None = None
     options: Any = None

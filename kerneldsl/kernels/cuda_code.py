@@ -9,13 +9,15 @@ from types import FunctionType
 from typing import Any, TypeAlias, overload
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
-from kerneldsl.contract.device_code import CodeForm, CodeModule
+from kerneldsl.contract.device_code import CodeModule
 from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
+    DeviceCodeError,
     SourceUnavailableError,
 )
 from kerneldsl.errors.values import a_type, safe_repr
+from kerneldsl.frontend.code_form import CodeForm, form_of_binary
 from kerneldsl.kernels.cuda_kernel import CudaKernel, make_cuda_kernel
 from kerneldsl.kernels.decorators import kernel as make_kernel
 from kerneldsl.kernels.decorators import read_signatures_of
@@ -35,9 +37,6 @@ __all__ = ["CudaModule", "cuda_source", "module"]
 _Source: TypeAlias = "str | os.PathLike[str]"
 #: A kernel, or a Python function to make one of.
 _Cpu: TypeAlias = "Kernel[..., Any] | FunctionType | None"
-
-_ELF = b"\x7fELF"
-_FATBIN = b"\x50\xed\x55\xba"
 
 
 class CudaModule(Shown):
@@ -268,11 +267,16 @@ def module(image: _Source | bytes) -> CudaModule:
             value=image,
             limit="It takes the path of a file, the text of PTX, or bytes",
         )
-    if contents.startswith(_FATBIN):
-        form = CodeForm.FATBIN
-    else:
-        is_cubin = contents.startswith(_ELF) or b".version" not in contents
-        form = CodeForm.CUBIN if is_cubin else CodeForm.PTX
+    form = form_of_binary(contents)
+    if form is None:
+        form = CodeForm.PTX if b".version" in contents else CodeForm.CUBIN
+    if form is CodeForm.LTO_IR:
+        raise DeviceCodeError(
+            f"{name} is LTO-IR",
+            value=name,
+            limit="A module is PTX, a cubin or a fat binary; LTO-IR must be linked first",
+            remedy="Compile it without -dlto, or call a device function in it by @kd.func(link=…)",
+        )
     return CudaModule(CodeModule(form, name, contents), frame.f_globals["__name__"])
 
 

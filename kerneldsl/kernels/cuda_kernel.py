@@ -8,8 +8,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from kerneldsl.contract.cuda_options import CudaOptions
-from kerneldsl.contract.device_code import CodeForm, CodeModule, DeviceCode
+from kerneldsl.contract.device_code import CodeModule, DeviceCode
 from kerneldsl.errors import SourceUnavailableError, UnsupportedConstructError
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.reserved import RESERVED_PREFIX

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.frontend.linked_code import LinkedCode, LinkedForm
+from kerneldsl.frontend.code_form import CodeForm, form_of_binary
+from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.signatures import read_function_signature
 from kerneldsl.utilities.flags import read_flag
@@ -19,18 +20,12 @@ from kerneldsl.utilities.paths import path_text
 __all__ = ["read_link"]
 
 #: Suffix of a file to what it contains.
-_SUFFIXES: dict[str, LinkedForm] = {
-    ".cu": "c++",
-    ".ptx": "ptx",
-    ".ltoir": "ltoir",
-    ".cubin": "cubin",
-    ".fatbin": "fatbin",
-}
-#: The first bytes of compiled code: an ELF file, NVVM's LTO-IR, a fat binary (``fatbinary.h``).
-_HEADS: dict[bytes, LinkedForm] = {
-    b"\x7fELF": "cubin",
-    b"\xedCN\x7f": "ltoir",
-    b"\x50\xed\x55\xba": "fatbin",
+_SUFFIXES = {
+    ".cu": CodeForm.CUDA,
+    ".ptx": CodeForm.PTX,
+    ".ltoir": CodeForm.LTO_IR,
+    ".cubin": CodeForm.CUBIN,
+    ".fatbin": CodeForm.FATBIN,
 }
 #: PTX ISA, "Identifiers": the names that C has too.
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
@@ -142,7 +137,7 @@ def _refuse(kind: Kind, signature: Any, limit: str, remedy: str | None = None) -
     )
 
 
-def _read_options(options: Any, form: LinkedForm) -> CudaOptions | None:
+def _read_options(options: Any, form: CodeForm) -> CudaOptions | None:
     if options is None:
         return None
     if not isinstance(options, CudaOptions):
@@ -152,7 +147,7 @@ def _read_options(options: Any, form: LinkedForm) -> CudaOptions | None:
             limit="It must be kd.CudaOptions",
             remedy='Write options=kd.CudaOptions(defines={"WIDTH": 4})',
         )
-    if form != "c++":
+    if form is not CodeForm.CUDA:
         raise ArgumentValueError(
             f"options is {safe_repr(options)}",
             value=options,
@@ -162,9 +157,7 @@ def _read_options(options: Any, form: LinkedForm) -> CudaOptions | None:
     return options
 
 
-def _read_code(
-    function: Callable[..., Any], link: Any
-) -> tuple[bytes, LinkedForm, str, str | None]:
+def _read_code(function: Callable[..., Any], link: Any) -> tuple[bytes, CodeForm, str, str | None]:
     """Return the code, its form, its name in messages, and its path."""
     if isinstance(link, (bytes, bytearray, memoryview)):
         code = bytes(link)
@@ -200,12 +193,11 @@ def _read_code(
         ) from error
 
 
-def _form_of(code: bytes) -> LinkedForm:
-    for head, form in _HEADS.items():
-        if code.startswith(head):
-            return form
+def _form_of(code: bytes) -> CodeForm:
+    if (form := form_of_binary(code)) is not None:
+        return form
     if re.search(rb"^\s*\.version\s", code, re.MULTILINE) and b"\0" not in code.rstrip(b"\0"):
-        return "ptx"
+        return CodeForm.PTX
     raise ArgumentValueError(
         f"link is {safe_repr(code[:16])}…, {len(code)} bytes",
         value=safe_repr(code[:64]),

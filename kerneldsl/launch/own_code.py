@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.contract.device_code import CodeForm, DeviceCode
+from kerneldsl.contract.device_code import DeviceCode
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.table import find_intrinsic

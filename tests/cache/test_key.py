@@ -24,7 +24,8 @@ from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.cache.specialization import describe, key_of
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
-from kerneldsl.contract.device_code import CodeForm, CodeModule
+from kerneldsl.contract.device_code import CodeModule
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
+from kerneldsl.frontend.code_form import CodeForm
+from targets.cuda.compile.nvrtc import CudaText, compile_text
 from tests.support.arrays import assert_same_bits, poisoned
 from tests.support.linked_code import CUDA, PTX
 
@@ -25,15 +26,15 @@ def _link(form: str, folder: Path) -> Any:
     made = {
         "cu": lambda: CUDA.encode(),
         "ptx": lambda: PTX,
-        "cubin": lambda: _compiled(Form.CUBIN),
-        "ltoir": lambda: _compiled(Form.LTO_IR),
+        "cubin": lambda: _compiled(CodeForm.CUBIN),
+        "ltoir": lambda: _compiled(CodeForm.LTO_IR),
     }[form]()
     path = folder / f"functions.{form}"
     path.write_bytes(made)
     return path
 
 
-def _compiled(form: Form) -> bytes:
+def _compiled(form: CodeForm) -> bytes:
     arch = kd.devices("cuda")[0].arch
     text = CudaText(_WITHOUT_KERNELS, "<functions>")
     return compile_text(text, arch, form=form, is_relocatable=True).code

@@ -7,8 +7,9 @@ import re
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.frontend.code_form import CodeForm
 from targets.cuda.compile.inline_linked import inline_linked
-from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
+from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.cuda.compile.ptxas import assemble
 from tests.ptx.test_linked import weighing
 from tests.support.linked_code import PTX
@@ -52,7 +53,7 @@ __device__ int first(const int *p)
 @pytest.fixture(scope="module")
 def code() -> bytes:
     text = CudaText(_SOURCE, "<functions>")
-    return compile_text(text, "sm_90", form=Form.PTX, is_relocatable=True).code
+    return compile_text(text, "sm_90", form=CodeForm.PTX, is_relocatable=True).code
 
 
 def collatz(n):

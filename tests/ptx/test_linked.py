@@ -12,8 +12,9 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.errors import DeviceCodeError, KernelTypingError, ToolMissingError
+from kerneldsl.frontend.code_form import CodeForm
 from targets.cuda.compile import linker
-from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
+from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.cuda.compile.ptxas import assemble, find_ptxas
 from tests.support.linked_code import CUDA, PTX
 
@@ -45,12 +46,12 @@ def cuda_file(tmp_path_factory) -> Path:
     return path
 
 
-def _compiled(form: Form, arch: str = "sm_90", text: str = CUDA) -> bytes:
+def _compiled(form: CodeForm, arch: str = "sm_90", text: str = CUDA) -> bytes:
     return compile_text(CudaText(text, "<weigh>"), arch, form=form, is_relocatable=True).code
 
 
 def _cubin() -> bytes:
-    return _compiled(Form.CUBIN)
+    return _compiled(CodeForm.CUBIN)
 
 
 # -- what is linked ---------------------------------------------------------------------------
@@ -133,7 +134,7 @@ def test_options_reach_the_compiler_of_cuda(tmp_path):
     assert "0f3F000000" in ptx
 
 
-@pytest.mark.parametrize("form", [Form.CUBIN, Form.LTO_IR])
+@pytest.mark.parametrize("form", [CodeForm.CUBIN, CodeForm.LTO_IR])
 def test_compiled_code_is_linked_to_a_cubin(form):
     kernel = weighing(_compiled(form, text=CUDA[: CUDA.index("__global__")]))
     artifact = kernel.artifact(_ARRAYS, target="cuda", arch="sm_90")
@@ -170,7 +171,7 @@ def test_one_kernel_takes_code_of_several_forms():
 
         return square
 
-    square, squared = linked(Form.CUBIN, "square"), linked(Form.LTO_IR, "squared")
+    square, squared = linked(CodeForm.CUBIN, "square"), linked(CodeForm.LTO_IR, "squared")
 
     @kd.kernel
     def both(x):
@@ -248,7 +249,7 @@ def test_a_missing_function(cuda_file):
     assert "the code of weigh has no function wiegh" in said
     assert "times, weigh, is_even, narrow, add_to, swap" in said
     mangled = CUDA.replace('extern "C" {', "").replace("q = old; }\n}", "q = old; }")
-    said = _refusal(_compiled(Form.PTX, text=mangled))
+    said = _refusal(_compiled(CodeForm.PTX, text=mangled))
     assert 'write extern "C" __device__ before the function' in said
     said = _refusal(PTX, name="kernel_of_its_own")
     assert "is a kernel (.entry)" in said
@@ -312,11 +313,11 @@ def test_structures_by_value():
     struct Pair { float a, b; };
     extern "C" __device__ float weigh(Pair pair, float b) { return pair.a * pair.b + b; }
     """
-    assert "(a structure, 32 bits) -> 32 bits" in _refusal(_compiled(Form.PTX, text=text))
+    assert "(a structure, 32 bits) -> 32 bits" in _refusal(_compiled(CodeForm.PTX, text=text))
 
 
 def test_code_for_newer_devices():
-    said = _refusal(_compiled(Form.PTX, "sm_100"))
+    said = _refusal(_compiled(CodeForm.PTX, "sm_100"))
     assert "is PTX for sm_100, and the kernel is compiled for sm_90" in said
 
 
@@ -357,24 +358,24 @@ def test_a_function_that_no_file_defines():
     extern "C" __device__ float elsewhere(float x);
     extern "C" __device__ float weigh(float a, float b) { return elsewhere(a) * b; }
     """
-    said = _refusal(_compiled(Form.PTX, text=text))
+    said = _refusal(_compiled(CodeForm.PTX, text=text))
     assert "calls elsewhere, which is not defined" in said
 
 
 def test_lto_ir_with_kernels():
-    assert "compile LTO-IR from a file without kernels" in _refusal(_compiled(Form.LTO_IR))
+    assert "compile LTO-IR from a file without kernels" in _refusal(_compiled(CodeForm.LTO_IR))
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.99])
 def test_truncated_machine_code(part):
     cubin = _cubin()
     assert "is cut off after" in _refusal(cubin[: int(len(cubin) * part)])
-    lto = _compiled(Form.LTO_IR)
+    lto = _compiled(CodeForm.LTO_IR)
     assert "nvJitLink refuses" in _refusal(lto[: int(len(lto) * part)])
 
 
 def test_machine_code_for_another_architecture():
-    said = _refusal(_compiled(Form.CUBIN, "sm_80"))
+    said = _refusal(_compiled(CodeForm.CUBIN, "sm_80"))
     assert "nvJitLink refuses" in said
 
 

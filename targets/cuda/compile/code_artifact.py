@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from kerneldsl.contract import Resources, Specialization
 from kerneldsl.contract.abi import parameter_count
-from kerneldsl.contract.device_code import CodeForm, DeviceCode
+from kerneldsl.contract.device_code import DeviceCode
 from kerneldsl.errors import (
     ArgumentTypeError,
     CompileError,
@@ -20,6 +20,7 @@ from kerneldsl.errors import (
     KernelImageError,
     ToolMissingError,
 )
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, format_signature
 from kerneldsl.utilities.formatting import format_count, format_version
 from targets.cuda.architectures import Architecture, newest_ptx_of_driver, parse_arch

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from kerneldsl.contract.device_code import CodeForm, CodeModule
+from kerneldsl.contract.device_code import CodeModule
 from kerneldsl.errors import DeviceCodeError
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.utilities.once import OnceTable
 from targets.cuda.architectures import ARCHITECTURES, Architecture, PtxVersion, parse_arch
 from targets.cuda.compile.cubin_file import Entry, read_cubin
@@ -91,32 +92,26 @@ def _make_image(module: CodeModule, arch: str) -> Image:
     if module.form is not CodeForm.CUDA:
         return read_image(module.contents, module.form, module.name)
     # What was compiled before does not need the compiler.
-    from targets.cuda.compile.nvrtc import Form, compile_text, supported_architectures
+    from targets.cuda.compile.nvrtc import compile_text, supported_architectures
 
-    architecture, form = parse_arch(arch), Form.CUBIN
+    architecture, form = parse_arch(arch), CodeForm.CUBIN
     known = supported_architectures()
     if architecture.number not in known and min(known) < architecture.number:
         newest = max(number for number in known if number < architecture.number)
-        architecture, form = ARCHITECTURES[f"sm_{newest}"], Form.PTX
+        architecture, form = ARCHITECTURES[f"sm_{newest}"], CodeForm.PTX
     entries = module.entries
     made = compile_text(
         text_of(module), architecture.name, module.options, form=form, expressions=entries
     )
-    return read_image(
-        made.code,
-        CodeForm.CUBIN if form is Form.CUBIN else CodeForm.PTX,
-        module.name,
-        names=made.names,
-        log=made.log,
-    )
+    return read_image(made.code, made.form, module.name, names=made.names, log=made.log)
 
 
 def compile_ptx(module: CodeModule, arch: str) -> str:
     """Compile CUDA C++ to PTX, to look at."""
-    from targets.cuda.compile.nvrtc import Form, compile_text
+    from targets.cuda.compile.nvrtc import compile_text
 
     made = compile_text(
-        text_of(module), arch, module.options, form=Form.PTX, expressions=module.entries
+        text_of(module), arch, module.options, form=CodeForm.PTX, expressions=module.entries
     )
     return made.code.decode()
 

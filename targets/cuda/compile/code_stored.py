@@ -9,8 +9,9 @@ import json
 from collections.abc import Mapping
 
 from kerneldsl.contract import Specialization, UnusableCodeError
-from kerneldsl.contract.device_code import CodeForm, DeviceCode
+from kerneldsl.contract.device_code import DeviceCode
 from kerneldsl.errors import DeviceCodeError
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cuda.architectures import parse_arch
 from targets.cuda.compile.code_artifact import CodeArtifact

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kerneldsl.errors import ToolMissingError
+from kerneldsl.frontend.code_form import CodeForm
 from targets.cuda.compile.linker import find_linker, link_inputs
 from targets.cuda.compile.ptxas import assemble, find_ptxas
 
@@ -27,5 +28,5 @@ def make_cubin(ptx: str, arch: str) -> bytes:
                 remedy="Run: pip install nvidia-cuda-nvcc (ptxas), or write PTX, which the "
                 "driver compiles",
             ) from missing
-        return link_inputs(linker, [("ptx", ptx.encode(), "the PTX")], arch)
+        return link_inputs(linker, [(CodeForm.PTX, ptx.encode(), "the PTX")], arch)
     return assemble(ptx, arch).cubin

@@ -14,8 +14,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from kerneldsl.contract.device_code import CodeForm
 from kerneldsl.errors import DeviceCodeError
+from kerneldsl.frontend.code_form import CodeForm
 from targets.cuda.architectures import Architecture
 
 __all__ = ["FatImage", "choose_image", "read_fatbin"]

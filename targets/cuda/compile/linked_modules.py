@@ -15,6 +15,7 @@ from typing import NoReturn
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
 from kerneldsl.errors import DeviceCodeError, ToolMissingError
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
@@ -22,7 +23,6 @@ from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, PtxVersion, newest_ptx_of_driver
 from targets.cuda.compile.nvrtc import (
     CudaText,
-    Form,
     compile_text,
 )
 from targets.cuda.compile.nvrtc_identity import headers_digest, nvrtc_identity
@@ -38,7 +38,7 @@ __all__ = ["binary_codes", "identify_compiler", "join_linked", "require_driver"]
 
 _POINTER_BITS = 64
 #: What becomes part of a kernel's module.
-_JOINED = ("ptx", "c++")
+_JOINED = (CodeForm.PTX, CodeForm.CUDA)
 _TARGET = re.compile(r"sm_(\d+)([af]?)")
 
 
@@ -125,7 +125,7 @@ def _named(modules: Iterable[tuple[str, PtxModule]]) -> dict[str, PtxModule]:
 
 
 def _module_of(unit: FunctionUnit, code: LinkedCode, arch: Architecture) -> PtxModule:
-    if code.form == "c++":
+    if code.form is CodeForm.CUDA:
         return _parsed(_compile(_source_of(code), code.options or DEFAULT_CUDA_OPTIONS, arch.name))
     try:
         return _parsed(code.code.rstrip(b"\0").decode())
@@ -153,7 +153,7 @@ def _compile_once(source: CudaText, options: CudaOptions, arch: str, headers: st
 
 
 def _compile_now(source: CudaText, options: CudaOptions, arch: str) -> str:
-    made = compile_text(source, arch, options, form=Form.PTX, is_relocatable=True)
+    made = compile_text(source, arch, options, form=CodeForm.PTX, is_relocatable=True)
     return made.code.decode()
 
 
@@ -166,7 +166,7 @@ def identify_compiler(unit: FunctionUnit) -> dict[str, str] | None:
     codes = unit.linked_functions().values()
     try:
         for code in codes:
-            if code.form == "c++":
+            if code.form is CodeForm.CUDA:
                 digest = headers_digest(_source_of(code), code.options or DEFAULT_CUDA_OPTIONS)
                 found[f"headers of {code.symbol}"] = digest
                 found["NVRTC"] = nvrtc_identity()

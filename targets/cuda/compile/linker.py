@@ -13,13 +13,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from kerneldsl.errors import CompileError, DeviceCodeError, ToolMissingError
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.linked_code import LinkedCode
 from targets.cuda.compile.fatbin_file import read_fatbin
 
 __all__ = ["find_linker", "link_binaries", "link_inputs"]
 
 #: Forms of code to the names of nvJitLink's types of input.
-_TYPES = {"ptx": "PTX", "cubin": "CUBIN", "fatbin": "FATBIN", "ltoir": "LTOIR"}
+_TYPES = {
+    CodeForm.PTX: "PTX",
+    CodeForm.CUBIN: "CUBIN",
+    CodeForm.FATBIN: "FATBIN",
+    CodeForm.LTO_IR: "LTOIR",
+}
 
 #: Of an ELF file's header, the places, sizes and counts of the program and section headers; of a
 #: section's header, its kind, place and size.
@@ -59,16 +65,16 @@ def link_binaries(ptx: str, codes: Sequence[LinkedCode], arch: str) -> bytes:
         )
     for code in codes:
         _require_whole(code)
-    inputs = [("ptx", ptx.encode(), "kernel.ptx")]
+    inputs = [(CodeForm.PTX, ptx.encode(), "kernel.ptx")]
     inputs += [(code.form, code.code, code.name) for code in codes]
     return link_inputs(linker, inputs, arch)
 
 
 def _require_whole(code: LinkedCode) -> None:
     """Refuse a file that is cut off, over which nvJitLink ends the process."""
-    if code.form == "fatbin":
+    if code.form is CodeForm.FATBIN:
         read_fatbin(code.code, code.name)
-    elif code.form == "cubin" and len(code.code) < (size := _whole_size(code.code)):
+    elif code.form is CodeForm.CUBIN and len(code.code) < (size := _whole_size(code.code)):
         raise DeviceCodeError(
             f"{code.name} is cut off after {len(code.code)} bytes",
             value=len(code.code),
@@ -93,16 +99,16 @@ def _whole_size(code: bytes) -> int:
     return int(max(ends))
 
 
-def link_inputs(linker: Any, inputs: Sequence[tuple[str, bytes, str]], arch: str) -> bytes:
+def link_inputs(linker: Any, inputs: Sequence[tuple[CodeForm, bytes, str]], arch: str) -> bytes:
     """Return the machine code of some inputs: the form of each, its contents, and its name.
 
     Raises `CompileError` where nvJitLink refuses one, with its log.
     """
     handle = None
     options = [f"-arch={arch}"]
-    if any(form == "ltoir" for form, _, _ in inputs):
+    if any(form is CodeForm.LTO_IR for form, _, _ in inputs):
         options.append("-lto")
-    if any(form == "ptx" and b"\t.loc\t" in contents for form, contents, _ in inputs):
+    if any(form is CodeForm.PTX and b"\t.loc\t" in contents for form, contents, _ in inputs):
         options.append("-lineinfo")
     try:
         handle = linker.create(len(options), options)
@@ -127,13 +133,13 @@ def link_inputs(linker: Any, inputs: Sequence[tuple[str, bytes, str]], arch: str
             linker.destroy(handle)
 
 
-def _remedy(inputs: Sequence[tuple[str, bytes, str]], log: str) -> str:
+def _remedy(inputs: Sequence[tuple[CodeForm, bytes, str]], log: str) -> str:
     if len(inputs) == 1:
         return (
             "An older nvJitLink does not know a newer architecture: run pip install -U "
             "nvidia-nvjitlink, or pip install nvidia-cuda-nvcc for ptxas"
         )
-    if "Undefined reference" in log and any(form == "ltoir" for form, _, _ in inputs):
+    if "Undefined reference" in log and any(form is CodeForm.LTO_IR for form, _, _ in inputs):
         return (
             "Check the name, and compile LTO-IR from a file without kernels: of one with kernels, "
             "the linker keeps only what those call"

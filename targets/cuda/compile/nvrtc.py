@@ -16,12 +16,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from typing import Any
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
 from kerneldsl.errors import CompileError, ToolMissingError
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, parse_arch
 from targets.cuda.compile.cuda_text import CudaText
@@ -31,7 +31,6 @@ from targets.cuda.compile.headers import toolkit_headers
 __all__ = [
     "Compiled",
     "CudaText",
-    "Form",
     "compile_text",
     "nvrtc_version",
     "supported_architectures",
@@ -42,12 +41,8 @@ _log = logging.getLogger("kerneldsl.cuda.nvrtc")
 _INSTALL = 'pip install "kerneldsl[nvrtc13]", or "kerneldsl[nvrtc12]" for a driver of CUDA 12'
 
 
-class Form(StrEnum):
-    """The formats that NVRTC writes."""
-
-    CUBIN = "cubin"
-    PTX = "ptx"
-    LTO_IR = "ltoir"
+#: Forms of code to the words in names of NVRTC's functions.
+_WORDS = {CodeForm.CUBIN: "CUBIN", CodeForm.PTX: "PTX", CodeForm.LTO_IR: "LTOIR"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,7 @@ class Compiled:
     ----------
     code : bytes
         The cubin, the PTX or the LTO-IR.
-    form : Form
+    form : CodeForm
         Which of them it is.
     arch : str
         The architecture, such as ``"sm_90"``.
@@ -69,7 +64,7 @@ class Compiled:
     """
 
     code: bytes
-    form: Form
+    form: CodeForm
     arch: str
     log: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +114,7 @@ def compile_text(
     arch: str,
     options: CudaOptions = DEFAULT_CUDA_OPTIONS,
     *,
-    form: Form = Form.CUBIN,
+    form: CodeForm = CodeForm.CUBIN,
     expressions: Sequence[str] = (),
     is_relocatable: bool = False,
 ) -> Compiled:
@@ -133,8 +128,8 @@ def compile_text(
         The architecture, such as ``"sm_90"``.
     options : CudaOptions
         The user's options.
-    form : Form
-        What is made. LTO-IR is always relocatable.
+    form : CodeForm
+        What is made: a cubin, PTX or LTO-IR, which is always relocatable.
     expressions : sequence of str
         Name expressions to instantiate and to look up, such as ``"scale<float>"``.
     is_relocatable : bool
@@ -184,15 +179,15 @@ def _require_architecture(architecture: Architecture) -> None:
 
 
 def _arguments(
-    architecture: Architecture, options: CudaOptions, form: Form, *, is_relocatable: bool
+    architecture: Architecture, options: CudaOptions, form: CodeForm, *, is_relocatable: bool
 ) -> list[bytes]:
-    kind = "compute" if form is Form.PTX else "sm"
+    kind = "compute" if form is CodeForm.PTX else "sm"
     found = [f"--gpu-architecture={kind}_{architecture.name[3:]}", f"--std={options.std}"]
-    if form is Form.LTO_IR:
+    if form is CodeForm.LTO_IR:
         found.append("--dlink-time-opt")
-    if is_relocatable or form is Form.LTO_IR:
+    if is_relocatable or form is CodeForm.LTO_IR:
         found.append("--relocatable-device-code=true")
-    if form is Form.CUBIN and not options.debug:  # code for a debugger is not optimized
+    if form is CodeForm.CUBIN and not options.debug:  # code for a debugger is not optimized
         found.append(f"--ptxas-options=-O{options.opt_level}")
     if options.max_registers is not None:
         found.append(f"--maxrregcount={options.max_registers}")
@@ -235,13 +230,13 @@ def _lowered_name(api: Any, program: Any, expression: str) -> str:
     return bytes(name).decode()
 
 
-def _read_code(api: Any, program: Any, form: Form) -> bytes:
-    which = {Form.CUBIN: "CUBIN", Form.PTX: "PTX", Form.LTO_IR: "LTOIR"}[form]
+def _read_code(api: Any, program: Any, form: CodeForm) -> bytes:
+    which = _WORDS[form]
     status, size = getattr(api, f"nvrtcGet{which}Size")(program)
     _expect(api, status, f"give its {form}")
     room = bytearray(size)
     _expect(api, getattr(api, f"nvrtcGet{which}")(program, room)[0], f"give its {form}")
-    return bytes(room).rstrip(b"\0") if form is Form.PTX else bytes(room)
+    return bytes(room).rstrip(b"\0") if form is CodeForm.PTX else bytes(room)
 
 
 def _expect(api: Any, status: Any, doing: str) -> None:

@@ -10,7 +10,8 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
-from kerneldsl.contract.device_code import CodeForm, CodeModule
+from kerneldsl.contract.device_code import CodeModule
+from kerneldsl.frontend.code_form import CodeForm
 
 OTHERS = {
     "kinds": (),

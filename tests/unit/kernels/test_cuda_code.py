@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.launch.native import machine
 from targets import null
 from targets.cuda.compile import nvrtc
-from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
+from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.cuda.target import CudaTarget
 from targets.null.target import NullTarget
 from tests.support.falling_back import forget_choices
@@ -57,7 +58,7 @@ def target() -> Iterator[NullTarget]:
     found.reset()
 
 
-def _code(form: Form) -> bytes:
+def _code(form: CodeForm) -> bytes:
     return compile_text(CudaText(SAXPY, "<saxpy>"), "sm_90", form=form).code
 
 
@@ -141,7 +142,7 @@ def test_native_code_passes_the_same(target: NullTarget, form: str, tmp_path: Pa
     if form == "source":
         made = kd.cuda_source(SAXPY, "saxpy", SIGNATURE)
     else:
-        image: Any = _code(Form.PTX if form == "ptx" else Form.CUBIN)
+        image: Any = _code(CodeForm.PTX if form == "ptx" else CodeForm.CUBIN)
         if form == "path":
             file = tmp_path / "saxpy.cubin"
             file.write_bytes(image)
@@ -351,7 +352,7 @@ def test_a_relative_path_begins_at_the_python_file(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "saxpy.cu").write_text('#include "beside.h"\n' + SAXPY)
     (tmp_path / "code" / "beside.h").write_text("")
-    (tmp_path / "code" / "saxpy.cubin").write_bytes(_code(Form.CUBIN))
+    (tmp_path / "code" / "saxpy.cubin").write_bytes(_code(CodeForm.CUBIN))
     program = tmp_path / "program.py"
     program.write_text(
         "import kerneldsl as kd\n"
@@ -364,7 +365,7 @@ def test_a_relative_path_begins_at_the_python_file(tmp_path: Path) -> None:
     odd = tmp_path / "a {.version}"
     odd.mkdir()
     (odd / "saxpy.cu").write_text(SAXPY)
-    (odd / "saxpy.ptx").write_bytes(_code(Form.PTX))
+    (odd / "saxpy.ptx").write_bytes(_code(CodeForm.PTX))
     assert kd.cuda_source(str(odd / "saxpy.cu")).name == str(odd / "saxpy.cu")
     assert kd.module(str(odd / "saxpy.ptx")).name == str(odd / "saxpy.ptx")
     assert names["second"].resources(arch="sm_90").registers
@@ -386,7 +387,7 @@ def test_what_is_no_module(image: Any, told: str) -> None:
 def test_wrong_code_never_runs_on_the_cpu(target: NullTarget) -> None:
     """It is the program's error, even where the CPU could run something; nothing is lost."""
     x, y = kd.zeros(9, np.float32), kd.to_device(np.ones(9, np.float32))
-    cubin = _code(Form.CUBIN)
+    cubin = _code(CodeForm.CUBIN)
     bad = [
         (
             kd.cuda_source(SAXPY.replace("a * x", "b * x"), "saxpy", SIGNATURE, cpu=saxpy_on_cpu),
@@ -502,7 +503,7 @@ def test_it_looks_like_a_kernel(saxpy: kd.CudaKernel) -> None:
     with pytest.raises(kd.UnsupportedConstructError, match="Only kernels in Python are explained"):
         saxpy.explain(SIGNATURE)
     with pytest.raises(kd.SourceUnavailableError, match="is a cubin, which has no source"):
-        kd.module(_code(Form.CUBIN)).kernel("saxpy", SIGNATURE).source
+        kd.module(_code(CodeForm.CUBIN)).kernel("saxpy", SIGNATURE).source
 
 
 def test_parameters_have_the_names_of_the_source() -> None:
@@ -511,7 +512,7 @@ def test_parameters_have_the_names_of_the_source() -> None:
     with kd.use("null"):
         x = kd.zeros(9, np.float32)
         plain.forall(9)(2.0, n=9, y=x, x=x)
-    of_cubin = kd.module(_code(Form.CUBIN)).kernel("saxpy", SIGNATURE)
+    of_cubin = kd.module(_code(CodeForm.CUBIN)).kernel("saxpy", SIGNATURE)
     assert str(inspect.signature(of_cubin)) == "(arg0, arg1, arg2, arg3)"
 
 
@@ -543,3 +544,10 @@ def test_what_is_dropped_is_freed() -> None:
     del made
     gc.collect()
     assert code() is None
+
+
+def test_lto_ir_is_no_module() -> None:
+    with pytest.raises(kd.DeviceCodeError) as caught:
+        kd.module(_code(CodeForm.LTO_IR))
+    assert str(caught.value).startswith("<module> is LTO-IR. A module is PTX, a cubin or a fat")
+    assert "@kd.func(link=…)" in str(caught.value)

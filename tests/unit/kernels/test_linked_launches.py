@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.frontend.code_form import CodeForm
 from targets import null
 from targets.cuda.compile import linker, nvrtc
-from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
+from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.null.target import NullTarget
 from tests.support.falling_back import forget_choices
 from tests.support.linked_code import CUDA, PTX
@@ -79,7 +80,7 @@ def test_without_nvjitlink_the_python_body_runs(
     target: NullTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = CudaText(_WITHOUT_KERNELS, "<weigh>")
-    code = compile_text(text, "sm_90", form=Form.CUBIN, is_relocatable=True).code
+    code = compile_text(text, "sm_90", form=CodeForm.CUBIN, is_relocatable=True).code
     monkeypatch.setattr(linker, "find_linker", lambda: None)
     x, out = _arrays()
     with pytest.warns(kd.FallbackWarning, match="nvJitLink"):

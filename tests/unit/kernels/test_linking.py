@@ -14,6 +14,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.linked_code import code_of
 from kerneldsl.language.signatures import read_function_signature
 from tests.support.linked_code import CUDA, PTX
@@ -32,29 +33,38 @@ def test_plain_python_calls_the_body():
     assert repr(link()) == f"<device function {__name__}._function(a, b)>"
 
 
-@pytest.mark.parametrize("suffix", [".cu", ".ptx", ".cubin", ".fatbin", ".ltoir"])
-def test_the_suffix_says_what_a_file_is(suffix, tmp_path):
+@pytest.mark.parametrize(
+    ("suffix", "form"),
+    [
+        (".cu", CodeForm.CUDA),
+        (".ptx", CodeForm.PTX),
+        (".cubin", CodeForm.CUBIN),
+        (".fatbin", CodeForm.FATBIN),
+        (".ltoir", CodeForm.LTO_IR),
+    ],
+)
+def test_the_suffix_says_what_a_file_is(suffix, form, tmp_path):
     path = tmp_path / f"code{suffix}"
     path.write_bytes(b"contents")
     for given in (path, str(path)):
         code = code_of(link(given))
-        assert code.form == {".cu": "c++"}.get(suffix, suffix[1:])
+        assert code.form is form
         assert (code.code, code.path) == (b"contents", str(path))
 
 
 @pytest.mark.parametrize(
     ("head", "form"),
     [
-        (b"\x7fELF...", "cubin"),
-        (b"\xedCN\x7f...", "ltoir"),
-        (b"\x50\xed\x55\xba...", "fatbin"),
-        (b"// text\n.version 8.0\n", "ptx"),
-        (b".version 8.0\n\0", "ptx"),
+        (b"\x7fELF...", CodeForm.CUBIN),
+        (b"\xedCN\x7f...", CodeForm.LTO_IR),
+        (b"\x50\xed\x55\xba...", CodeForm.FATBIN),
+        (b"// text\n.version 8.0\n", CodeForm.PTX),
+        (b".version 8.0\n\0", CodeForm.PTX),
     ],
 )
 def test_the_head_says_what_bytes_are(head, form):
     for kind in (bytes, bytearray, memoryview):
-        assert code_of(link(kind(head))).form == form
+        assert code_of(link(kind(head))).form is form
 
 
 def test_a_path_is_beside_the_python_file(tmp_path):

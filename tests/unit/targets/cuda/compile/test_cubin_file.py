@@ -9,8 +9,9 @@ from functools import cache
 import pytest
 
 from kerneldsl.errors import DeviceCodeError
+from kerneldsl.frontend.code_form import CodeForm
 from targets.cuda.compile.cubin_file import CubinFile, DeclaredParameter, Entry, read_cubin
-from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
+from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.cuda.compile.ptx_entries import read_ptx
 from targets.cuda.compile.ptxas import assemble
 from tests.support.extent import full_beyond
@@ -41,7 +42,7 @@ ARCHITECTURES = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120
 
 
 @cache
-def _code(arch: str, form: Form) -> bytes:
+def _code(arch: str, form: CodeForm) -> bytes:
     source = CudaText(SOURCE, "<test>")
     return compile_text(source, arch, form=form, expressions=["scale<double>"]).code
 
@@ -52,10 +53,10 @@ def _declared(entries: dict[str, Entry]) -> dict[str, list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("arch", full_beyond(ARCHITECTURES, ["sm_75", "sm_90a", "sm_120"]))
 def test_a_cubin_says_what_the_assembler_said(arch: str) -> None:
-    found = read_cubin(_code(arch, Form.CUBIN), "test.cubin")
+    found = read_cubin(_code(arch, CodeForm.CUBIN), "test.cubin")
     assert found.number == int(arch[3:].rstrip("a"))
     assert _declared(dict(found.entries)) == PARAMETERS
-    said = assemble(_code(arch, Form.PTX).decode(), arch).resources
+    said = assemble(_code(arch, CodeForm.PTX).decode(), arch).resources
     for name, entry in found.entries.items():
         resources = entry.resources
         assert resources is not None
@@ -67,7 +68,9 @@ def test_a_cubin_says_what_the_assembler_said(arch: str) -> None:
 
 
 def test_ptx_declares_the_same() -> None:
-    assert _declared(dict(read_ptx(_code("sm_90", Form.PTX).decode(), "test.ptx"))) == PARAMETERS
+    assert (
+        _declared(dict(read_ptx(_code("sm_90", CodeForm.PTX).decode(), "test.ptx"))) == PARAMETERS
+    )
 
 
 def test_pointers_of_ptx_may_say_where_they_point() -> None:
@@ -99,7 +102,7 @@ def test_what_is_not_ptx(text: str, told: str) -> None:
 
 
 def test_every_truncated_cubin_is_refused() -> None:
-    whole = _code("sm_90", Form.CUBIN)
+    whole = _code("sm_90", CodeForm.CUBIN)
     for length in [*range(0, 200), *range(200, len(whole), 97)]:
         with pytest.raises(DeviceCodeError, match=r"test\.cubin is not a whole cubin") as caught:
             read_cubin(whole[:length], "test.cubin")
@@ -107,7 +110,7 @@ def test_every_truncated_cubin_is_refused() -> None:
 
 
 def test_a_damaged_cubin_is_read_or_refused() -> None:
-    whole, generator = _code("sm_90", Form.CUBIN), random.Random(0)
+    whole, generator = _code("sm_90", CodeForm.CUBIN), random.Random(0)
     for _ in range(2000):
         damaged = bytearray(whole)
         for _ in range(generator.randint(1, 8)):

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.contract.device_code import CodeForm
 from kerneldsl.errors import CompileError, DeviceCodeError
+from kerneldsl.frontend.code_form import CodeForm
 from targets.cuda.architectures import parse_arch
 from targets.cuda.compile.fatbin import make_fatbin
 from targets.cuda.compile.fatbin_file import choose_image, read_fatbin

@@ -7,8 +7,9 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract import UnusableCodeError
 from kerneldsl.errors import ToolMissingError
+from kerneldsl.frontend.code_form import CodeForm
 from targets.cuda.compile import linked_modules
-from targets.cuda.compile.nvrtc import CudaText, Form, compile_text
+from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.cuda.compile.stored import code_identity, dump, restore
 
 _SOURCE = '#include "part.h"\nextern "C" __device__ float part(float a) { return a * PART; }\n'
@@ -94,7 +95,7 @@ def test_joined_ptx_is_restored(source):
 
 def test_linked_machine_code_is_restored(source):
     text = CudaText(_SOURCE, str(source))
-    made = _artifact(compile_text(text, "sm_90", form=Form.CUBIN, is_relocatable=True).code)
+    made = _artifact(compile_text(text, "sm_90", form=CodeForm.CUBIN, is_relocatable=True).code)
     sections = dump(made)
     assert sections["cubin"] == made.image
     assert restore(made.specialization, sections, "sm_90").image == made.image
