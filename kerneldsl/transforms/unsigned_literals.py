@@ -30,7 +30,6 @@ from kerneldsl.frontend.syntax import call, load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.transforms.copying import CopyingTransformer
-from kerneldsl.transforms.quick_tests import may_have_uint64
 
 __all__ = ["type_unsigned_literals"]
 
@@ -48,7 +47,7 @@ def type_unsigned_literals(unit: FunctionUnit, kinds: Sequence[Kind]) -> Functio
     Parameters
     ----------
     unit : FunctionUnit
-        The kernel.
+        The kernel, for which :func:`~kerneldsl.transforms.quick_tests.may_have_uint64` is true.
     kinds : sequence of Kind
         Kinds of its arguments.
 
@@ -57,8 +56,6 @@ def type_unsigned_literals(unit: FunctionUnit, kinds: Sequence[Kind]) -> Functio
     FunctionUnit
         The unit itself where it has none; the same one for the same kinds.
     """
-    if not may_have_uint64(unit, kinds):
-        return unit
     values = tuple(map(value_of_kind, kinds))
     return _typed(unit, tuple(Argument(value, origin_of(value)) for value in values))
 
