@@ -279,13 +279,14 @@ class ExpressionRules(ABC):
         callee = self.unit.callee_of(node)
         if callee is not None:
             return self.called(callee, node, values)
-        if is_internal_call(node, self.unit) and any(
-            isinstance(part, ast.Name) and part.id in self.array_names for part in parts
-        ):
+        if is_internal_call(node, self.unit) and parts and self._is_array(parts[0]):
             return Value(form=Form.ARRAY)  # a thread's own part of what is kept for all of them
         if isinstance(node.func, ast.Attribute) and self.memory.accesses.function_of(node) is None:
             return self.method(node.func, node, values, env)
         return self.function(node, values)
+
+    def _is_array(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id in self.array_names
 
     def intrinsic(self, use: IntrinsicUse, node: ast.Call, values: list[Value]) -> Value:
         intrinsic, control = use.intrinsic, self.control

@@ -326,3 +326,26 @@ def test_environment_switches_debug_on(
     x, out = _arrays()
     with kd.use(computing_target), pytest.raises(IndexError):
         fresh[2, 16](x, out)
+
+
+def _sum_where_shared_is_small(x, limit, out):
+    """Have the lanes whose shared element is below a limit add ones; others keep their index."""
+    t = kd.threadIdx.x
+    shared = kd.shared.array(96, np.uint16)
+    shared[t] = x[t]
+    kd.syncthreads()
+    value = np.float32(t)
+    if limit > shared[t]:
+        value = kd.warp.sum(np.float32(1))
+    out[t] = value
+
+
+def test_lanes_part_at_a_condition_on_shared_memory(computing: str, rng) -> None:
+    x = rng.permutation(96).astype(np.uint16)
+    is_small = x < 40
+    ones = np.repeat(is_small.reshape(3, 32).sum(axis=1), 32)
+    expected = np.where(is_small, ones, np.arange(96)).astype(np.float32)
+    for debug in (False, True):
+        out = np.full(96, np.nan, np.float32)
+        kd.kernel(_sum_where_shared_is_small, debug=debug)[1, 96](x, 40, out)
+        np.testing.assert_array_equal(out, expected)
