@@ -110,6 +110,8 @@ class Emitter(ValueEmitter):
             self.set(operation, _I64(value))
         elif isinstance(kind, types.Number | types.Boolean):
             self.set(operation, self.context.get_constant(kind, value))
+        elif isinstance(kind, types.StringLiteral):
+            self.nothing(operation)  # its type is what implementations read
         else:
             found = self.context.get_constant_generic(self.builder, kind, value)
             self.set(operation, self.wrapped(found, kind))

@@ -186,8 +186,10 @@ class _Walk:
                 self.known[operation.result] = found
 
     def numba(self, operation: Operation) -> None:
-        result = operation.results[0]
-        if result.type != types.int64 or len(operation.operands) != 2:
+        if not operation.results or len(operation.operands) != 2:
+            return
+        (result,) = operation.results
+        if result.type != types.int64:
             return
         a, b = map(self.get, operation.operands)
         function: Any = operation.attributes["function"]

@@ -23,7 +23,6 @@ class Typing:
     def __init__(self, context: Any) -> None:
         self.context = context
         self._operators: dict[tuple[Any, ...], Any] = {}
-        self._functions: dict[Any, Any] = {}
         self._calls: dict[tuple[Any, ...], Any] = {}
         self._unified: dict[tuple[Any, Any], Any] = {}
 
@@ -47,11 +46,8 @@ class Typing:
         return found
 
     def function(self, function: Any) -> Any:
-        """Return Numba's type of an outside object."""
-        found = self._functions.get(function)
-        if found is None:
-            found = self._functions[function] = self.context.resolve_value_type(function)
-        return found
+        """Return Numba's type of an outside object, with what is registered by now."""
+        return self.context.resolve_value_type(function)
 
     def call(
         self, function: Any, kinds: tuple[Any, ...], named: Mapping[str, Any] | None = None

@@ -11,7 +11,7 @@ from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.frontend.tiles import read_tile
 from kerneldsl.ir.frontend.tuples import packed, unpacked
-from kerneldsl.ir.operations import Effect
+from kerneldsl.ir.operations import Effect, Operation
 from kerneldsl.language.intrinsics import intrinsic as language
 from kerneldsl.lowering.typing_rules import typing_rule
 
@@ -22,6 +22,10 @@ def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
     name = use.intrinsic.name
     if name.startswith("tile."):
         return read_tile(reader, node, use)
+    if use.intrinsic.typing is language.Typing.ELEMENT:
+        return read_hinted(reader, node, use)
+    assert isinstance(node.func, ast.Name)
+    reserved = node.func.id
     operands = [reader.value(each) for each in node.args]
     if use.intrinsic.functions:
         raise NotReadError(f"{name} with a function")
@@ -38,10 +42,21 @@ def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
         name,
         operands,
         () if result == types.none else (result,),
-        {**use.static, "signature": signature, "use": use},
+        {**use.static, "signature": signature, "use": use, "site": (reader.unit, reserved)},
         effect=_effect(use, has_result=result != types.none),
     )
     return unpacked(reader, made.result) if made.results else reader.constant(None)
+
+
+def read_hinted(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
+    """Read an element with a hint, or what is stored with one."""
+    found = reader.value(node.args[0])
+    value = packed(reader, found)
+    typing_rule(use.intrinsic)((value.type,), use.static)
+    made = value.owner
+    if isinstance(made, Operation) and made.name == "array.load" and use.intrinsic.name == "load":
+        made.attributes["hint"] = use.static["cache"]
+    return found
 
 
 #: What is called is not known.

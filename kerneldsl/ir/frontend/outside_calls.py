@@ -70,7 +70,12 @@ def call_function(
         and isinstance(given[0].type, types.Number | types.Boolean)
     ):
         return reader.cast(given[0], function.instance_type)
+    is_print = getattr(function, "typing_key", None) is print
+    if is_print:
+        given = [_text(reader, each) for each in given]
     signature = _signature(reader, function, given, named)
+    if is_print:
+        signature = types.none(*(each.type for each in given))
     operands = _folded(reader, function, signature, given, named)
     if isinstance(function, types.BoundFunction):
         assert callee is not None
@@ -81,7 +86,7 @@ def call_function(
         effect |= Effect.WRITE
     results = () if result == types.none else (result,)
     key = getattr(function, "typing_key", function)
-    attributes = {"function": function, "signature": signature}
+    attributes = {"function": print if is_print else function, "signature": signature}
     attributes["name"] = getattr(key, "__name__", str(key))
     made = reader.add("numba", operands, results, attributes, effect=effect)
     return unpacked(reader, made.result) if results else reader.constant(None)
@@ -114,6 +119,14 @@ def _literal(value: Value) -> Any:
     if type(constant) in (int, bool, str):
         return types.literal(constant)
     return value.type
+
+
+def _text(reader: Reader, value: Value) -> Value:
+    """Return a constant text as a value of the type of this text: a kernel has no others."""
+    text = constant_of(value)
+    if not isinstance(text, str):
+        return value
+    return reader.add("const", [], (types.literal(text),), {"value": text}).result
 
 
 def _folded(

@@ -11,6 +11,7 @@ from kerneldsl.ir.frontend.arrays import place_of
 from kerneldsl.ir.frontend.calls import read_call
 from kerneldsl.ir.frontend.expressions import BINARY, binary, read_name
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads_statement
+from kerneldsl.language.intrinsics.intrinsic import Typing
 
 
 @reads_statement(ast.Assign)
@@ -18,6 +19,11 @@ def read_assign(reader: Reader, node: ast.Assign) -> None:
     value = reader.value(node.value)
     for target in node.targets:
         bind_target(reader, target, value)
+    use = reader.unit.use_of(node.value)
+    if use is not None and use.intrinsic.typing is Typing.ELEMENT and use.intrinsic.name == "store":
+        made = reader.operations[-1]
+        if made.name == "array.store":
+            made.attributes["hint"] = use.static["cache"]
 
 
 @reads_statement(ast.AnnAssign)

@@ -20,6 +20,8 @@ __all__ = [
     "SIZE",
     "STATUS_PASSES",
     "KernelCallConv",
+    "fault_record",
+    "set_fault_record",
 ]
 
 #: Positions of the hidden arguments, after the pointer for the result.
@@ -45,3 +47,22 @@ class KernelCallConv(HiddenArgumentsCallConv):
         *((name, ir.IntType(64)) for name in _COORDINATES),
         ("guard", ir.IntType(32)),
     )
+
+
+_I8 = ir.IntType(8)
+#: Attribute of an entry that a kernel's body is written into.
+_RECORD = "kerneldsl_fault_record"
+
+
+def set_fault_record(builder: ir.IRBuilder, record: ir.Value | None) -> None:
+    """Say where the fault record of an entry is, into which a kernel's body is written."""
+    found: ir.Value = ir.Constant(_I8.as_pointer(), None)
+    if record is not None:
+        found = builder.addrspacecast(record, _I8.as_pointer())
+    setattr(builder.function, _RECORD, found)
+
+
+def fault_record(builder: ir.IRBuilder) -> ir.Value:
+    """Return the generic address of the fault record; it is null if there is none."""
+    function = builder.function
+    return getattr(function, _RECORD, None) or function.args[FAULT]

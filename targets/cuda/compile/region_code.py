@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import time
+from collections.abc import Iterable
 from functools import cache, partial
 from typing import Any
 
@@ -44,7 +45,13 @@ from targets.cuda.architectures import Architecture, choose_ptx_version, parse_a
 from targets.cuda.compile import ptx
 from targets.cuda.compile.addresses.facts import facts_of
 from targets.cuda.compile.artifact import CudaArtifact
-from targets.cuda.compile.calling import GUARD_ASKED, GUARD_PASSED, STATUS_PASSES, KernelCallConv
+from targets.cuda.compile.calling import (
+    GUARD_ASKED,
+    GUARD_PASSED,
+    STATUS_PASSES,
+    KernelCallConv,
+    set_fault_record,
+)
 from targets.cuda.compile.compiler import _with_bounds
 from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.math_symbols import rename_math
@@ -58,9 +65,10 @@ from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.tile_order import order_tiles
 from targets.cuda.compile.tiling import emit_body
 from targets.cuda.intrinsics import tile_folds
+from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.libdevice import libdevice_emitter
-from targets.cuda.intrinsics.memory import SHARED_SPACE
+from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
 from targets.cuda.intrinsics.synchronize import call_nvvm
 from targets.cuda.intrinsics.table import EMITTERS
 
@@ -159,6 +167,7 @@ def _write(
             argument.attributes.align = context.get_abi_alignment(argument.type.pointee)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     reader = ParameterReader(context, builder, spec)
+    set_fault_record(builder, reader.fault)
     emitter = _CudaEmitter(context, builder, known, spec)
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
         emitter.values[value] = _parameter(reader, kind, value.type)
@@ -274,6 +283,8 @@ class _CudaEmitter(LoopEmitter):
         super().__init__(context, builder)
         self.known = known
         self.fits_32 = self._fits
+        #: Shared memory by the place of its call: a function that is called twice has it once.
+        self.shared_memory: dict[Any, ir.GlobalVariable] = {}
         self.index: list[ir.Value] = []
         self.sizes: list[ir.Value] = []
         self.threads = math.prod(spec.block_dim or DEFAULT_TILE_BLOCK)
@@ -286,6 +297,7 @@ class _CudaEmitter(LoopEmitter):
             "grid": self.grid,
             "gridsize": self.gridsize,
             "shared.array": self.shared,
+            "local.array": self.local,
             "tile.load": partial(self._ordered, self.tile_load),
             "tile.map": self.tile_map,
             "tile.fold": self.tile_fold,
@@ -349,23 +361,52 @@ class _CudaEmitter(LoopEmitter):
         self.set(operation, self.sizes[operation.attributes.get("axis", 0)])
 
     def shared(self, operation: Operation) -> None:
-        shape = operation.attributes["shape"]
+        kind, shape = operation.result.type, operation.attributes["shape"]
+        element = self.context.get_data_type(kind.dtype)
         if tuple(shape) == (0,):
-            raise NotReadError("dynamic shared memory")
-        kind = operation.result.type
-        self.set(operation, self._shared(kind, shape))
+            memory, extent = dynamic_shared(self.context, self.builder, element)
+            self.set(operation, self._array(kind, memory, [extent]))
+            return
+        site = operation.attributes["site"]
+        if site not in self.shared_memory:
+            made = static_shared(self.context, self.builder, element, shape)
+            self.shared_memory[site] = made
+        self.set(operation, self._array(kind, self.shared_memory[site], map(_I64, shape)))
+
+    def local(self, operation: Operation) -> None:
+        kind, shape = operation.result.type, operation.attributes["shape"]
+        memory = local_memory(self.builder, self.context.get_data_type(kind.dtype), shape)
+        self.set(operation, self._array(kind, memory, map(_I64, shape)))
+
+    def _array(self, kind: Any, memory: ir.Value, shape: Iterable[ir.Value]) -> ArrayParts:
+        element = self.context.get_data_type(kind.dtype).as_pointer(memory.type.addrspace)
+        return ArrayParts(self.builder.bitcast(memory, element), list(shape), kind)
 
     def _shared(self, kind: Any, shape: tuple[int, ...]) -> ArrayParts:
         element = self.context.get_data_type(kind.dtype)
-        itemsize = self.context.get_abi_sizeof(element)
-        content = ir.ArrayType(element, -(-math.prod(shape) * itemsize // 4) * 4 // itemsize)
-        module = self.builder.module
-        memory = ir.GlobalVariable(module, content, module.get_unique_name("shared"), SHARED_SPACE)
-        memory.linkage = "internal"
-        memory.initializer = ir.Constant(content, ir.Undefined)
-        memory.align = 16
-        data = memory.bitcast(element.as_pointer(SHARED_SPACE))
-        return ArrayParts(data, [_I64(extent) for extent in shape], kind)
+        memory = static_shared(self.context, self.builder, element, shape)
+        return self._array(kind, memory, map(_I64, shape))
+
+    def load(self, operation: Operation) -> None:
+        hint = operation.attributes.get("hint")
+        if hint is None:
+            super().load(operation)
+            return
+        array, *indices = operation.operands
+        place = self.element(operation, indices)
+        load = partial(self.read_element, array.type, place)
+        found = load_with_hint(self.context, self.builder, array.type, place, hint, load)
+        self.set(operation, found)
+
+    def store(self, operation: Operation) -> None:
+        hint = operation.attributes.get("hint")
+        if hint is None:
+            super().store(operation)
+            return
+        array, *indices, given = operation.operands
+        place, value = self.element(operation, indices), self.get(given)
+        store = partial(self.write_element, array.type, value, place)
+        store_with_hint(self.context, self.builder, array.type, place, value, hint, store)
 
     # -- tiles: a thread's elements are in registers ----------------------------------------------
 

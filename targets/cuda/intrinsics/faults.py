@@ -18,7 +18,7 @@ from kerneldsl.lowering.checked_indices import checked_index, index_parts
 from kerneldsl.lowering.faults import FAULT_FIELDS
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.calling import STATUS_FAULT
-from targets.cuda.compile.calling import FAULT
+from targets.cuda.compile.calling import fault_record
 from targets.cuda.intrinsics.ids import read_register
 
 __all__ = ["helpers"]
@@ -36,9 +36,7 @@ def _record(
 ) -> None:
     """Fill the record unless another thread has, and end this function's thread."""
     global_space = 1
-    base = builder.addrspacecast(
-        builder.function.args[FAULT], _i8.as_pointer(global_space), name="record"
-    )
+    base = builder.addrspacecast(fault_record(builder), _i8.as_pointer(global_space), name="record")
 
     def field(name: str, kind: ir.Type) -> ir.Value:
         address = builder.gep(base, [_i64(_OFFSETS[name])])

@@ -13,7 +13,7 @@ PTX ISA, sections "Cache Operators", "ld" and "st"; LLVM, "User Guide for NVPTX 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -29,7 +29,7 @@ from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.packed_views import PackedView
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
-__all__ = ["hinted_access"]
+__all__ = ["hinted_access", "load_with_hint", "store_with_hint"]
 
 _I1, _I8, _I16, _I64 = (ir.IntType(width) for width in (1, 8, 16, 64))
 _GLOBAL_SPACE = 1
@@ -99,12 +99,11 @@ def _type_access(name: str, args: tuple[Any, ...], static: Mapping[str, Any]) ->
     return array.dtype(array, index)
 
 
-def _form(call: Call) -> _Form | None:
+def _form(context: Any, array: Any) -> _Form | None:
     """Return how an array's element is accessed, or ``None`` where only LLVM knows."""
-    array = call.signature.args[0]
     if not isinstance(array, types.Array) or not array.aligned:
         return None
-    kind = call.context.data_model_manager[array.dtype].get_data_type()
+    kind = context.data_model_manager[array.dtype].get_data_type()
     parts = kind.elements if isinstance(kind, ir.BaseStructType) else (kind,)
     width = _width(parts[0])
     if len(set(parts)) > 1 or len(parts) not in (1, 2, 4) or width not in _REGISTERS:
@@ -120,11 +119,13 @@ def _width(kind: ir.Type) -> int:
     return widths.get(kind, 0)
 
 
-def _takes_hint(call: Call, pointer: ir.Value, form: _Form) -> ir.Value:
+def _takes_hint(builder: ir.IRBuilder, pointer: ir.Value, form: _Form) -> ir.Value:
     """Return whether an address is of global memory, and one that the access may have."""
-    builder = call.builder
-    address = builder.bitcast(pointer, _I8.as_pointer())
-    is_global = call_nvvm(builder, "isspacep.global", _I1, [address])
+    space = pointer.type.addrspace
+    is_global: ir.Value = _I1(space == _GLOBAL_SPACE)
+    if not space:
+        address = builder.bitcast(pointer, _I8.as_pointer())
+        is_global = call_nvvm(builder, "isspacep.global", _I1, [address])
     if form.count == 1:
         return is_global
     low = builder.and_(builder.ptrtoint(pointer, _I64), _I64(form.nbytes - 1))
@@ -136,18 +137,24 @@ def _global(builder: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
     return builder.addrspacecast(pointer, kind)
 
 
-def _load(call: Call) -> ir.Value:
-    form = _form(call)
+def load_with_hint(
+    context: Any,
+    builder: ir.IRBuilder,
+    array: Any,
+    pointer: ir.Value,
+    hint: str,
+    load: Callable[[], ir.Value],
+) -> ir.Value:
+    """Load an element of an array of a type, at an address; `load` does so without a hint."""
+    form = _form(context, array)
     if form is None:
-        return _ordinary_load(call)
-    builder = call.builder
-    pointer = element_pointer(call)
-    with builder.if_else(_takes_hint(call, pointer, form)) as (hinted, plain):
+        return load()
+    with builder.if_else(_takes_hint(builder, pointer, form)) as (hinted, plain):
         with hinted:
-            one = _hinted_load(call, pointer, form)
+            one = _hinted_load(context, builder, array.dtype, pointer, form, hint)
             from_one = builder.block
         with plain:
-            other = _ordinary_load(call)
+            other = load()
             from_other = builder.block
     found = builder.phi(one.type)
     found.add_incoming(one, from_one)
@@ -155,15 +162,25 @@ def _load(call: Call) -> ir.Value:
     return found
 
 
-def _hinted_load(call: Call, pointer: ir.Value, form: _Form) -> ir.Value:
-    builder, element = call.builder, call.signature.return_type
-    model = call.context.data_model_manager[element]
+def _load(call: Call) -> ir.Value:
+    array = call.signature.args[0]
+    if _form(call.context, array) is None:
+        return _ordinary_load(call)
+    place, hint = element_pointer(call), call.static["cache"]
+    load = partial(_ordinary_load, call)
+    return load_with_hint(call.context, call.builder, array, place, hint, load)
+
+
+def _hinted_load(
+    context: Any, builder: ir.IRBuilder, element: Any, pointer: ir.Value, form: _Form, hint: str
+) -> ir.Value:
+    model = context.data_model_manager[element]
     at = _global(builder, pointer)
     result = form.register
     if form.count > 1:
         result = ir.LiteralStructType([form.register] * form.count)
     letter = _REGISTERS[form.width]
-    text = f"ld.global.{_LOADS[call.static['cache']]}{form.suffix} {form.text(0)}, [${form.count}];"
+    text = f"ld.global.{_LOADS[hint]}{form.suffix} {form.text(0)}, [${form.count}];"
     constraint = ",".join([f"={letter}"] * form.count + ["l"])
     found = builder.asm(
         ir.FunctionType(result, [at.type]), text, constraint, [at], side_effect=True
@@ -202,26 +219,43 @@ def _converted(call: Call, signature: Any) -> list[ir.Value]:
     return [call.context.cast(call.builder, *each) for each in kinds]
 
 
-def _store(call: Call) -> ir.Value:
-    form = _form(call)
-    builder = call.builder
+def store_with_hint(
+    context: Any,
+    builder: ir.IRBuilder,
+    array: Any,
+    pointer: ir.Value,
+    value: ir.Value,
+    hint: str,
+    store: Callable[[], None],
+) -> None:
+    """Store an element of an array of a type, at an address; `store` does so without a hint."""
+    form = _form(context, array)
     if form is None:
-        _ordinary_store(call)
-        return call.context.get_dummy_value()
-    pointer = element_pointer(call)
-    with builder.if_else(_takes_hint(call, pointer, form)) as (hinted, plain):
+        store()
+        return
+    with builder.if_else(_takes_hint(builder, pointer, form)) as (hinted, plain):
         with hinted:
-            _hinted_store(call, pointer, form)
+            data = context.data_model_manager[array.dtype].as_data(builder, value)
+            _hinted_store(builder, data, pointer, form, hint)
         with plain:
-            _ordinary_store(call)
+            store()
+
+
+def _store(call: Call) -> ir.Value:
+    array, _, given = call.signature.args
+    if _form(call.context, array) is None:
+        _ordinary_store(call)
+    else:
+        place, hint = element_pointer(call), call.static["cache"]
+        value = call.context.cast(call.builder, call.args[2], given, array.dtype)
+        store = partial(_ordinary_store, call)
+        store_with_hint(call.context, call.builder, array, place, value, hint, store)
     return call.context.get_dummy_value()
 
 
-def _hinted_store(call: Call, pointer: ir.Value, form: _Form) -> None:
-    builder, context = call.builder, call.context
-    array, _, given = call.signature.args
-    value = context.cast(builder, call.args[2], given, array.dtype)
-    data = context.data_model_manager[array.dtype].as_data(builder, value)
+def _hinted_store(
+    builder: ir.IRBuilder, data: ir.Value, pointer: ir.Value, form: _Form, hint: str
+) -> None:
     parts = [data]
     if form.count > 1:
         parts = [builder.extract_value(data, number) for number in range(form.count)]
@@ -229,7 +263,7 @@ def _hinted_store(call: Call, pointer: ir.Value, form: _Form) -> None:
     if form.register != form.bits:
         words = [builder.zext(word, form.register) for word in words]
     at = _global(builder, pointer)
-    text = f"st.global.{_STORES[call.static['cache']]}{form.suffix} [$0], {form.text(1)};"
+    text = f"st.global.{_STORES[hint]}{form.suffix} [$0], {form.text(1)};"
     constraint = ",".join(["l", *[_REGISTERS[form.width]] * form.count, "~{memory}"])
     kind = ir.FunctionType(ir.VoidType(), [at.type, *[form.register] * form.count])
     builder.asm(kind, text, constraint, [at, *words], side_effect=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
@@ -10,7 +12,14 @@ from numba.core import cgutils
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.arrays import array_value
 
-__all__ = ["DYNAMIC_SHARED", "EMITTERS", "SHARED_SPACE"]
+__all__ = [
+    "DYNAMIC_SHARED",
+    "EMITTERS",
+    "SHARED_SPACE",
+    "dynamic_shared",
+    "local_memory",
+    "static_shared",
+]
 
 #: LLVM's number for shared memory.
 SHARED_SPACE = 3
@@ -24,30 +33,28 @@ _i64 = ir.IntType(64)
 _ALIGNMENT = 16
 
 
-def _shared(call: Call) -> ir.Value:
-    shape = call.static["shape"]
-    element = call.context.get_data_type(call.signature.return_type.dtype)
-    if tuple(shape) == (0,):
-        return _dynamic_shared(call, element)
-    itemsize = call.context.get_abi_sizeof(element)
+def static_shared(
+    context: Any, builder: ir.IRBuilder, element: ir.Type, shape: Sequence[int]
+) -> ir.GlobalVariable:
+    """Return new shared memory for an array of elements of a type."""
+    itemsize = context.get_abi_sizeof(element)
     # An atomic operation on 8 or 16 bits reads and writes the word around them.
     content = ir.ArrayType(element, -(-prod(shape) * itemsize // 4) * 4 // itemsize)
-    module = call.builder.module
+    module = builder.module
     memory = cgutils.add_global_variable(
         module, content, module.get_unique_name("shared"), addrspace=SHARED_SPACE
     )
     memory.linkage = "internal"
     memory.initializer = ir.Constant(content, ir.Undefined)
     memory.align = _ALIGNMENT
-    return _array(call, _generic(call.builder, memory), [_i64(extent) for extent in shape])
+    return memory
 
 
-def _array(call: Call, memory: ir.Value, shape: list[ir.Value]) -> ir.Value:
-    return array_value(call.context, call.builder, call.signature.return_type, memory, shape)
-
-
-def _dynamic_shared(call: Call, element: ir.Type) -> ir.Value:
-    module = call.builder.module
+def dynamic_shared(
+    context: Any, builder: ir.IRBuilder, element: ir.Type
+) -> tuple[ir.GlobalVariable, ir.Value]:
+    """Return dynamic shared memory, and how many elements of a type it has."""
+    module = builder.module
     memory = module.globals.get(DYNAMIC_SHARED)
     if memory is None:
         memory = cgutils.add_global_variable(
@@ -55,9 +62,40 @@ def _dynamic_shared(call: Call, element: ir.Type) -> ir.Value:
         )
         memory.linkage = "external"
         memory.align = _ALIGNMENT
-    nbytes = call.builder.zext(_read_dynamic_size(call.builder), _i64)
-    itemsize = _i64(call.context.get_abi_sizeof(element))
-    return _array(call, _generic(call.builder, memory), [call.builder.udiv(nbytes, itemsize)])
+    nbytes = builder.zext(_read_dynamic_size(builder), _i64)
+    return memory, builder.udiv(nbytes, _i64(context.get_abi_sizeof(element)))
+
+
+def local_memory(builder: ir.IRBuilder, element: ir.Type, shape: Sequence[int]) -> ir.Value:
+    """Return memory of the thread for an array of elements of a type."""
+    # Numba's own helper would fill it with zeros, element by element.
+    with builder.goto_entry_block():
+        memory = builder.alloca(ir.ArrayType(element, prod(shape)), name="local")
+    memory.align = _ALIGNMENT
+    return memory
+
+
+def _shared(call: Call) -> ir.Value:
+    shape, element = call.static["shape"], _element(call)
+    if tuple(shape) == (0,):
+        memory, extent = dynamic_shared(call.context, call.builder, element)
+        return _array(call, _generic(call.builder, memory), [extent])
+    memory = static_shared(call.context, call.builder, element, shape)
+    return _array(call, _generic(call.builder, memory), [_i64(extent) for extent in shape])
+
+
+def _local(call: Call) -> ir.Value:
+    shape = call.static["shape"]
+    memory = local_memory(call.builder, _element(call), shape)
+    return _array(call, memory, [_i64(extent) for extent in shape])
+
+
+def _element(call: Call) -> ir.Type:
+    return call.context.get_data_type(call.signature.return_type.dtype)
+
+
+def _array(call: Call, memory: ir.Value, shape: list[ir.Value]) -> ir.Value:
+    return array_value(call.context, call.builder, call.signature.return_type, memory, shape)
 
 
 def _read_dynamic_size(builder: ir.IRBuilder) -> ir.Value:
@@ -68,18 +106,6 @@ def _read_dynamic_size(builder: ir.IRBuilder) -> ir.Value:
 
 def _generic(builder: ir.IRBuilder, memory: ir.GlobalVariable) -> ir.Value:
     return builder.addrspacecast(memory, memory.type.pointee.as_pointer())
-
-
-def _local(call: Call) -> ir.Value:
-    shape = call.static["shape"]
-    content = ir.ArrayType(
-        call.context.get_data_type(call.signature.return_type.dtype), prod(shape)
-    )
-    # Numba's own helper would fill it with zeros, element by element.
-    with call.builder.goto_entry_block():
-        memory = call.builder.alloca(content, name="local")
-    memory.align = _ALIGNMENT
-    return _array(call, memory, [_i64(extent) for extent in shape])
 
 
 EMITTERS: dict[str, Emitter] = {"shared.array": _shared, "local.array": _local}

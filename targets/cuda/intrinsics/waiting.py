@@ -6,7 +6,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.lowering.faults import FAULT_FIELDS
-from targets.cuda.compile.calling import FAULT
+from targets.cuda.compile.calling import fault_record
 
 __all__ = ["DEVICE_ORDER", "has_failed"]
 
@@ -21,7 +21,7 @@ def has_failed(builder: ir.IRBuilder) -> ir.Value:
 
     Only in debug mode is there a record that says so.
     """
-    record = builder.function.args[FAULT]
+    record = fault_record(builder)
     result = cgutils.alloca_once_value(builder, _I1(0))
     with builder.if_then(builder.icmp_unsigned("!=", record, record.type(None))):
         place = builder.gep(record, [_I64(_STATE_OFFSET)])

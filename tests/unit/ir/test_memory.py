@@ -6,6 +6,7 @@ expected arrays.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -207,3 +208,55 @@ def test_results_are_those_of_the_other_path(kernel: Any, make: Any) -> None:
 
 def _results_before(arguments: tuple[Any, ...]) -> list[bytes]:
     return [array.tobytes() for array in _arrays(arguments)]
+
+
+@kd.func
+def doubled(x):
+    a = kd.shared.array(32, kd.float32)
+    a[kd.threadIdx.x] = x
+    kd.syncthreads()
+    return a[31 - kd.threadIdx.x]
+
+
+def twice(x):
+    t = kd.threadIdx.x
+    y = doubled(x[t])
+    kd.syncthreads()
+    rest = kd.shared.array(0, kd.float32)
+    rest[t] = doubled(y)
+    x[t] = rest[rest.size - 1 - t]
+
+
+def test_a_function_that_is_called_twice_has_its_shared_memory_once() -> None:
+    ptx = compile_regions(specialize(twice, "float32[::1]"), arch="sm_90").ptx
+    assert len(re.findall(r"^\s*\.shared", ptx, re.MULTILINE)) == 1
+    assert len(re.findall(r"^\.extern \.shared", ptx, re.MULTILINE)) == 1
+
+
+def hinted(x, out):
+    i = kd.grid(1)
+    kd.store(out, i, kd.load(x, i, cache="streaming") + 1, cache="through")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "complex64", "complex128"])
+def test_hints_are_those_of_the_instructions(dtype: str) -> None:
+    spec = specialize(hinted, f"{dtype}[::1], {dtype}[::1]")
+    found = compile_regions(spec, arch="sm_90").ptx, compile_kernel(spec, arch="sm_90").ptx
+    new, old = (
+        re.findall(r"(?:ld|st)\.global\.c[sg][\w.]*|st\.global\.wt[\w.]*", p) for p in found
+    )
+    assert new == old
+    assert len(new) == 2
+
+
+def printed(x):
+    i = kd.grid(1)
+    print("element", i, x[i], x[i] > 1)
+
+
+def test_texts_are_printed() -> None:
+    ptx = compile_regions(specialize(printed, "float32[::1]"), arch="sm_90").ptx
+    assert "vprintf" in ptx
+    assert ptx.count(".global") == compile_kernel(
+        specialize(printed, "float32[::1]"), arch="sm_90"
+    ).ptx.count(".global")
