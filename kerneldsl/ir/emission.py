@@ -22,6 +22,7 @@ __all__ = ["Emitter"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _QUOTIENTS = (operator.floordiv, operator.ifloordiv)
+_OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
 _implementations: WeakKeyDictionary[Any, dict[tuple[Any, Any], Any]] = WeakKeyDictionary()
 
 
@@ -133,6 +134,11 @@ class Emitter(ValueEmitter):
         key = (function, signature)
         found = self._implementations.get(key)
         if found is None:
+            if function in _OPERATORS:
+                typing = self.context.typing_context
+                function = typing.resolve_value_type(function)
+                # It finds the implementations of calls that it has typed.
+                function.get_call_type(typing, signature.args, {})
             found = self.context.get_function(function, signature)
             self._implementations[key] = found
         return found

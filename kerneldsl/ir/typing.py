@@ -39,7 +39,8 @@ class Typing:
         key = (function, kinds)
         found = self._operators.get(key)
         if found is None:
-            found = self.context.resolve_function_type(function, kinds, {})
+            # By the operator's type in kernels: comparisons of integers of both signs are exact.
+            found = self.context.resolve_function_type(self.function(function), kinds, {})
             if found is None:
                 raise errors.TypingError(f"no {function.__name__} of {kinds}")
             self._operators[key] = found

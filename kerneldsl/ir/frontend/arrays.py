@@ -157,7 +157,7 @@ def store(reader: Reader, array: Value, indices: _Indices, value: Value) -> None
 def _set_by_numba(reader: Reader, owner: Value, index: Value, value: Value) -> None:
     operands = [owner, index, value]
     signature = reader.typing.operator(operator.setitem, tuple(each.type for each in operands))
-    attributes = {"function": reader.typing.function(operator.setitem), "signature": signature}
+    attributes = {"function": operator.setitem, "signature": signature}
     reader.add("numba", operands, (), attributes, effect=Effect.READ | Effect.WRITE)
 
 

@@ -24,6 +24,7 @@ from tests.support.simulated_grid import SimulatedGrid
 _THREADS = 8
 _RECORD = np.dtype([("n", np.int32), ("x", np.float64), ("v", np.int16, (3,))], align=True)
 _PACKED = np.dtype([("n", np.int8), ("x", np.float32), ("z", np.complex64)])
+_WIDE = np.array([0, 1, 2**53, 2**53 + 1, 2**62 + 1, 2**63 - 1, -1, -(2**63)])
 _WEIGHTS = np.array([[3, 1, 4], [1, 5, 9]], np.int16)
 
 
@@ -129,6 +130,11 @@ def empty_index(x, out):
     out[()] = x[()] + 1
 
 
+def compared(a, b, out):
+    i = kd.grid(1)
+    out[i] = (a[i] < b[i]) + 2 * (a[i] == b[i]) + 4 * (max(a[i], b[i]) == a[i])
+
+
 def chosen(x, out):
     i = kd.grid(1)
     out[i, 0] = np.clip(x[i, 0], 2, None) + np.where(i > 3, x[i, 1], x[i, 2])
@@ -163,6 +169,7 @@ _CASES: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
     (tuples, lambda: ((np.arange(8), (np.arange(8.0), 3)), np.zeros(8))),
     (vectors, lambda: (np.arange(16, dtype=np.float32), np.zeros(16, np.float32))),
     (packed_numbers, lambda: (np.arange(250, 258).astype(np.uint8), np.zeros(8, np.int64))),
+    (compared, lambda: (_WIDE.astype(np.uint64), _WIDE - (_WIDE > 0), np.zeros(8, np.int8))),
     (flags, lambda: (np.arange(8) % 3 == 0, np.zeros(8, bool))),
     (empty_index, lambda: (np.array(3.0), np.array(0.0))),
 ]
