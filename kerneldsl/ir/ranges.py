@@ -9,8 +9,9 @@ from typing import Any
 from numba import types
 
 from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
+from kerneldsl.ir.recognize import operands_of, operator_of
 
-__all__ = ["Interval", "mark_indices", "ranges_of"]
+__all__ = ["Interval", "ranges_of"]
 
 Interval = tuple[int, int]
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -22,32 +23,31 @@ _SUB = (operator.sub, operator.isub)
 _MUL = (operator.mul, operator.imul)
 _DIV = (operator.floordiv, operator.ifloordiv)
 _MOD = (operator.mod, operator.imod)
+_SHL = (operator.lshift, operator.ilshift)
+_SHR = (operator.rshift, operator.irshift)
+_AND = (operator.and_, operator.iand)
+_OR = (operator.or_, operator.ior)
+_XOR = (operator.xor, operator.ixor)
+_BITS = 64
 
 
-def ranges_of(function: Function, of_names: Mapping[str, Interval]) -> dict[Value, Interval]:
+def ranges_of(
+    function: Function, of_names: Mapping[str, Interval], *, may_wrap: bool = True
+) -> dict[Value, Interval]:
     """Return intervals of the integers of a function.
 
-    `of_names` are those of operations by their names, such as ``"threadIdx.x"``.
+    `of_names` are those of operations by their names, such as ``"threadIdx.x"``. Without `may_wrap`
+    signed arithmetic of 64 bits is taken not to overflow, as in C.
     """
-    walk = _Walk(of_names)
+    walk = _Walk(of_names, may_wrap=may_wrap)
     walk.region(function.body)
     return walk.known
 
 
-def mark_indices(function: Function, known: Mapping[Value, Interval], *, wraparound: bool) -> None:
-    """Mark the indices that are not negative: no wraparound is compiled for them."""
-    for operation in function.body.walk():
-        if operation.name not in ("array.load", "array.store", "array.part", "array.view"):
-            continue
-        end = -1 if operation.name == "array.store" else None
-        operation.attributes["nonnegative"] = tuple(
-            not wraparound or known.get(value, _ANY)[0] >= 0 for value in operation.operands[1:end]
-        )
-
-
 class _Walk:
-    def __init__(self, of_names: Mapping[str, Interval]) -> None:
+    def __init__(self, of_names: Mapping[str, Interval], *, may_wrap: bool) -> None:
         self.of_names = of_names
+        self.may_wrap = may_wrap
         self.known: dict[Value, Interval] = {}
         #: Intervals of the operands of ``leave`` operations, by what they lead to.
         self.leaves: dict[Label, list[list[Interval]]] = {}
@@ -102,10 +102,10 @@ class _Walk:
             case "for":
                 (body,) = operation.regions
                 start, stop, step = map(self.get, operation.operands[:3])
-                is_up = step[0] > 0
-                self.known[body.arguments[0]] = (
-                    (start[0], max(stop[1] - 1, start[0])) if is_up else _ANY
-                )
+                if step[0] >= 0:
+                    self.known[body.arguments[0]] = (start[0], max(stop[1] - 1, start[0]))
+                elif step[1] < 0:
+                    self.known[body.arguments[0]] = (min(stop[0] + 1, start[1]), start[1])
                 self.counted(operation)
             case "for_each":
                 values = operation.attributes.get("values")
@@ -177,37 +177,85 @@ class _Walk:
 
     def cast(self, operation: Operation) -> None:
         (source,) = operation.operands
-        if isinstance(operation.result.type, types.Integer) and isinstance(
-            source.type, types.Integer
-        ):
+        kind = operation.result.type
+        if not isinstance(kind, types.Integer):
+            return
+        low, high = int(kind.minval), int(kind.maxval)
+        if isinstance(source.type, types.Boolean):
+            self.known[operation.result] = (0, 1)
+        elif isinstance(source.type, types.Integer):
             found = self.get(source)
-            kind = operation.result.type
-            if kind.minval <= found[0] and found[1] <= kind.maxval:
+            if low <= found[0] and found[1] <= high:
                 self.known[operation.result] = found
+            elif not self.may_wrap and kind.signed and found[0] <= high and found[1] >= low:
+                self.known[operation.result] = max(found[0], low), min(found[1], high)
 
     def numba(self, operation: Operation) -> None:
-        if not operation.results or len(operation.operands) != 2:
+        if len(operation.results) != 1 or operation.result.type != types.int64:
             return
-        (result,) = operation.results
-        if result.type != types.int64:
+        operands = operands_of(operation)
+        if not all(isinstance(v.type, types.Integer | types.Boolean) for v in operands):
             return
-        a, b = map(self.get, operation.operands)
-        function: Any = operation.attributes["function"]
-        found = _ANY
-        if function in _ADD:
-            found = (a[0] + b[0], a[1] + b[1])
-        elif function in _SUB:
-            found = (a[0] - b[1], a[1] - b[0])
-        elif function in _MUL:
-            corners = [x * y for x in a for y in b]
-            found = (min(corners), max(corners))
-        elif function in _DIV and b[0] > 0:
-            corners = [x // y for x in a for y in b]
-            found = (min(corners), max(corners))
-        elif function in _MOD and b[0] > 0:
-            found = (0, min(a[1], b[1] - 1)) if a[0] >= 0 else (0, b[1] - 1)
-        # An operation that may wrap may have any result.
-        self.known[result] = found if found[0] >= _MIN and found[1] <= _MAX else _ANY
+        found = _of_function(operator_of(operation), [self.get(value) for value in operands])
+        low, high = found
+        if low < _MIN or high > _MAX:
+            # An operation that may wrap may have any result.
+            if self.may_wrap:
+                found = _ANY
+            else:
+                found = max(min(low, _MAX), _MIN), max(min(high, _MAX), _MIN)
+        self.known[operation.result] = found
+
+
+def _of_function(function: Any, known: list[Interval]) -> Interval:
+    """Return the interval of a function of integers, which may be beyond int64."""
+    if function is min:
+        return min(low for low, _ in known), min(high for _, high in known)
+    if function is max:
+        return max(low for low, _ in known), max(high for _, high in known)
+    if len(known) == 1:
+        (low, high) = known[0]
+        if function is operator.neg:
+            return -high, -low
+        if function is abs:
+            return max(low, -high, 0), max(-low, high)
+        return _ANY
+    if len(known) != 2:
+        return _ANY
+    a, b = known
+    if function in _ADD:
+        return a[0] + b[0], a[1] + b[1]
+    if function in _SUB:
+        return a[0] - b[1], a[1] - b[0]
+    if function in _MUL:
+        return _ends([x * y for x in a for y in b])
+    if function in _DIV and b[0] > 0:
+        return _ends([x // y for x in a for y in b])
+    if function in _DIV and a[0] >= 0 <= b[0]:
+        return 0, a[1]
+    if function in _MOD and b[0] > 0:
+        return (0, min(a[1], b[1] - 1)) if a[0] >= 0 else (0, b[1] - 1)
+    if function in _MOD and b[0] >= 0:
+        return 0, b[1]
+    return _of_bits(function, a, b)
+
+
+def _of_bits(function: Any, a: Interval, b: Interval) -> Interval:
+    if function in _SHL and b[0] >= 0 and b[1] < _BITS:
+        return _ends([x << y for x in a for y in b])
+    if function in _SHR and b[0] >= 0 and b[1] < _BITS:
+        return _ends([x >> y for x in a for y in b])
+    if function in _SHR and a[0] >= 0:
+        return 0, a[1]
+    if function in _AND and (a[0] >= 0 or b[0] >= 0):
+        return 0, min(high for low, high in (a, b) if low >= 0)
+    if function in (*_OR, *_XOR) and a[0] >= 0 and b[0] >= 0:
+        return 0, (1 << max(a[1], b[1]).bit_length()) - 1
+    return _ANY
+
+
+def _ends(corners: list[int]) -> Interval:
+    return min(corners), max(corners)
 
 
 def _join(one: Interval, two: Interval) -> Interval:

@@ -22,9 +22,10 @@ from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.frontend.reader import NotReadError
+from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import TOGETHER, Function, Operation, Region, Value
 from kerneldsl.ir.printer import print_region
-from kerneldsl.ir.ranges import Interval, mark_indices, ranges_of
+from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
@@ -95,8 +96,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
             raise NotReadError("a block of several axes")
         rewrite(function.body, _id_patterns(Typing.of(typing), spec.block_dim[0]))
     simplify(function.body)
-    known = ranges_of(function, INTERVALS)
-    mark_indices(function, known, wraparound=spec.options.wraparound)
+    mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
     if spec.traits.uses_grid_only:
         return function, function.body
     assert spec.block_dim is not None

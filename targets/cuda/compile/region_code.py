@@ -20,8 +20,9 @@ from kerneldsl.contract import Specialization
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.frontend.reader import NotReadError
+from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.ranges import Interval, mark_indices, ranges_of
+from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
@@ -102,7 +103,7 @@ def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, I
     function = read_function(specialization.unit, kinds, contexts.typing_context)
     simplify(function.body)
     known = ranges_of(function, INTERVALS)
-    mark_indices(function, known, wraparound=specialization.options.wraparound)
+    mark_indices(function, INTERVALS, wraparound=specialization.options.wraparound)
     return function, known
 
 

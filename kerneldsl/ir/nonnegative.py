@@ -1,0 +1,465 @@
+"""Find which indices are never negative: from intervals, conditions around an access, and loops.
+
+An index is a sum of atoms with integer factors. An atom is a value that is no sum, such as an
+extent. Conditions of branches and loops around an access are facts of such sums. Each value is
+assigned once, so a fact holds in the whole region that it was found for.
+
+Signed arithmetic of 64 bits is taken not to overflow, as in C.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from numba import types
+
+from kerneldsl.analysis.linear import Fact, Linear, lower_bound
+from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.ranges import Interval, ranges_of
+from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
+
+__all__ = ["mark_indices"]
+
+_INDEXED = {"array.load": None, "array.store": -1, "array.part": None, "array.view": None}
+#: Steps of one search through the facts; more than any kernel seen so far needs.
+_MAX_STEPS = 400
+_COMPARISONS = {
+    operator.lt: (-1, True),
+    operator.le: (-1, False),
+    operator.gt: (1, True),
+    operator.ge: (1, False),
+}
+_OPPOSITES = {
+    operator.lt: operator.ge,
+    operator.le: operator.gt,
+    operator.gt: operator.le,
+    operator.ge: operator.lt,
+    operator.eq: operator.ne,
+    operator.ne: operator.eq,
+}
+#: Operations of one thread that give the same value each time.
+_SAME = ("threadIdx", "blockIdx", "blockDim", "gridDim", "grid", "gridsize", "laneid", "warpsize")
+#: An index and what it stays below.
+_BELOW = {"threadIdx": "blockDim", "blockIdx": "gridDim", "grid": "gridsize"}
+
+
+def mark_indices(function: Function, of_names: Mapping[str, Interval], *, wraparound: bool) -> None:
+    """Mark the indices that are not negative: no wraparound is compiled for them.
+
+    `of_names` are intervals of operations by their names, such as ``"threadIdx.x"``. Without
+    `wraparound` the user promises it of all.
+    """
+    accesses = [each for each in function.body.walk() if each.name in _INDEXED]
+    if not wraparound:
+        for each in accesses:
+            each.attributes["nonnegative"] = (True,) * len(_indices(each))
+        return
+    known = ranges_of(function, of_names, may_wrap=False) if accesses else {}
+    missing = False
+    for each in accesses:
+        marks = tuple(_low(known, value) >= 0 for value in _indices(each))
+        each.attributes["nonnegative"] = marks
+        missing |= not all(marks)
+    if missing:
+        _Proofs(known).region(function.body, None)
+
+
+def _indices(access: Operation) -> list[Value]:
+    return access.operands[1 : _INDEXED[access.name]]
+
+
+def _low(known: Mapping[Value, Interval], value: Value) -> int:
+    found = known.get(value)
+    if found is not None:
+        return found[0]
+    return int(value.type.minval) if isinstance(value.type, types.Integer) else -(2**63)
+
+
+class _Scope(NamedTuple):
+    """Facts of a region, made when they are needed first, and those around it."""
+
+    make: Callable[[_Scope | None], Iterator[Fact]]
+    outer: _Scope | None
+    #: The facts that have been made.
+    made: list[Fact | None]
+
+
+def _facts(scope: _Scope | None) -> list[Fact]:
+    found: list[Fact] = []
+    while scope is not None:
+        if not scope.made:
+            scope.made.append(None)
+            scope.made.extend(scope.make(scope.outer))
+        found += [each for each in scope.made if each is not None]
+        scope = scope.outer
+    return found
+
+
+class _Proofs:
+    def __init__(self, known: Mapping[Value, Interval]) -> None:
+        self.known = known
+        self._forms: dict[Value, Linear | None] = {}
+        self._atoms: dict[str, Value] = {}
+        self._numbers: dict[Value, int] = {}
+        self._open: set[str] = set()
+        self._steps_left = 0
+
+    # -- regions ----------------------------------------------------------------------------------
+
+    def region(self, region: Region, scope: _Scope | None) -> None:
+        """Mark the indices of a region's accesses."""
+        for operation in region.operations:
+            if operation.name in _INDEXED:
+                marks = operation.attributes["nonnegative"]
+                if not all(marks):
+                    operation.attributes["nonnegative"] = tuple(
+                        is_marked or self.is_nonnegative(value, scope)
+                        for is_marked, value in zip(marks, _indices(operation), strict=True)
+                    )
+            if operation.regions:
+                scope = self.inner(operation, scope)
+
+    def inner(self, operation: Operation, scope: _Scope | None) -> _Scope | None:
+        """Mark the accesses in an operation; return what holds after it."""
+        match operation.name:
+            case "if":
+                condition = operation.operands[0]
+                for region, truth in zip(operation.regions, (True, False), strict=True):
+                    made = partial(self.assumed, condition, truth)
+                    self.region(region, _Scope(made, scope, []))
+                left = [region.is_left for region in operation.regions]
+                if left[0] != left[1]:
+                    made = partial(self.assumed, condition, not left[0])
+                    return _Scope(made, scope, [])
+            case "while":
+                before, body = operation.regions
+                carried = partial(self.carried, operation.operands, before, body)
+                scope_of_loop = _Scope(carried, scope, [])
+                self.region(before, scope_of_loop)
+                condition = before.yielded[0]
+                made = partial(self.repeated, operation, condition)
+                self.region(body, _Scope(made, scope_of_loop, []))
+                return _Scope(partial(self.ended, operation, condition), scope, [])
+            case "for":
+                (body,) = operation.regions
+                made = partial(self.counted, operation)
+                self.region(body, _Scope(made, scope, []))
+            case _:
+                for region in operation.regions:
+                    self.region(region, scope)
+        return scope
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    def assumed(self, condition: Value, truth: bool, scope: _Scope | None) -> Iterator[Fact]:
+        """Yield what follows from a condition that is true, or false."""
+        made = condition.owner
+        if not isinstance(made, Operation):
+            return
+        if made.name == "if":
+            if any(region.is_left for region in made.regions):
+                return
+            yes, no = (region.yielded[made.results.index(condition)] for region in made.regions)
+            if truth and (is_false(no) or no is made.operands[0]):
+                yield from self.assumed(made.operands[0], True, scope)
+                yield from self.assumed(yes, True, scope)
+            elif not truth and yes is made.operands[0]:
+                yield from self.assumed(made.operands[0], False, scope)
+                yield from self.assumed(no, False, scope)
+            return
+        function = operator_of(made)
+        if function is operator.not_:
+            yield from self.assumed(made.operands[0], not truth, scope)
+        elif function is bool:
+            form = self.form(made.operands[0])
+            if form is not None and truth:
+                yield from self.unequal(form, scope)
+        elif function in _OPPOSITES:
+            if not truth:
+                function = _OPPOSITES[function]
+            forms = [self.form(value) for value in made.operands]
+            if None not in forms:
+                first, second = forms
+                assert first is not None
+                assert second is not None
+                yield from self.compared(function, first - second, scope)
+
+    def compared(self, function: Any, difference: Linear, scope: _Scope | None) -> Iterator[Fact]:
+        if function in _COMPARISONS:
+            sign, is_strict = _COMPARISONS[function]
+            yield Fact(difference.scale(sign), is_strict)
+        elif function is operator.eq:
+            yield Fact(difference)
+            yield Fact(difference.scale(-1))
+        else:
+            yield from self.unequal(difference, scope)
+
+    def unequal(self, difference: Linear, scope: _Scope | None) -> Iterator[Fact]:
+        for form in (difference, difference.scale(-1)):
+            if self.lower_of_form(form, scope) == 0:
+                yield Fact(form, is_strict=True)
+
+    def carried(
+        self, given: list[Value], before: Region, body: Region, scope: _Scope | None
+    ) -> Iterator[Fact]:
+        """Yield what holds of the variables of a loop: those that never fall, or never rise."""
+        if body.is_left:
+            return
+        for first, one, two, last in zip(
+            given, before.arguments, body.arguments, body.yielded, strict=False
+        ):
+            yield from self.equal(one, two)
+            yield from self.monotone(first, two, last)
+
+    def monotone(self, first: Value, argument: Value, last: Value) -> Iterator[Fact]:
+        forms = [self.form(value) for value in (first, argument, last)]
+        if None in forms:
+            return
+        start, here, following = forms
+        assert start is not None
+        assert here is not None
+        assert following is not None
+        step = following - here
+        for sign in (1, -1):
+            if self.interval_low(step.scale(sign)) >= 0:
+                yield Fact((here - start).scale(sign))
+
+    def equal(self, one: Value, two: Value) -> Iterator[Fact]:
+        first, second = self.form(one), self.form(two)
+        if first is not None and second is not None and first != second:
+            yield Fact(first - second)
+            yield Fact(second - first)
+
+    def repeated(
+        self, operation: Operation, condition: Value, scope: _Scope | None
+    ) -> Iterator[Fact]:
+        yield from self.assumed(condition, True, scope)
+
+    def ended(self, operation: Operation, condition: Value, scope: _Scope | None) -> Iterator[Fact]:
+        """Yield what holds after a loop: its condition is false for the results."""
+        before = operation.regions[0]
+        names = {
+            self.name(argument): self.form(result)
+            for argument, result in zip(before.arguments, operation.results, strict=True)
+            if isinstance(argument.type, types.Integer)
+        }
+        for fact in self.assumed(condition, False, scope):
+            form = fact.form
+            for name, other in names.items():
+                if other is not None:
+                    form = form.substitute(name, other)
+            yield Fact(form, fact.is_strict)
+
+    def counted(self, operation: Operation, scope: _Scope | None) -> Iterator[Fact]:
+        """Yield what holds in a loop over a range."""
+        (body,) = operation.regions
+        start, stop, step, *given = operation.operands
+        arguments = body.arguments[1:]
+        for first, argument, last in zip(given, arguments, body.yielded, strict=False):
+            yield from self.monotone(first, argument, last)
+        counter, begin, end = (self.form(v) for v in (body.arguments[0], start, stop))
+        if counter is None or begin is None or end is None:
+            return
+        low = self.lower(step, scope)
+        if low is not None and low >= 0:
+            yield Fact(counter - begin)
+            yield Fact(end - counter, is_strict=True)
+        elif (constant_number(step) or 0) < 0:
+            yield Fact(begin - counter)
+            yield Fact(counter - end, is_strict=True)
+
+    # -- bounds -----------------------------------------------------------------------------------
+
+    def is_nonnegative(self, value: Value, scope: _Scope | None) -> bool:
+        """Return whether an integer is never negative where a scope holds."""
+        low = self.lower(value, scope)
+        return low is not None and low >= 0
+
+    def lower(self, value: Value, scope: _Scope | None) -> int | None:
+        """Return a number that a value is never below."""
+        own = _low(self.known, value)
+        if own >= 0:
+            return own
+        form = self.form(value)
+        return None if form is None else self.lower_of_form(form, scope)
+
+    def lower_of_form(self, form: Linear, scope: _Scope | None) -> int | None:
+        if not form.terms:
+            return form.constant
+
+        def bound_of_atom(atom: str) -> int | None:
+            if atom in self._open:
+                return None  # facts may lead from an atom to itself
+            self._open.add(atom)
+            try:
+                return self.own_lower(self._atoms[atom], scope)
+            finally:
+                self._open.discard(atom)
+
+        facts = _facts(scope)
+        if not self._open:
+            self._steps_left = _MAX_STEPS
+        facts += [fact for atom in form.atoms for fact in self.natural(atom)]
+        return lower_bound(form, facts, lambda atom: True, bound_of_atom, self._may_go_on)
+
+    def _may_go_on(self) -> bool:
+        self._steps_left -= 1
+        return self._steps_left > 0
+
+    def natural(self, atom: str) -> Iterator[Fact]:
+        """Yield what always holds of an atom."""
+        value = self._atoms[atom]
+        made = value.owner
+        if not isinstance(made, Operation):
+            return
+        function = operator_of(made)
+        if function in (min, max):
+            this, sign = Linear.of({atom: 1}), 1 if function is max else -1
+            for each in operands_of(made):
+                form = self.form(each)
+                if form is not None:
+                    yield Fact((this - form).scale(sign))
+        stem = made.name.partition(".")[0]
+        if stem in _BELOW:
+            above = atom.replace(stem, _BELOW[stem], 1)
+            if above in self._atoms:
+                yield Fact(Linear.of({above: 1, atom: -1}, -1))
+
+    def interval_low(self, form: Linear) -> int:
+        """Return a number that a form is never below, from intervals alone."""
+        total = form.constant
+        for atom, factor in form.terms:
+            value = self._atoms[atom]
+            kind = value.type
+            ends = self.known.get(value, (int(kind.minval), int(kind.maxval)))
+            total += min(factor * end for end in ends)
+        return total
+
+    def own_lower(self, value: Value, scope: _Scope | None) -> int | None:
+        """Return a bound that follows from the operation that made a value."""
+        low = _low(self.known, value)
+        if low >= 0:
+            return low
+        made = value.owner
+        found: int | None = None
+        if isinstance(made, Operation):
+            if made.name == "if":
+                number = made.results.index(value)
+                found = self.of_branches(made, number, scope)
+            else:
+                function = operator_of(made)
+                if function is not None:
+                    found = self.of_operator(function, operands_of(made), scope)
+                elif made.name == "cast" and isinstance(made.operands[0].type, types.Integer):
+                    found = self.lower(made.operands[0], scope)
+        if found is None:
+            return low if low > -(2**63) else None
+        return max(found, low)
+
+    def of_branches(self, made: Operation, number: int, scope: _Scope | None) -> int | None:
+        lows = []
+        for region, truth in zip(made.regions, (True, False), strict=True):
+            if region.is_left:
+                continue
+            inner = _Scope(partial(self.assumed, made.operands[0], truth), scope, [])
+            lows.append(self.lower(region.yielded[number], inner))
+        return None if None in lows else min(each for each in lows if each is not None)
+
+    def of_operator(self, function: Any, operands: list[Value], scope: _Scope | None) -> int | None:
+        if not all(isinstance(each.type, types.Integer | types.Boolean) for each in operands):
+            return None
+        lows = [self.lower(each, scope) for each in operands]
+        if function is min:
+            return None if None in lows else min(each for each in lows if each is not None)
+        if function is max:
+            known = [each for each in lows if each is not None]
+            return max(known) if known else None
+        if function is abs:
+            return 0
+        if len(lows) != 2:
+            return None
+        left, right = lows
+        are_both = left is not None and right is not None and left >= 0 and right >= 0
+        if function in (operator.floordiv, operator.ifloordiv):
+            divisor = constant_number(operands[1])
+            if left is not None and divisor is not None and divisor > 0:
+                return left // divisor
+            return 0 if are_both else None
+        if function in (operator.mod, operator.imod):
+            return 0 if right is not None and right >= 0 else None
+        if function in (operator.lshift, operator.ilshift, operator.rshift, operator.irshift):
+            return 0 if left is not None and left >= 0 else None
+        if function in (operator.and_, operator.iand):
+            return 0 if any(each is not None and each >= 0 for each in lows) else None
+        if function in _KEEP_SIGNS:
+            return 0 if are_both else None
+        return None
+
+    # -- forms ------------------------------------------------------------------------------------
+
+    def form(self, value: Value) -> Linear | None:
+        """Return an integer as a sum of atoms."""
+        if not isinstance(value.type, types.Integer):
+            return None
+        if value not in self._forms:
+            self._forms[value] = self._form(value)
+        return self._forms[value]
+
+    def _form(self, value: Value) -> Linear | None:
+        made = value.owner
+        number = constant_number(value)
+        if number is not None:
+            return Linear((), number)
+        if isinstance(made, Operation) and value.type.signed:
+            function = operator_of(made)
+            operands = operands_of(made)
+            forms = [self.form(each) for each in operands]
+            if function is operator.neg and forms[0] is not None:
+                return forms[0].scale(-1)
+            if made.name == "cast" and forms[0] is not None:
+                return forms[0]
+            if len(forms) == 2 and forms[0] is not None and forms[1] is not None:
+                one, two = forms
+                assert one is not None
+                assert two is not None
+                if function in (operator.add, operator.iadd):
+                    return one + two
+                if function in (operator.sub, operator.isub):
+                    return one - two
+                if function in (operator.mul, operator.imul):
+                    if not two.terms:
+                        return one.scale(two.constant)
+                    if not one.terms:
+                        return two.scale(one.constant)
+        return Linear.of({self.name(value): 1})
+
+    def name(self, value: Value) -> str:
+        """Return the name of an atom; values that are equal have one name."""
+        made = value.owner
+        name = ""
+        if isinstance(made, Operation) and not made.regions:
+            stem = made.name.partition(".")[0]
+            if stem in _SAME and not made.operands:
+                name = f"{made.name}.{made.attributes.get('axis', '')}"
+            elif made.name in ("array.extent", "array.size"):
+                axis = made.attributes.get("axis", 0 if made.operands[0].type.ndim == 1 else "all")
+                name = f"extent.{self.number(made.operands[0])}.{axis}"
+            elif operator_of(made) is not None:
+                forms = [self.form(each) for each in operands_of(made)]
+                if None not in forms:
+                    name = f"{operator_of(made)}{forms}"
+        name = name or f"v{self.number(value)}"
+        self._atoms.setdefault(name, value)
+        return name
+
+    def number(self, value: Value) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+
+_KEEP_SIGNS = (
+    *(operator.add, operator.iadd, operator.mul, operator.imul, operator.pow, operator.ipow),
+    *(operator.or_, operator.ior, operator.xor, operator.ixor),
+)
