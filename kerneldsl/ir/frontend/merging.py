@@ -16,7 +16,6 @@ from numba import errors
 from kerneldsl.ir.frontend.lazy import MISSING, Lazy, settled
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.operations import Operation, Region, Value
-from kerneldsl.lowering.tile_types import NumbaTile
 
 __all__ = ["End", "LoopVariables", "merge"]
 
@@ -65,8 +64,6 @@ def _common(reader: Reader, name: str, values: Iterable[Any]) -> Any:
     for value in values:
         if not isinstance(value, Value):
             raise errors.TypingError(f"Cannot unify the types of the variable '{name}'")
-        if isinstance(value.type, NumbaTile):
-            raise NotReadError("a tile that a branch or loop assigns")
         if value.type is not None:
             kinds.append(value.type)
     found = kinds[0] if kinds else None

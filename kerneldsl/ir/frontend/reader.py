@@ -16,8 +16,10 @@ from numba import errors, types
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.lazy import MISSING, settled
+from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.typing import Typing
+from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_class
 
 __all__ = ["NotReadError", "Reader", "constant_of", "reads", "reads_statement"]
@@ -67,9 +69,10 @@ class Reader:
         self.place: Any = None
         #: Calls of device functions around what is read.
         self.depth = 0
-        #: In the elements of a tile operation: the tiles, and their elements.
-        self.elements: dict[Value, Value] | None = None
-        self.element_region: Region | None = None
+        #: In an expression of elements: its region (:mod:`kerneldsl.ir.frontend.tiles`).
+        self.elements: Any = None
+        #: Variables that hold tiles, to the type of these.
+        self.tiles: dict[str, Any] = {}
 
     # -- making operations ------------------------------------------------------------------------
 
@@ -156,6 +159,9 @@ class Reader:
     def bind(self, name: str, value: Any) -> None:
         if isinstance(value, Value) and not value.name:
             value.name = name
+        if isinstance(value, Value) and isinstance(value.type, NumbaTile):
+            held = self.tiles.setdefault(name, value.type)
+            refuse_two_tiles(self.unit, name, held, value.type)
         self.variables[name] = value
 
     # -- reading ----------------------------------------------------------------------------------

@@ -1,100 +1,344 @@
-"""Tile operations. An expression of elements is a region with an argument for each tile."""
+"""Tile operations. An expression of elements is a region.
+
+Its arguments are an element of each tile that it reads, then the element's index along each axis
+that it reads. An operation has these attributes:
+
+* ``shape``: of the tile that it gives or stores; of a fold, a scan and a sort, of its elements;
+* ``first``: number of operands before the tiles;
+* ``transposed``: for each tile whether its axes are exchanged;
+* ``axes``: the axes of the indices.
+"""
 
 from __future__ import annotations
 
 import ast
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from numba import types
 
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
-from kerneldsl.ir.operations import Effect, Region, Value
+from kerneldsl.ir.frontend.tuples import packed
+from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.lowering.packed_views import PackedView
+from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_types import NumbaTile
-from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.typing_rules import typing_rule
 
 __all__ = ["read_tile"]
 
 
+@dataclass
+class Elements:
+    """The region of an expression of elements while it is read."""
+
+    region: Region = field(default_factory=Region)
+    #: Tiles, and whether their axes are exchanged, to the element in the region.
+    tiles: dict[tuple[Value, bool], Value] = field(default_factory=dict)
+    #: Axes, to the element's index along them.
+    indices: dict[int, Value] = field(default_factory=dict)
+
+    def attributes(self, first: int) -> dict[str, Any]:
+        """Return the attributes of an operation with the region; `first` operands precede."""
+        return {
+            "first": first,
+            "transposed": tuple(is_transposed for _, is_transposed in self.tiles),
+            "axes": tuple(self.indices),
+        }
+
+    def operands(self) -> list[Value]:
+        """Return the tiles that the region reads."""
+        return [tile for tile, _ in self.tiles]
+
+
 def read_tile(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value | None:
-    assert isinstance(node.func, ast.Name)
-    reserved = node.func.id
-    kind, static = use.intrinsic.name.partition(".")[2], use.static
-    match kind:
-        case "load":
-            array, other, *at = (reader.value(each) for each in node.args)
-            dtype = element_type(static["dtype"]) if "dtype" in static else array.type.dtype
-            made = reader.add(
-                "tile.load",
-                [array, reader.cast(other, dtype), *at],
-                (NumbaTile(static["shape"], dtype),),
-                {"shape": static["shape"], "reserved": reserved},
-                effect=Effect.READ | Effect.BLOCK,
-            )
-            return made.result
-        case "element":
-            tile = reader.value(node.args[0])
-            assert reader.elements is not None
-            assert reader.element_region is not None
-            if tile not in reader.elements:
-                argument = Value(tile.type.dtype, reader.element_region, tile.name)
-                reader.element_region.arguments.append(argument)
-                reader.elements[tile] = argument
-            return reader.elements[tile]
-        case "cast":
-            return reader.cast(reader.value(node.args[0]), element_type(static["dtype"]))
-        case "each":
-            tiles, region, value = each_element(reader, node.args[0])
-            reader.into(region, lambda: [value])
-            made = reader.add(
-                "tile.map",
-                tiles,
-                (NumbaTile(static["shape"], value.type),),
-                {"shape": static["shape"], "reserved": reserved},
-                [region],
-                Effect.BLOCK,
-            )
-            return made.result
-        case "sum" | "max" | "min":
-            if static["axis"] is not None:
-                raise NotReadError("a fold along an axis")
-            tiles, region, value = each_element(reader, node.args[0])
-            result = typing_rule(use.intrinsic)((value.type,), static).return_type
-            reader.into(region, lambda: [reader.cast(value, result)])
-            made = reader.add(
-                "tile.fold",
-                tiles,
-                (result,),
-                {"fold": kind, "shape": static["shape"], "reserved": reserved},
-                [region],
-                Effect.BLOCK,
-            )
-            return made.result
-        case "store":
-            array, *at = (reader.value(each) for each in node.args[:-1])
-            tiles, region, value = each_element(reader, node.args[-1])
-            reader.into(region, lambda: [reader.cast(value, array.type.dtype)])
-            reader.add(
-                "tile.store",
-                [array, *at, *tiles],
-                (),
-                {"shape": static["shape"], "reserved": reserved},
-                [region],
-                Effect.WRITE | Effect.BLOCK,
-            )
-            return None
-    raise NotReadError(use.intrinsic.name)
+    """Read a call of a tile operation."""
+    name = use.intrinsic.name.partition(".")[2]
+    read = _OPERATIONS.get("fold" if name in FOLD_OF else name)
+    if read is None:
+        raise NotReadError(use.intrinsic.name)
+    return read(reader, node, use)
 
 
-def each_element(reader: Reader, node: ast.expr) -> tuple[list[Value], Region, Value]:
-    """Read an expression of elements into a region with an argument for each tile."""
-    region = Region()
-    outer = reader.elements, reader.element_region
-    reader.elements, reader.element_region = {}, region
+# -- elements -----------------------------------------------------------------------------------
+
+
+def _elements(reader: Reader, node: ast.expr) -> tuple[Elements, Value]:
+    """Read an expression of elements into a region, without its end."""
+    made = Elements()
+    outer, reader.elements = reader.elements, made
     found: list[Value] = []
 
     def read() -> None:
-        found.append(reader.value(node))
+        found.append(reader.number(node))
 
-    reader.into(region, read)
-    tiles = list(reader.elements)
-    reader.elements, reader.element_region = outer
-    return tiles, region, found[0]
+    try:
+        reader.into(made.region, read)
+    finally:
+        reader.elements = outer
+    made.region.arguments = [*made.tiles.values(), *made.indices.values()]
+    return made, found[0]
+
+
+def _element(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    made, (tile,) = reader.elements, (reader.number(each) for each in node.args)
+    typing_rule(use.intrinsic)((tile.type,), use.static)
+    assert made is not None
+    key = tile, bool(use.static.get("transposed"))
+    element: Value | None = made.tiles.get(key)
+    if element is None:
+        element = made.tiles[key] = Value(tile.type.dtype, made.region, tile.name)
+    return element
+
+
+def _index(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    made, axis = reader.elements, use.static["axis"]
+    assert made is not None
+    index: Value | None = made.indices.get(axis)
+    if index is None:
+        index = made.indices[axis] = Value(types.int64, made.region, "ij"[axis])
+    return index
+
+
+def _cast(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    value = reader.number(node.args[0])
+    signature = typing_rule(use.intrinsic)((value.type,), use.static)
+    return reader.cast(value, signature.return_type)
+
+
+# -- operations ---------------------------------------------------------------------------------
+
+
+def _of_elements(
+    reader: Reader,
+    name: str,
+    node: ast.Call,
+    use: IntrinsicUse,
+    convert: Callable[[Value, Any], Value],
+    *,
+    regions: tuple[Region, ...] = (),
+    **attributes: Any,
+) -> Operation:
+    """Add an operation on an expression of elements, the last argument of its call.
+
+    `convert` gets an element and the dtype of the result. The other arguments become operands
+    before the tiles, and `regions` follow the one of the expression.
+    """
+    *before, last = node.args
+    given = [reader.number(each) for each in before]
+    made, value = _elements(reader, last)
+    kinds = (*(v.type for v in given), value.type)
+    result = typing_rule(use.intrinsic)(kinds, use.static).return_type
+    dtype = result.dtype if isinstance(result, NumbaTile) else result
+    reader.into(made.region, lambda: [convert(value, dtype)])
+    return reader.add(
+        name,
+        [*given, *made.operands()],
+        (result,),
+        {**_attributes(node, use), **made.attributes(len(given)), **attributes},
+        [made.region, *regions],
+        Effect.BLOCK,
+    )
+
+
+def _attributes(node: ast.Call, use: IntrinsicUse) -> dict[str, Any]:
+    assert isinstance(node.func, ast.Name)
+    return {"shape": use.static["shape"], "reserved": node.func.id}
+
+
+def _same(value: Value, kind: Any) -> Value:
+    return value
+
+
+def _each(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    made = _of_elements(reader, "tile.map", node, use, _same)
+    (region,) = made.regions
+    is_same = len(region.operations) == 1 and region.yielded == region.arguments
+    if is_same and made.attributes["transposed"] == (False,):
+        (tile,) = made.operands
+        if tile.type == made.result.type:
+            # A tile itself, which several variables may hold.
+            assert reader.operations.pop() is made
+            return tile
+    return made.result
+
+
+def _fold(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    name = use.intrinsic.name.partition(".")[2]
+    kinds: list[Any] = []
+
+    def convert(value: Value, kind: Any) -> Value:
+        kinds.append(kind)
+        if kind == types.boolean:
+            return reader.numba(operator.ne, [value, reader.constant(0, types.int64)])
+        return reader.cast(value, kind)
+
+    result = Region()
+    made = _of_elements(
+        reader,
+        "tile.fold",
+        node,
+        use,
+        convert,
+        regions=(result,),
+        fold=FOLD_OF[name],
+        axis=use.static["axis"],
+    )
+    total, count = Value(kinds[0], result, "total"), Value(types.int64, result, "count")
+    result.arguments = [total, count]
+
+    def finish() -> list[Value]:
+        if name != "mean":
+            return [total]
+        real = kinds[0].underlying_float if isinstance(kinds[0], types.Complex) else kinds[0]
+        quotient = reader.numba(operator.truediv, [total, reader.cast(count, real)])
+        return [reader.cast(quotient, kinds[0])]
+
+    reader.into(result, finish)
+    return made.result
+
+
+def _scan(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    static = {name: use.static[name] for name in ("axis", "exclusive")}
+    return _of_elements(reader, "tile.scan", node, use, reader.cast, **static).result
+
+
+def _sort(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    return _of_elements(reader, use.intrinsic.name, node, use, _same).result
+
+
+def _take(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    return _of_elements(reader, "tile.take", node, use, _same).result
+
+
+def _load(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    array, other, *at = (reader.number(each) for each in node.args)
+    kinds = tuple(v.type for v in (array, other, *at))
+    result = typing_rule(use.intrinsic)(kinds, use.static).return_type
+    other = reader.cast(other, result.dtype)
+    if isinstance(array.type, PackedView):
+        return _load_packed(reader, array, other, at, result)
+    made = reader.add(
+        "tile.load",
+        [array, other, *at],
+        (result,),
+        _attributes(node, use),
+        effect=Effect.READ | Effect.BLOCK,
+    )
+    return made.result
+
+
+def _load_packed(
+    reader: Reader, array: Value, other: Value, at: list[Value], result: NumbaTile
+) -> Value:
+    """Load packed numbers, element by element."""
+    extents = attribute(reader, array, "shape")
+    starts = [reader.add("tile.place", [place], (types.int64,)).result for place in at]
+    made = Elements()
+    for axis in range(len(at)):
+        made.indices[axis] = Value(types.int64, made.region, "ij"[axis])
+    made.region.arguments = list(made.indices.values())
+    inside, outside = Region(), Region()
+
+    def read() -> list[Value]:
+        pairs = zip(starts, made.region.arguments, strict=True)
+        indices = [reader.numba(operator.add, [*pair]) for pair in pairs]
+        is_inside = _are_inside(reader, indices, extents)
+
+        def number() -> list[Value]:
+            return [reader.cast(_packed_number(reader, array, indices), result.dtype)]
+
+        reader.into(inside, number)
+        reader.into(outside, lambda: [other])
+        return [reader.add("if", [is_inside], (result.dtype,), None, [inside, outside]).result]
+
+    reader.into(made.region, read)
+    return reader.add(
+        "tile.map",
+        [],
+        (result,),
+        {"shape": result.shape, **made.attributes(0)},
+        [made.region],
+        Effect.BLOCK,
+    ).result
+
+
+def _are_inside(reader: Reader, indices: list[Value], extents: tuple[Value, ...]) -> Value:
+    zero = reader.constant(0, types.int64)
+    tests = []
+    for index, extent in zip(indices, extents, strict=True):
+        tests.append(reader.numba(operator.ge, [index, zero]))
+        tests.append(reader.numba(operator.lt, [index, extent]))
+    found = tests[0]
+    for test in tests[1:]:
+        found = reader.numba(operator.and_, [found, test])
+    return found
+
+
+def _packed_number(reader: Reader, array: Value, indices: list[Value]) -> Value:
+    index = indices[0] if len(indices) == 1 else packed(reader, (*indices,))
+    signature = reader.typing.operator(operator.getitem, (array.type, index.type))
+    attributes = {"function": operator.getitem, "signature": signature}
+    kinds = (signature.return_type,)
+    return reader.add("numba", [array, index], kinds, attributes, effect=Effect.READ).result
+
+
+def _store(reader: Reader, node: ast.Call, use: IntrinsicUse) -> None:
+    array, *at = (reader.number(each) for each in node.args[:-1])
+    made, value = _elements(reader, node.args[-1])
+    kinds = tuple(v.type for v in (array, *at, value))
+    typing_rule(use.intrinsic)(kinds, use.static)
+    reader.into(made.region, lambda: [reader.cast(value, array.type.dtype)])
+    reader.add(
+        "tile.store",
+        [array, *at, *made.operands()],
+        (),
+        {**_attributes(node, use), **made.attributes(1 + len(at))},
+        [made.region],
+        Effect.WRITE | Effect.BLOCK,
+    )
+
+
+def _of(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    value = reader.number(node.args[0])
+    result = typing_rule(use.intrinsic)((value.type,), use.static).return_type
+    return reader.add(
+        "tile.of",
+        [value],
+        (result,),
+        _attributes(node, use),
+        effect=Effect.BLOCK,
+    ).result
+
+
+def _own(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    tile = reader.number(node.args[0])
+    result = typing_rule(use.intrinsic)((tile.type,), use.static).return_type
+    return reader.add(
+        "tile.own",
+        [tile],
+        (result,),
+        _attributes(node, use),
+        effect=Effect.BLOCK,
+    ).result
+
+
+_OPERATIONS: dict[str, Callable[[Reader, ast.Call, IntrinsicUse], Value | None]] = {
+    "argsort": _sort,
+    "cast": _cast,
+    "cumsum": _scan,
+    "each": _each,
+    "element": _element,
+    "fold": _fold,
+    "index": _index,
+    "load": _load,
+    "of": _of,
+    "own": _own,
+    "sort": _sort,
+    "store": _store,
+    "take": _take,
+}

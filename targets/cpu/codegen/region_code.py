@@ -17,6 +17,7 @@ from llvmlite.ir import instructions
 from numba import types
 from numba.core import cgutils
 
+from kerneldsl.analysis.tile_shapes import OF_BLOCK
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.emission import Emitter
@@ -45,6 +46,7 @@ from kerneldsl.lowering.numba_internals.regions import (
 from kerneldsl.lowering.tile_folds import COMBINATIONS
 from kerneldsl.lowering.tile_places import tile_place
 from kerneldsl.lowering.tile_plan import Layout
+from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_types
 from targets.cpu.codegen.code import HEADER_BYTES, Compiled
 from targets.cpu.codegen.functions import numba_flags
@@ -88,6 +90,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
         raise NotReadError("a barrier of the grid" if spec.traits.syncs_grid else "debug mode")
     typing = host_contexts().typing_context
     function = read_function(spec.unit, numba_types(spec.kinds), typing)
+    _refuse_tiles(function)
     if not spec.traits.uses_grid_only:
         assert spec.block_dim is not None
         if spec.mode.is_forall and not spec.traits.uses_block:
@@ -104,6 +107,29 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     if "leave" in names and function.body.effects() & TOGETHER:
         raise NotReadError("an exit beside a barrier")
     return function, split_at_barriers(function, spec.block_dim[0])
+
+
+def _refuse_tiles(function: Function) -> None:
+    """Refuse operations on tiles that are not written, such as those of several axes."""
+    for operation in function.body.walk():
+        if not operation.name.startswith("tile."):
+            if any(isinstance(value.type, NumbaTile) for value in operation.results):
+                raise NotReadError("a tile that a branch or loop assigns")
+            continue
+        attributes = operation.attributes
+        shape = attributes["shape"]
+        first = attributes.get("first", len(operation.operands))
+        is_read = (
+            operation.name in ("tile.load", "tile.map", "tile.fold", "tile.store")
+            and len(shape) == 1
+            and shape != OF_BLOCK
+            and not attributes.get("axes")
+            and attributes.get("axis") is None
+            and all(tile.type.shape == shape for tile in operation.operands[first:])
+            and all(len(region.operations) == 1 for region in operation.regions[1:])
+        )
+        if not is_read:
+            raise NotReadError(operation.name)
 
 
 def _id_patterns(typing: Typing, width: int) -> dict[str, Any]:
@@ -656,7 +682,7 @@ class _CpuEmitter(Emitter):
 
     def _each(self, operation: Operation, tiles: list[Value], place: Any) -> Any:
         """Write the region of a tile operation for one element."""
-        (region,) = operation.regions
+        region = operation.regions[0]
         for tile, argument in zip(tiles, region.arguments, strict=True):
             stored = self.read(self.builder.gep(self.get(tile).data, [place]))
             model = self.context.data_model_manager[argument.type]
@@ -666,7 +692,7 @@ class _CpuEmitter(Emitter):
 
     def _all(self, operation: Operation, tiles: list[Value], dtype: Any) -> ArrayParts:
         """Return a tile of all elements of an expression."""
-        (region,) = operation.regions
+        region = operation.regions[0]
         if len(region.operations) == 1 and region.yielded == region.arguments:
             found: ArrayParts = self.get(tiles[0])
             return found

@@ -6,7 +6,6 @@ So nothing is called, inlined or linked.
 
 from __future__ import annotations
 
-import math
 import operator
 import time
 from collections.abc import Iterable
@@ -19,7 +18,6 @@ from numba import types
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.frontend.read import read_function
-from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
@@ -27,7 +25,6 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
-from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.loop_marks import with_loop_marks
@@ -38,9 +35,6 @@ from kerneldsl.lowering.numba_internals.compiling import (
 )
 from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
-from kerneldsl.lowering.tile_folds import identity_of
-from kerneldsl.lowering.tile_places import tile_place
-from kerneldsl.lowering.tile_plan import Layout
 from kerneldsl.lowering.types import element_type, numba_types
 from targets.cuda.architectures import Architecture, choose_ptx_version, parse_arch
 from targets.cuda.compile import ptx
@@ -62,18 +56,14 @@ from targets.cuda.compile.pipeline import Pipeline
 from targets.cuda.compile.ptx import entry_identifier
 from targets.cuda.compile.regions.loops import LoopEmitter
 from targets.cuda.compile.requirements import preferred_ptx
-from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
-from targets.cuda.compile.tile_order import order_tiles
+from targets.cuda.compile.tiles.handlers import tile_handlers
 from targets.cuda.compile.tiling import emit_body
-from targets.cuda.intrinsics import tile_folds
 from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint
-from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.libdevice import libdevice_emitter
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
-from targets.cuda.intrinsics.synchronize import call_nvvm
 from targets.cuda.intrinsics.table import EMITTERS
 
-__all__ = ["compile_regions", "read_kernel"]
+__all__ = ["compile_regions", "device_texts", "read_kernel"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _LARGEST = 2**31 - 1
@@ -123,6 +113,14 @@ def compile_regions(
         return _compile(specialization, architecture, version)
 
 
+def device_texts(specialization: Specialization, name: str) -> tuple[str, ...]:
+    """Return the module of a kernel and those that it calls, before LLVM's passes."""
+    with collector_paused(), global_compiler_lock, target_override(TARGET_NAME):
+        function, known = read_kernel(specialization)
+        text, bodies = _write(function, known, specialization, name)
+    return text, *bodies
+
+
 def _compile(spec: Specialization, arch: Architecture, version: Any) -> CudaArtifact:
     timings = {}
     began = time.process_time()
@@ -169,7 +167,7 @@ def _write(
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     reader = ParameterReader(context, builder, spec)
     set_fault_record(builder, reader.fault)
-    emitter = _CudaEmitter(context, builder, known, spec)
+    emitter = _CudaEmitter(context, builder, function, known, spec)
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
         emitter.values[value] = _parameter(reader, kind, value.type)
     guard = _guard(function) if spec.traits.uses_grid_only else None
@@ -279,7 +277,12 @@ def _guard(function: Function) -> Operation | None:
 
 class _CudaEmitter(LoopEmitter):
     def __init__(
-        self, context: Any, builder: Any, known: dict[Value, Interval], spec: Specialization
+        self,
+        context: Any,
+        builder: Any,
+        function: Function,
+        known: dict[Value, Interval],
+        spec: Specialization,
     ) -> None:
         super().__init__(context, builder)
         self.known = known
@@ -288,30 +291,14 @@ class _CudaEmitter(LoopEmitter):
         self.shared_memory: dict[Any, ir.GlobalVariable] = {}
         self.index: list[ir.Value] = []
         self.sizes: list[ir.Value] = []
-        self.threads = math.prod(spec.block_dim or DEFAULT_TILE_BLOCK)
-        self.uses_tiles = spec.traits.uses_tiles
-        self._thread: Any = None
-        self.block_dim = spec.block_dim or DEFAULT_TILE_BLOCK
-        #: Names of tile operations that threads wait before and after.
-        self.order = order_tiles(spec.unit, spec.kinds, spec.promises) if self.uses_tiles else None
         self.handlers |= {
             "grid": self.grid,
             "gridsize": self.gridsize,
             "shared.array": self.shared,
             "local.array": self.local,
-            "tile.load": partial(self._ordered, self.tile_load),
-            "tile.map": self.tile_map,
-            "tile.fold": self.tile_fold,
-            "tile.store": partial(self._ordered, self.tile_store),
         }
-
-    def _ordered(self, write: Any, operation: Operation) -> None:
-        assert self.order is not None
-        if operation.attributes["reserved"] in self.order.before:
-            self.wait()
-        write(operation)
-        if operation.attributes["reserved"] in self.order.after:
-            self.wait()
+        if spec.traits.uses_tiles:
+            self.handlers |= tile_handlers(self, function, spec)
 
     def _fits(self, value: Value) -> bool:
         """Return whether a loop's argument that is divided in it is kept in 32 bits."""
@@ -408,192 +395,3 @@ class _CudaEmitter(LoopEmitter):
         place, value = self.element(operation, indices), self.get(given)
         store = partial(self.write_element, array.type, value, place)
         store_with_hint(self.context, self.builder, array.type, place, value, hint, store)
-
-    # -- tiles: a thread's elements are in registers ----------------------------------------------
-
-    def thread(self) -> ir.Value:
-        """Return the number of the thread in its block."""
-        if self._thread is None:
-            width, height, depth = self.block_dim
-            number = read_register(self.builder, "tid.x")
-            if height > 1 or depth > 1:
-                row = read_register(self.builder, "tid.y")
-                if depth > 1:
-                    plane = read_register(self.builder, "tid.z")
-                    row = self.builder.add(self.builder.mul(plane, _I64(height)), row)
-                number = self.builder.add(self.builder.mul(row, _I64(width)), number)
-            self._thread = number
-        return self._thread
-
-    def _layout(self, operation: Operation) -> Layout:
-        shape = operation.attributes["shape"]
-        if len(shape) != 1:
-            raise NotReadError("a tile of several axes")
-        return Layout(math.prod(shape), self.threads)
-
-    def _own(self, dtype: Any, layout: Layout) -> ArrayParts:
-        """Return a local array of a thread's elements, which LLVM keeps in registers."""
-        count = layout.rounds * layout.group
-        content = ir.ArrayType(self.context.get_data_type(dtype), count)
-        with self.builder.goto_entry_block():
-            memory = self.builder.alloca(content)
-        memory.align = 16
-        data = self.builder.bitcast(memory, content.element.as_pointer())
-        return ArrayParts(data, [_I64(count)], types.Array(dtype, 1, "C"))
-
-    def _emit(self, emit: Any, signature: Any, static: Any, *arguments: Any) -> Any:
-        found = [
-            each.structure(self.context, self.builder) if isinstance(each, ArrayParts) else each
-            for each in arguments
-        ]
-        return emit(Call(self.context, self.builder, signature, tuple(found), static))
-
-    def _place(self, value: Value) -> ir.Value:
-        found = self.get(value)
-        if isinstance(found, ir.Constant):
-            return found
-        return tile_place(self.builder, value.type, found)
-
-    def tile_load(self, operation: Operation) -> None:
-        array, other, at = operation.operands
-        layout = self._layout(operation)
-        own = self._own(operation.result.type.dtype, layout)
-        place, source = self._place(at), self.get(array)
-        _move(self, layout, source, own, place, self.get(other), is_load=True)
-        self.set(operation, own)
-
-    def elements(self, operation: Operation, tiles: list[Value], layout: Layout) -> list[ir.Value]:
-        """Write the region of a tile operation for each of a thread's slots."""
-        (region,) = operation.regions
-        builder, found = self.builder, []
-        for slot in range(layout.rounds * layout.group):
-            for tile, argument in zip(tiles, region.arguments, strict=True):
-                parts = self.get(tile)
-                stored = builder.load(builder.gep(parts.data, [_I64(slot)]))
-                model = self.context.data_model_manager[argument.type]
-                self.values[argument] = model.from_data(builder, stored)
-            found += self.region(region)
-        return found
-
-    def _held(self, operation: Operation, tiles: list[Value], dtype: Any) -> ArrayParts:
-        """Return a thread's elements of an expression."""
-        layout = self._layout(operation)
-        (region,) = operation.regions
-        if len(region.operations) == 1 and region.yielded == region.arguments:
-            held: ArrayParts = self.get(tiles[0])
-            return held
-        own = self._own(dtype, layout)
-        model = self.context.data_model_manager[dtype]
-        for slot, value in enumerate(self.elements(operation, tiles, layout)):
-            place = self.builder.gep(own.data, [_I64(slot)])
-            self.builder.store(model.as_data(self.builder, value), place)
-        return own
-
-    def tile_map(self, operation: Operation) -> None:
-        self.set(operation, self._held(operation, operation.operands, operation.result.type.dtype))
-
-    def tile_fold(self, operation: Operation) -> None:
-        fold, kind = operation.attributes["fold"], operation.result.type
-        layout = self._layout(operation)
-        own = self._held(operation, operation.operands, kind)
-        static = {"fold": fold, "threads": self.threads, "layout": layout}
-        nothing = self.context.get_constant(kind, identity_of(fold, str(kind)))
-        thread = self.thread()
-        signature = kind(own.kind, kind, types.int64)
-        total = self._emit(tile_folds._part, signature, static, own, nothing, thread)
-        total = self._emit(tile_folds._met, kind(kind, types.int64), static, total, thread)
-        builder = self.builder
-        warps = -(-self.threads // 32)
-        if warps == 1 or not layout.is_even:
-            raise NotReadError("a fold of one warp, or of uneven parts")
-        room = self._shared(types.Array(kind, 1, "C"), (warps,))
-        lane = builder.and_(thread, _I64(31))
-        with builder.if_then(builder.icmp_unsigned("==", lane, _I64(0))):
-            place = builder.gep(room.data, [builder.lshr(thread, _I64(5))])
-            builder.store(total, place)
-        self.wait()
-        total = builder.load(builder.gep(room.data, [_I64(0)]))
-        for warp in range(1, warps):
-            other = builder.load(builder.gep(room.data, [_I64(warp)]))
-            call = Call(self.context, builder, kind(kind, kind), (), static)
-            total = tile_folds._combine(call, total, other)
-        self.set(operation, total)
-
-    def wait(self) -> None:
-        call_nvvm(self.builder, "barrier.cta.sync.aligned.all", ir.VoidType(), [_I32(0)])
-
-    def tile_store(self, operation: Operation) -> None:
-        array, at, *tiles = operation.operands
-        own = self._held(operation, tiles, array.type.dtype)
-        place, target = self._place(at), self.get(array)
-        _move(self, self._layout(operation), target, own, place, None, is_load=False)
-
-
-def _move(
-    emitter: _CudaEmitter,
-    layout: Layout,
-    array: ArrayParts,
-    own: ArrayParts,
-    first: ir.Value,
-    other: ir.Value | None,
-    *,
-    is_load: bool,
-) -> None:
-    """Move a thread's elements between an array and registers, in groups if possible."""
-    builder, thread = emitter.builder, emitter.thread()
-    element = own.data.type.pointee
-    nbytes = emitter.context.get_abi_sizeof(element)
-    extent = array.shape[0]
-    if not layout.is_even:
-        raise NotReadError("a tile of uneven parts")
-
-    def number(turn: int) -> ir.Value:
-        group = builder.add(thread, _I64(turn * layout.threads))
-        return builder.add(first, builder.mul(group, _I64(layout.group)))
-
-    def by_groups() -> None:
-        kind = ir.VectorType(element, layout.group)
-        for turn in range(layout.rounds):
-            place = builder.gep(array.data, [number(turn)])
-            outside = builder.bitcast(place, kind.as_pointer(array.data.type.addrspace))
-            inside = builder.bitcast(
-                builder.gep(own.data, [_I64(turn * layout.group)]), kind.as_pointer()
-            )
-            source, target = (outside, inside) if is_load else (inside, outside)
-            loaded = builder.load(source)
-            loaded.align = layout.group * nbytes if is_load else nbytes
-            saved = builder.store(loaded, target)
-            saved.align = nbytes if is_load else layout.group * nbytes
-
-    def one_by_one() -> None:
-        for slot in range(layout.rounds * layout.group):
-            turn, within = divmod(slot, layout.group)
-            index = builder.add(number(turn), _I64(within))
-            is_inside = builder.and_(
-                builder.icmp_signed(">=", index, _I64(0)), builder.icmp_signed("<", index, extent)
-            )
-            inside = builder.gep(own.data, [_I64(slot)])
-            with builder.if_else(is_inside) as (yes, no):
-                with yes:
-                    outside = builder.gep(array.data, [index])
-                    source, target = (outside, inside) if is_load else (inside, outside)
-                    builder.store(builder.load(source), target)
-                with no:
-                    if is_load:
-                        builder.store(other, inside)
-
-    if layout.group == 1:
-        one_by_one()
-        return
-    end = builder.add(first, _I64(layout.count))
-    is_whole = builder.and_(
-        builder.icmp_signed(">=", first, _I64(0)), builder.icmp_signed("<=", end, extent)
-    )
-    place = builder.ptrtoint(builder.gep(array.data, [first]), _I64)
-    rest = builder.and_(place, _I64(layout.group * nbytes - 1))
-    is_wide = builder.and_(is_whole, builder.icmp_unsigned("==", rest, _I64(0)))
-    with builder.if_else(is_wide) as (wide, narrow):
-        with wide:
-            by_groups()
-        with narrow:
-            one_by_one()

@@ -23,7 +23,7 @@ from kerneldsl.lowering.tile_plan import Layout, TilePlan
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
 from targets.cuda.intrinsics.shuffles import shuffle
 
-__all__ = ["fold_operations"]
+__all__ = ["combine_lanes", "combine_own", "combine_warps", "fold_operations"]
 
 _i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
@@ -40,7 +40,7 @@ def _part_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return kind(args[0], kind, types.int64)
 
 
-def _part(call: Call) -> ir.Value:
+def combine_own(call: Call) -> ir.Value:
     """Combine the elements of a thread in ``(registers, nothing, thread)``."""
     builder, layout = call.builder, call.static["layout"]
     read = _reader(call)
@@ -87,7 +87,7 @@ def _met_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return kind(kind, types.int64)
 
 
-def _met(call: Call) -> ir.Value:
+def combine_lanes(call: Call) -> ir.Value:
     """Combine ``(value, thread)`` of the lanes of a warp; the first lane has the result."""
     builder, threads = call.builder, call.static["threads"]
     value, thread = call.args
@@ -123,7 +123,7 @@ def _rest_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return args[0].dtype(args[0])
 
 
-def _rest(call: Call) -> ir.Value:
+def combine_warps(call: Call) -> ir.Value:
     """Combine the values of warps, which lie in shared memory, one after the other."""
     read = _reader(call)
     total = read(0)
@@ -138,7 +138,9 @@ def fold_operations(plan: TilePlan) -> dict[str, BoundIntrinsic]:
     for fold, count in plan.folded:
         static = {"fold": fold, "threads": plan.threads}
         part = {**static, "layout": Layout(count, plan.threads)}
-        found[f"kd_part_{fold}_{count}"] = BoundIntrinsic("tile.part", _part_rule, _part, part)
-        found[f"kd_met_{fold}"] = BoundIntrinsic("tile.met", _met_rule, _met, static)
-        found[f"kd_rest_{fold}"] = BoundIntrinsic("tile.rest", _rest_rule, _rest, static)
+        found[f"kd_part_{fold}_{count}"] = BoundIntrinsic(
+            "tile.part", _part_rule, combine_own, part
+        )
+        found[f"kd_met_{fold}"] = BoundIntrinsic("tile.met", _met_rule, combine_lanes, static)
+        found[f"kd_rest_{fold}"] = BoundIntrinsic("tile.rest", _rest_rule, combine_warps, static)
     return found

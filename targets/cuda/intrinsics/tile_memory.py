@@ -24,7 +24,14 @@ from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.tile_plan import Layout
 from targets.cuda.intrinsics.unroll import MAX_UNROLLED
 
-__all__ = ["memory_operations"]
+__all__ = [
+    "ArrayElements",
+    "is_wide",
+    "load_elements",
+    "memory_operations",
+    "store_elements",
+    "unrolled",
+]
 
 _i1 = ir.IntType(1)
 _i32 = ir.IntType(32)
@@ -35,30 +42,34 @@ _MAX_BYTES = 16
 _SCALAR = (ir.IntType, ir.FloatType, ir.DoubleType, ir.HalfType)
 
 
-class _Array:
-    """An array that a call is given."""
+class ArrayElements:
+    """The elements of an array, given as Numba's structure."""
 
-    def __init__(self, call: Call, kind: Any, value: ir.Value) -> None:
-        self.builder, self.context, self.kind = call.builder, call.context, kind
-        fields = make_array(kind)(call.context, call.builder, value)
+    def __init__(self, context: Any, builder: ir.IRBuilder, kind: Any, structure: ir.Value) -> None:
+        self.builder, self.context, self.kind = builder, context, kind
+        fields = make_array(kind)(context, builder, structure)
         self.data = fields.data
-        self.extent = call.builder.extract_value(fields.shape, 0)
-        self.stride = call.builder.extract_value(fields.strides, 0)
+        self.shape = [builder.extract_value(fields.shape, axis) for axis in range(kind.ndim)]
+        self._strides = [builder.extract_value(fields.strides, axis) for axis in range(kind.ndim)]
         #: Type of an element in memory.
-        self.stored = call.context.get_data_type(kind.dtype)
-        self._model = call.context.data_model_manager[kind.dtype]
+        self.stored = context.get_data_type(kind.dtype)
+        self._model = context.data_model_manager[kind.dtype]
 
     @property
     def may_be_wide(self) -> bool:
         return self.kind.layout == "C" and isinstance(self.stored, _SCALAR)
 
-    def place(self, index: ir.Value) -> ir.Value:
+    def place(self, *indices: ir.Value) -> ir.Value:
         """Return the address of an element."""
         builder = self.builder
         if self.kind.layout == "C":
-            return builder.gep(self.data, [index])
-        raw = builder.bitcast(self.data, ir.IntType(8).as_pointer())
-        place = builder.gep(raw, [builder.mul(index, self.stride)])
+            number, *others = indices
+            for index, extent in zip(others, self.shape[1:], strict=True):
+                number = builder.add(builder.mul(number, extent), index)
+            return builder.gep(self.data, [number])
+        place = builder.bitcast(self.data, ir.IntType(8).as_pointer())
+        for index, stride in zip(indices, self._strides, strict=True):
+            place = builder.gep(place, [builder.mul(index, stride)])
         return builder.bitcast(place, self.stored.as_pointer())
 
     def value_at(self, place: ir.Value) -> ir.Value:
@@ -73,7 +84,7 @@ class _Array:
         builder = self.builder
         end = builder.add(first, _i64(layout.count))
         inside = builder.and_(
-            builder.icmp_signed(">=", first, _i64(0)), builder.icmp_signed("<=", end, self.extent)
+            builder.icmp_signed(">=", first, _i64(0)), builder.icmp_signed("<=", end, self.shape[0])
         )
         nbytes = layout.group * self.context.get_abi_sizeof(self.stored)
         place = builder.ptrtoint(builder.gep(self.data, [first]), _i64)
@@ -81,8 +92,14 @@ class _Array:
         return builder.and_(inside, builder.icmp_unsigned("==", rest, _i64(0)))
 
 
+def _array(call: Call, position: int) -> ArrayElements:
+    """Return an array that a call is given."""
+    kind, value = call.signature.args[position], call.args[position]
+    return ArrayElements(call.context, call.builder, kind, value)
+
+
 @contextmanager
-def _unrolled(builder: ir.IRBuilder, count: int) -> Iterator[ir.Value]:
+def unrolled(builder: ir.IRBuilder, count: int) -> Iterator[ir.Value]:
     """Repeat what is written inside for each number below a count, unrolled if it is short."""
     if count == 1:
         yield _i64(0)
@@ -110,7 +127,7 @@ def _slots(builder: ir.IRBuilder, layout: Layout, thread: ir.Value) -> Any:
 
     @contextmanager
     def loop() -> Iterator[tuple[ir.Value, ir.Value]]:
-        with _unrolled(builder, layout.rounds * layout.group) as slot:
+        with unrolled(builder, layout.rounds * layout.group) as slot:
             turn = builder.lshr(slot, _i64(layout.group.bit_length() - 1))
             within = builder.and_(slot, _i64(layout.group - 1))
             yield slot, builder.add(_number(builder, layout, turn, thread), within)
@@ -124,12 +141,11 @@ def _number(builder: ir.IRBuilder, layout: Layout, turn: ir.Value, thread: ir.Va
     return builder.mul(group, _i64(layout.group))
 
 
-def _take(call: Call) -> ir.Value:
+def load_elements(call: Call) -> ir.Value:
     """Load ``(target, array, other, first, thread)``: a thread's elements of a tile."""
     builder, layout = call.builder, call.static["layout"]
-    kinds = call.signature.args
-    target = _Array(call, kinds[0], call.args[0])
-    array = _Array(call, kinds[1], call.args[1])
+    target = _array(call, 0)
+    array = _array(call, 1)
     _, _, other, first, thread = call.args
 
     def each() -> None:
@@ -148,11 +164,11 @@ def _take(call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def _put(call: Call) -> ir.Value:
+def store_elements(call: Call) -> ir.Value:
     """Store ``(array, source, first, thread)``: a thread's elements of a tile."""
     builder, layout = call.builder, call.static["layout"]
-    array = _Array(call, call.signature.args[0], call.args[0])
-    source = _Array(call, call.signature.args[1], call.args[1])
+    array = _array(call, 0)
+    source = _array(call, 1)
     _, _, first, thread = call.args
 
     def each() -> None:
@@ -169,8 +185,8 @@ def _put(call: Call) -> ir.Value:
 
 def _moved(
     call: Call,
-    array: _Array,
-    own: _Array,
+    array: ArrayElements,
+    own: ArrayElements,
     first: ir.Value,
     thread: ir.Value,
     each: Callable[[], None],
@@ -183,7 +199,7 @@ def _moved(
         each()
         return
     with builder.if_else(array.is_wide(first, layout)) as (wide, narrow):
-        with wide, _unrolled(builder, layout.rounds) as turn:
+        with wide, unrolled(builder, layout.rounds) as turn:
             index = builder.add(first, _number(builder, layout, turn, thread))
             outside = array, index
             inside = own, builder.mul(turn, _i64(layout.group))
@@ -194,10 +210,10 @@ def _moved(
 
 
 def _is_inside(
-    builder: ir.IRBuilder, array: _Array, layout: Layout, index: ir.Value, number: ir.Value
+    builder: ir.IRBuilder, array: ArrayElements, layout: Layout, index: ir.Value, number: ir.Value
 ) -> ir.Value:
     inside = builder.and_(
-        builder.icmp_signed(">=", index, _i64(0)), builder.icmp_signed("<", index, array.extent)
+        builder.icmp_signed(">=", index, _i64(0)), builder.icmp_signed("<", index, array.shape[0])
     )
     if layout.is_even:
         return inside
@@ -205,7 +221,12 @@ def _is_inside(
 
 
 def _copy_group(
-    call: Call, target: _Array, place: ir.Value, source: _Array, start: ir.Value, group: int
+    call: Call,
+    target: ArrayElements,
+    place: ir.Value,
+    source: ArrayElements,
+    start: ir.Value,
+    group: int,
 ) -> None:
     """Copy neighbours by wide instructions."""
     builder, context = call.builder, call.context
@@ -242,9 +263,9 @@ def _lanes(kind: ir.Type) -> ir.Type:
     return ir.IntType(16) if isinstance(kind, ir.HalfType) else kind
 
 
-def _is_wide(call: Call) -> ir.Value:
+def is_wide(call: Call) -> ir.Value:
     """Say whether ``(array, first)`` can be accessed in groups of neighbours."""
-    array, layout = _Array(call, call.signature.args[0], call.args[0]), call.static["layout"]
+    array, layout = _array(call, 0), call.static["layout"]
     return array.is_wide(call.args[1], layout) if array.may_be_wide else _i1(0)
 
 
@@ -265,9 +286,9 @@ def memory_operations(layouts: Mapping[int, Layout]) -> dict[str, BoundIntrinsic
     found = {}
     for count, layout in layouts.items():
         for word, rule, emit in (
-            ("take", _take_rule, _take),
-            ("put", _put_rule, _put),
-            ("is_wide", _wide_rule, _is_wide),
+            ("take", _take_rule, load_elements),
+            ("put", _put_rule, store_elements),
+            ("is_wide", _wide_rule, is_wide),
         ):
             found[f"kd_{word}_{count}"] = BoundIntrinsic(
                 f"tile.{word}", rule, emit, {"layout": layout}

@@ -1,0 +1,181 @@
+"""The memory that operations read and write, by its owner.
+
+Two parameters may be given one array, or arrays that overlap: they are one memory unless it is
+promised that they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from numba import types
+
+from kerneldsl.contract.abi import array_parameters
+from kerneldsl.contract.promises import Promises
+from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
+from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
+from kerneldsl.language.kinds import Kind
+from kerneldsl.lowering.tile_types import NumbaTile
+from targets.cuda.compile.tiles.control import CONTROL, carried_arguments, ends_of, given_to
+
+__all__ = ["Access", "Accesses", "join"]
+
+#: The position of a parameter, the operation that declares an array, or a name.
+Owner: TypeAlias = int | Operation | str
+_NOTHING: frozenset[Owner] = frozenset()
+_ARGUMENTS, _DYNAMIC = "arguments", "dynamic shared"
+
+
+@dataclass(frozen=True)
+class Access:
+    """Memory that is read, and that is written."""
+
+    read: frozenset[Owner] = _NOTHING
+    written: frozenset[Owner] = _NOTHING
+
+    def meets(self, other: Access) -> bool:
+        """Return whether two accesses are of one memory, and one of them writes."""
+        return bool(self.written & (other.read | other.written) or self.read & other.written)
+
+
+def join(accesses: Iterable[Access]) -> Access:
+    """Return all of several accesses."""
+    read, written = set[Owner](), set[Owner]()
+    for access in accesses:
+        read |= access.read
+        written |= access.written
+    return Access(frozenset(read), frozenset(written))
+
+
+class Accesses:
+    """Accesses of the operations of one kernel.
+
+    Parameters
+    ----------
+    function : Function
+        The kernel.
+    kinds : sequence of Kind
+        Of its arguments.
+    promises : Promises
+        What holds of them.
+    """
+
+    def __init__(self, function: Function, kinds: Sequence[Kind], promises: Promises) -> None:
+        self._owners = _owners(kinds, promises)
+        self._known: dict[Value, frozenset[Owner]] = {}
+        arguments = function.body.arguments
+        for position, value in enumerate(arguments):
+            if _has_memory(value):
+                is_known = len(arguments) == len(kinds) and position in self._owners
+                owner = self._owners[position] if is_known else _ARGUMENTS
+                self._known[value] = frozenset((owner,))
+        if any(_ARGUMENTS in owners for owners in self._known.values()):
+            self._owners = dict.fromkeys(self._owners, _ARGUMENTS)
+            self._known = {value: frozenset((_ARGUMENTS,)) for value in self._known}
+        self._is_changed = True
+        while self._is_changed:
+            self._is_changed = False
+            self._region(function.body)
+
+    def of(self, operation: Operation) -> Access:
+        """Return what an operation accesses, without those in its regions."""
+        use = operation.attributes.get("use")
+        if isinstance(use, IntrinsicUse):
+            return self._of_intrinsic(operation, use)
+        if operation.name in ("array.load", "tile.load"):
+            return Access(self.memory(operation.operands[0]))
+        if operation.name in ("array.store", "tile.store"):
+            return Access(written=self.memory(operation.operands[0]))
+        memory = _NOTHING.union(*map(self.memory, operation.operands))
+        if operation.effect & Effect.READ or operation.effect & Effect.WRITE:
+            is_read, is_written = operation.effect & Effect.READ, operation.effect & Effect.WRITE
+            return Access(memory if is_read else _NOTHING, memory if is_written else _NOTHING)
+        # A function of Numba's may look into any array that it is given.
+        return Access(memory, memory) if operation.name == "numba" else Access()
+
+    def with_regions(self, operation: Operation) -> Access:
+        """Return what an operation and those in its regions access."""
+        return join(map(self.of, operation.walk()))
+
+    def memory(self, value: Value) -> frozenset[Owner]:
+        """Return the owners of the memory that an array may be a part of."""
+        return self._known.get(value, _NOTHING)
+
+    def _of_intrinsic(self, operation: Operation, use: IntrinsicUse) -> Access:
+        effect = use.intrinsic.effect
+        is_ordered = use.static.get("order", "relaxed") != "relaxed"
+        if LanguageEffect.FENCE in effect or is_ordered:
+            # Other blocks may look for what was written before, and the reverse.
+            everything = frozenset(self._owners.values())
+            return Access(everything, everything)
+        if not effect & ARRAY_ACCESS or not operation.operands:
+            return Access()
+        memory = self.memory(operation.operands[0])
+        is_read = effect & (LanguageEffect.ATOMIC | LanguageEffect.READ)
+        is_written = effect & (LanguageEffect.ATOMIC | LanguageEffect.WRITE)
+        return Access(memory if is_read else _NOTHING, memory if is_written else _NOTHING)
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def _region(self, region: Region) -> None:
+        for operation in region.operations:
+            if operation.regions and not operation.name.startswith("tile."):
+                for given, value in _handed_on(operation):
+                    self._add(value, self.memory(given))
+            for inner in operation.regions:
+                self._region(inner)
+            for result in filter(_has_memory, operation.results):
+                self._add(result, self._made_by(operation))
+
+    def _made_by(self, operation: Operation) -> frozenset[Owner]:
+        if operation.name == "local.array":
+            return _NOTHING  # a thread's own
+        if operation.name == "shared.array":
+            is_dynamic = tuple(operation.attributes.get("shape", ())) == (0,)
+            return frozenset((_DYNAMIC if is_dynamic else operation,))
+        return _NOTHING.union(*map(self.memory, operation.operands))
+
+    def _add(self, value: Value, owners: frozenset[Owner]) -> None:
+        known = self._known.get(value, _NOTHING)
+        if not owners <= known:
+            self._known[value] = known | owners
+            self._is_changed = True
+
+
+def _handed_on(operation: Operation) -> Iterator[tuple[Value, Value]]:
+    """Return the values that an operation is given and that its regions give, and their targets."""
+    if operation.name not in CONTROL:
+        return
+    sources = [*(end.operands for end in ends_of(operation)), given_to(operation)]
+    for target in (operation.results, *carried_arguments(operation)):
+        for source in sources:
+            yield from zip(source, target, strict=False)
+    if operation.name == "for_each":
+        # The elements that the loop is over.
+        count = len(operation.results)
+        (region,) = operation.regions
+        for value in operation.operands[: len(operation.operands) - count]:
+            for argument in region.arguments[: len(region.arguments) - count]:
+                yield value, argument
+
+
+def _has_memory(value: Value) -> bool:
+    return not isinstance(value.type, types.Number | types.Boolean | NumbaTile)
+
+
+def _owners(kinds: Sequence[Kind], promises: Promises) -> Mapping[int, Owner]:
+    """Return the owner of each parameter's arrays."""
+    arrays = array_parameters(kinds)
+    if not promises.is_disjoint:
+        return {array.position: _ARGUMENTS for array in arrays}
+    owners: dict[int, Owner] = {array.position: array.position for array in arrays}
+    for number, array in enumerate(arrays):
+        same = promises.array(number).same_as
+        if same is not None:
+            one, two = owners[array.position], owners[arrays[same].position]
+            owners = {each: two if owner == one else owner for each, owner in owners.items()}
+    return owners

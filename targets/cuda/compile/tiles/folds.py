@@ -1,0 +1,144 @@
+"""Folds of tiles, in the order of :mod:`kerneldsl.lowering.tile_plan`.
+
+Along an axis, all elements are put into shared memory. Along axis 0 each thread combines columns
+there. Along axis 1 the lanes of a warp combine a row, or several short ones, and exchange results.
+
+References
+----------
+CUDA C++ Programming Guide, section "Warp Shuffle Functions"; M. Harris, "Optimizing Parallel
+Reduction in CUDA", NVIDIA, 2007.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from numba import types
+
+from kerneldsl.ir.operations import Operation
+from kerneldsl.lowering.tile_folds import COMBINATIONS, identity_of
+from targets.cuda.compile.tiles.fold_rows import RowFold
+from targets.cuda.compile.tiles.lanes import Lanes
+from targets.cuda.compile.tiles.thread_code import Memory
+from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
+from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.tile_folds import combine_lanes, combine_own
+
+if TYPE_CHECKING:
+    from targets.cuda.compile.tiles.writer import TileWriter
+
+__all__ = ["write_fold"]
+
+_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+
+
+def write_fold(writer: TileWriter, operation: Operation) -> None:
+    """Write a fold of all elements of a tile, or along an axis."""
+    Fold(writer, operation).write()
+
+
+class Fold:
+    """Writes one fold."""
+
+    def __init__(self, writer: TileWriter, operation: Operation) -> None:
+        self.writer = writer
+        self.code = writer.code
+        self.operation = operation
+        self.shape = writer.shape(operation)
+        (result,) = operation.results
+        is_number = operation.attributes["axis"] is None
+        #: Type of what is combined.
+        self.kind = result.type if is_number else result.type.dtype
+        self.name: str = operation.attributes["fold"]
+
+    def write(self) -> None:
+        writer, axis = self.writer, self.operation.attributes["axis"]
+        layout = writer.layout(self.operation)
+        if axis is None:
+            writer.emitter.set(self.operation, self.finished(self._whole(), layout.count))
+            return
+        target = writer.storage(self.operation.result)
+        if len(self.shape) == 1:
+            value = self.finished(self._whole(), layout.count)
+            self.code.wait()
+            target.memory.set(_I64(0), value)
+        else:
+            self._along(target.memory, axis)
+        self.code.wait()
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def combined(self, one: ir.Value, two: ir.Value) -> ir.Value:
+        combine = COMBINATIONS[self.name]
+        return combine(self.code.context, self.code.builder, self.kind, one, two)
+
+    def identity(self) -> ir.Value:
+        """Return what changes nothing that it is combined with."""
+        return self.code.constant(self.kind, identity_of(self.name, str(self.kind)))
+
+    def finished(self, total: ir.Value, count: int) -> ir.Value:
+        """Return the result of a combination of `count` elements."""
+        return self.writer.region(self.operation.regions[1], total, _I64(count))
+
+    # -- the whole --------------------------------------------------------------------------------
+
+    def _whole(self) -> ir.Value:
+        """Combine all elements; every thread has the result."""
+        writer, code, builder = self.writer, self.code, self.code.builder
+        layout = writer.layout(self.operation)
+        own = writer.held(self.operation, self.kind)
+        static = {"fold": self.name, "threads": code.threads, "layout": layout}
+        kind, array = self.kind, types.Array(self.kind, 1, "C")
+        arguments = writer.structure(own, layout), self.identity(), code.thread
+        signature = kind(array, kind, types.int64)
+        total = writer.call(combine_own, signature, arguments, static)
+        if kind == types.boolean:
+            vote = "or" if self.name == "any" else "and"
+            return call_nvvm(builder, f"barrier.cta.red.{vote}.aligned.all", _I1, [_I32(0), total])
+        signature = kind(kind, types.int64)
+        total = writer.call(combine_lanes, signature, (total, code.thread), static)
+        return self._of_warps(total)
+
+    def _of_warps(self, total: ir.Value) -> ir.Value:
+        """Combine the values of the first lanes of all warps."""
+        writer, code = self.writer, self.code
+        warps = -(-code.threads // WARP_SIZE)
+        lanes = Lanes(code)
+        if warps == 1:
+            return lanes.exchanged("idx", total, _I64(0))
+        room = writer.room(self.operation, self.kind, warps)
+        with code.when(code.is_equal(lanes.lane, 0)):
+            room.set(lanes.warp, total)
+        code.wait()
+        total = room.get(_I64(0))
+        for warp in range(1, warps):
+            total = self.combined(total, room.get(_I64(warp)))
+        if writer.loop_depth:
+            code.wait()  # no thread writes the next result while another one reads
+        return total
+
+    # -- along an axis ----------------------------------------------------------------------------
+
+    def _along(self, target: Memory, axis: int) -> None:
+        writer, code, (rows, columns) = self.writer, self.code, self.shape
+        room = writer.room(self.operation, self.kind, rows * columns)
+        with writer.elements(self.operation) as (slot, element):
+            room.set(slot.index, element)
+        code.wait()
+        if axis == 0:
+            self._columns(target, room)
+        elif code.threads >= WARP_SIZE:
+            RowFold(self, target, room).by_warps()
+        else:
+            RowFold(self, target, room).by_threads()
+
+    def _columns(self, target: Memory, room: Memory) -> None:
+        """Combine each column, one row after the other, by a thread."""
+        code, (rows, columns) = self.code, self.shape
+        with code.range(code.thread, columns, code.threads) as line:
+            total = code.variable(room.get(line))
+            with code.range(1, rows) as row:
+                element = room.get(code.at(row, columns, line))
+                total.set(self.combined(total.get(), element))
+            target.set(line, self.finished(total.get(), rows))

@@ -1,0 +1,129 @@
+"""Let branches and loops hand on tiles by copies of elements, and by no values.
+
+Afterwards the results and arguments of branches and loops are numbers. Their tiles are read in the
+memory that :class:`~targets.cuda.compile.tiles.placement.Placement` gives them.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from targets.cuda.compile.tiles.control import (
+    CONTROL,
+    LOOPS,
+    carried_arguments,
+    ends_of,
+    given_to,
+)
+from targets.cuda.compile.tiles.live_ranges import is_tile
+from targets.cuda.compile.tiles.placement import Placement
+
+__all__ = ["drop_casts", "drop_unread", "hand_on_by_copies"]
+
+
+def drop_casts(function: Function) -> None:
+    """Drop conversions of tiles to their own type, which loops have."""
+    values: dict[Value, Value] = {}
+
+    def visit(region: Region) -> None:
+        kept = []
+        for operation in region.operations:
+            operation.operands = [values.get(value, value) for value in operation.operands]
+            if operation.name == "cast" and is_tile(operation.result):
+                values[operation.result] = operation.operands[0]
+                continue
+            kept.append(operation)
+            for inner in operation.regions:
+                visit(inner)
+        region.operations = kept
+
+    visit(function.body)
+
+
+def drop_unread(function: Function) -> None:
+    """Drop the tiles that branches and loops hand on and that no operation reads."""
+    controls = [each for each in function.body.walk() if each.name in CONTROL]
+    #: What a control operation hands on to the operation, and its number there.
+    handed_on: dict[Value, tuple[Operation, int]] = {}
+    for control in controls:
+        for values in (control.results, *carried_arguments(control)):
+            for number, value in enumerate(values):
+                handed_on[value] = control, number
+    read: list[Value] = []
+    for operation in function.body.walk():
+        if operation.name not in (*CONTROL, "yield", "leave"):
+            read += operation.operands
+    needed: set[tuple[Operation, int]] = set()
+    while read:
+        found = handed_on.get(read.pop())
+        if found is None or found in needed:
+            continue
+        needed.add(found)
+        control, number = found
+        sources = [*(end.operands for end in ends_of(control)), given_to(control)]
+        read += [values[number] for values in sources if values]
+    for control in controls:
+        kept = [not is_tile(v) or (control, n) in needed for n, v in enumerate(control.results)]
+        if not all(kept):
+            _keep(control, kept)
+
+
+def _keep(operation: Operation, kept: list[bool]) -> None:
+    """Keep some of the values that an operation hands on."""
+    count = len(kept)
+
+    def chosen(values: list[Value]) -> list[Value]:
+        rest = values[: len(values) - count]
+        return rest + [v for v, is_kept in zip(values[-count:], kept, strict=True) if is_kept]
+
+    for end in ends_of(operation):
+        end.operands = chosen(end.operands)
+    if operation.name in LOOPS:
+        operation.operands = chosen(operation.operands)
+        for region in operation.regions:
+            region.arguments = chosen(region.arguments)
+    operation.results = chosen(operation.results)
+
+
+def hand_on_by_copies(function: Function, placement: Placement) -> None:
+    """Put copies where branches and loops hand on tiles, unless both are in one place."""
+    copies: dict[Operation, list[Operation]] = {}
+    for operation in function.body.walk():
+        if operation.name in CONTROL and any(map(is_tile, operation.results)):
+            if operation.name in LOOPS:
+                copies[operation] = _copies(operation, given_to(operation), placement)
+            for end in ends_of(operation):
+                copies[end] = _copies(operation, end.operands, placement)
+    for operation in list(function.body.walk()):
+        if operation.name in CONTROL and operation.results:
+            _keep(operation, [not is_tile(value) for value in operation.results])
+    _insert(function.body, copies)
+
+
+def _insert(region: Region, before: dict[Operation, list[Operation]]) -> None:
+    """Insert operations before others."""
+    out: list[Operation] = []
+    for operation in region.operations:
+        out += [*before.get(operation, ()), operation]
+        for inner in operation.regions:
+            _insert(inner, before)
+    region.operations = out
+
+
+def _copies(operation: Operation, values: list[Value], placement: Placement) -> list[Operation]:
+    """Return the operation that copies tiles to the results of an operation."""
+    pairs = [
+        (value, result)
+        for value, result in zip(values, operation.results, strict=True)
+        if is_tile(value)
+        and not _is_undefined(value)
+        and placement[value].number != placement[result].number
+    ]
+    if not pairs:
+        return []
+    sources = [value for value, _ in pairs]
+    targets = {"targets": tuple(result for _, result in pairs)}
+    return [Operation("tile.copy", sources, (), targets, None, Effect.BLOCK, operation.place)]
+
+
+def _is_undefined(value: Value) -> bool:
+    return isinstance(value.owner, Operation) and value.owner.name == "undefined"

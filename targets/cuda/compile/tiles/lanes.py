@@ -1,0 +1,57 @@
+"""Let the lanes of a warp exchange values of tiles.
+
+References
+----------
+CUDA C++ Programming Guide, section "Warp Shuffle Functions".
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from targets.cuda.compile.tiles.thread_code import ThreadCode
+from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, by_words
+from targets.cuda.intrinsics.shuffles import shuffle
+
+__all__ = ["Lanes"]
+
+_I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+_ALL_LANES = 0xFFFFFFFF
+
+
+class Lanes:
+    """The lanes of a thread's warp.
+
+    Parameters
+    ----------
+    code : ThreadCode
+        Where their operations go.
+    whole : bool
+        Whether only threads of whole warps take part.
+    """
+
+    def __init__(self, code: ThreadCode, *, whole: bool = False) -> None:
+        builder, threads = code.builder, code.threads
+        self._builder = builder
+        #: Index of the thread in its warp, and of the warp in the block.
+        self.lane = builder.and_(code.thread, _I64(WARP_SIZE - 1))
+        self.warp = builder.lshr(code.thread, _I64(WARP_SIZE.bit_length() - 1))
+        rest = 0 if whole else threads % WARP_SIZE
+        #: A bit for each lane of the warp, and their number.
+        self.mask: ir.Value = _I32((1 << rest) - 1 if rest else _ALL_LANES)
+        self.count: ir.Value = _I64(rest or WARP_SIZE)
+        if rest and threads > WARP_SIZE:
+            is_last = code.is_equal(self.warp, threads // WARP_SIZE)
+            self.mask = builder.select(is_last, _I32((1 << rest) - 1), _I32(_ALL_LANES))
+            self.count = builder.select(is_last, _I64(rest), _I64(WARP_SIZE))
+
+    def exchanged(self, mode: str, value: ir.Value, lane: ir.Value) -> ir.Value:
+        """Return the value of another lane; `mode` is "idx", "up", "down" or "bfly"."""
+        builder, kind = self._builder, value.type
+        where = builder.trunc(lane, _I32)
+        if isinstance(kind, ir.HalfType):
+            value = builder.bitcast(value, _I16)
+        found = by_words(
+            builder, value, lambda word: shuffle(builder, mode, self.mask, word, where)
+        )
+        return builder.bitcast(found, kind) if isinstance(kind, ir.HalfType) else found

@@ -1,0 +1,97 @@
+"""When the tiles of a function are alive: intervals of positions in its text.
+
+A tile that a loop reads, and that was made before the loop, is alive until the end of the loop. The
+argument of a loop is dead between its last use in an iteration and the end of it. The result
+of a branch or loop begins at the end of its regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+
+from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.lowering.tile_types import NumbaTile
+from targets.cuda.compile.tiles.control import CONTROL, LOOPS, ends_of
+
+__all__ = ["LiveRanges", "is_tile"]
+
+#: Of the positions of one operation: it reads, it writes, what is yielded there is handed on.
+_READ, _WRITTEN, _HANDED_ON, _STEP = 0, 1, 2, 4
+
+
+def is_tile(value: Value) -> bool:
+    """Return whether a value is a tile."""
+    return isinstance(value.type, NumbaTile)
+
+
+class LiveRanges:
+    """The intervals of each tile of a function."""
+
+    def __init__(self, function: Function) -> None:
+        #: Each from its definition to the last use.
+        self.intervals: dict[Value, list[list[int]]] = {}
+        self._position = 0
+        #: The end of a region to the values that it gives.
+        self._results: dict[Operation, list[Value]] = {}
+        self._region(function.body)
+
+    def meet(self, one: Value, two: Value, *, may_touch: bool) -> bool:
+        """Return whether two tiles are alive at the same time.
+
+        If they may touch, an operation may read the one while it writes the other.
+        """
+        before = 0 if may_touch else _WRITTEN
+
+        def from_(interval: list[int]) -> int:
+            start = interval[0]
+            return start - before if start % _STEP == _WRITTEN else start
+
+        return any(
+            from_(a) <= b[1] and from_(b) <= a[1]
+            for a, b in product(self.intervals[one], self.intervals[two])
+        )
+
+    def _define(self, values: Iterable[Value], when: int) -> None:
+        at = self._position + when
+        for value in filter(is_tile, values):
+            self.intervals.setdefault(value, []).append([at, at])
+
+    def _use(self, values: Iterable[Value]) -> None:
+        for value in filter(is_tile, values):
+            self.intervals[value][-1][1] = self._position + _READ
+
+    def _region(self, region: Region) -> None:
+        for operation in region.operations:
+            self._position += _STEP
+            self._use(operation.operands)
+            self._define(self._results.get(operation, ()), _HANDED_ON)
+            if operation.name in CONTROL:
+                if any(is_tile(value) for inner in operation.walk() for value in _values(inner)):
+                    self._inner(operation)
+            else:
+                self._define(operation.results, _WRITTEN)
+
+    def _inner(self, operation: Operation) -> None:
+        start = self._position
+        self._results |= dict.fromkeys(ends_of(operation), operation.results)
+        for region in operation.regions:
+            self._define(region.arguments, _HANDED_ON)
+            self._region(region)
+            if operation.name == "while" and region is operation.regions[0]:
+                # The body and the code after the loop get what the test gets.
+                self._use(region.arguments)
+        self._position += _STEP
+        if operation.name in LOOPS:
+            inside = (each for region in operation.regions for each in region.operations)
+            used = {value for each in inside for value in each.used() if is_tile(value)}
+            self._use(value for value in used if self.intervals[value][0][0] < start)
+        self._define(operation.results, _HANDED_ON)
+
+
+def _values(operation: Operation) -> Iterable[Value]:
+    """Return the values that an operation reads and defines."""
+    yield from operation.operands
+    yield from operation.results
+    for region in operation.regions:
+        yield from region.arguments

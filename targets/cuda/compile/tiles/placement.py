@@ -1,0 +1,168 @@
+"""Decide where the tiles of a function are: in registers, or in shared memory.
+
+A tile is in shared memory if other threads read its elements. They do if it is repeated along an
+axis, if its axes are exchanged, or if elements are taken by their places. What an operation gives
+along an axis is there, too.
+
+Tiles that branches and loops hand on share one memory if none is alive while the other one is.
+Otherwise elements are copied. Shared memory is used again for tiles of the same size that are not
+alive at the same time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape
+from kerneldsl.ir.operations import Function, Operation, Value
+from targets.cuda.compile.tiles.control import CONTROL, carried_arguments, ends_of, given_to
+from targets.cuda.compile.tiles.live_ranges import LiveRanges, is_tile
+
+__all__ = ["Place", "Placement"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The memory of tiles."""
+
+    #: Tiles of one number share memory.
+    number: int
+    shape: Shape
+    #: Type of the elements.
+    kind: Any
+    is_shared: bool
+    #: In shared memory: elements after which one is left out, or 0.
+    columns: int
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+class Placement:
+    """Places of the tiles of one function.
+
+    Parameters
+    ----------
+    function : Function
+        With its tiles as values; branches and loops hand on those that are read.
+    threads : int
+        Threads of the block.
+    """
+
+    def __init__(self, function: Function, threads: int) -> None:
+        self._threads = threads
+        self._parents: dict[Value, Value] = {}
+        self._ranges = LiveRanges(function)
+        operations = list(function.body.walk())
+        self._shared: set[Value] = set()
+        #: Tiles that are read with their axes exchanged.
+        self._padded: set[Value] = set()
+        for operation in operations:
+            self._find_shared(operation)
+        self._tiles = list(self._ranges.intervals)
+        self._members = {value: [value] for value in self._tiles}
+        for operation in operations:
+            self._join_arguments(operation)
+        for operation in operations:
+            for one, two in _handed_on(operation):
+                self._join(one, two)
+        self._places = self._number()
+
+    def __getitem__(self, value: Value) -> Place:
+        return self._places[self._root(value)]
+
+    def shape(self, shape: Shape) -> Shape:
+        """Return a shape in which the block's size is a number."""
+        return (self._threads,) if shape == OF_BLOCK else shape
+
+    # -- which are in shared memory ---------------------------------------------------------------
+
+    def _find_shared(self, operation: Operation) -> None:
+        attributes = operation.attributes
+        if "transposed" in attributes:
+            shape, first = self.shape(attributes["shape"]), attributes["first"]
+            tiles = operation.operands[first:]
+            for tile, is_transposed in zip(tiles, attributes["transposed"], strict=True):
+                if is_transposed:
+                    self._padded.add(tile)
+                if is_transposed or self.shape(tile.type.shape) != shape:
+                    self._shared.add(tile)
+        if operation.name == "tile.take":
+            self._shared.add(operation.operands[0])
+        if attributes.get("axis") is not None and operation.name in ("tile.fold", "tile.scan"):
+            self._shared.add(operation.result)
+
+    # -- which are in one memory ------------------------------------------------------------------
+
+    def _root(self, value: Value) -> Value:
+        while value in self._parents:
+            value = self._parents[value]
+        return value
+
+    def _unite(self, one: Value, two: Value) -> None:
+        one, two = self._root(one), self._root(two)
+        if one is two:
+            return
+        self._parents[two] = one
+        self._members[one] += self._members.pop(two)
+        for group in (self._shared, self._padded):
+            if two in group:
+                group.add(one)
+
+    def _join_arguments(self, operation: Operation) -> None:
+        """Let the arguments and results of a loop have one memory."""
+        for arguments in carried_arguments(operation):
+            for result, argument in zip(operation.results, arguments, strict=True):
+                if is_tile(result):
+                    self._unite(result, argument)
+
+    def _join(self, one: Value, two: Value) -> None:
+        """Let two tiles have one memory if they are not alive at the same time.
+
+        In registers an operation may read the one while it writes the other. A thread reads its
+        own element of a place before it writes it.
+        """
+        one, two = self._root(one), self._root(two)
+        may_touch = one not in self._shared and two not in self._shared
+        if not self._meet(self._members[one], self._members[two], may_touch=may_touch):
+            self._unite(one, two)
+
+    def _meet(self, some: list[Value], others: list[Value], *, may_touch: bool) -> bool:
+        return any(
+            self._ranges.meet(one, two, may_touch=may_touch) for one in some for two in others
+        )
+
+    def _number(self) -> dict[Value, Place]:
+        """Give each memory a number; shared memory is used again."""
+        found: dict[Value, Place] = {}
+        used: list[tuple[Place, list[Value]]] = []
+        for root in [value for value in self._tiles if value in self._members]:
+            members = self._members[root]
+            shape = self.shape(root.type.shape)
+            is_shared = root in self._shared
+            columns = shape[-1] if root in self._padded and len(shape) > 1 else 0
+            same = (shape, root.type.dtype, is_shared, columns)
+            for place, others in used if is_shared else ():
+                is_same = (place.shape, place.kind, place.is_shared, place.columns) == same
+                if is_same and not self._meet(members, others, may_touch=False):
+                    others += members
+                    found[root] = place
+                    break
+            else:
+                found[root] = Place(len(used), *same)
+                used.append((found[root], list(members)))
+        return found
+
+
+def _handed_on(operation: Operation) -> Iterator[tuple[Value, Value]]:
+    """Return the tiles that an operation hands on, and what they become."""
+    if operation.name in CONTROL:
+        for values in (*(end.operands for end in ends_of(operation)), given_to(operation)):
+            for value, result in zip(values, operation.results, strict=False):
+                if is_tile(value):
+                    yield value, result

@@ -1,0 +1,243 @@
+"""Write what each thread of a block does: loops, variables, barriers, its elements of a tile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.lowering.tile_plan import Layout
+from targets.cuda.intrinsics.ids import read_register
+from targets.cuda.intrinsics.memory import static_shared
+from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.tile_memory import unrolled
+
+__all__ = ["Memory", "Slot", "ThreadCode", "Variable"]
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_ALL_LANES = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One of a thread's elements of a tile, in code that is repeated for each of them."""
+
+    #: Its number among the thread's own.
+    slot: ir.Value
+    #: Its number in the tile, counted along the last axis first.
+    index: ir.Value
+    #: Its place in its group of neighbours.
+    place: ir.Value
+
+
+class Variable:
+    """A number of a thread that code changes."""
+
+    def __init__(self, builder: ir.IRBuilder, first: ir.Value) -> None:
+        self._builder = builder
+        with builder.goto_entry_block():
+            self._memory = builder.alloca(first.type)
+        self.set(first)
+
+    def get(self) -> ir.Value:
+        return self._builder.load(self._memory)
+
+    def set(self, value: ir.Value) -> None:
+        self._builder.store(value, self._memory)
+
+
+class Memory:
+    """Elements of a dtype, of one thread or of the block."""
+
+    def __init__(
+        self, context: Any, builder: ir.IRBuilder, data: ir.Value, kind: Any, columns: int = 0
+    ) -> None:
+        self.data = data
+        self.kind = kind
+        self._builder = builder
+        self._model = context.data_model_manager[kind]
+        #: Elements after which one is left out, so that each row begins in another bank.
+        self._columns = columns
+
+    def _place(self, index: ir.Value) -> ir.Value:
+        if self._columns:
+            rows = self._builder.udiv(index, _I64(self._columns))
+            index = self._builder.add(index, rows)
+        return self._builder.gep(self.data, [index], inbounds=True)
+
+    def get(self, index: ir.Value) -> ir.Value:
+        """Return an element."""
+        stored = self._builder.load(self._place(index))
+        return self._model.from_data(self._builder, stored)
+
+    def set(self, index: ir.Value, value: ir.Value) -> None:
+        """Set an element."""
+        self._builder.store(self._model.as_data(self._builder, value), self._place(index))
+
+
+class ThreadCode:
+    """Writes code of one thread.
+
+    Parameters
+    ----------
+    context
+        The target context.
+    builder : ir.IRBuilder
+        Where the code goes.
+    block_dim : tuple of int
+        Threads of the block along x, y and z.
+    """
+
+    def __init__(
+        self, context: Any, builder: ir.IRBuilder, block_dim: tuple[int, int, int]
+    ) -> None:
+        self.context = context
+        self.builder = builder
+        self.threads = math.prod(block_dim)
+        self._block_dim = block_dim
+        self._thread: ir.Value | None = None
+
+    @property
+    def thread(self) -> ir.Value:
+        """Number of the thread in its block."""
+        if self._thread is None:
+            with self.builder.goto_entry_block():
+                self._thread = self._linear_thread()
+        return self._thread
+
+    def _linear_thread(self) -> ir.Value:
+        builder, (width, height, depth) = self.builder, self._block_dim
+        number = read_register(builder, "tid.x")
+        if height > 1 or depth > 1:
+            row = read_register(builder, "tid.y")
+            if depth > 1:
+                plane = read_register(builder, "tid.z")
+                row = builder.add(builder.mul(plane, _I64(height)), row)
+            number = builder.add(builder.mul(row, _I64(width)), number)
+        return number
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def constant(self, kind: Any, value: Any) -> ir.Value:
+        """Return a Python number as a value of a type."""
+        plain = self.context.get_value_type(kind)
+        if isinstance(kind, types.Boolean):
+            return plain(int(value))
+        if isinstance(kind, types.Integer):
+            return plain(int(value) & ((1 << kind.bitwidth) - 1))
+        if isinstance(kind, types.Complex):
+            parts = [complex(value).real, complex(value).imag]
+            return ir.Constant(plain, [ir.Constant(plain.elements[0], part) for part in parts])
+        if ELEMENT_TYPES[str(kind)].is_narrow:
+            single = self.context.get_constant(types.float32, float(value))
+            return self.context.cast(self.builder, single, types.float32, kind)
+        return self.context.get_constant(kind, float(value))
+
+    def variable(self, first: ir.Value) -> Variable:
+        """Declare a number of the thread."""
+        return Variable(self.builder, first)
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def local(self, kind: Any, count: int) -> Memory:
+        """Declare elements of the thread."""
+        content = ir.ArrayType(self.context.get_data_type(kind), count)
+        with self.builder.goto_entry_block():
+            memory = self.builder.alloca(content)
+            memory.align = 16
+            data = self.builder.bitcast(memory, content.element.as_pointer())
+        return Memory(self.context, self.builder, data, kind)
+
+    def shared(self, kind: Any, count: int, *, columns: int = 0) -> Memory:
+        """Declare elements of the block; with `columns`, one more after as many."""
+        if columns:
+            count += count // columns
+        element = self.context.get_data_type(kind)
+        memory = static_shared(self.context, self.builder, element, (count,))
+        data = memory.bitcast(ir.PointerType(element, memory.type.addrspace))
+        return Memory(self.context, self.builder, data, kind, columns)
+
+    def wait(self) -> None:
+        """Let the threads of the block wait for each other."""
+        call_nvvm(self.builder, "barrier.cta.sync.aligned.all", ir.VoidType(), [_I32(0)])
+
+    def wait_for_warp(self) -> None:
+        """Let the threads of a whole warp wait for each other."""
+        call_nvvm(self.builder, "bar.warp.sync", ir.VoidType(), [_I32(_ALL_LANES)])
+
+    # -- loops ------------------------------------------------------------------------------------
+
+    def unrolled(self, count: int) -> Any:
+        """Repeat code for each number below a count, in a loop that is unrolled if it is short."""
+        return unrolled(self.builder, count)
+
+    @contextmanager
+    def counted(self, start: ir.Value, stop: ir.Value, step: int) -> Iterator[ir.Value]:
+        """Repeat code for each number of a range."""
+        builder, before = self.builder, self.builder.block
+        head, body, end = (
+            builder.append_basic_block(f"range.{each}") for each in ("head", "body", "end")
+        )
+        builder.branch(head)
+        builder.position_at_end(head)
+        number = builder.phi(_I64)
+        number.add_incoming(start, before)
+        builder.cbranch(builder.icmp_signed("<", number, stop), body, end)
+        builder.position_at_end(body)
+        yield number
+        following = builder.add(number, _I64(step), flags=("nuw", "nsw"))
+        number.add_incoming(following, builder.block)
+        builder.branch(head)
+        builder.position_at_end(end)
+
+    def range(self, start: ir.Value | int, stop: int, step: int = 1) -> Any:
+        """Repeat code for each number of a range that ends at a constant."""
+        first = _I64(start) if isinstance(start, int) else start
+        return self.counted(first, _I64(stop), step)
+
+    @contextmanager
+    def slots(self, layout: Layout) -> Iterator[Slot]:
+        """Repeat code for each of the thread's elements of a tile."""
+        builder = self.builder
+        with self.unrolled(layout.rounds * layout.group) as slot:
+            turn = builder.lshr(slot, _I64(layout.group.bit_length() - 1))
+            place = builder.and_(slot, _I64(layout.group - 1))
+            group = builder.add(builder.mul(turn, _I64(layout.threads)), self.thread)
+            index = builder.add(builder.mul(group, _I64(layout.group)), place)
+            found = Slot(slot, index, place)
+            if layout.is_even:
+                yield found
+                return
+            with builder.if_then(builder.icmp_unsigned("<", index, _I64(layout.count))):
+                yield found
+
+    def when(self, condition: ir.Value) -> Any:
+        """Run code if a condition holds."""
+        return self.builder.if_then(condition)
+
+    # -- integers ---------------------------------------------------------------------------------
+
+    def line_and_place(self, index: ir.Value, columns: int) -> tuple[ir.Value, ir.Value]:
+        """Return the row of an element, and its place in the row."""
+        builder = self.builder
+        return builder.udiv(index, _I64(columns)), builder.urem(index, _I64(columns))
+
+    def at(self, line: ir.Value, columns: int, place: ir.Value) -> ir.Value:
+        """Return the number of an element."""
+        return self.builder.add(self.builder.mul(line, _I64(columns)), place)
+
+    def is_below(self, one: ir.Value, limit: int | ir.Value) -> ir.Value:
+        """Compare two integers that are not negative."""
+        limit = one.type(limit) if isinstance(limit, int) else limit
+        return self.builder.icmp_unsigned("<", one, limit)
+
+    def is_equal(self, one: ir.Value, two: int | ir.Value) -> ir.Value:
+        """Compare two integers."""
+        two = one.type(two) if isinstance(two, int) else two
+        return self.builder.icmp_unsigned("==", one, two)

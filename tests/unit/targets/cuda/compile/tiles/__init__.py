@@ -1,0 +1,1 @@
+"""Tile operations of the region IR on CUDA."""
