@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,7 @@ from numba import types
 from kerneldsl.ir.operations import Label, Operation, Region, Value
 from kerneldsl.ir.value_emission import ValueEmitter
 from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.groups import WrittenOperation
 
 __all__ = ["Emitter"]
 
@@ -97,11 +99,24 @@ class Emitter(ValueEmitter):
     def call_emitter(self, operation: Operation, emit: Callable[[Call], Any], static: Any) -> None:
         """Write an operation by an emitter that takes Numba's values."""
         signature = operation.attributes["signature"]
-        pairs = zip(operation.operands, signature.args, strict=True)
-        arguments = tuple(self.converted(value, kind) for value, kind in pairs)
-        found = emit(Call(self.context, self.builder, signature, arguments, static))
+        values, regions = iter(operation.operands), iter(operation.regions)
+        kinds, arguments = list(signature.args), []
+        for position, kind in enumerate(kinds):
+            if isinstance(kind, WrittenOperation):
+                kinds[position] = WrittenOperation(partial(self.combined, next(regions)))
+                arguments.append(self.context.get_dummy_value())
+            else:
+                arguments.append(self.converted(next(values), kind))
+        signature = signature.replace(args=tuple(kinds))
+        found = emit(Call(self.context, self.builder, signature, tuple(arguments), static))
         if operation.results:
             self.set(operation, self.wrapped(found, operation.result.type))
+
+    def combined(self, region: Region, *values: ir.Value) -> ir.Value:
+        """Write a region of some values; return the one that it yields."""
+        self.values.update(zip(region.arguments, values, strict=True))
+        (found,) = self.region(region)
+        return found
 
     # -- numbers ----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Targets decide which values meet, and in which order; here is what happens to tw
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from kerneldsl.lowering.calls import Call
 __all__ = [
     "Combination",
     "Sum",
+    "WrittenOperation",
     "behind_initial",
     "combination",
     "combination_of",
@@ -128,6 +130,33 @@ class _Operation(Combination):
         return context.cast(builder, result, signature.return_type, self.kind)
 
 
+class WrittenOperation(types.Opaque):
+    """Type of an operation of two values that is written in the place of its calls."""
+
+    def __init__(self, write: Callable[[ir.Value, ir.Value], ir.Value] | None = None) -> None:
+        super().__init__(f"operation({id(write)})")
+        self.write = write
+
+
+@dataclass(frozen=True)
+class _Written(Combination):
+    """Writes the body of a device function."""
+
+    operation: WrittenOperation
+
+    @property
+    def is_called(self) -> bool:
+        return True
+
+    @property
+    def is_vectorizable(self) -> bool:
+        return False
+
+    def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        assert self.operation.write is not None
+        return self.operation.write(a, b)
+
+
 def _mangled(kind: ir.Type) -> str:
     """Return a type as names of LLVM's functions hold it."""
     if isinstance(kind, ir.VectorType):
@@ -144,6 +173,8 @@ def combination(name: str, call: Call) -> Combination:
     for argument in call.signature.args:
         if isinstance(argument, types.Dispatcher):
             return _Operation(context, kind, argument)
+        if isinstance(argument, WrittenOperation):
+            return _Written(context, kind, argument)
     return combination_of(name.partition(".")[2], context, kind)
 
 
@@ -179,7 +210,10 @@ def behind_initial(call: Call, found: Combination, has_any: ir.Value, before: ir
 
 def fenced(call: Call, value: ir.Value) -> ir.Value:
     """Return a value with which nothing is contracted that a device function computes of it."""
-    is_called = any(isinstance(argument, types.Dispatcher) for argument in call.signature.args)
+    is_called = any(
+        isinstance(argument, types.Dispatcher | WrittenOperation)
+        for argument in call.signature.args
+    )
     if not is_called or not isinstance(value.type, ir.FloatType | ir.DoubleType):
         return value
     function = cgutils.get_or_insert_function(

@@ -8,7 +8,8 @@ from typing import Any
 from numba import types
 
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.ir.frontend.reader import NotReadError, Reader
+from kerneldsl.ir.frontend.operation_arguments import read_operands
+from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tiles import read_tile
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Operation
@@ -26,24 +27,20 @@ def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
         return read_hinted(reader, node, use)
     assert isinstance(node.func, ast.Name)
     reserved = node.func.id
-    operands = [reader.value(each) for each in node.args]
-    if use.intrinsic.functions:
-        raise NotReadError(f"{name} with a function")
     if name in ("grid", "gridsize") and use.static["ndim"] > 1:
         return tuple(
             reader.add(name, [], (types.int64,), {"ndim": 1, "axis": axis}).result
             for axis in range(use.static["ndim"])
         )
-    operands = [packed(reader, each) for each in operands]
-    signature = typing_rule(use.intrinsic)(tuple(v.type for v in operands), use.static)
-    operands = [reader.cast(v, kind) for v, kind in zip(operands, signature.args, strict=True)]
+    signature, operands, regions = read_operands(reader, node, use)
     result = signature.return_type
     made = reader.add(
         name,
         operands,
         () if result == types.none else (result,),
         {**use.static, "signature": signature, "use": use, "site": (reader.unit, reserved)},
-        effect=_effect(use, has_result=result != types.none),
+        regions,
+        _effect(use, has_result=result != types.none),
     )
     return unpacked(reader, made.result) if made.results else reader.constant(None)
 

@@ -204,10 +204,13 @@ def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["exits", "optional", "nested", "several", "variables"])
 def test_ptx_is_made(name: str) -> None:
-    kernel = globals()[name]
-    asked = kernel._asked_for((", ".join([_F] * 3),), None, None, None, "null", None)
+    assert ".entry" in _ptx(globals()[name], 3)
+
+
+def _ptx(kernel: Any, arrays: int) -> str:
+    asked = kernel._asked_for((", ".join([_F] * arrays),), None, None, None, "null", None)
     spec = kernel._dispatcher.specialize(*asked)[1]
-    assert ".entry" in cuda.compile_regions(spec, arch="sm_90").ptx
+    return cuda.compile_regions(spec, arch="sm_90").ptx
 
 
 def test_ranges_and_uniformity_join_all_exits() -> None:
@@ -276,3 +279,41 @@ def test_code_that_never_runs_has_no_types() -> None:
             out[0] = x.nothing
 
     assert "array.load" in print_function(_read(pruned, f"{_F}, {_F}"))
+
+
+@kd.func
+def larger(a, b):
+    if a > b:
+        return a
+    return b
+
+
+@kd.kernel
+def combined(x, out):
+    i = kd.grid(1)
+    total = kd.block.reduce(x[i], larger)
+    before = kd.block.exclusive_scan(x[i], larger, 0.0)
+    out[i] = total + before + kd.warp.inclusive_scan(x[i], lambda a, b: a + b)
+
+
+def test_an_operation_of_a_group_is_a_region() -> None:
+    function = _read(combined, f"{_F}, {_F}")
+    (reduced,) = (each for each in function.body.walk() if each.name == "block.reduce")
+    (region,) = reduced.regions
+    assert [value.type for value in region.arguments] == [reduced.result.type] * 2
+    assert ".entry" in _ptx(combined, 2)
+
+
+@kd.func
+def converted(a, b):
+    return (a, b)
+
+
+@kd.kernel
+def uncombined(x, out):
+    out[kd.grid(1)] = kd.block.reduce(x[0], converted)
+
+
+def test_an_operation_must_give_a_number() -> None:
+    with pytest.raises(errors.TypingError, match="must give a number"):
+        _read(uncombined, f"{_F}, {_F}")
