@@ -27,6 +27,7 @@ from targets.cuda.compile.addresses.shorten import shorten_addresses
 from targets.cuda.compile.compiler import compile_kernel
 from targets.cuda.compile.ptxas import assemble
 from tests.ptx.helpers import body_of, compile_ptx, specialize
+from tests.ptx.interpreter import run_ptx
 from tests.support.ptx_machine import Trace, run_thread
 
 _BASE = 0x7F00_0000_0000
@@ -481,7 +482,9 @@ ret;
     [
         ("cvt.u64.u32 %rd1, %r1;", -4, "setp.gt.s64 %p1, %rd1, 0;", "", True),
         ("cvt.u64.u32 %rd1, %r1;", -1, "setp.ne.b64 %p1, %rd1, 0;", "", True),
-        ("cvt.u64.u32 %rd1, %r1;", -2, "setp.ne.b64 %p1, %rd1, 0;", "", False),
+        ("cvt.u64.u32 %rd1, %r1;", -2, "setp.ne.b64 %p1, %rd1, 0;", "", True),
+        ("cvt.u64.u32 %rd1, %r1;", -3, "setp.ne.b64 %p1, %rd1, 0;", "", False),
+        ("cvt.u64.u32 %rd1, %r1;", -1, "setp.gt.u64 %p1, %rd1, 0;", "", False),
         ("cvt.u64.u32 %rd1, %r1;", 1, "setp.ne.b64 %p1, %rd1, 0;", "", False),
         ("cvt.u64.u32 %rd1, %r1;", -1, "setp.ne.b64 %p1, %rd1, 7;", "", False),
         ("cvt.u64.u32 %rd1, %r2;", -1, "setp.ne.b64 %p1, %rd1, 0;", "", False),
@@ -502,6 +505,38 @@ def test_counters_go_down_in_32_bits_if_all_that_they_begin_with_fits(
     written = "\n".join(shorten_countdowns(text.splitlines(), NO_FACTS))
     assert ("add.s32 %kd_count0" in written) == is_short
     assert written == text or is_short
+
+
+@pytest.mark.parametrize(
+    ("test", "step", "is_short"),
+    [
+        ("setp.gt.u64 %p1, %rd1, 1;", -1, True),
+        ("setp.gt.u64 %p1, %rd1, 0;", -1, True),
+        ("setp.gt.u64 %p1, %rd1, 2;", -4, False),  # 3 is decreased to -1, which is large
+        ("setp.gt.s64 %p1, %rd1, 1;", -1, True),
+        ("setp.ne.b64 %p1, %rd1, 1;", -1, False),  # 0 is less
+        ("setp.ne.b64 %p1, %rd1, 0;", -4, True),
+    ],
+)
+def test_the_test_of_a_counter_may_come_before_its_step(
+    test: str, step: int, is_short: bool
+) -> None:
+    text = _COUNTDOWN.format(begin="cvt.u64.u32 %rd1, %r1;", step=step, test=test, after="")
+    lines = text.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("add.s64"))
+    lines[at : at + 2] = reversed(lines[at : at + 2])
+    written = "\n".join(shorten_countdowns(lines, NO_FACTS))
+    assert ("add.s32 %kd_count0" in written) == is_short
+    for start in range(0, 40, 4):
+        turns = [run_ptx(_as_number(each, start)) for each in ("\n".join(lines), written)]
+        assert turns[0] is None or turns[0]["%rd9"] == turns[1]["%rd9"]
+
+
+def _as_number(ptx: str, start: int) -> str:
+    """Return a countdown from a number, which counts its turns."""
+    begin = f"mov.b64 %rd9, 0;\nmov.b32 %r1, {start};"
+    counted = ptx.replace("mov.u32 %r1, %tid.x;", begin)
+    return counted.replace("st.global.b32 [%rd9], %r1;", "add.s64 %rd9, %rd9, 1;")
 
 
 def test_a_counter_at_an_end_of_32_bits_keeps_64() -> None:

@@ -3,6 +3,7 @@
 If the old value of a variable is read after its next one is computed, LLVM computes the next one
 in another register. It copies it at the end of the turn. ptxas (seen with 13.0) keeps the copy.
 Here what reads the old value is moved before the instruction that computes the next one.
+:mod:`.head_copies` deals with copies at the start of a loop.
 
 References
 ----------
@@ -15,6 +16,7 @@ import re
 from collections import Counter
 
 from kerneldsl.contract import Report, ignore_remark
+from targets.cuda.compile.head_copies import coalesce_head_copies
 from targets.cuda.compile.ptx_lines import LABEL, branch_of, each_function, results_of
 
 __all__ = ["coalesce_copies"]
@@ -71,7 +73,9 @@ def _of_function(lines: list[str], report: Report) -> list[str]:
         elif LABEL.match(line):
             written += block
             block = []
-    return [*written, *block]
+    coalesced, count = coalesce_head_copies([*written, *block])
+    report("value", "computed without a copy", count)
+    return coalesced
 
 
 def _of_block(block: list[str], uses: Counter[str]) -> list[str]:

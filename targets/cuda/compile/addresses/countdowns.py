@@ -32,8 +32,8 @@ def shorten_countdowns(
     """Return a function with counters of 32 bits.
 
     Such a counter is decreased by a number at one place, and the loop goes on while it is greater
-    than another number. If it is decreased by 1, the loop may also go on until it equals the other.
-    What counts in 32 bits is the distance of both.
+    than another number. If it is decreased by a power of two, the loop may also go on until it
+    equals the other. What counts in 32 bits is the distance of both.
     """
     function = read_function(lines)
     if function is None:
@@ -59,7 +59,7 @@ def shorten_countdowns(
                     copies.append(f"\tadd.s32 {short}, {short}, {-end};")
                 added.setdefault(use.instruction.line, []).extend(copies)
         written[step.step.line] = f"\tadd.s32 {short}, {short}, {step.step.operands[2]};"
-        comparison = step.comparison.opcode.replace("64", "32")
+        comparison = re.sub("[su]64", "s32", step.comparison.opcode).replace("b64", "b32")
         predicate = step.comparison.operands[0]
         written[step.comparison.line] = f"\t{comparison} {predicate}, {short}, 0;"
     report("counter", "counted down in 32 bits", len(declared))
@@ -99,17 +99,26 @@ class _Countdown(NamedTuple):
             if each.block == block and _is_test(each.instruction, register)
         ]
         begins = [each for each in uses if each.is_begin]
-        if len(tests) != 1 or not begins or tests[0].line < step.line:
+        if len(tests) != 1 or not begins:
             return None
         (test,), decrease = tests, -int(step.operands[2])
         last = function.blocks[block].instructions[-1]
         if last.opcode.partition(".")[0] != "bra" or last.predicate.lstrip("!") != test.operands[0]:
             return None
-        least = INT32[0] + decrease if test.opcode == "setp.gt.s64" else 0
-        if test.opcode != "setp.gt.s64" and decrease != 1:
-            return None
         end = int(test.operands[2])
-        if not all(is_within(each.interval, (least + end, INT32[1] + end)) for each in begins):
+        if test.opcode == "setp.gt.s64":
+            least = INT32[0] + decrease + end
+        elif test.opcode == "setp.gt.u64":
+            # It is never negative there: the step comes after the test, and does not go below 0.
+            least = 0
+            if test.line > step.line or end < decrease - 1:
+                return None
+        else:
+            # If it does not meet the end, it never does, because a power of two divides 2**32.
+            least = end
+            if decrease & (decrease - 1):
+                return None
+        if not all(is_within(each.interval, (least, INT32[1] + end)) for each in begins):
             return None
         others = {
             each.block
@@ -145,7 +154,7 @@ def _is_step(instruction: Instruction, register: str) -> bool:
 
 def _is_test(instruction: Instruction, register: str) -> bool:
     return (
-        instruction.opcode in ("setp.gt.s64", "setp.ne.b64")
+        instruction.opcode in ("setp.gt.s64", "setp.gt.u64", "setp.ne.b64", "setp.eq.b64")
         and not instruction.predicate
         and instruction.operands[1] == register
         and re.fullmatch(r"-?\d{1,9}", instruction.operands[2]) is not None

@@ -1,0 +1,176 @@
+"""Copies of a variable at the start of a loop, of which the variable itself can take the place.
+
+If the old value of a variable is read after its next one is computed, LLVM may keep the old value
+in a second register: the loop begins with the copy. ptxas (seen with 13.0) keeps it, too, and what
+counts the turns is not found. Here the next value is computed after what reads the old one, so that
+there is one register. :mod:`.coalesce_copies` deals with copies at the end of a turn.
+
+References
+----------
+Boissinot et al., "Revisiting Out-of-SSA Translation for Correctness, Code Quality, and Efficiency",
+2009.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
+from targets.cuda.compile.ptx_lines import results_of
+
+__all__ = ["coalesce_head_copies"]
+
+_COPY = re.compile(r"\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
+#: Arithmetic, which can be done later.
+_PURE = re.compile(
+    r"(?:add|sub|mul|mad|fma|neg|abs|min|max|and|or|xor|not|shl|shr|cvt|mov|selp)\."
+    r"(?![\w.]*\bcc\b)[\w.]+"
+)
+_REGISTER = re.compile(r"%[\w.]+")
+
+
+class _Copy(NamedTuple):
+    """A copy of a variable."""
+
+    instruction: Instruction
+    block: int
+    name: str
+    variable: str
+
+
+def coalesce_head_copies(lines: list[str]) -> tuple[list[str], int]:
+    """Return a function without such copies, and how many it had.
+
+    Examples
+    --------
+    >>> turn = '''{
+    ... mov.b64 %rd1, 9;
+    ... $L1:
+    ... mov.b64 %rd2, %rd1;
+    ... add.s64 %rd1, %rd2, -1;
+    ... setp.gt.s64 %p1, %rd2, 1;
+    ... @%p1 bra $L1;
+    ... }'''.split(chr(10))
+    >>> print(chr(10).join(coalesce_head_copies(turn)[0]))
+    {
+    mov.b64 %rd1, 9;
+    $L1:
+    setp.gt.s64 %p1, %rd1, 1;
+    add.s64 %rd1, %rd1, -1;
+    @%p1 bra $L1;
+    }
+    """
+    count = 0
+    seen: set[str] = set()
+    while name := _first_candidate(lines, seen):
+        seen.add(name)
+        written = _without(name, lines)
+        count += written is not None
+        lines = written or lines
+    return lines, count
+
+
+def _first_candidate(lines: list[str], seen: set[str]) -> str | None:
+    """Return a register that only copies another one, which is written at several places."""
+    writes: dict[str, int] = {}
+    for line in lines:
+        for register in results_of(line):
+            writes[register] = writes.get(register, 0) + 1
+    for line in lines:
+        found = _COPY.fullmatch(line)
+        if found and found[1] not in seen and writes[found[1]] == 1 and writes.get(found[2], 0) > 1:
+            return found[1]
+    return None
+
+
+def _without(name: str, lines: list[str]) -> list[str] | None:
+    """Return a function without the copy in a register; ``None`` if it is needed."""
+    function = read_function(lines)
+    copy = function and _copy_in(function, name)
+    if function is None or copy is None:
+        return None
+    moved: dict[int, int] = {}
+    equal = _where_equal(function, copy)
+    for number in function.in_order():
+        move = _move(function, copy, number, is_equal=equal[number])
+        if move is None:
+            return None
+        moved |= move
+    pattern = re.compile(rf"{re.escape(name)}\b")
+    text: list[str] = []
+    later = {after: line for line, after in moved.items()}
+    for number, line in enumerate(lines):
+        if number not in moved and number != copy.instruction.line:
+            text.append(pattern.sub(copy.variable, line))
+        if number in later:
+            text.append(pattern.sub(copy.variable, lines[later[number]]))
+    return text
+
+
+def _copy_in(function: Function, name: str) -> _Copy | None:
+    """Return the copy in a loop that is all that writes a register."""
+    for number in function.in_order():
+        for each in function.blocks[number].instructions:
+            if name in results(each):
+                is_copy = function.writes[name] == 1 and not each.predicate
+                is_inside = function.blocks[number].depth > 0
+                return (
+                    _Copy(each, number, name, each.operands[1]) if is_copy and is_inside else None
+                )
+    return None
+
+
+def _where_equal(function: Function, copy: _Copy) -> list[bool]:
+    """Return for each block whether the variable has at its start what the copy has."""
+    equal = [True] * len(function.blocks)
+    equal[0] = False
+    is_changing = True
+    while is_changing:
+        is_changing = False
+        for number in function.in_order():
+            after = equal[number]
+            for each in function.blocks[number].instructions:
+                after = each is copy.instruction or (after and copy.variable not in results(each))
+            for following in function.blocks[number].followers:
+                if equal[following] and not after:
+                    equal[following] = False
+                    is_changing = True
+    return equal
+
+
+def _move(function: Function, copy: _Copy, number: int, *, is_equal: bool) -> dict[int, int] | None:
+    """Return the line of a block that computes the next value, and the line that it goes after.
+
+    Empty if none has to be moved; ``None`` if the old value is needed for longer.
+    """
+    moved: dict[int, int] = {}
+    definition: Instruction | None = None
+    is_moved = False
+    for each in function.blocks[number].instructions:
+        written, read = set(results(each)), _read(each)
+        if each is copy.instruction:
+            is_equal, definition = True, None
+            continue
+        if definition is not None and (
+            copy.variable in written | read or written & _read(definition)
+        ):
+            definition = None
+        if copy.name in read and not is_equal:
+            if definition is None:
+                return None
+            is_moved = True
+        if definition is not None and is_moved and not each.opcode.startswith("bra"):
+            # As late as possible: an address is one of an element while the variable has its value.
+            moved[definition.line] = each.line
+        if copy.variable in written:
+            is_movable = is_equal and not each.predicate and _PURE.fullmatch(each.opcode)
+            definition, is_equal, is_moved = (each if is_movable else None), False, False
+    return moved
+
+
+def _read(instruction: Instruction) -> set[str]:
+    """Return the registers that an instruction reads."""
+    names = _REGISTER.findall(" ".join((instruction.predicate, *instruction.operands)))
+    written = results(instruction)
+    return set(names[len(written) :]) if written and not instruction.predicate else set(names)
