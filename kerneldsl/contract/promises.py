@@ -32,8 +32,9 @@ __all__ = [
 MAX_ALIGNMENT = 16
 #: What narrow lengths are below, so that 31 bits hold them.
 NARROW = 2**31
-#: Most threads of a narrow grid along an axis: one more block, and an index still fits 31 bits.
-NARROW_THREADS = NARROW - 2048
+#: Most threads of a narrow grid along an axis. With a few blocks more, as in a loop over a block
+#: and its borders, an index still fits 31 bits.
+NARROW_THREADS = NARROW - 2**16
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,3 +125,66 @@ def test_other_loops_limit_nothing(old: str, new: str) -> None:
     function = read_function(changed.split("\n"))
     assert function is not None
     assert "%rd1" not in counter_intervals(function, _FACTS)
+
+
+_STRIDES = """{{
+ld.param.b64 %rd9, [e_param_0];
+mov.u32 %r5, {stride};
+cvt.u64.u32 %rd5, %r5;
+mov.u32 %r1, %tid.x;
+cvt.u64.u32 %rd1, %r1;
+mov.b64 %rd2, 0;
+$L1:
+add.s64 %rd3, %rd1, %rd5;
+add.s64 %rd1, %rd3, %rd5;
+setp.lt.s64 %p1, %rd1, {bound};
+@%p1 bra $L1;
+$L2:
+{skip}
+add.s64 %rd1, %rd1, %rd5;
+$L3:
+add.s64 %rd2, %rd2, 1;
+setp.lt.s64 %p1, %rd1, 500;
+@%p1 bra $L2;
+ret;
+}}"""
+
+
+@pytest.mark.parametrize("stride", ["%ntid.x", "%laneid"])
+def test_a_counter_of_two_loops_may_have_a_stride_that_is_positive(stride: str) -> None:
+    function = read_function(_STRIDES.format(stride=stride, bound=300, skip="").split("\n"))
+    assert function is not None
+    found = counter_intervals(function, _FACTS)
+    if stride == "%laneid":  # may be 0
+        assert "%rd1" not in found
+        return
+    highest = 0
+    for begin in (0, 299, 1023):
+        for step in (1, 1023, 1024):
+            number = begin
+            for bound, turn in ((300, 2 * step), (500, step)):
+                number += turn
+                while number < bound:
+                    number += turn
+            highest = max(highest, number)
+    assert found["%rd1"][0] == 0
+    assert highest <= found["%rd1"][1] <= highest + 4096
+    assert found["%rd2"][0] == 0
+    assert found["%rd2"][1] >= 500
+
+
+def test_a_step_that_not_each_turn_makes_limits_no_turns() -> None:
+    skip = "setp.eq.s64 %p3, %rd9, 7;\n@%p3 bra $L3;"
+    function = read_function(_STRIDES.format(stride="%ntid.x", bound=300, skip=skip).split("\n"))
+    assert function is not None
+    found = counter_intervals(function, _FACTS)
+    assert "%rd1" in found
+    assert "%rd2" not in found
+
+
+def test_a_step_of_an_outer_loop_is_no_begin_that_is_known() -> None:
+    """The inner loop goes on where it ended."""
+    text = _STRIDES.format(stride="%ntid.x", bound=300, skip="").replace("ret;", "bra.uni $L1;")
+    function = read_function(text.split("\n"))
+    assert function is not None
+    assert "%rd1" not in counter_intervals(function, _FACTS)

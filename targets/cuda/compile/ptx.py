@@ -30,7 +30,7 @@ from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
 from targets.cuda.compile.pipeline import Pipeline, Stage
-from targets.cuda.compile.ptx_text import count_anew
+from targets.cuda.compile.ptx_text import count_anew, reveal_copies
 from targets.cuda.compile.ptxas_workarounds import work_around_ptxas
 from targets.cuda.compile.square_roots import (
     ROOTS,
@@ -232,7 +232,7 @@ def write_ptx(
         machine.emit_assembly(module)
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
-    text = count_anew(machine.emit_assembly(module))
+    text = reveal_copies(count_anew(machine.emit_assembly(module)))
     text = work_around_ptxas(pipeline.run(Stage.PTX, text, facts))
     return text, count_anew(str(module))
 

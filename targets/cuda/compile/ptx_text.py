@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["count_anew", "read_header", "shared_bytes"]
+__all__ = ["count_anew", "read_header", "reveal_copies", "shared_bytes"]
 
 _HEADER = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)\s+\.target\s+(\w+)", re.MULTILINE)
 #: LLVM counts calls, and Numba functions, since the process began.
@@ -17,6 +17,12 @@ _CALL = re.compile(r"(?<=// callseq )(\d+)|(?<=\bprototype_)(\d+)")
 _VERSION = re.compile(r"(?<=B)\d+v(\d+)(?=B)")
 #: An array in shared memory whose size is known: its alignment, bits of an element and extent.
 _SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;")
+
+
+#: A copy that LLVM could not look into.
+_HIDDEN_COPY = re.compile(
+    r"\t// begin inline asm\n\s*mov\.b64 (%rd\d+, %rd\d+);\n\t// end inline asm\n"
+)
 
 
 def shared_bytes(ptx: str) -> int:
@@ -48,6 +54,18 @@ def read_header(ptx: str) -> tuple[tuple[int, int], str] | None:
 def count_anew(text: str) -> str:
     """Count calls and functions from 0, so that a kernel's PTX and LLVM IR are always the same."""
     return _renumber(_VERSION, _renumber(_CALL, text))
+
+
+def reveal_copies(ptx: str) -> str:
+    """Return PTX with copies that were inline assembly as instructions, which passes understand.
+
+    Examples
+    --------
+    >>> hidden = "\\t// begin inline asm\\n\\tmov.b64 %rd1, %rd2;\\n\\t// end inline asm\\n"
+    >>> reveal_copies(hidden)
+    '\\tmov.b64 \\t%rd1, %rd2;\\n'
+    """
+    return _HIDDEN_COPY.sub(r"\tmov.b64 \t\1;\n", ptx)
 
 
 def _renumber(counter: re.Pattern[str], text: str) -> str:

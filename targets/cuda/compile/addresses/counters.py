@@ -1,7 +1,8 @@
-"""Intervals of counters: registers that each turn of a loop adds the same number to.
+"""Intervals of counters: registers that each turn of a loop makes more, or each turn makes less.
 
-A counter begins between known numbers. How far it goes follows from a test that ends the loop. The
-test is of the counter, or of another one that limits the number of turns.
+A counter begins between known numbers, and so is what is added, such as the threads of a block. How
+far it goes follows from a test that ends the loop. The test is of the counter, or of another one
+that limits the number of turns. A register may be a counter of several loops, one after another.
 
 References
 ----------
@@ -13,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from functools import reduce
 from typing import NamedTuple
 
 from targets.cuda.compile.addresses.choices import choice_intervals
@@ -24,6 +26,7 @@ from targets.cuda.compile.addresses.function import (
     results,
 )
 from targets.cuda.compile.addresses.intervals import Interval, hull, is_within
+from targets.cuda.compile.addresses.polynomials import add, wrap
 from targets.cuda.compile.addresses.values import Values
 from targets.cuda.compile.ptx_lines import opposite, swapped
 
@@ -44,12 +47,23 @@ class _Loop(NamedTuple):
     body: frozenset[int]
 
 
+class _Write(NamedTuple):
+    """An instruction that writes a register, and the intervals of its value and of what it adds."""
+
+    block: int
+    interval: Interval | None
+    #: Between which numbers it makes the register more; ``None`` if it does something else.
+    step: Interval | None
+
+
 class _Counter(NamedTuple):
-    """A register with one step in a loop, which begins before the loop."""
+    """A register with one step in a loop, and the numbers that it begins and is stepped with."""
 
     register: str
-    loop: _Loop
-    step: int
+    begin: Interval
+    step: Interval
+    #: Whether each turn makes the step.
+    is_each_turn: bool
 
 
 class _Test(NamedTuple):
@@ -63,17 +77,53 @@ class _Test(NamedTuple):
 def counter_intervals(function: Function, facts: ParameterFacts) -> Mapping[str, Interval]:
     """Return the intervals of counters, and of other registers that are written more than once."""
     loops = [_Loop(head, frozenset(body)) for head, body in natural_loops(function).items()]
-    counters = list(_counters(function, loops))
+    loops.sort(key=lambda each: function.blocks[each.head].rank)
     multiples = _multiples(function)
     found: dict[str, Interval] = {}
-    for _ in range(_PASSES if counters else 0):
-        begins, bounds = _operands(function, facts, found, counters)
+    for _ in range(_PASSES if loops else 0):
+        writes, bounds = _writes(function, facts, found)
+        stepped: dict[tuple[str, _Loop], Interval] = {}
         for loop in loops:
-            inside = [each for each in counters if each.loop is loop and each.register in begins]
-            found |= _of_loop(function, loop, inside, begins, bounds, multiples)
-        found |= {name: each for name, each in bounds.items() if function.writes[name] > 1}
+            counters = list(_counters(function, loops, loop, writes, stepped))
+            for register, interval in _of_loop(function, loop, counters, bounds, multiples).items():
+                stepped[register, loop] = interval
+        found |= _whole(function, loops, writes, stepped)
         found |= choice_intervals(function, {**bounds, **found})
     return found
+
+
+def _whole(
+    function: Function,
+    loops: list[_Loop],
+    writes: Mapping[str, list[_Write]],
+    stepped: Mapping[tuple[str, _Loop], Interval],
+) -> dict[str, Interval]:
+    """Return the intervals of registers with writes that are all known."""
+    found = {}
+    for register, made in writes.items():
+        known = [_written(register, each, loops, stepped) for each in made]
+        intervals = [each for each in known if each is not None]
+        if len(intervals) == function.writes[register]:
+            found[register] = reduce(hull, intervals)
+    return found
+
+
+def _written(
+    register: str,
+    write: _Write,
+    loops: list[_Loop],
+    stepped: Mapping[tuple[str, _Loop], Interval],
+) -> Interval | None:
+    """Return between which numbers the value of a write is."""
+    loop = _innermost(loops, write.block)
+    if write.step is None or loop is None:
+        return write.interval
+    return stepped.get((register, loop))
+
+
+def _innermost(loops: list[_Loop], block: int) -> _Loop | None:
+    around = (each for each in loops if block in each.body)
+    return min(around, key=lambda each: len(each.body), default=None)
 
 
 def _multiples(function: Function) -> dict[str, int]:
@@ -90,32 +140,50 @@ def _multiples(function: Function) -> dict[str, int]:
     return {name: power for name, power in found.items() if counts[name] == function.writes[name]}
 
 
-def _counters(function: Function, loops: list[_Loop]) -> Iterator[_Counter]:
-    writes: dict[str, list[tuple[int, Instruction]]] = {}
-    for number in function.in_order():
-        for each in function.blocks[number].instructions:
-            for register in results(each):
-                if function.writes[register] > 1:
-                    writes.setdefault(register, []).append((number, each))
-    for register, places in writes.items():
-        steps = [(block, each) for block, each in places if _is_step(each, register)]
-        if len(steps) != 1 or len(places) != function.writes[register]:
+def _counters(
+    function: Function,
+    loops: list[_Loop],
+    loop: _Loop,
+    writes: Mapping[str, list[_Write]],
+    stepped: Mapping[tuple[str, _Loop], Interval],
+) -> Iterator[_Counter]:
+    """Yield the registers that each turn of a loop makes more, or each turn makes less."""
+    for register, made in writes.items():
+        inside = [each for each in made if each.block in loop.body]
+        if len(inside) != 1 or len(made) != function.writes[register]:
             continue
-        ((block, step),) = steps
-        around = [each for each in loops if block in each.body]
-        loop = min(around, key=lambda each: len(each.body), default=None)
-        begins = [number for number, each in places if each is not step]
-        if loop is not None and any(_is_before(function, each, loop) for each in begins):
-            yield _Counter(register, loop, int(step.operands[2]))
+        (step,) = inside
+        if _innermost(loops, step.block) is not loop or not _has_sign(step.step):
+            continue
+        others = [each for each in made if each is not step]
+        reaching = [each for each in others if loop.head in _reached(function, each.block)]
+        begins = [_written(register, each, loops, stepped) for each in reaching]
+        known = [each for each in begins if each is not None]
+        is_begun = any(_is_before(function, each.block, loop) for each in reaching)
+        if is_begun and len(known) == len(begins) and step.step is not None:
+            is_each_turn = all(function.dominates(step.block, n) for n in _latches(function, loop))
+            yield _Counter(register, reduce(hull, known), step.step, is_each_turn)
 
 
-def _is_step(instruction: Instruction, register: str) -> bool:
-    return (
-        instruction.opcode == "add.s64"
-        and not instruction.predicate
-        and instruction.operands[:2] == (register, register)
-        and _LITERAL.fullmatch(instruction.operands[2]) is not None
-    )
+def _latches(function: Function, loop: _Loop) -> list[int]:
+    """Return the blocks that the next turn follows."""
+    return [each for each in loop.body if loop.head in function.blocks[each].followers]
+
+
+def _has_sign(step: Interval | None) -> bool:
+    return step is not None and (step[0] > 0 or step[1] < 0)
+
+
+def _reached(function: Function, block: int) -> set[int]:
+    """Return the blocks that may follow one."""
+    found: set[int] = set()
+    waiting = list(function.blocks[block].followers)
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += function.blocks[each].followers
+    return found
 
 
 def _is_before(function: Function, block: int, loop: _Loop) -> bool:
@@ -125,62 +193,64 @@ def _is_before(function: Function, block: int, loop: _Loop) -> bool:
     return is_outside and blocks[block].depth == blocks[loop.head].depth - 1
 
 
-def _operands(
-    function: Function,
-    facts: ParameterFacts,
-    known: Mapping[str, Interval],
-    counters: list[_Counter],
-) -> tuple[dict[str, Interval], dict[str, Interval]]:
-    """Return the intervals of what counters begin with, and of other registers."""
+def _writes(
+    function: Function, facts: ParameterFacts, known: Mapping[str, Interval]
+) -> tuple[dict[str, list[_Write]], dict[str, Interval]]:
+    """Return the writes of registers that are written more than once, and intervals of others."""
     values = Values(function, facts, known)
-    registers = {each.register for each in counters}
-    found: dict[str, Interval] = {}
-    unknown: set[str] = set()
+    writes: dict[str, list[_Write]] = {}
+    bounds: dict[str, Interval] = {}
     for number in function.in_order():
         values.enter(number)
         for each in function.blocks[number].instructions:
+            step = _step(values, each)
             values.execute(each)
             for register in results(each):
-                if register in registers and _is_step(each, register):
-                    continue
-                interval = values.interval(register)
-                if interval is None or each.predicate:
-                    unknown.add(register)
-                else:
-                    found[register] = hull(found.get(register, interval), interval)
-    certain = {name: each for name, each in found.items() if name not in unknown}
-    begins = {name: each for name, each in certain.items() if name in registers}
-    return begins, {name: each for name, each in certain.items() if name not in registers}
+                interval = None if each.predicate else values.interval(register)
+                if function.writes[register] > 1:
+                    writes.setdefault(register, []).append(_Write(number, interval, step))
+                elif interval is not None:
+                    bounds[register] = interval
+    return writes, bounds | _whole(function, [], writes, {})
+
+
+def _step(values: Values, instruction: Instruction) -> Interval | None:
+    """Return what an instruction adds to its result; ``None`` if it does something else."""
+    opcode, operands = instruction.opcode, instruction.operands
+    if opcode not in ("add.s64", "sub.s64") or instruction.predicate:
+        return None
+    one, other, before = (values.wide(each) for each in (*operands[1:], operands[0]))
+    added = wrap(add(add(one, other, 1 if opcode == "add.s64" else -1), before, -1), 64)
+    return values.interval_of(added)
 
 
 def _of_loop(
     function: Function,
     loop: _Loop,
     counters: list[_Counter],
-    begins: Mapping[str, Interval],
     bounds: Mapping[str, Interval],
     multiples: Mapping[str, int],
 ) -> dict[str, Interval]:
     """Return the intervals of the counters of a loop."""
     blocks = function.blocks
     changed = {r for n in loop.body for each in blocks[n].instructions for r in results(each)}
-    ways: list[_Way] = []
+    turns: list[int] = []
     limits: dict[str, int] = {}
     for test in _tests(function, loop):
         for each in counters:
-            way = _way(each, test, begins[each.register], bounds, multiples, changed)
+            way = _way(each, test, bounds, multiples, changed)
             if way is not None:
-                ways.append(way)
                 limits[each.register] = min(way.farthest, limits.get(each.register, _FAR))
-    if not ways:
-        return {}
-    turns = min(each.turns for each in ways)
+                if each.is_each_turn:
+                    turns.append(way.turns)
     found = {}
     for each in counters:
-        sign = 1 if each.step > 0 else -1
-        low, high = sorted(sign * end for end in begins[each.register])
-        high += abs(each.step) * turns
-        high = max(low, min(high, limits.get(each.register, high)))
+        if not turns and each.register not in limits:
+            continue
+        sign = 1 if each.step[0] > 0 else -1
+        low, high = sorted(sign * end for end in each.begin)
+        farthest = high + max(map(abs, each.step)) * min(turns, default=_FAR)
+        high = max(low, min(farthest, limits.get(each.register, farthest)))
         interval = (low, high) if sign > 0 else (-high, -low)
         if is_within(interval, (-_FAR, _FAR)):
             found[each.register] = interval
@@ -190,7 +260,7 @@ def _of_loop(
 def _tests(function: Function, loop: _Loop) -> Iterator[_Test]:
     """Yield the tests that each turn makes. Each of them can end the loop."""
     blocks = function.blocks
-    latches = [each for each in loop.body if loop.head in blocks[each].followers]
+    latches = _latches(function, loop)
     for number in loop.body:
         block = blocks[number]
         if len(block.followers) != 2 or not all(function.dominates(number, n) for n in latches):
@@ -219,7 +289,6 @@ class _Way(NamedTuple):
 def _way(
     counter: _Counter,
     test: _Test,
-    begin: Interval,
     bounds: Mapping[str, Interval],
     multiples: Mapping[str, int],
     changed: Collection[str],
@@ -236,19 +305,19 @@ def _way(
     bound = (int(other),) * 2 if _LITERAL.fullmatch(other) else bounds.get(other)
     if bound is None:
         return None
-    step, low, high = counter.step, begin[0], begin[1]
-    if step < 0:  # as its negative, which is counted up
-        step, low, high = -step, -high, -low
+    (least, most), (low, high) = counter.step, counter.begin
+    if most < 0:  # as its negative, which is counted up
+        (least, most), (low, high) = (-most, -least), (-high, -low)
         bound, relation = (-bound[1], -bound[0]), swapped(relation)
     if relation == "ne":
         # It meets the bound, unless it begins beyond it, or steps over it.
-        is_met = step == 1 or (low == high == 0 and multiples.get(other, 1) % step == 0)
-        if not is_met or high > bound[0] or other in changed:
+        is_met = most == 1 or (low == high == 0 and multiples.get(other, 1) % most == 0)
+        if least != most or not is_met or high > bound[0] or other in changed:
             return None
         farthest = bound[1]
     elif relation not in ("lt", "le"):
         return None
     else:
-        farthest = max(bound[1] - (relation == "lt"), high) + step
-    turns = max(0, bound[1] - low) // step + 2
-    return _Way(turns, farthest) if turns * step < _FAR else None
+        farthest = max(bound[1] - (relation == "lt"), high) + most
+    turns = max(0, bound[1] - low) // least + 2
+    return _Way(turns, farthest) if turns * least < _FAR else None

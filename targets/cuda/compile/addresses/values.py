@@ -138,6 +138,19 @@ class Values:
             return (int(operand, 0),) * 2
         return common(self._intervals.get(operand), self._counters.get(operand))
 
+    def interval_of(self, value: Polynomial) -> Interval | None:
+        """Return between which numbers a polynomial of 64 bits is, if it does not wrap."""
+        total: Interval = (0, 0)
+        for term, factor in value.items():
+            product: Interval = (factor, factor)
+            for atom in term:
+                known = self.interval_of_atom(atom)
+                if known is None:
+                    return None
+                product = of_product(product, known)
+            total = of_sum(total, product)
+        return total if is_within(total, _INT64) else None
+
     def interval_of_atom(self, atom: str) -> Interval | None:
         """Return between which numbers an atom of 64 bits is."""
         if atom.startswith("p"):
@@ -306,7 +319,7 @@ class Values:
         bounds = [self._interval_of_extension(each) for each in (one, other)]
         value, interval = multiply(one, other), of_product(*bounds)
         if self._starts_block(operands):
-            interval = _NARROW_START
+            interval = common(interval, _NARROW_START) or interval
         if len(operands) > 2:
             value = add(value, self.wide(operands[2]))
             third = self.interval(operands[2])
@@ -361,9 +374,10 @@ class Values:
             value = _combined(name, values)
             interval = _combined_interval(name, bounds)
         if name in ("mul", "mad") and bits == 32 and self._starts_block(operands):
-            interval = _NARROW_START
+            # Along y and z a grid has so few blocks that it is even narrower.
+            interval = common(_combined_interval("mul", bounds[:2]), _NARROW_START)
             if name == "mad":
-                interval = of_sum(interval, bounds[2]) if bounds[2] is not None else None
+                interval = _combined_interval("add", [interval, bounds[2]])
         if bits == 64:
             is_known = is_within(interval, _INT64)
         else:
