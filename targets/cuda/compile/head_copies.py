@@ -1,9 +1,9 @@
-"""Copies of a variable at the start of a loop, of which the variable itself can take the place.
+"""Copies of a variable at the start of a loop, which the variable itself can replace.
 
 If the old value of a variable is read after its next one is computed, LLVM may keep the old value
-in a second register: the loop begins with the copy. ptxas (seen with 13.0) keeps it, too, and what
-counts the turns is not found. Here the next value is computed after what reads the old one, so that
-there is one register. :mod:`.coalesce_copies` deals with copies at the end of a turn.
+in a second register. The loop begins with the copy, and ptxas (seen with 13.0) keeps it, too. Here
+the next value is computed after what reads the old one, so that one register is enough. Copies at
+the end of a turn are those of :mod:`.coalesce_copies`.
 
 References
 ----------
