@@ -87,7 +87,7 @@ def _first_candidate(lines: list[str], seen: set[str]) -> str | None:
 def _without(name: str, lines: list[str]) -> list[str] | None:
     """Return a function without the copy in a register; ``None`` if it is needed."""
     function = read_function(lines)
-    copy = function and _copy_in(function, name)
+    copy = _copy_in(function, name) if function is not None else None
     if function is None or copy is None:
         return None
     moved: dict[int, int] = {}
