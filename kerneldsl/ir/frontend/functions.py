@@ -5,9 +5,16 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from numba import types
+
+from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.exits import RESULT, labeled, returns_early
+from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
+from kerneldsl.ir.frontend.tuples import packed
+from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.lowering.linked_rules import call_rule
 
 __all__ = ["read_call_of", "read_kernel_body"]
 
@@ -36,8 +43,12 @@ def _with_branches(body: list[ast.stmt]) -> list[ast.stmt]:
 
 def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
     """Read the body of a device function in the place of its call; return its result."""
-    if unit.linked is not None:
-        raise NotReadError("a linked function")
+    if unit.linked is not None and reader.calls_linked:
+        return _linked(reader, unit, unit.linked, arguments)
+    if unit.is_plain_numba:
+        assert unit.function is not None
+        function = reader.typing.function(unit.function)
+        return call_function(reader, function, arguments, {})
     if reader.depth > 20:
         raise NotReadError("recursion")
     outer = reader.unit, reader.variables, reader.exits, reader.place
@@ -49,6 +60,25 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
     finally:
         reader.unit, reader.variables, reader.exits, reader.place = outer
         reader.depth -= 1
+
+
+def _linked(reader: Reader, unit: FunctionUnit, code: LinkedCode, arguments: list[Any]) -> Value:
+    """Read a call of other code of a device."""
+    given = [packed(reader, each) for each in arguments]
+    rule = call_rule(code, unit.name, unit.parameters)
+    signature = rule(tuple(each.type for each in given), {})
+    # It may also contain an exchange.
+    effect = Effect.NONE if code.is_pure else Effect.READ | Effect.WRITE | Effect.EXCHANGE
+    result = signature.return_type
+    made = reader.add(
+        "linked",
+        reader.casts(given, list(signature.args)),
+        () if result == types.void else (result,),
+        {"name": unit.name, "code": code, "signature": signature},
+        effect=effect,
+    )
+    found: Value = made.result if made.results else reader.constant(None)
+    return found
 
 
 def _read_body(reader: Reader, body: list[ast.stmt]) -> Any:

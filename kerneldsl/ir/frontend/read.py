@@ -20,14 +20,23 @@ from kerneldsl.ir.typing import Typing
 __all__ = ["read_function"]
 
 
-def read_function(unit: FunctionUnit, kinds: tuple[Any, ...], typing_context: Any) -> Function:
+def read_function(
+    unit: FunctionUnit,
+    kinds: tuple[Any, ...],
+    typing_context: Any,
+    *,
+    calls_linked: bool = False,
+) -> Function:
     """Return the typed function of a normal form for arguments of Numba's types.
+
+    With `calls_linked` linked functions are calls of other code. Else their bodies are read.
 
     Raises :class:`NotReadError` for what this front end does not read. Raises Numba's
     ``TypingError`` where an operation has no type.
     """
     function = Function(unit.name, tuple(zip(unit.parameters, kinds, strict=True)), unit)
     reader = Reader(unit, Typing.of(typing_context))
+    reader.calls_linked = calls_linked
 
     def read() -> None:
         reader.variables = {

@@ -69,6 +69,8 @@ class Reader:
         self.place: Any = None
         #: Calls of device functions around what is read.
         self.depth = 0
+        #: Whether linked functions are calls of other code, or else their bodies.
+        self.calls_linked = False
         #: In an expression of elements: its region (:mod:`kerneldsl.ir.frontend.tiles`).
         self.elements: Any = None
         #: Variables that hold tiles, to the type of these.

@@ -26,7 +26,7 @@ from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.linked_rules import call_rule
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 
-__all__ = ["calling_function"]
+__all__ = ["calling_function", "linked_emitter"]
 
 _I1, _I8 = ir.IntType(1), ir.IntType(8)
 _CALL = "kd_linked_call"
@@ -35,7 +35,7 @@ _CALL = "kd_linked_call"
 def calling_function(unit: FunctionUnit, code: LinkedCode) -> Callable[..., Any]:
     """Return a Python function that calls the code of a linked function."""
     rule = call_rule(code, unit.name, unit.parameters)
-    bound = BoundIntrinsic(unit.name, rule, _emitter(code), {})
+    bound = BoundIntrinsic(unit.name, rule, linked_emitter(code), {})
     called = call(_CALL, *map(load, unit.parameters))
     statement = ast.Expr(called) if code.result is None else ast.Return(called)
     arguments = ast.arguments(
@@ -46,7 +46,9 @@ def calling_function(unit: FunctionUnit, code: LinkedCode) -> Callable[..., Any]
     return build_function(tree, unit.name, {_CALL: bound}, unit.filename)
 
 
-def _emitter(code: LinkedCode) -> Emitter:
+def linked_emitter(code: LinkedCode) -> Emitter:
+    """Return what writes calls of a linked function."""
+
     def emit(written: Call) -> ir.Value:
         builder, signature = written.builder, written.signature
         values = [

@@ -47,8 +47,9 @@ from targets.cuda.compile.calling import (
     KernelCallConv,
     set_fault_record,
 )
-from targets.cuda.compile.compiler import _with_bounds
+from targets.cuda.compile.compiler import _linked_symbols, _with_bounds
 from targets.cuda.compile.float_conversions import write_conversion
+from targets.cuda.compile.linked_calls import linked_emitter
 from targets.cuda.compile.math_symbols import rename_math
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.parameters import ParameterReader, parameter_types
@@ -90,7 +91,7 @@ def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, I
     # What these types register with Numba is known from here on.
     contexts.typing_context.refresh()
     contexts.target_context.refresh()
-    function = read_function(specialization.unit, kinds, contexts.typing_context)
+    function = read_function(specialization.unit, kinds, contexts.typing_context, calls_linked=True)
     simplify(function.body)
     known = ranges_of(function, INTERVALS)
     mark_indices(function, INTERVALS, wraparound=specialization.options.wraparound)
@@ -126,15 +127,20 @@ def _compile(spec: Specialization, arch: Architecture, version: Any) -> CudaArti
     began = time.process_time()
     function, known = read_kernel(spec)
     timings["read"] = time.process_time() - began
-    name = entry_identifier(spec.unit.name)
+    external = _linked_symbols(spec)
+    name = entry_identifier(spec.unit.name, external)
     text, bodies = _write(function, known, spec, name)
     options, pipeline = _with_bounds(spec), Pipeline(spec.options.disabled_passes)
     text = ptx._with_float_flags(define_conversions(text, write_conversion), options)
     text = rename_math(text, fastmath=options.fastmath)
     timings["lower"] = time.process_time() - began - timings["read"]
-    linked = ptx.link(text, bodies, name, options, pipeline)
+    linked = ptx.link(text, bodies, name, options, pipeline, external)
     timings["link"] = time.process_time() - began - sum(timings.values())
     written, llvm = ptx.write_ptx(linked, name, arch, version, pipeline, facts=facts_of(spec))
+    if linked.external:
+        from targets.cuda.compile.linked_modules import join_linked
+
+        written, version = join_linked(written, spec, linked.external, arch, version, pipeline)
     timings["llvm"] = time.process_time() - began - sum(timings.values())
     return CudaArtifact(
         spec,
@@ -293,6 +299,7 @@ class _CudaEmitter(LoopEmitter):
         self.sizes: list[ir.Value] = []
         self.handlers |= {
             "grid": self.grid,
+            "linked": self.linked,
             "gridsize": self.gridsize,
             "shared.array": self.shared,
             "local.array": self.local,
@@ -341,6 +348,9 @@ class _CudaEmitter(LoopEmitter):
     def intrinsic(self, operation: Operation) -> None:
         emit = EMITTERS.get(operation.name) or libdevice_emitter(operation.name)
         self.call_emitter(operation, emit, operation.attributes["use"].static)
+
+    def linked(self, operation: Operation) -> None:
+        self.call_emitter(operation, linked_emitter(operation.attributes["code"]), {})
 
     def grid(self, operation: Operation) -> None:
         self.set(operation, self.index[operation.attributes.get("axis", 0)])
