@@ -176,3 +176,5 @@ class Function:
             value.name = parameter
         #: The normal form that it was made of.
         self.unit = unit
+        #: In debug mode, the places that can fail, by their number.
+        self.fault_sites: tuple[Any, ...] = ()

@@ -25,9 +25,15 @@ def read_kernel_body(reader: Reader) -> None:
     A kernel that ends early for some threads, ``if i >= n: return``, has a branch around what
     follows.
     """
-    _read_body(reader, _with_branches(reader.unit.tree.body))
+    _read_body(reader, _with_branches(_statements(reader, reader.unit)))
     if not reader.region.is_left:
         reader.add("yield", [])
+
+
+def _statements(reader: Reader, unit: FunctionUnit) -> list[ast.stmt]:
+    """Return the statements of a function, in debug mode with checks."""
+    tree = unit.tree if reader.faults is None else reader.faults.checked(unit)
+    return list(tree.body)
 
 
 def _with_branches(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -45,9 +51,8 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
     """Read the body of a device function in the place of its call; return its result."""
     if unit.linked is not None and reader.calls_linked:
         return _linked(reader, unit, unit.linked, arguments)
-    if unit.is_plain_numba:
-        assert unit.function is not None
-        function = reader.typing.function(unit.function)
+    if unit.is_plain_numba and reader.plain_function is not None:
+        function = reader.typing.function(reader.plain_function(unit))
         return call_function(reader, function, arguments, {})
     if reader.depth > 20:
         raise NotReadError("recursion")
@@ -56,7 +61,7 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
     reader.variables = dict(zip(unit.parameters, arguments, strict=True))
     reader.exits = {}
     try:
-        return _read_body(reader, unit.tree.body)
+        return _read_body(reader, _statements(reader, unit))
     finally:
         reader.unit, reader.variables, reader.exits, reader.place = outer
         reader.depth -= 1

@@ -7,10 +7,12 @@ If that differs from the type before the loop, the loop is read again with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
+from kerneldsl.ir.frontend.faults import Faults
 from kerneldsl.ir.frontend.functions import read_kernel_body
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tuples import unpacked
@@ -26,10 +28,14 @@ def read_function(
     typing_context: Any,
     *,
     calls_linked: bool = False,
+    plain_function: Callable[[FunctionUnit], Any] | None = None,
+    debug: bool = False,
 ) -> Function:
     """Return the typed function of a normal form for arguments of Numba's types.
 
-    With `calls_linked` linked functions are calls of other code. Else their bodies are read.
+    With `calls_linked` linked functions are calls of other code. `plain_function` returns what
+    Numba calls for one of its functions. Without these, bodies are read. In debug mode indices
+    are checked, and ``assert`` and ``raise`` are faults.
 
     Raises :class:`NotReadError` for what this front end does not read. Raises Numba's
     ``TypingError`` where an operation has no type.
@@ -37,6 +43,8 @@ def read_function(
     function = Function(unit.name, tuple(zip(unit.parameters, kinds, strict=True)), unit)
     reader = Reader(unit, Typing.of(typing_context))
     reader.calls_linked = calls_linked
+    reader.plain_function = plain_function
+    reader.faults = Faults() if debug else None
 
     def read() -> None:
         reader.variables = {
@@ -46,4 +54,6 @@ def read_function(
         read_kernel_body(reader)
 
     reader.into(function.body, read)
+    if reader.faults is not None:
+        function.fault_sites = tuple(reader.faults.sites)
     return function

@@ -71,6 +71,10 @@ class Reader:
         self.depth = 0
         #: Whether linked functions are calls of other code, or else their bodies.
         self.calls_linked = False
+        #: Returns what Numba calls for one of its functions. Without it, bodies are read.
+        self.plain_function: Callable[[FunctionUnit], Any] | None = None
+        #: In debug mode, what can fail.
+        self.faults: Any = None
         #: In an expression of elements: its region (:mod:`kerneldsl.ir.frontend.tiles`).
         self.elements: Any = None
         #: Variables that hold tiles, to the type of these.

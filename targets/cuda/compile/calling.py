@@ -20,6 +20,9 @@ __all__ = [
     "SIZE",
     "STATUS_PASSES",
     "KernelCallConv",
+    "begin_body",
+    "end_body",
+    "end_thread_early",
     "fault_record",
     "set_fault_record",
 ]
@@ -50,8 +53,9 @@ class KernelCallConv(HiddenArgumentsCallConv):
 
 
 _I8 = ir.IntType(8)
-#: Attribute of an entry that a kernel's body is written into.
+#: Attributes of an entry that a kernel's body is written into.
 _RECORD = "kerneldsl_fault_record"
+_ENDED = "kerneldsl_ended"
 
 
 def set_fault_record(builder: ir.IRBuilder, record: ir.Value | None) -> None:
@@ -66,3 +70,27 @@ def fault_record(builder: ir.IRBuilder) -> ir.Value:
     """Return the generic address of the fault record; it is null if there is none."""
     function = builder.function
     return getattr(function, _RECORD, None) or function.args[FAULT]
+
+
+def begin_body(builder: ir.IRBuilder) -> None:
+    """Begin a body that is written into an entry."""
+    setattr(builder.function, _ENDED, [])
+
+
+def end_body(builder: ir.IRBuilder) -> None:
+    """End a body that is written into an entry. Threads that left it early go on here."""
+    for block in getattr(builder.function, _ENDED):
+        if not builder.block.is_terminated:
+            builder.branch(block)
+        builder.position_at_end(block)
+
+
+def end_thread_early(builder: ir.IRBuilder, status: int) -> None:
+    """End a function with a status, or the body that is written into an entry."""
+    ended = getattr(builder.function, _ENDED, None)
+    if ended is None:
+        builder.ret(ir.IntType(32)(status))
+        return
+    if not ended:
+        ended.append(builder.append_basic_block("ended"))
+    builder.branch(ended[0])

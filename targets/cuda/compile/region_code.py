@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterable
 from functools import cache, partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 from numba import types
 
 from kerneldsl.contract import Specialization
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.nonnegative import mark_indices
@@ -25,6 +27,7 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
+from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.loop_marks import with_loop_marks
@@ -33,6 +36,7 @@ from kerneldsl.lowering.numba_internals.compiling import (
     global_compiler_lock,
     target_override,
 )
+from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
 from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.types import element_type, numba_types
@@ -45,6 +49,9 @@ from targets.cuda.compile.calling import (
     GUARD_PASSED,
     STATUS_PASSES,
     KernelCallConv,
+    begin_body,
+    end_body,
+    end_thread_early,
     set_fault_record,
 )
 from targets.cuda.compile.compiler import _linked_symbols, _with_bounds
@@ -59,6 +66,7 @@ from targets.cuda.compile.regions.loops import LoopEmitter
 from targets.cuda.compile.requirements import preferred_ptx
 from targets.cuda.compile.tiles.handlers import tile_handlers
 from targets.cuda.compile.tiling import emit_body
+from targets.cuda.intrinsics.faults import emit_checked, emit_fault
 from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint
 from targets.cuda.intrinsics.libdevice import libdevice_emitter
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
@@ -91,11 +99,30 @@ def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, I
     # What these types register with Numba is known from here on.
     contexts.typing_context.refresh()
     contexts.target_context.refresh()
-    function = read_function(specialization.unit, kinds, contexts.typing_context, calls_linked=True)
+    function = read_function(
+        specialization.unit,
+        kinds,
+        contexts.typing_context,
+        calls_linked=True,
+        plain_function=_plain_function,
+        debug=specialization.options.debug,
+    )
     simplify(function.body)
     known = ranges_of(function, INTERVALS)
     mark_indices(function, INTERVALS, wraparound=specialization.options.wraparound)
     return function, known
+
+
+_functions: WeakKeyDictionary[Any, DeviceFunction] = WeakKeyDictionary()
+
+
+def _plain_function(unit: FunctionUnit) -> DeviceFunction:
+    """Return a function of Numba's as it is compiled for a device, once in a process."""
+    assert unit.function is not None
+    known = _functions.get(unit.function)
+    if known is None:
+        known = _functions.setdefault(unit.function, DeviceFunction(unit.function, descriptor()))
+    return known
 
 
 def compile_regions(
@@ -149,7 +176,7 @@ def _compile(spec: Specialization, arch: Architecture, version: Any) -> CudaArti
         llvm=llvm,
         arch=arch,
         ptx_version=version,
-        fault_table=FaultTable(()),
+        fault_table=FaultTable(function.fault_sites),
         timings=timings,
         uses_libdevice=bool(linked.libdevice_functions),
         passes=pipeline.remarks(),
@@ -176,13 +203,14 @@ def _write(
     emitter = _CudaEmitter(context, builder, function, known, spec)
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
         emitter.values[value] = _parameter(reader, kind, value.type)
-    guard = _guard(function) if spec.traits.uses_grid_only else None
+    wants_guard = spec.traits.uses_grid_only and not spec.options.debug
+    guard = _guard(function) if wants_guard else None
     parameters = dict(emitter.values)
 
     def run(index: list[ir.Value], size: list[ir.Value], action: int) -> ir.Value:
         emitter.values = dict(parameters)
         emitter.index, emitter.sizes = index, size
-        ended = context.call_conv.ended = []
+        begin_body(builder)
         if action == GUARD_ASKED:
             assert guard is not None
             emitter.operations(function.body.operations[: function.body.operations.index(guard)])
@@ -193,9 +221,7 @@ def _write(
                 emitter.part_of_control(guard.regions[0])
             else:
                 emitter.operations((operation,))
-        for block in ended:
-            builder.branch(block)
-            builder.position_at_end(block)
+        end_body(builder)
         return _I32(0)
 
     with context.push_code_library(library):
@@ -244,14 +270,9 @@ class _EntryCallConv(KernelCallConv):
     ) -> None:
         """End the body: a device reports no exception."""
         if isinstance(builder.function.ftype.return_type, ir.VoidType):
-            if not self.ended:
-                self.ended.append(builder.append_basic_block("ended"))
-            builder.branch(self.ended[0])
+            end_thread_early(builder, 0)
         else:
             super().return_user_exc(builder, exc, exc_args, loc, func_name)
-
-    #: The block after the body that is written, if an exception ends it before.
-    ended: list[Any]
 
     def return_status_propagate(self, builder: ir.IRBuilder, status: Any) -> None:
         """Go on: a device reports no exception."""
@@ -295,11 +316,14 @@ class _CudaEmitter(LoopEmitter):
         self.fits_32 = self._fits
         #: Shared memory by the place of its call: a function that is called twice has it once.
         self.shared_memory: dict[Any, ir.GlobalVariable] = {}
+        self.wraparound = spec.options.wraparound
         self.index: list[ir.Value] = []
         self.sizes: list[ir.Value] = []
         self.handlers |= {
             "grid": self.grid,
             "linked": self.linked,
+            "fault": self.fault,
+            "fault.check": self.check_index,
             "gridsize": self.gridsize,
             "shared.array": self.shared,
             "local.array": self.local,
@@ -351,6 +375,18 @@ class _CudaEmitter(LoopEmitter):
 
     def linked(self, operation: Operation) -> None:
         self.call_emitter(operation, linked_emitter(operation.attributes["code"]), {})
+
+    def fault(self, operation: Operation) -> None:
+        site = _I32(operation.attributes["site"])
+        emit_fault(Call(self.context, self.builder, None, (site,), {}))
+
+    def check_index(self, operation: Operation) -> None:
+        signature, site = operation.attributes["signature"], _I32(operation.attributes["site"])
+        index, indexed, *_ = signature.args
+        pairs = zip(operation.operands, (index, indexed), strict=True)
+        values = (*(self.converted(value, kind) for value, kind in pairs), site, None)
+        static = {"wraparound": self.wraparound}
+        emit_checked(Call(self.context, self.builder, signature, values, static))
 
     def grid(self, operation: Operation) -> None:
         self.set(operation, self.index[operation.attributes.get("axis", 0)])

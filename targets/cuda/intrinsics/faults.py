@@ -18,10 +18,10 @@ from kerneldsl.lowering.checked_indices import checked_index, index_parts
 from kerneldsl.lowering.faults import FAULT_FIELDS
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.calling import STATUS_FAULT
-from targets.cuda.compile.calling import fault_record
+from targets.cuda.compile.calling import end_thread_early, fault_record
 from targets.cuda.intrinsics.ids import read_register
 
-__all__ = ["helpers"]
+__all__ = ["emit_checked", "emit_fault", "helpers"]
 
 _i8 = ir.IntType(8)
 _i32 = ir.IntType(32)
@@ -55,7 +55,7 @@ def _record(
                 value = read_register(builder, f"{register}.{letter}")
                 builder.store(builder.trunc(value, _i32), field(f"{group}_{letter}", _i32))
         builder.store(_i32(_RECORDED), state)
-    builder.ret(_i32(STATUS_FAULT))
+    end_thread_early(builder, STATUS_FAULT)
 
 
 def _type_checked(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -64,7 +64,8 @@ def _type_checked(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return None if checked is None else checked(checked, indexed, types.int32, axis)
 
 
-def _emit_checked(call: Call) -> ir.Value:
+def emit_checked(call: Call) -> ir.Value:
+    """Write the check of an index."""
     builder = call.builder
     index, indexed, _, axis = call.signature.args
     value, array, site, _ = call.args
@@ -88,7 +89,8 @@ def _type_fault(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return types.void(types.int32)
 
 
-def _emit_fault(call: Call) -> ir.Value:
+def emit_fault(call: Call) -> ir.Value:
+    """Write a fault."""
     _record(call.builder, call.args[0], _i32(-1), _i64(0), _i64(0))
     _begin_unreachable(call.builder)
     return call.context.get_dummy_value()
@@ -110,13 +112,13 @@ def _emit_same(call: Call) -> ir.Value:
     return call.args[0]
 
 
-_FAULT = BoundIntrinsic("kd_fault", _type_fault, _emit_fault, {})
+_FAULT = BoundIntrinsic("kd_fault", _type_fault, emit_fault, {})
 _UNSIGNED = BoundIntrinsic("kd_unsigned", _type_unsigned, _emit_same, {})
 _CHECKED = {
     wraparound: BoundIntrinsic(
         "kd_checked",
         _type_checked,
-        _emit_checked,
+        emit_checked,
         {"wraparound": wraparound},
         prefers_literals=True,
     )

@@ -1,0 +1,118 @@
+"""Debug mode in the region IR, and calls of other code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import pytest
+from numba import errors
+
+import kerneldsl as kd
+from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.operations import Effect, Function
+from kerneldsl.ir.simplify import simplify
+from kerneldsl.ir.verifier import verify
+from kerneldsl.lowering.types import numba_types
+from targets.cuda.compile.numba_device import descriptor
+from targets.cuda.compile.region_code import compile_regions
+
+_F = "float32[::1]"
+
+
+def _read(kernel: Any, arrays: int, **options: bool) -> Function:
+    asked = kernel._asked_for((", ".join([_F] * arrays),), None, None, None, "null", None)
+    spec = kernel._dispatcher.specialize(*asked)[1]
+    kinds = numba_types(spec.kinds)
+    function = read_function(spec.unit, kinds, descriptor().typing_context, **options)
+    verify(function)
+    simplify(function.body)
+    return function
+
+
+@kd.func
+def put(values, i, value):
+    assert value > 0, "positive"
+    values[i] = value
+
+
+@kd.kernel
+def faults(x, out):
+    i = kd.grid(1)
+    if x[i] > 3:
+        raise ValueError("large")
+    pair = (1.0, 2.0)
+    put(out, i, x[i] * pair[i])
+    put(out, i + 1, pair[-1])
+
+
+def test_checks_and_faults_name_their_places() -> None:
+    function = _read(faults, 2, debug=True)
+    checks = [each for each in function.body.walk() if each.name == "fault.check"]
+    raised = [each for each in function.body.walk() if each.name == "fault"]
+    sites = function.fault_sites
+    arrays = [sites[each.attributes["site"]].array for each in checks]
+    assert arrays == ["x", "x", "pair", "values", "values"]
+    kinds = [sites[each.attributes["site"]].kind for each in raised]
+    assert kinds == [ValueError, AssertionError, AssertionError]
+    # A function that is called twice has its places once.
+    assert len(sites) == 7
+
+
+def test_without_debug_mode_there_are_none() -> None:
+    function = _read(faults, 2)
+    assert not any(each.name.startswith("fault") for each in function.body.walk())
+    assert function.fault_sites == ()
+
+
+@kd.kernel
+def beyond(x, out):
+    out[0] = (1, 2)[2]  # noqa: PLE0643
+
+
+def test_a_constant_index_beyond_a_tuple() -> None:
+    with pytest.raises(errors.TypingError, match="out of range"):
+        _read(beyond, 2, debug=True)
+
+
+_PTX = b""".version 7.0
+.target sm_75
+.address_size 64
+.visible .func (.param .b32 result) twice(.param .b32 value) {
+    .reg .f32 %f<3>;
+    ld.param.f32 %f1, [value];
+    add.f32 %f2, %f1, %f1;
+    st.param.f32 [result], %f2;
+    ret;
+}
+"""
+
+
+@kd.func(link=_PTX, signature="float32(float32)")
+def twice(value):
+    return value + value
+
+
+@numba.njit
+def plain(value):
+    return value * 3 if value > 1 else value
+
+
+@kd.kernel
+def calling(x, out):
+    i = kd.grid(1)
+    out[i] = twice(x[i]) + plain(x[i])
+
+
+def test_linked_functions_are_calls_where_there_is_other_code() -> None:
+    called = _read(calling, 2, calls_linked=True)
+    (made,) = (each for each in called.body.walk() if each.name == "linked")
+    assert made.effect & Effect.WRITE
+    read = _read(calling, 2)
+    assert not any(each.name == "linked" for each in read.body.walk())
+    assert "the code of twice" in _compiled(calling, 2).ptx
+
+
+def _compiled(kernel: Any, arrays: int) -> Any:
+    asked = kernel._asked_for((", ".join([_F] * arrays),), None, None, None, "null", None)
+    return compile_regions(kernel._dispatcher.specialize(*asked)[1], arch="sm_90")
