@@ -10,7 +10,8 @@ M. Harris, "Optimizing Parallel Reduction in CUDA", NVIDIA, 2007.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from llvmlite import ir
 from numba import types
@@ -23,8 +24,10 @@ from kerneldsl.lowering.tile_plan import Layout, TilePlan
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
 from targets.cuda.intrinsics.shuffles import shuffle
 
-__all__ = ["combine_lanes", "combine_own", "combine_warps", "fold_operations"]
+__all__ = ["combine_lanes", "combine_own", "fold_operations"]
 
+#: Combines two values.
+Combine: TypeAlias = Callable[[ir.Value, ir.Value], ir.Value]
 _i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
 _ALL_LANES = 0xFFFFFFFF
@@ -40,24 +43,37 @@ def _part_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return kind(args[0], kind, types.int64)
 
 
-def combine_own(call: Call) -> ir.Value:
-    """Combine the elements of a thread in ``(registers, nothing, thread)``."""
-    builder, layout = call.builder, call.static["layout"]
-    read = _reader(call)
+def combine_own(
+    builder: ir.IRBuilder,
+    layout: Layout,
+    thread: ir.Value,
+    read: Callable[[int], ir.Value],
+    nothing: ir.Value,
+    combine: Combine,
+) -> ir.Value:
+    """Combine the elements of a thread, which `read` returns by slot."""
     totals: list[ir.Value] = []
     for slot in range(layout.rounds * layout.group):
         value = read(slot)
         if not layout.is_even and slot >= (layout.rounds - 1) * layout.group:
-            value = builder.select(_is_there(call, layout, slot), value, call.args[1])
+            value = builder.select(_is_there(builder, layout, thread, slot), value, nothing)
         if slot < layout.group:
             totals.append(value)
         else:
             place = slot % layout.group
-            totals[place] = _combine(call, totals[place], value)
+            totals[place] = combine(totals[place], value)
     while len(totals) > 1:
-        pairs = zip(totals[::2], totals[1::2], strict=True)
-        totals = [_combine(call, one, two) for one, two in pairs]
+        totals = [combine(one, two) for one, two in zip(totals[::2], totals[1::2], strict=True)]
     return totals[0]
+
+
+def _part(call: Call) -> ir.Value:
+    """Combine the elements of a thread in ``(registers, nothing, thread)``."""
+    _, nothing, thread = call.args
+    layout = call.static["layout"]
+    return combine_own(
+        call.builder, layout, thread, _reader(call), nothing, partial(_combine, call)
+    )
 
 
 def _reader(call: Call) -> Callable[[int], ir.Value]:
@@ -73,11 +89,10 @@ def _reader(call: Call) -> Callable[[int], ir.Value]:
     return read
 
 
-def _is_there(call: Call, layout: Layout, slot: int) -> ir.Value:
+def _is_there(builder: ir.IRBuilder, layout: Layout, thread: ir.Value, slot: int) -> ir.Value:
     """Return whether an element belongs to a slot of the last round."""
-    builder = call.builder
     turn, place = divmod(slot, layout.group)
-    group = builder.add(call.args[2], _i64(turn * layout.threads))
+    group = builder.add(thread, _i64(turn * layout.threads))
     number = builder.add(builder.mul(group, _i64(layout.group)), _i64(place))
     return builder.icmp_unsigned("<", number, _i64(layout.count))
 
@@ -87,10 +102,10 @@ def _met_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return kind(kind, types.int64)
 
 
-def combine_lanes(call: Call) -> ir.Value:
-    """Combine ``(value, thread)`` of the lanes of a warp; the first lane has the result."""
-    builder, threads = call.builder, call.static["threads"]
-    value, thread = call.args
+def combine_lanes(
+    builder: ir.IRBuilder, threads: int, thread: ir.Value, value: ir.Value, combine: Combine
+) -> ir.Value:
+    """Combine the values of the lanes of a warp; the first lane has the result."""
     rest = threads % WARP_SIZE
     mask: ir.Value = _i32((1 << threads) - 1 if threads < WARP_SIZE else _ALL_LANES)
     lane = builder.trunc(builder.and_(thread, _i64(WARP_SIZE - 1)), _i32)
@@ -102,13 +117,19 @@ def combine_lanes(call: Call) -> ir.Value:
     for width in WIDTHS:
         if width >= threads:
             break
-        other = _from_behind(builder, value, mask, width)
-        met = _combine(call, value, other)
+        met = combine(value, _from_behind(builder, value, mask, width))
         if rest:
             has_other = builder.icmp_unsigned("<", builder.add(lane, _i32(width)), count)
             met = builder.select(has_other, met, value)
         value = met
     return value
+
+
+def _met(call: Call) -> ir.Value:
+    """Combine ``(value, thread)`` of the lanes of a warp."""
+    value, thread = call.args
+    threads = call.static["threads"]
+    return combine_lanes(call.builder, threads, thread, value, partial(_combine, call))
 
 
 def _from_behind(builder: ir.IRBuilder, value: ir.Value, mask: ir.Value, width: int) -> ir.Value:
@@ -123,7 +144,7 @@ def _rest_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     return args[0].dtype(args[0])
 
 
-def combine_warps(call: Call) -> ir.Value:
+def _rest(call: Call) -> ir.Value:
     """Combine the values of warps, which lie in shared memory, one after the other."""
     read = _reader(call)
     total = read(0)
@@ -138,9 +159,7 @@ def fold_operations(plan: TilePlan) -> dict[str, BoundIntrinsic]:
     for fold, count in plan.folded:
         static = {"fold": fold, "threads": plan.threads}
         part = {**static, "layout": Layout(count, plan.threads)}
-        found[f"kd_part_{fold}_{count}"] = BoundIntrinsic(
-            "tile.part", _part_rule, combine_own, part
-        )
-        found[f"kd_met_{fold}"] = BoundIntrinsic("tile.met", _met_rule, combine_lanes, static)
-        found[f"kd_rest_{fold}"] = BoundIntrinsic("tile.rest", _rest_rule, combine_warps, static)
+        found[f"kd_part_{fold}_{count}"] = BoundIntrinsic("tile.part", _part_rule, _part, part)
+        found[f"kd_met_{fold}"] = BoundIntrinsic("tile.met", _met_rule, _met, static)
+        found[f"kd_rest_{fold}"] = BoundIntrinsic("tile.rest", _rest_rule, _rest, static)
     return found

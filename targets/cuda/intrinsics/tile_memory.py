@@ -10,7 +10,7 @@ CUDA C++ Programming Guide, section "Device Memory Accesses".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +26,6 @@ from targets.cuda.intrinsics.unroll import MAX_UNROLLED
 
 __all__ = [
     "ArrayElements",
-    "is_wide",
     "load_elements",
     "memory_operations",
     "store_elements",
@@ -43,14 +42,35 @@ _SCALAR = (ir.IntType, ir.FloatType, ir.DoubleType, ir.HalfType)
 
 
 class ArrayElements:
-    """The elements of an array, given as Numba's structure."""
+    """The elements of an array, at an address in any address space.
 
-    def __init__(self, context: Any, builder: ir.IRBuilder, kind: Any, structure: ir.Value) -> None:
+    Parameters
+    ----------
+    context
+        The target context.
+    builder : ir.IRBuilder
+        Where instructions go.
+    kind
+        Numba's type of the array.
+    data : ir.Value
+        Address of the first element.
+    shape, strides : sequence of ir.Value
+        Extents, and bytes from an element to the next along each axis.
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        builder: ir.IRBuilder,
+        kind: Any,
+        data: ir.Value,
+        shape: Sequence[ir.Value],
+        strides: Sequence[ir.Value],
+    ) -> None:
         self.builder, self.context, self.kind = builder, context, kind
-        fields = make_array(kind)(context, builder, structure)
-        self.data = fields.data
-        self.shape = [builder.extract_value(fields.shape, axis) for axis in range(kind.ndim)]
-        self._strides = [builder.extract_value(fields.strides, axis) for axis in range(kind.ndim)]
+        self.data = data
+        self.shape = shape
+        self._strides = strides
         #: Type of an element in memory.
         self.stored = context.get_data_type(kind.dtype)
         self._model = context.data_model_manager[kind.dtype]
@@ -67,10 +87,11 @@ class ArrayElements:
             for index, extent in zip(others, self.shape[1:], strict=True):
                 number = builder.add(builder.mul(number, extent), index)
             return builder.gep(self.data, [number])
-        place = builder.bitcast(self.data, ir.IntType(8).as_pointer())
+        space = self.data.type.addrspace
+        place = builder.bitcast(self.data, ir.IntType(8).as_pointer(space))
         for index, stride in zip(indices, self._strides, strict=True):
             place = builder.gep(place, [builder.mul(index, stride)])
-        return builder.bitcast(place, self.stored.as_pointer())
+        return builder.bitcast(place, self.stored.as_pointer(space))
 
     def value_at(self, place: ir.Value) -> ir.Value:
         """Return an element as numbers are computed with."""
@@ -80,7 +101,9 @@ class ArrayElements:
         self.builder.store(self._model.as_data(self.builder, value), place)
 
     def is_wide(self, first: ir.Value, layout: Layout) -> ir.Value:
-        """Say whether a tile at an index lies within the array, and groups where they may."""
+        """Say whether a tile at an index is within the array, and groups may be accessed."""
+        if not self.may_be_wide:
+            return _i1(0)
         builder = self.builder
         end = builder.add(first, _i64(layout.count))
         inside = builder.and_(
@@ -95,7 +118,13 @@ class ArrayElements:
 def _array(call: Call, position: int) -> ArrayElements:
     """Return an array that a call is given."""
     kind, value = call.signature.args[position], call.args[position]
-    return ArrayElements(call.context, call.builder, kind, value)
+    builder = call.builder
+    fields = make_array(kind)(call.context, builder, value)
+    shape, strides = (
+        [builder.extract_value(field, axis) for axis in range(kind.ndim)]
+        for field in (fields.shape, fields.strides)
+    )
+    return ArrayElements(call.context, builder, kind, fields.data, shape, strides)
 
 
 @contextmanager
@@ -141,12 +170,16 @@ def _number(builder: ir.IRBuilder, layout: Layout, turn: ir.Value, thread: ir.Va
     return builder.mul(group, _i64(layout.group))
 
 
-def load_elements(call: Call) -> ir.Value:
-    """Load ``(target, array, other, first, thread)``: a thread's elements of a tile."""
-    builder, layout = call.builder, call.static["layout"]
-    target = _array(call, 0)
-    array = _array(call, 1)
-    _, _, other, first, thread = call.args
+def load_elements(
+    target: ArrayElements,
+    array: ArrayElements,
+    other: ir.Value,
+    first: ir.Value,
+    thread: ir.Value,
+    layout: Layout,
+) -> None:
+    """Load a thread's elements of a tile that begins at an index; `other` are those outside."""
+    builder, context = array.builder, array.context
 
     def each() -> None:
         with _slots(builder, layout, thread) as (slot, number):
@@ -155,46 +188,47 @@ def load_elements(call: Call) -> ir.Value:
             with builder.if_else(_is_inside(builder, array, layout, index, number)) as (yes, no):
                 with yes:
                     value = array.value_at(array.place(index))
-                    cast = call.context.cast(builder, value, array.kind.dtype, target.kind.dtype)
+                    cast = context.cast(builder, value, array.kind.dtype, target.kind.dtype)
                     target.put_at(place, cast)
                 with no:
                     target.put_at(place, other)
 
-    _moved(call, array, target, first, thread, each, is_load=True)
-    return call.context.get_dummy_value()
+    _moved(array, target, first, thread, layout, each, is_load=True)
 
 
-def store_elements(call: Call) -> ir.Value:
-    """Store ``(array, source, first, thread)``: a thread's elements of a tile."""
-    builder, layout = call.builder, call.static["layout"]
-    array = _array(call, 0)
-    source = _array(call, 1)
-    _, _, first, thread = call.args
+def store_elements(
+    array: ArrayElements,
+    source: ArrayElements,
+    first: ir.Value,
+    thread: ir.Value,
+    layout: Layout,
+) -> None:
+    """Store a thread's elements of a tile that begins at an index."""
+    builder, context = array.builder, array.context
 
     def each() -> None:
         with _slots(builder, layout, thread) as (slot, number):
             index = builder.add(first, number)
             with builder.if_then(_is_inside(builder, array, layout, index, number)):
                 value = source.value_at(source.place(slot))
-                cast = call.context.cast(builder, value, source.kind.dtype, array.kind.dtype)
+                cast = context.cast(builder, value, source.kind.dtype, array.kind.dtype)
                 array.put_at(array.place(index), cast)
 
-    _moved(call, array, source, first, thread, each, is_load=False)
-    return call.context.get_dummy_value()
+    _moved(array, source, first, thread, layout, each, is_load=False)
 
 
 def _moved(
-    call: Call,
     array: ArrayElements,
     own: ArrayElements,
     first: ir.Value,
     thread: ir.Value,
+    layout: Layout,
     each: Callable[[], None],
     *,
     is_load: bool,
 ) -> None:
-    """Move all elements, group by group where that can be."""
-    builder, layout = call.builder, call.static["layout"]
+    """Move all elements, group by group if possible."""
+    builder = array.builder
     if layout.group == 1 or not (array.may_be_wide and own.may_be_wide):
         each()
         return
@@ -204,7 +238,7 @@ def _moved(
             outside = array, index
             inside = own, builder.mul(turn, _i64(layout.group))
             target, source = (inside, outside) if is_load else (outside, inside)
-            _copy_group(call, *target, *source, layout.group)
+            _copy_group(*target, *source, layout.group)
         with narrow:
             each()
 
@@ -221,7 +255,6 @@ def _is_inside(
 
 
 def _copy_group(
-    call: Call,
     target: ArrayElements,
     place: ir.Value,
     source: ArrayElements,
@@ -229,7 +262,7 @@ def _copy_group(
     group: int,
 ) -> None:
     """Copy neighbours by wide instructions."""
-    builder, context = call.builder, call.context
+    builder, context = target.builder, target.context
     stored = [each.stored for each in (target, source)]
     models = [context.data_model_manager[each.kind.dtype] for each in (target, source)]
     sizes = [context.get_abi_sizeof(kind) for kind in stored]
@@ -239,7 +272,7 @@ def _copy_group(
     for offset in range(0, group, width):
         at = builder.gep(source.data, [builder.add(start, _i64(offset))])
         vector = ir.VectorType(lanes[1], width)
-        loaded = builder.load(builder.bitcast(at, vector.as_pointer()))
+        loaded = builder.load(_as_vector(builder, at, vector))
         loaded.align = width * sizes[1]
         taken += [builder.extract_element(loaded, _i32(i)) for i in range(width)]
     values = []
@@ -254,8 +287,12 @@ def _copy_group(
         for i in range(width):
             whole = builder.insert_element(whole, values[offset + i], _i32(i))
         at = builder.gep(target.data, [builder.add(place, _i64(offset))])
-        saved = builder.store(whole, builder.bitcast(at, vector.as_pointer()))
+        saved = builder.store(whole, _as_vector(builder, at, vector))
         saved.align = width * sizes[0]
+
+
+def _as_vector(builder: ir.IRBuilder, place: ir.Value, kind: ir.Type) -> ir.Value:
+    return builder.bitcast(place, kind.as_pointer(place.type.addrspace))
 
 
 def _lanes(kind: ir.Type) -> ir.Type:
@@ -263,10 +300,24 @@ def _lanes(kind: ir.Type) -> ir.Type:
     return ir.IntType(16) if isinstance(kind, ir.HalfType) else kind
 
 
-def is_wide(call: Call) -> ir.Value:
+def _take(call: Call) -> ir.Value:
+    """Load ``(target, array, other, first, thread)``."""
+    _, _, other, first, thread = call.args
+    layout = call.static["layout"]
+    load_elements(_array(call, 0), _array(call, 1), other, first, thread, layout)
+    return call.context.get_dummy_value()
+
+
+def _put(call: Call) -> ir.Value:
+    """Store ``(array, source, first, thread)``."""
+    _, _, first, thread = call.args
+    store_elements(_array(call, 0), _array(call, 1), first, thread, call.static["layout"])
+    return call.context.get_dummy_value()
+
+
+def _is_wide(call: Call) -> ir.Value:
     """Say whether ``(array, first)`` can be accessed in groups of neighbours."""
-    array, layout = _array(call, 0), call.static["layout"]
-    return array.is_wide(call.args[1], layout) if array.may_be_wide else _i1(0)
+    return _array(call, 0).is_wide(call.args[1], call.static["layout"])
 
 
 def _take_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
@@ -286,9 +337,9 @@ def memory_operations(layouts: Mapping[int, Layout]) -> dict[str, BoundIntrinsic
     found = {}
     for count, layout in layouts.items():
         for word, rule, emit in (
-            ("take", _take_rule, load_elements),
-            ("put", _put_rule, store_elements),
-            ("is_wide", _wide_rule, is_wide),
+            ("take", _take_rule, _take),
+            ("put", _put_rule, _put),
+            ("is_wide", _wide_rule, _is_wide),
         ):
             found[f"kd_{word}_{count}"] = BoundIntrinsic(
                 f"tile.{word}", rule, emit, {"layout": layout}

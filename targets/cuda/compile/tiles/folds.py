@@ -88,16 +88,18 @@ class Fold:
         writer, code, builder = self.writer, self.code, self.code.builder
         layout = writer.layout(self.operation)
         own = writer.held(self.operation, self.kind)
-        static = {"fold": self.name, "threads": code.threads, "layout": layout}
-        kind, array = self.kind, types.Array(self.kind, 1, "C")
-        arguments = writer.structure(own, layout), self.identity(), code.thread
-        signature = kind(array, kind, types.int64)
-        total = writer.call(combine_own, signature, arguments, static)
-        if kind == types.boolean:
+        total = combine_own(
+            builder,
+            layout,
+            code.thread,
+            lambda slot: own.get(_I64(slot)),
+            self.identity(),
+            self.combined,
+        )
+        if self.kind == types.boolean:
             vote = "or" if self.name == "any" else "and"
             return call_nvvm(builder, f"barrier.cta.red.{vote}.aligned.all", _I1, [_I32(0), total])
-        signature = kind(kind, types.int64)
-        total = writer.call(combine_lanes, signature, (total, code.thread), static)
+        total = combine_lanes(builder, code.threads, code.thread, total, self.combined)
         return self._of_warps(total)
 
     def _of_warps(self, total: ir.Value) -> ir.Value:

@@ -9,14 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import types
 
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.lowering.tile_places import tile_place
 from targets.cuda.compile.tiles.thread_code import Memory, Slot
 from targets.cuda.intrinsics.tile_memory import (
-    ArrayElements,
-    is_wide,
     load_elements,
     store_elements,
 )
@@ -46,11 +43,8 @@ def write_load(writer: TileWriter, operation: Operation) -> None:
     target, rest = writer.storage(operation.result), writer.emitter.get(other)
     dtype = operation.result.type.dtype
     if len(at) == 1 and not target.is_shared:
-        own = types.Array(dtype, 1, "C")
-        signature = types.none(own, array.type, dtype, types.int64, types.int64)
-        moved = writer.structure(target.memory, layout), access.structure, rest
-        static = {"layout": layout}
-        writer.call(load_elements, signature, (*moved, access.starts[0], code.thread), static)
+        own = writer.own_elements(target.memory)
+        load_elements(own, access.array, rest, access.starts[0], code.thread, layout)
         return
     builder = code.builder
     with writer.written(target), code.slots(layout) as slot:
@@ -77,11 +71,8 @@ def write_store(writer: TileWriter, operation: Operation) -> None:
         _store_neighbours(writer, operation, access)
     else:
         # Only elements that the array has a place for are computed.
-        builder, layout = writer.code.builder, writer.layout(operation)
-        signature = types.boolean(array.type, types.int64)
-        arguments = access.structure, access.starts[0]
-        found = writer.call(is_wide, signature, arguments, {"layout": layout})
-        with builder.if_else(found) as (wide, narrow):
+        is_wide = access.array.is_wide(access.starts[0], writer.layout(operation))
+        with writer.code.builder.if_else(is_wide) as (wide, narrow):
             with wide:
                 _store_neighbours(writer, operation, access)
             with narrow:
@@ -90,12 +81,9 @@ def write_store(writer: TileWriter, operation: Operation) -> None:
 
 def _store_neighbours(writer: TileWriter, operation: Operation, access: _Access) -> None:
     """Compute all elements, and store groups of neighbours if possible."""
-    layout, kind = writer.layout(operation), access.kind
-    own = writer.held(operation, kind.dtype)
-    signature = types.none(kind, types.Array(kind.dtype, 1, "C"), types.int64, types.int64)
-    moved = access.structure, writer.structure(own, layout)
-    arguments = *moved, access.starts[0], writer.code.thread
-    writer.call(store_elements, signature, arguments, {"layout": layout})
+    own = writer.own_elements(writer.held(operation, access.kind.dtype))
+    layout = writer.layout(operation)
+    store_elements(access.array, own, access.starts[0], writer.code.thread, layout)
 
 
 def _store_each(writer: TileWriter, operation: Operation, access: _Access) -> None:
@@ -137,10 +125,7 @@ class _Access:
         self._writer = writer
         self._shape = writer.shape(operation)
         self.kind = array.type
-        self.structure = writer.array(array)
-        self.array = ArrayElements(
-            writer.code.context, writer.code.builder, array.type, self.structure
-        )
+        self.array = writer.array(array)
         #: The index of the first element along each axis.
         self.starts = [_start(writer, place) for place in at]
 

@@ -14,14 +14,12 @@ from numba import types
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.calls import Emitter as CallEmitter
-from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.tile_plan import Layout
 from targets.cuda.compile.tiles import elements, folds, memory, scans, sort_places, sorts
 from targets.cuda.compile.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
 from targets.cuda.compile.tiles.placement import Place, Placement
 from targets.cuda.compile.tiles.thread_code import Memory, Slot, ThreadCode
+from targets.cuda.intrinsics.tile_memory import ArrayElements
 
 __all__ = ["Storage", "TileWriter"]
 
@@ -149,26 +147,21 @@ class TileWriter:
         own = self.code.local(place.kind, layout.rounds * layout.group)
         return Storage(replace(place, is_shared=False, columns=0), own)
 
-    # -- calls of emitters ------------------------------------------------------------------------
+    # -- arrays -----------------------------------------------------------------------------------
 
-    def array(self, value: Value) -> ir.Value:
-        """Return Numba's structure of an array."""
+    def array(self, value: Value) -> ArrayElements:
+        """Return the elements of an array."""
+        context, builder = self.code.context, self.code.builder
         found = self.emitter.get(value)
-        if isinstance(found, ArrayParts):
-            found = found.structure(self.code.context, self.code.builder)
-        return found
+        if not isinstance(found, ArrayParts):
+            found = ArrayParts.of_structure(context, builder, value.type, found)
+        strides = found.byte_strides(context, builder)
+        return ArrayElements(context, builder, value.type, found.data, found.shape, strides)
 
-    def structure(self, own: Memory, layout: Layout) -> ir.Value:
-        """Return Numba's structure of a thread's elements."""
+    def own_elements(self, own: Memory) -> ArrayElements:
+        """Return a thread's elements of a tile, as those of an array."""
         array = types.Array(own.kind, 1, "C")
-        shape = [_I64(layout.rounds * layout.group)]
-        return array_value(self.code.context, self.code.builder, array, own.data, shape)
-
-    def call(
-        self, emit: CallEmitter, signature: Any, arguments: tuple[ir.Value, ...], static: Any
-    ) -> ir.Value:
-        """Write what an emitter of calls writes."""
-        return emit(Call(self.code.context, self.code.builder, signature, arguments, static))
+        return ArrayElements(self.code.context, self.code.builder, array, own.data, [], [])
 
 
 _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
