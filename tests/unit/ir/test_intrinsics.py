@@ -22,13 +22,8 @@ _WORDS = re.compile(
     r"clz|brev|shf|mul\.hi|rsqrt)[\w.]*"
 )
 
-#: Not read yet: tiles, functions that threads combine values by, several targets.
-_NOT_READ = {"chain.next", "chain.before", "chain.publish", "local.array"} | {
-    f"{group}.{name}"
-    for group in ("warp", "block")
-    for name in ("reduce", "inclusive_scan", "exclusive_scan")
-}
-_NAMES = [name for name in EXAMPLES if name not in _NOT_READ and not name.startswith("tile.")]
+#: A device has no ``reshape``; an example uses it.
+_NAMES = [name for name, row in EXAMPLES.items() if "reshape" not in row[0]]
 
 
 def _kernel(name: str) -> Any:
