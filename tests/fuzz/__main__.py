@@ -2,7 +2,8 @@
 
 ``--programs 20000 --seed 0 --targets cpu,null --workers 2 --json counts.json`` runs the programs of
 the seeds from 0 on; a target ``sm_90`` compiles them for that architecture and has ptxas assemble
-them, without a GPU. ``--show 17`` writes program 17 and what it is launched with, and with
+them, without a GPU. The target ``regions`` interprets the region IR, and counts what its front end
+does not read. ``--show 17`` writes program 17 and what it is launched with, and with
 ``--shrink cpu`` a smaller one that fails there in the same way. ``--integers`` runs programs of
 integers of all types instead (:mod:`tests.fuzz.integer_programs`).
 """

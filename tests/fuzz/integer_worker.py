@@ -22,8 +22,11 @@ import numpy as np
 import kerneldsl as kd
 from tests.fuzz.integer_programs import IntegerProgram, generate_integers
 from tests.fuzz.outcomes import Outcome
+from tests.fuzz.regions import REGIONS, UNREAD, read_functions
 from tests.fuzz.worker import PATIENCE
 from tests.support.arrays import poisoned
+from tests.support.regions.running import run
+from tests.support.simt import Launch
 from tests.support.source import exec_source
 
 __all__ = ["check_integers", "main"]
@@ -153,6 +156,9 @@ def check_integers(program: IntegerProgram, targets: list[str]) -> Iterator[Outc
     for target in targets:
         kernel = exec_source(program.kernel, "generated")["kernel"]
         outputs = [poisoned(_SIZE, dtype) for dtype in program.outputs]
+        if target == REGIONS:
+            yield _in_regions(program, kernel, (*inputs, *scalars), expected)
+            continue
         with warnings.catch_warnings(record=True) as caught, kd.use(target):
             warnings.simplefilter("always")
             try:
@@ -173,6 +179,35 @@ def check_integers(program: IntegerProgram, targets: list[str]) -> Iterator[Outc
             yield Outcome(program.seed, target, "plain", "right")
             continue
         yield _compared(program, target, expected, outputs, differs=differs, texts=texts)
+
+
+def _in_regions(
+    program: IntegerProgram, kernel: Any, inputs: tuple[Any, ...], expected: list[list[Any]]
+) -> Outcome:
+    """Interpret the region IR, as it is read and after its passes."""
+
+    def outcome(kind: str, detail: Any = "") -> Outcome:
+        return Outcome(program.seed, REGIONS, "plain", kind, str(detail))
+
+    found = outcome("right")
+    try:
+        outputs = [poisoned(_SIZE, dtype) for dtype in program.outputs]
+        args = (*inputs, *outputs)
+        shape = {"block": (_SIZE,)} if program.has_barrier else {"forall": 1}
+        launch = Launch(1, _SIZE) if program.has_barrier else Launch(_SIZE)
+        for function, watch in read_functions(kernel, args, **shape):
+            run(function, launch, args, watch)
+            found = _compared(program, REGIONS, expected, outputs, differs=False, texts=[])
+            if found.kind != "right":
+                break
+    except UNREAD as reason:
+        return outcome("unread", reason)
+    except kd.KernelTypingError as error:
+        is_right = program.may_be_refused and _SAID[0] in str(error)
+        return outcome("right" if is_right else "refused", error)
+    except Exception as error:  # noqa: BLE001 - each is an outcome
+        return outcome("crash", f"{type(error).__name__}: {error}")
+    return found
 
 
 def _compared(

@@ -9,22 +9,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-
 import kerneldsl as kd
 from kerneldsl.errors import BarrierDivergenceWarning, KernelError
 from targets.cuda.compile.ptxas import assemble
 from tests.fuzz import oracle
+from tests.fuzz.differences import compare
 from tests.fuzz.program import DATA_SETS, Array, Program, Scalar
+from tests.fuzz.regions import REGIONS, attempt_regions
 from tests.fuzz.variants import choose_variants
-from tests.support.arrays import assert_same_bits
 from tests.support.source import exec_source
 
-__all__ = ["KINDS", "Outcome", "check_program", "compare", "expected_results", "run_program"]
+__all__ = ["KINDS", "Outcome", "check_program", "expected_results", "run_program"]
 
 #: ``refused``: an error of kerneldsl; ``crash``: another one, or the end of the process; ``hang``:
-#: no end.
-KINDS = ("right", "mismatch", "crash", "hang", "refused")
+#: no end; ``unread``: the region IR's front end, or its interpreter, has not learned it yet.
+KINDS = ("right", "mismatch", "crash", "hang", "refused", "unread")
 
 
 @dataclass(frozen=True)
@@ -122,20 +121,11 @@ def run_program(program: Program, target: str) -> list[list[Any]]:
     return found
 
 
-def compare(got: list[list[Any]], expected: list[list[Any]]) -> str:
-    """Return the first difference between two lists of arguments; no text where there is none."""
-    for data_set, (left, right) in enumerate(zip(got, expected, strict=True)):
-        for position, (a, b) in enumerate(zip(left, right, strict=True)):
-            if isinstance(a, np.ndarray):
-                try:
-                    assert_same_bits(a, b, f"argument {position}, data set {data_set}")
-                except AssertionError as error:
-                    return str(error)
-    return ""
-
-
 def _attempt(program: Program, target: str, expected: list[list[Any]]) -> tuple[str, str]:
     """Kind and detail of one run."""
+    if target == REGIONS:
+        with _literals_of_int64(program):
+            return attempt_regions(program, expected)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

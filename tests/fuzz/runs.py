@@ -43,7 +43,9 @@ class Report:
     features : Counter
         Programs by what they are made of.
     failures : list of Outcome
-        Every outcome but ``right``.
+        Every outcome but ``right`` and ``unread``.
+    unread : Counter
+        Reasons of the outcomes that are ``unread``.
     warned : int
         Runs in which a barrier was warned of that is not divergent.
     """
@@ -53,13 +55,16 @@ class Report:
     kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     features: Counter[str] = field(default_factory=Counter)
     failures: list[Outcome] = field(default_factory=list)
+    unread: Counter[str] = field(default_factory=Counter)
     warned: int = 0
 
     def add(self, outcome: Outcome) -> None:
         """Count an outcome."""
         self.kinds[outcome.target, outcome.variant, outcome.kind] += 1
         self.warned += outcome.kind == "right" and outcome.detail == "warned"
-        if outcome.kind != "right":
+        if outcome.kind == "unread":
+            self.unread[outcome.detail] += 1
+        elif outcome.kind != "right":
             self.failures.append(outcome)
 
     def failed_programs(self, kind: str) -> set[int]:
@@ -75,6 +80,7 @@ class Report:
             lines.append(f"{target + ' ' + variant:24}{counts}")
         lines.append(f"{self.programs} programs, {self.seconds / max(1, self.programs):.2f} s each")
         lines.append(f"{self.warned} runs with a warning of a barrier that does not diverge")
+        lines += [f"{n:45}{c:7}  not read" for n, c in self.unread.most_common()]
         lines += [f"{n:45}{c:7}  {c / self.programs:6.1%}" for n, c in self.features.most_common()]
         return "\n".join(lines)
 
@@ -88,6 +94,7 @@ class Report:
                 for (t, v, k), c in sorted(self.kinds.items())
             ],
             "features": dict(self.features.most_common()),
+            "unread": dict(self.unread.most_common()),
             "warned": self.warned,
             "failures": [o.as_json() for o in self.failures],
         }

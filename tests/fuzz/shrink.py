@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.fuzz.outcomes import Outcome, check_program, compare, expected_results
+from tests.fuzz.differences import compare
+from tests.fuzz.outcomes import Outcome, check_program, expected_results
 from tests.fuzz.program import Program
 
 __all__ = ["shrink"]

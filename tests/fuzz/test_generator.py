@@ -13,9 +13,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.fuzz.differences import compare
 from tests.fuzz.kernels import generate
 from tests.fuzz.names import renamed
-from tests.fuzz.outcomes import compare, expected_results
+from tests.fuzz.outcomes import expected_results
 from tests.fuzz.program import Array, Program
 from tests.support.extent import examples, sample
 

@@ -72,7 +72,7 @@ from targets.cuda.intrinsics.libdevice import libdevice_emitter
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
 from targets.cuda.intrinsics.table import EMITTERS
 
-__all__ = ["compile_regions", "device_texts", "read_kernel"]
+__all__ = ["compile_regions", "device_texts", "read_as_written", "read_kernel"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _LARGEST = 2**31 - 1
@@ -89,8 +89,8 @@ INTERVALS: dict[str, Interval] = {
 }
 
 
-def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
-    """Return the typed function of a kernel, and the intervals of its integers."""
+def read_as_written(specialization: Specialization) -> Function:
+    """Return the typed function of a kernel before any pass."""
     contexts = descriptor()
     kinds = numba_types(specialization.kinds)
     for use in specialization.unit.all_uses():
@@ -99,7 +99,7 @@ def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, I
     # What these types register with Numba is known from here on.
     contexts.typing_context.refresh()
     contexts.target_context.refresh()
-    function = read_function(
+    return read_function(
         specialization.unit,
         kinds,
         contexts.typing_context,
@@ -107,6 +107,11 @@ def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, I
         plain_function=_plain_function,
         debug=specialization.options.debug,
     )
+
+
+def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
+    """Return the typed function of a kernel, and the intervals of its integers."""
+    function = read_as_written(specialization)
     simplify(function.body)
     known = ranges_of(function, INTERVALS)
     mark_indices(function, INTERVALS, wraparound=specialization.options.wraparound)

@@ -1,0 +1,35 @@
+"""Kernels as the front end of CUDA and the null target reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.contract import Specialization
+from kerneldsl.ir.operations import Function, Value
+from kerneldsl.ir.ranges import Interval
+from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
+from targets.cuda.compile.numba_device import TARGET_NAME
+from targets.cuda.compile.region_code import read_as_written, read_kernel
+
+__all__ = ["after_passes", "as_written", "specialized"]
+
+
+def specialized(
+    kernel: Any, args: tuple[Any, ...], *, forall: int | None = None, block: Any = None
+) -> Specialization:
+    """Return what a kernel is compiled for on the null target."""
+    asked = kernel._asked_for(args, forall, block, None, "null", None)
+    found: Specialization = kernel._dispatcher.specialize(*asked)[1]
+    return found
+
+
+def as_written(specialization: Specialization) -> Function:
+    """Return the function as the front end reads it."""
+    with global_compiler_lock, target_override(TARGET_NAME):
+        return read_as_written(specialization)
+
+
+def after_passes(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
+    """Return the function that is compiled, and the intervals of its integers."""
+    with global_compiler_lock, target_override(TARGET_NAME):
+        return read_kernel(specialization)
