@@ -177,18 +177,21 @@ class _Walk:
 
     def cast(self, operation: Operation) -> None:
         (source,) = operation.operands
-        kind = operation.result.type
-        if not isinstance(kind, types.Integer):
-            return
+        if isinstance(operation.result.type, types.Integer):
+            self.known[operation.result] = self.converted(source, operation.result.type)
+
+    def converted(self, value: Value, kind: Any) -> Interval:
+        """Return the interval of a value that is converted to another type."""
         low, high = int(kind.minval), int(kind.maxval)
-        if isinstance(source.type, types.Boolean):
-            self.known[operation.result] = (0, 1)
-        elif isinstance(source.type, types.Integer):
-            found = self.get(source)
+        if isinstance(value.type, types.Boolean):
+            return 0, 1
+        if isinstance(value.type, types.Integer):
+            found = self.get(value)
             if low <= found[0] and found[1] <= high:
-                self.known[operation.result] = found
-            elif not self.may_wrap and kind.signed and found[0] <= high and found[1] >= low:
-                self.known[operation.result] = max(found[0], low), min(found[1], high)
+                return found
+            if not self.may_wrap and kind.signed and found[0] <= high and found[1] >= low:
+                return max(found[0], low), min(found[1], high)
+        return low, high
 
     def numba(self, operation: Operation) -> None:
         if len(operation.results) != 1 or operation.result.type != types.int64:
@@ -196,7 +199,14 @@ class _Walk:
         operands = operands_of(operation)
         if not all(isinstance(v.type, types.Integer | types.Boolean) for v in operands):
             return
-        found = _of_function(operator_of(operation), [self.get(value) for value in operands])
+        function = operator_of(operation)
+        if function in (min, max) or len(operands) == 1:
+            found = _of_function(function, [self.get(value) for value in operands])
+            if len(operands) == 1:
+                found = _of_small(found, operands[0].type)
+        else:
+            # Two numbers meet in the type of the result.
+            found = _of_function(function, [self.converted(v, types.int64) for v in operands])
         low, high = found
         if low < _MIN or high > _MAX:
             # An operation that may wrap may have any result.
@@ -205,6 +215,13 @@ class _Walk:
             else:
                 found = max(min(low, _MAX), _MIN), max(min(high, _MAX), _MIN)
         self.known[operation.result] = found
+
+
+def _of_small(found: Interval, kind: Any) -> Interval:
+    """Return the interval of an operation of one number, which is computed in the number's type."""
+    if kind in (types.int8, types.int16, types.int32) and found[1] > kind.maxval:
+        return min(found[0], int(kind.minval)), int(kind.maxval)
+    return found
 
 
 def _of_function(function: Any, known: list[Interval]) -> Interval:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import Any
+
+from numba import types
 
 from kerneldsl.ir.operations import Operation, Value
 
@@ -12,14 +15,21 @@ __all__ = ["constant_number", "is_false", "operands_of", "operator_of"]
 
 def constant_number(value: Value) -> int | None:
     """Return the number of an integer constant, also of one that was converted."""
-    made = value.owner
+    made, kinds = value.owner, [value.type]
     while isinstance(made, Operation) and made.name == "cast":
-        made = made.operands[0].owner
+        (source,) = made.operands
+        kinds.append(source.type)
+        made = source.owner
     if isinstance(made, Operation) and made.name == "const":
         number = made.attributes["value"]
-        if type(number) is int or (hasattr(number, "dtype") and number.dtype.kind in "iu"):
+        is_integer = type(number) is int or (hasattr(number, "dtype") and number.dtype.kind in "iu")
+        if is_integer and all(map(partial(_holds, int(number)), kinds)):
             return int(number)
     return None
+
+
+def _holds(number: int, kind: Any) -> bool:
+    return isinstance(kind, types.Integer) and bool(kind.minval <= number <= kind.maxval)
 
 
 def is_false(value: Value) -> bool:

@@ -96,9 +96,16 @@ def read_unary(reader: Reader, node: ast.UnaryOp) -> Any:
         return reader.numba(operator.not_, [condition])
     found = reader.value(node.operand)
     constant = constant_of(found)
-    if constant is not None and isinstance(node.op, ast.USub):
+    if isinstance(node.op, ast.USub) and _is_negated_now(found.type, constant):
         return reader.constant(-constant, found.type)
     return reader.numba(UNARY[type(node.op)], [found])
+
+
+def _is_negated_now(kind: Any, constant: Any) -> bool:
+    """Return whether a negated constant is a number of its type; that of a small one differs."""
+    if type(constant) is int and kind == types.int64:
+        return bool(constant != kind.minval)
+    return type(constant) is float and isinstance(kind, types.Float)
 
 
 @reads(ast.Compare)

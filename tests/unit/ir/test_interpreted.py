@@ -1,0 +1,136 @@
+"""What the interpreter of the region IR finds: wrong analyses, and readings that were wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.ir.operations import Function, Value
+from kerneldsl.ir.ranges import ranges_of
+from kerneldsl.language.intrinsics.intrinsic import Scope
+from targets.cuda.compile.region_code import INTERVALS
+from tests.support.regions.arrays import WrongIndexError
+from tests.support.regions.reading import after_passes, as_written, specialized
+from tests.support.regions.running import run
+from tests.support.regions.watching import AnalysisWatch, WrongAnalysisError, watch_of
+from tests.support.simt import Launch
+
+_THREADS = 40
+_HUGE = 2**63 + 5
+
+
+@kd.kernel
+def shifted(x, out):
+    i = kd.grid(1)
+    place = i - 1
+    out[i] = x[place]
+
+
+@kd.kernel
+def negated(x, out):
+    i = kd.grid(1)
+    out[i] = -x[i]
+
+
+@kd.kernel
+def negated_constant(x, out):
+    i = kd.grid(1)
+    out[i] = x[i] + -np.uint64(9223372036854775813)
+
+
+@kd.kernel
+def quotients(x, out):
+    i = kd.grid(1)
+    out[i] = i // x[i]
+
+
+@kd.kernel
+def sums(x, out):
+    i = kd.threadIdx.x
+    part = kd.shared.array(40, np.int64)
+    part[i] = x[i]
+    kd.syncthreads()
+    total = 0
+    for k in range(3):
+        total += part[(i + k) % 40] * k
+    out[i] = total
+
+
+def _value(function: Function, name: str) -> Value:
+    """Return what a variable holds."""
+    values = (value for each in function.body.walk() for value in each.results)
+    return next(value for value in values if value.name == name)
+
+
+def _run(kernel: Any, *arrays: np.ndarray, watch: Any = None) -> None:
+    spec = specialized(kernel, arrays, block=(_THREADS,))
+    function, intervals = after_passes(spec)
+    given = watch_of(function, intervals) if watch is None else watch(function)
+    run(function, Launch(1, _THREADS), arrays, given)
+
+
+def _arrays(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(_THREADS).astype(dtype), np.zeros(_THREADS, np.int64)
+
+
+def test_threads_exchange_by_shared_memory() -> None:
+    x, out = _arrays(np.int64)
+    _run(sums, x, out)
+    assert (out == [sum((i + k) % 40 * k for k in range(3)) for i in range(40)]).all()
+
+
+def test_a_wrong_interval_is_found() -> None:
+    def watch(function: Function) -> AnalysisWatch:
+        return AnalysisWatch({_value(function, "place"): (0, 100)})
+
+    with pytest.raises(WrongAnalysisError, match=r"is -1, not in \(0, 100\)"):
+        _run(shifted, *_arrays(np.int64), watch=watch)
+
+
+def test_a_value_that_is_wrongly_called_uniform_is_found() -> None:
+    def watch(function: Function) -> AnalysisWatch:
+        return AnalysisWatch({}, {_value(function, "place"): Scope.WARP})
+
+    with pytest.raises(WrongAnalysisError, match="differs in one WARP"):
+        _run(shifted, *_arrays(np.int64), watch=watch)
+
+
+def test_a_wrong_mark_of_an_index_is_found() -> None:
+    x, out = _arrays(np.int64)
+    spec = specialized(shifted, (x, out), block=(_THREADS,))
+    function, _ = after_passes(spec)
+    run(function, Launch(1, _THREADS), (x, out))
+    assert out[0] == x[-1]
+    for each in function.body.walk():
+        if each.name == "array.load":
+            each.attributes["nonnegative"] = (True,)
+    with pytest.raises(WrongIndexError, match="-1 of 40"):
+        run(function, Launch(1, _THREADS), (x, out))
+
+
+def test_the_interval_of_a_negated_small_number_holds_the_smallest() -> None:
+    x, out = _arrays(np.int8)
+    x[3] = -128
+    _run(negated, x, out)
+    assert out[3] == -128
+
+
+def test_an_integer_constant_is_negated_in_its_type() -> None:
+    x, out = _arrays(np.uint64)
+    out = out.astype(np.uint64)
+    _run(negated_constant, x, out)
+    assert (out == x - np.uint64(_HUGE)).all()
+    written = as_written(specialized(negated_constant, (x, out), block=(_THREADS,)))
+    known = ranges_of(written, INTERVALS)
+    assert all(low >= 0 for value, (low, _) in known.items() if str(value.type) == "uint64")
+
+
+def test_an_operand_that_changes_its_sign_has_the_interval_of_its_new_type() -> None:
+    x, out = _arrays(np.uint64)
+    x[...] = 2**64 - 3
+    x[0] = 0
+    _run(quotients, x, out)
+    assert out[9] == 9 // -3
