@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from kerneldsl._version import __version__
+from kerneldsl.cache.folders import nearest_existing
 from kerneldsl.contract import Artifact, Compiler, Specialization
 from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.errors import ArgumentValueError
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.shipping.key import shipped_keys
 from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
 
-__all__ = ["PackageWriter"]
+__all__ = ["PackageWriter", "require_writable"]
 
 #: Endings of the files of sections.
 _SUFFIXES = {"object": "o", "handlers": "o", "pool": "o", "ptx": "ptx", "cubin": "cubin"}
@@ -148,6 +151,24 @@ class PackageWriter:
             (folder / name).unlink(missing_ok=True)
         for name, data in contents.items():
             (folder / name).write_bytes(data)
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder that files cannot be written into, before anything is compiled for it.
+
+    Raises `ArgumentValueError`.
+    """
+    at = nearest_existing(folder.absolute())
+    try:
+        with tempfile.TemporaryFile(dir=at):
+            pass
+    except OSError as error:
+        raise ArgumentValueError(
+            f"the folder {folder} cannot be written: {error.strerror or error}",
+            value=str(folder),
+            limit="The compiled kernels are written there",
+            remedy="Name another one: -o FOLDER",
+        ) from error
 
 
 def _files_of(folder: Path) -> set[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -102,7 +104,8 @@ def test_the_launches_of_a_script(tmp_path: Path) -> None:
     assert {each[0] for each in found} == {"mypkg.kernels.axpy", "mypkg.kernels.turn"}
     assert ("mypkg.kernels.axpy", "forall of rank 1", "sm_90") in found
     assert ("mypkg.kernels.turn", "[grid, block], block (8, 4, 1)", "x86-64-v2") in found
-    assert report["left_out"] == {}
+    reason = "it declares no signature, and no script launches it"
+    assert report["left_out"] == {"mypkg.kernels.waves": reason}
     # The launches of the script are found, also on a described GPU.
     use = f"""
 import sys, runpy, os
@@ -141,16 +144,26 @@ def test_a_rebuild_removes_old_files(built: Path, tmp_path: Path) -> None:
         (("json.decoder",), "json.decoder is a module, and not a package"),
         (("json",), "json has no kernels to compile"),
         (("mypkg", "--cpu", "x86-64-v9"), "--cpu names 'x86-64-v9'"),
-        (("mypkg", "--arch", "sm_1"), "sm_1"),
+        (("mypkg", "--arch", "sm_90,sm_1"), "--arch names 'sm_1'. Plans can be made for sm_75, "),
+        (("mypkg", "--cpu", ""), "--cpu names no level, and there is no --arch. Kernels are"),
+        (("mypkg/kernels.py",), "kernels.py is a file. The compiled kernels are a folder of a"),
+        (("mypkg", "-o", "failing.py"), "the folder failing.py cannot be written: Not a directory"),
+        (("mypkg", "-o", "failing.py/x"), "failing.py/x cannot be written: Not a directory. The"),
+        (("mypkg", "-o", "/proc/x"), "the folder /proc/x cannot be written: No such file or"),
         (("mypkg", "--trace", "missing.py"), "there is no file missing.py"),
-        (("mypkg", "--trace", "failing.py"), "failing.py failed: ZeroDivisionError"),
-        (("mypkg", "--trace", "failing.py", "-j1"), "failing.py failed: ZeroDivisionError"),
+        (("mypkg", "--trace", "failing.py"), "failing.py failed: ZeroDivisionError: division"),
+        (("mypkg", "--trace", "failing.py", "-j1"), "at failing.py:3 1 / 0"),
+        (("mypkg", "--trace", "failing.py", "-j2"), "at failing.py:3 1 / 0"),
+        (("mypkg", "--trace", "wrong.py"), "wrong.py failed: SyntaxError"),
+        (("mypkg", "--trace", "ending.py"), "ending.py failed: SystemExit: 3"),
         (("mypkg", "--trace", "killed.py", "-j4"), "ended with status -9. Status -9 means"),
     ],
 )
 def test_mistakes(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     write_package(tmp_path)
-    (tmp_path / "failing.py").write_text("1 / 0")
+    (tmp_path / "failing.py").write_text("import mypkg\n\n1 / 0\n")
+    (tmp_path / "wrong.py").write_text("def f(:\n")
+    (tmp_path / "ending.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "killed.py").write_text("import os; os.kill(os.getpid(), 9)")
     done = subprocess.run(
         [sys.executable, "-m", "kerneldsl", "build", *options],
@@ -194,3 +207,40 @@ def test_the_text_of_a_module() -> None:
     )
     assert text_of_functions(text, [4]) == text_of_functions(text, [7])
     assert text_of_functions("X = 1\n", []) == ""
+
+
+def test_kernels_that_nothing_launches_are_named(tmp_path: Path) -> None:
+    package = write_package(tmp_path)
+    leave_out_waves(package)
+    kernels = package / "kernels.py"
+    more = "".join(f"\n@kd.kernel\ndef plain_{n}(x):\n    x[kd.grid(1)] = {n}\n" for n in range(10))
+    kernels.write_text(kernels.read_text() + more)
+    said = build(package, "--cpu", "x86-64-v2").stdout
+    (line,) = (each for each in said.splitlines() if each.startswith("not shipped"))
+    assert line.startswith("not shipped: mypkg.kernels.plain_0, mypkg.kernels.plain_1, ")
+    assert line.endswith("plain_7 and 2 more: it declares no signature, and no script launches it")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals are those of POSIX")
+def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
+    package = write_package(tmp_path)
+    script = tmp_path / "long.py"
+    script.write_text("import time\nprint('waiting', flush=True)\ntime.sleep(100)\n")
+    command = [sys.executable, "-m", "kerneldsl", "build", str(package), "--trace", str(script)]
+    with subprocess.Popen(
+        [*command, "-j3", "--cpu", "x86-64-v2"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert not (package / "_kernels").exists()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from kerneldsl.tools.cli.building import Builder
 
 __all__ = ["build"]
+
+#: Kernels that a line names.
+_MOST_SHOWN = 8
 
 
 def build(
@@ -77,6 +81,7 @@ def build(
     """
     from kerneldsl.launch.recorded import recording
     from kerneldsl.placement.registry import c_library, get_target, target_writing
+    from kerneldsl.shipping.writer import require_writable
     from kerneldsl.tools.cli.building import Builder
     from kerneldsl.tools.cli.tasks import do_tasks, usable_processors
 
@@ -94,14 +99,16 @@ def build(
         if as_json:  # what scripts print is no part of the JSON
             during.enter_context(redirect_stdout(sys.stderr))
         builder = Builder(package, levels, _read_list(arch or ""))
+        folder = builder.folder / "_kernels" if output is None else output
+        require_writable(folder)
         if header:
             builder.c_library = c_library(builder.package.__name__)
         show = during.enter_context(progress_bar("Compiling", is_quiet=as_json))
         do_tasks(builder, builder.tasks(scripts, arguments or [], workers), workers, show)
+    builder.note_unused()
     if not builder.writer.entries:
         raise _nothing(builder)
     builder.add_sources()
-    folder = builder.folder / "_kernels" if output is None else output
     builder.writer.write(folder)
     c_files = builder.c_library.write(folder / "c") if header else ()
     entries = builder.writer.entries
@@ -137,11 +144,21 @@ def build(
         for key, found in sorted(counts.items())
     ]
     print_table(("kernel", "signature", "launch", "for"), rows)
-    for name, reason in builder.left_out.items():
-        print(f"not shipped: {name}: {reason}")
+    _print_left_out(builder.left_out)
     print(f"{folder}: {len(entries)} compiled kernels, {builder.writer.nbytes / 1024:.0f} KiB")
     if header:
         print(f"{folder / 'c'}: {', '.join(c_files)}")
+
+
+def _print_left_out(left_out: Mapping[str, str]) -> None:
+    """Say what is not shipped; names with one reason are in one line."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        shown = ", ".join(names[:_MOST_SHOWN])
+        rest = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+        print(f"not shipped: {shown}{rest}: {reason}")
 
 
 def _nothing(builder: Builder) -> ArgumentValueError:

@@ -18,12 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization
-from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.errors import ArgumentValueError, KernelError, SourceLocation
 from kerneldsl.kernels.constants import ParameterizedKernel
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 from kerneldsl.kernels.spaces import OpenSpacedKernel, SpacedKernel
@@ -113,7 +114,13 @@ class Builder:
                     limit=f"Levels of processors are {', '.join(self.host.usual_architectures)}",
                 )
         for arch in self.architectures:
-            get_target(target_writing("ptx")).described(arch)
+            _require_architecture(arch)
+        if not self.levels and not self.architectures:
+            raise ArgumentValueError(
+                "--cpu names no level, and there is no --arch",
+                limit="Kernels are compiled for levels of processors and for architectures of GPUs",
+                remedy="Leave out --cpu for all levels, or write --arch sm_90",
+            )
         self.package = _import(self.place)
         self.modules = list(self._import_modules())
         self.writer = PackageWriter(self.package.__name__)
@@ -279,12 +286,15 @@ class Builder:
                 else:
                     raise ArgumentValueError(
                         f"{script} failed: {type(error).__name__}: {error}",
+                        where=_place_in(script, error),
                         value=str(script),
                         limit="For a GPU that is named, kernels are compiled and do not run, so "
                         "results are not right"
                         if target != self.host.name
                         else None,
-                        remedy="Run it by itself, and check no results in it",
+                        remedy="Run it by itself"
+                        if target == self.host.name
+                        else "Run it by itself, and check no results in it",
                     ) from error
         found = {
             each.specialization: each
@@ -322,6 +332,15 @@ class Builder:
             if self._is_own(unit.module):
                 self._functions.setdefault(unit.module, set()).add(unit.first_line)
 
+    def note_unused(self) -> None:
+        """Note kernels without a signature that no script has launched."""
+        known = {each.kernel for each in self.writer.entries}
+        known |= {name.partition("(")[0] for name in self.left_out}
+        for kernel in self.kernels():
+            name = f"{kernel.__module__}.{kernel.__qualname__}"
+            if name not in known:
+                self.left_out[name] = "it declares no signature, and no script launches it"
+
     def part(self) -> Part:
         """Return what was compiled in this process."""
         return Part(self.writer, self.left_out, self._functions)
@@ -357,9 +376,41 @@ def _label(specialization: Specialization) -> str:
     return f"{unit.module}.{unit.qualname}({format_signature(specialization.kinds)})"
 
 
+def _require_architecture(arch: str) -> None:
+    """Refuse an architecture of GPUs that launches cannot be planned for."""
+    try:
+        get_target(target_writing("ptx")).described(arch)
+    except ArgumentValueError as error:
+        raise ArgumentValueError(
+            f"--arch names {arch!r}",
+            value=arch,
+            limit=error.limit,
+            remedy="Name some of them, separated by commas: --arch sm_80,sm_90",
+        ) from error
+
+
+def _place_in(script: Path, error: BaseException) -> SourceLocation | None:
+    """Return the last line of a script that an error has come through."""
+    if isinstance(error, SyntaxError) and error.filename == str(script) and error.lineno:
+        return SourceLocation(str(script), error.lineno)
+    lines = [
+        line
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == str(script)
+    ]
+    return SourceLocation(str(script), lines[-1]) if lines else None
+
+
 def _import(place: str) -> ModuleType:
     """Import a package by its name, or by its folder."""
     path = Path(place)
+    if path.is_file():
+        raise ArgumentValueError(
+            f"{place} is a file",
+            value=place,
+            limit="The compiled kernels are a folder of a package",
+            remedy=f"Name the package, or its folder: {path.parent}",
+        )
     is_folder = os.sep in place or place.startswith(".")
     root, name = (path.resolve().parent, path.resolve().name) if is_folder else (Path.cwd(), place)
     sys.path.insert(0, str(root))
