@@ -212,9 +212,13 @@ class Programs:
         # Without compiled files of Python's own, the sources of every program would be read anew.
         out = ("KERNELDSL_", "PYTHONDONTWRITEBYTECODE")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(out)}
+        # Programs import what this one does: a wheel where one is installed, else the checkout.
+        spec = importlib.util.find_spec("kerneldsl")
+        is_installed = spec is not None and not str(spec.origin).startswith(str(ROOT))
+        path = ["" if is_installed else str(ROOT), os.environ.get("PYTHONPATH")]
         return {
             **kept,
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+            "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "KERNELDSL_CACHE_DIR": str(caches / "kerneldsl"),
             "NUMBA_CACHE_DIR": str(caches / "numba"),
             "CUPY_CACHE_DIR": str(caches / "cupy"),

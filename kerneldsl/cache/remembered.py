@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import os
 import time
+from array import array
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ __all__ = ["Computed", "remembered"]
 #: What changed this long before it was read, in nanoseconds, is not remembered. File systems have
 #: times of up to two seconds' resolution.
 _SETTLED_NS = 3_000_000_000
+_WORD = (1 << 64) - 1
 _VALUE, _PATHS, _STATUS = "value", "paths", "status"
 
 
@@ -79,7 +81,7 @@ def _read(cache: DiskCache, key: Key) -> str | None:
         return None
     try:
         sections = cache.user.read(key)[0].sections
-        paths = [os.fsdecode(path) for path in sections[_PATHS].split(b"\0") if path]
+        paths = os.fsdecode(sections[_PATHS]).split("\0")
         if _status_of(paths) != sections[_STATUS]:
             return None
         return sections[_VALUE].decode()
@@ -99,13 +101,14 @@ def _write(cache: DiskCache, key: Key, sections: Mapping[str, bytes]) -> None:
 
 def _status_of(paths: Iterable[str], before_ns: int | None = None) -> bytes | None:
     """Return a digest of the status of files; ``None`` if one is gone or changed lately."""
-    rows = []
+    rows = array("Q")
     for path in paths:
         try:
             found = os.stat(path)
-        except OSError:
+        except (OSError, ValueError):
             return None
         if before_ns is not None and max(found.st_mtime_ns, found.st_ctime_ns) > before_ns:
             return None
-        rows.append((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
-    return hashlib.sha256(repr(rows).encode()).digest()
+        times = (found.st_mtime_ns & _WORD, found.st_ctime_ns & _WORD)  # some are before 1970
+        rows.extend((found.st_ino, found.st_size, *times))
+    return hashlib.sha256(rows).digest()

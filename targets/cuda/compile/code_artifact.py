@@ -31,6 +31,9 @@ from targets.cuda.compile.cubin_file import Entry
 __all__ = ["CodeArtifact", "compile_code"]
 
 _POINTER_BYTES = 8
+_NAME_TYPES = (
+    "Name the types as C declares them: float32 for float, int32 for int, float32[::1] for float*"
+)
 
 
 def compile_code(specialization: Specialization, arch: str) -> CodeArtifact:
@@ -186,6 +189,7 @@ def _check_parameters(entry: Entry, kinds: tuple[Kind, ...], code: DeviceCode) -
     wanted = [each.nbytes for each in entry.parameters]
     given = [_passed_bytes(kind) for kind in kinds]
     if given == wanted:
+        _check_floats(entry, kinds, code)
         return
     if len(given) != len(wanted):
         what = f"passes {format_count(len(given), 'parameter')}"
@@ -199,9 +203,25 @@ def _check_parameters(entry: Entry, kinds: tuple[Kind, ...], code: DeviceCode) -
         value=format_signature(kinds),
         limit=f"In {code.module.name} it declares {format_count(len(wanted), 'parameter')}"
         + (f" of {', '.join(map(str, wanted))} bytes" if wanted else ""),
-        remedy="Name the types as C declares them: float32 for float, int32 for int, "
-        "float32[::1] for float*",
+        remedy=_NAME_TYPES,
     )
+
+
+def _check_floats(entry: Entry, kinds: tuple[Kind, ...], code: DeviceCode) -> None:
+    """Refuse an integer or an array for a float, and a float for what is none."""
+    for number, (kind, known) in enumerate(zip(kinds, entry.parameters, strict=True), 1):
+        is_float = isinstance(kind, ScalarKind) and kind.element.is_float
+        if known.is_float is None or known.is_float == is_float:
+            continue
+        bits = 8 * known.nbytes
+        raise ArgumentTypeError(
+            f"the signature ({format_signature(kinds)}) of {code.entry} passes {kind} as "
+            f"parameter {number}",
+            value=format_signature(kinds),
+            limit=f"In {code.module.name} it is "
+            + (f"a float of {bits} bits" if known.is_float else f"no float, of {bits} bits"),
+            remedy=_NAME_TYPES,
+        )
 
 
 def _passed_bytes(kind: Kind) -> int:

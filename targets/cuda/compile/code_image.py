@@ -7,7 +7,7 @@ device. If NVRTC is older than the architecture, it makes PTX for the newest one
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -54,6 +54,20 @@ class Image(NamedTuple):
     def ptx(self) -> str:
         """The PTX; empty for a cubin."""
         return self.data.decode() if self.form is CodeForm.PTX else ""
+
+    def with_floats(self, floats: Mapping[str, Sequence[bool | None]]) -> Image:
+        """Return the code with what is known of its parameters: whether each is a float.
+
+        The parameters of a cubin have sizes alone.
+        """
+        entries = dict(self.entries)
+        for name, known in floats.items():
+            entry = entries.get(name)
+            if entry is not None and len(known) == len(entry.parameters):
+                pairs = zip(entry.parameters, known, strict=True)
+                typed = tuple(each._replace(is_float=is_float) for each, is_float in pairs)
+                entries[name] = entry._replace(parameters=typed)
+        return self._replace(entries=entries)
 
     def runs_on(self, device: Architecture) -> bool:
         """Return whether devices of an architecture can run it."""
@@ -103,7 +117,13 @@ def _make_image(module: CodeModule, arch: str) -> Image:
     made = compile_text(
         text_of(module), architecture.name, module.options, form=form, expressions=entries
     )
-    return read_image(made.code, made.form, module.name, names=made.names, log=made.log)
+    image = read_image(made.code, made.form, module.name, names=made.names, log=made.log)
+    if not made.ptx:
+        return image
+    declared = read_ptx(made.ptx.decode(), module.name)
+    return image.with_floats(
+        {name: [each.is_float for each in entry.parameters] for name, entry in declared.items()}
+    )
 
 
 def compile_ptx(module: CodeModule, arch: str) -> str:

@@ -44,6 +44,10 @@ def dump_code(artifact: CodeArtifact) -> dict[str, bytes]:
     metadata = {
         "form": image.form.name,
         "names": dict(image.names),
+        "floats": {
+            name: [each.is_float for each in entry.parameters]
+            for name, entry in image.entries.items()
+        },
         "log": image.log,
         "timings": dict(artifact.timings),
     }
@@ -68,12 +72,13 @@ def restore_code(
         metadata = parse_json(sections["metadata"])
         form = CodeForm[metadata["form"]]
         names = {str(name): str(lowered) for name, lowered in metadata["names"].items()}
+        floats = {str(name): list(known) for name, known in metadata["floats"].items()}
         timings = {str(step): float(seconds) for step, seconds in metadata["timings"].items()}
         log, data = str(metadata["log"]), sections["code"]
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise UnusableCodeError(f"the metadata cannot be read: {error!r}") from error
     try:
-        image = read_image(data, form, module.name, names=names, log=log)
+        image = read_image(data, form, module.name, names=names, log=log).with_floats(floats)
         return CodeArtifact(specialization, image, parse_arch(arch), timings)
     except DeviceCodeError as error:
         raise UnusableCodeError(f"the code cannot be read: {error.what}") from error

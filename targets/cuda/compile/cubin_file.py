@@ -50,6 +50,8 @@ class DeclaredParameter(NamedTuple):
     offset: int
     #: Its size in bytes.
     nbytes: int
+    #: Whether it is a float; ``None`` if the code does not say so, as a cubin never does.
+    is_float: bool | None = None
 
 
 class Entry(NamedTuple):

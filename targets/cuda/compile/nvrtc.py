@@ -59,6 +59,8 @@ class Compiled:
         The architecture, such as ``"sm_90"``.
     log : str
         What the compiler said, such as warnings.
+    ptx : bytes
+        The PTX, also of what was assembled to a cubin.
     names : mapping
         Name expression, such as ``"scale<float>"``, to the name in the code.
     """
@@ -67,6 +69,7 @@ class Compiled:
     form: CodeForm
     arch: str
     log: str = ""
+    ptx: bytes = b""
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -164,7 +167,8 @@ def compile_text(
             _log.info("%s: %s", source.name, log)
         names = {expression: _lowered_name(api, program, expression) for expression in expressions}
         code = _read_code(api, program, form)
-    return Compiled(code, form, architecture.name, log, names)
+        ptx = _read_code(api, program, CodeForm.PTX) if form is CodeForm.CUBIN else b""
+    return Compiled(code, form, architecture.name, log, ptx, names)
 
 
 def _require_architecture(architecture: Architecture) -> None:

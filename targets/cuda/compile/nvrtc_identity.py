@@ -84,7 +84,7 @@ def _loaded() -> list[Path]:
         text = _MAPS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:  # not on Linux
         return []
-    rows = dict(_LOADED.findall(text))
+    rows = dict(_LOADED.findall(text)) if "libnvrtc.so" in text else {}
     if any(rows.values()):
         raise LookupError("NVRTC was replaced after it was loaded")
     return [Path(path).resolve() for path in rows]

@@ -19,9 +19,13 @@ __all__ = ["read_ptx"]
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*(?:\(([^)]*)\))?")
 _PARAMETER = re.compile(
-    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.[bfsu](\d+)\s+(?:\.ptr(?:\s+\.\w+)*(?:\s+\d+)?\s+)?"
+    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.([bfsu])(\d+)\s+(?:\.ptr(?:\s+\.\w+)*(?:\s+\d+)?\s+)?"
     r"[\w$%]+(?:\[(\d+)\])?\s*$"
 )
+
+
+#: Letters of types to whether a value is a float; bits may be anything.
+_IS_FLOAT = {"f": True, "s": False, "u": False, "b": None}
 
 
 def read_ptx(text: str, name: str) -> Mapping[str, Entry]:
@@ -44,7 +48,7 @@ def read_ptx(text: str, name: str) -> Mapping[str, Entry]:
     >>> head = ".version 8.0\\n.target sm_80\\n"
     >>> text = ".entry f(.param .u64 x, .param .align 4 .b8 s[12]) {}"
     >>> read_ptx(head + text, "f.ptx")["f"].parameters[1]
-    DeclaredParameter(offset=8, nbytes=12)
+    DeclaredParameter(offset=8, nbytes=12, is_float=None)
     """
     plain = _COMMENT.sub(" ", text)
     if read_header(plain) is None:
@@ -80,9 +84,10 @@ def _parameters(text: str, entry: str, name: str) -> tuple[DeclaredParameter, ..
                 limit="A parameter is .param, a type and a name (PTX ISA, Kernel Function "
                 "Parameters)",
             )
-        item = int(match[2]) // 8
+        item = int(match[3]) // 8
         align = int(match[1] or item)
         offset = -(-end // align) * align
-        found.append(DeclaredParameter(offset, item * int(match[3] or 1)))
+        nbytes = item * int(match[4] or 1)
+        found.append(DeclaredParameter(offset, nbytes, _IS_FLOAT[match[2]]))
         end = offset + found[-1].nbytes
     return tuple(found)

@@ -48,7 +48,10 @@ def _code(arch: str, form: CodeForm) -> bytes:
 
 
 def _declared(entries: dict[str, Entry]) -> dict[str, list[tuple[int, int]]]:
-    return {name: [tuple(each) for each in entry.parameters] for name, entry in entries.items()}
+    return {
+        name: [(each.offset, each.nbytes) for each in entry.parameters]
+        for name, entry in entries.items()
+    }
 
 
 @pytest.mark.parametrize("arch", full_beyond(ARCHITECTURES, ["sm_75", "sm_90a", "sm_120"]))
@@ -68,9 +71,10 @@ def test_a_cubin_says_what_the_assembler_said(arch: str) -> None:
 
 
 def test_ptx_declares_the_same() -> None:
-    assert (
-        _declared(dict(read_ptx(_code("sm_90", CodeForm.PTX).decode(), "test.ptx"))) == PARAMETERS
-    )
+    found = read_ptx(_code("sm_90", CodeForm.PTX).decode(), "test.ptx")
+    assert _declared(dict(found)) == PARAMETERS
+    # A cubin does not say which parameters are floats.
+    assert [each.is_float for each in found["many"].parameters] == [False, True, False, None, False]
 
 
 def test_pointers_of_ptx_may_say_where_they_point() -> None:

@@ -287,3 +287,45 @@ def test_stored_code_that_cannot_be_read(change: dict[str, bytes]) -> None:
     sections = dump_code(_compile(_module()))
     with pytest.raises(UnusableCodeError):
         COMPILER.restore(_specialize(_module()), {**sections, **change})
+
+
+MIXED = """
+extern "C" __global__ void mixed(int a, float x, long long y, double n) {}
+template<class T> __global__ void scaled(T factor, const T *x) {}
+"""
+
+
+@pytest.mark.parametrize("form", [CodeForm.CUDA, CodeForm.PTX])
+@pytest.mark.parametrize(
+    ("signature", "told"),
+    [
+        ("int32, float32, int64, float64", ""),
+        ("uint32, float32, uint64, float64", ""),
+        ("int32, float32, float32[::1], float64", ""),  # an address is an integer
+        ("float32, float32, int64, float64", "passes float32 as parameter 1. In "),
+        ("int32, int32, int64, float64", "passes int32 as parameter 2. In "),
+        ("int32, float32, float64, float64", "it is no float, of 64 bits. Name the types"),
+        ("int32, float32, int64, int64", "it is a float of 64 bits. Name the types"),
+        ("int32, float32, int64, float32[::1]", "it is a float of 64 bits. Name the types"),
+    ],
+)
+def test_floats_and_integers_are_told_apart(form: CodeForm, signature: str, told: str) -> None:
+    module = _module(form, MIXED)
+    if not told:
+        _compile(module, "mixed", signature)
+        return
+    with pytest.raises(ArgumentTypeError) as caught:
+        _compile(module, "mixed", signature)
+    assert told in str(caught.value)
+
+
+def test_floats_of_a_template_are_told_apart_also_in_the_cache() -> None:
+    module = _module(text=MIXED)
+    right = _specialize(module, "scaled<float>", "float32, float32[::1]")
+    stored = COMPILER.dump(COMPILER.compile(right))
+    assert stored is not None
+    assert COMPILER.restore(right, stored)
+    wrong = _specialize(module, "scaled<float>", "int32, float32[::1]")
+    for read in (COMPILER.compile, lambda each: COMPILER.restore(each, stored)):
+        with pytest.raises(ArgumentTypeError, match="passes int32 as parameter 1"):
+            read(wrong)
