@@ -208,7 +208,7 @@ def _check_parameters(entry: Entry, kinds: tuple[Kind, ...], code: DeviceCode) -
 
 
 def _check_floats(entry: Entry, kinds: tuple[Kind, ...], code: DeviceCode) -> None:
-    """Refuse an integer or an array for a float, and a float for what is none."""
+    """Refuse an integer or an array for a float, and a float for another type."""
     for number, (kind, known) in enumerate(zip(kinds, entry.parameters, strict=True), 1):
         is_float = isinstance(kind, ScalarKind) and kind.element.is_float
         if known.is_float is None or known.is_float == is_float:

@@ -50,7 +50,7 @@ class DeclaredParameter(NamedTuple):
     offset: int
     #: Its size in bytes.
     nbytes: int
-    #: Whether it is a float; ``None`` if the code does not say so, as a cubin never does.
+    #: Whether it is a float; ``None`` if that is unknown, as in a cubin.
     is_float: bool | None = None
 
 
