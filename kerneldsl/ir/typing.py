@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 
 from numba import errors, types
 
+from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
+
 __all__ = ["Typing"]
 
 
@@ -24,6 +26,8 @@ class Typing:
         self.context = context
         self._operators: dict[tuple[Any, ...], Any] = {}
         self._calls: dict[tuple[Any, ...], Any] = {}
+        #: Lookups that counted an operation of integers of both signs.
+        self._mixed: set[tuple[Any, ...]] = set()
         self._unified: dict[tuple[Any, Any], Any] = {}
 
     @classmethod
@@ -37,14 +41,13 @@ class Typing:
     def operator(self, function: Any, kinds: tuple[Any, ...]) -> Any:
         """Return the signature of an operator."""
         key = (function, kinds)
-        found = self._operators.get(key)
-        if found is None:
+        if key not in self._operators:
             # By the operator's type in kernels: comparisons of integers of both signs are exact.
-            found = self.context.resolve_function_type(self.function(function), kinds, {})
+            found = self._resolved(key, self.function(function), kinds, {})
             if found is None:
                 raise errors.TypingError(f"no {function.__name__} of {kinds}")
             self._operators[key] = found
-        return found
+        return self._counted(key, self._operators[key])
 
     def function(self, function: Any) -> Any:
         """Return Numba's type of an outside object, with what is registered by now."""
@@ -55,12 +58,25 @@ class Typing:
     ) -> Any:
         """Return the signature of a call of a function type; `named` are types of keywords."""
         key = (function, kinds, *(named or {}).items())
-        found = self._calls.get(key)
-        if found is None:
-            found = self.context.resolve_function_type(function, kinds, dict(named or {}))
+        if key not in self._calls:
+            found = self._resolved(key, function, kinds, dict(named or {}))
             if found is None:
                 raise errors.TypingError(f"no call of {function} with {kinds}")
             self._calls[key] = found
+        return self._counted(key, self._calls[key])
+
+    def _resolved(
+        self, key: tuple[Any, ...], function: Any, kinds: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        before = MIXED_SIGNS.count
+        found = self.context.resolve_function_type(function, kinds, named)
+        if MIXED_SIGNS.count > before:
+            self._mixed.add(key)
+        return found
+
+    def _counted(self, key: tuple[Any, ...], found: Any) -> Any:
+        """Count an operation of integers of both signs, also if its signature is known."""
+        MIXED_SIGNS.count += key in self._mixed
         return found
 
     def unify(self, one: Any, two: Any, name: str = "") -> Any:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from numba import types
+from numba import errors, types
 
 from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.lazy import settled
 from kerneldsl.ir.frontend.merging import End, merge
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
+from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Region, Value
 
 __all__ = ["BINARY", "binary", "read_name"]
@@ -73,7 +74,7 @@ def read_name(reader: Reader, node: ast.Name) -> Any:
         return reader.known(node.id)
     found = reader.outside(node)
     if found is None and node.id not in reader.unit.namespace:
-        raise NotReadError(f"the name {node.id}")
+        raise errors.TypingError(f"variable '{node.id}' is not defined")
     return reader.constant(found)
 
 
@@ -143,19 +144,7 @@ def comparison(reader: Reader, left: Value, ops: list[ast.cmpop], rights: list[a
 
 
 def _compared(reader: Reader, op: ast.cmpop, one: Any, two: Any) -> Value:
-    """Compare two values, or two tuples of numbers from their first members on."""
-    if not isinstance(one, tuple) and not isinstance(two, tuple):
-        return reader.numba(COMPARISONS[type(op)], [one, two])
-    if not isinstance(op, ast.Eq | ast.NotEq):
-        raise NotReadError("an order of tuples")
-    if not isinstance(one, tuple) or not isinstance(two, tuple) or len(one) != len(two):
-        known: Value = reader.constant(isinstance(op, ast.NotEq))
-        return known
-    found: Value = reader.constant(True)
-    for position, (a, b) in enumerate(zip(one, two, strict=True)):
-        equal = partial(_compared, reader, ast.Eq(), a, b)
-        found = equal() if position == 0 else either(reader, found, equal, is_both=True)
-    return found if isinstance(op, ast.Eq) else reader.numba(operator.not_, [found])
+    return reader.numba(COMPARISONS[type(op)], [packed(reader, one), packed(reader, two)])
 
 
 def _member(reader: Reader, value: Value, found: Any, *, is_in: bool) -> Value:

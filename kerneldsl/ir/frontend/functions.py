@@ -11,7 +11,7 @@ from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.exits import RESULT, labeled, returns_early
 from kerneldsl.ir.frontend.outside_calls import call_function
-from kerneldsl.ir.frontend.reader import NotReadError, Reader
+from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.lowering.linked_rules import call_rule
@@ -54,8 +54,6 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
     if unit.is_plain_numba and reader.plain_function is not None:
         function = reader.typing.function(reader.plain_function(unit))
         return call_function(reader, function, arguments, {})
-    if reader.depth > 20:
-        raise NotReadError("recursion")
     outer = reader.unit, reader.variables, reader.exits, reader.place
     reader.unit, reader.depth = unit, reader.depth + 1
     reader.variables = dict(zip(unit.parameters, arguments, strict=True))

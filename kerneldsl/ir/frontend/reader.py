@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -22,11 +23,22 @@ from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_class
 
-__all__ = ["NotReadError", "Reader", "constant_of", "reads", "reads_statement"]
+__all__ = ["NotReadError", "PlacedError", "Reader", "constant_of", "reads", "reads_statement"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _EXPRESSIONS: dict[type[ast.AST], Callable[[Reader, Any], Any]] = {}
 _STATEMENTS: dict[type[ast.AST], Callable[[Reader, Any], None]] = {}
+
+
+class PlacedError(errors.TypingError):  # type: ignore[misc]
+    """An error of Numba in an expression, with the place in the words of Numba's own inference."""
+
+    def __init__(self, error: Exception, filename: str, line: int) -> None:
+        name = "TypingError" if isinstance(error, ValueError) else type(error).__name__
+        super().__init__(
+            f"Failed in nopython mode pipeline (step: nopython frontend)\n{name}: {error}\n\n"
+            f"During: typing of an expression at {filename} ({line})"
+        )
 
 
 class NotReadError(Exception):
@@ -139,6 +151,8 @@ class Reader:
 
     def numba(self, function: Any, operands: list[Value]) -> Value:
         signature = self.typing.operator(function, tuple(v.type for v in operands))
+        if isinstance(signature.return_type, types.Array) and function is not operator.getitem:
+            raise errors.TypingError("NRT required but not enabled: the result is a new array")
         return self.add(
             "numba",
             operands,
@@ -185,14 +199,26 @@ class Reader:
         read = _STATEMENTS.get(type(node))
         if read is None:
             raise NotReadError(ast.dump(node)[:80])
-        read(self, node)
+        try:
+            read(self, node)
+        except (errors.NumbaError, ValueError) as error:
+            raise self._placed(error, node) from error
 
     def value(self, node: ast.expr) -> Any:
         """Read an expression: a value, or a tuple of values."""
         read = _EXPRESSIONS.get(type(node))
         if read is None:
             raise NotReadError(ast.unparse(node))
-        return read(self, node)
+        try:
+            return read(self, node)
+        except (errors.NumbaError, ValueError) as error:
+            raise self._placed(error, node) from error
+
+    def _placed(self, error: Exception, node: ast.AST) -> PlacedError:
+        if isinstance(error, PlacedError):
+            return error
+        where = self.unit.locate(node)
+        return PlacedError(error, where.filename, where.lineno)
 
     def number(self, node: ast.expr) -> Value:
         """Read an expression that is no tuple."""

@@ -10,7 +10,7 @@ from numba import errors
 from kerneldsl.ir.frontend.arrays import place_of
 from kerneldsl.ir.frontend.calls import read_call
 from kerneldsl.ir.frontend.expressions import BINARY, binary, read_name
-from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads_statement
+from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.language.intrinsics.intrinsic import Typing
 
 
@@ -62,7 +62,7 @@ def bind_target(reader: Reader, target: ast.expr, value: Any) -> None:
             reader.bind(name, value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             if not isinstance(value, tuple):
-                raise NotReadError("a tuple of targets")
+                raise errors.TypingError(f"failed to unpack {value.type}")
             if len(value) != len(targets):
                 raise errors.TypingError(f"{len(value)} values for {len(targets)} targets")
             for each, result in zip(targets, value, strict=True):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from llvmlite import ir
-from numba import types
+from numba import errors, types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import FunctionUnit
@@ -37,6 +38,7 @@ from kerneldsl.lowering.numba_internals.compiling import (
     target_override,
 )
 from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
+from kerneldsl.lowering.numba_internals.device_target import load_array_functions
 from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.types import element_type, numba_types
@@ -62,6 +64,7 @@ from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.parameters import ParameterReader, parameter_types
 from targets.cuda.compile.pipeline import Pipeline
 from targets.cuda.compile.ptx import entry_identifier
+from targets.cuda.compile.regions.errors import explained_errors
 from targets.cuda.compile.regions.loops import LoopEmitter
 from targets.cuda.compile.requirements import preferred_ptx
 from targets.cuda.compile.tiles.handlers import tile_handlers
@@ -99,7 +102,8 @@ def read_as_written(specialization: Specialization) -> Function:
     # What these types register with Numba is known from here on.
     contexts.typing_context.refresh()
     contexts.target_context.refresh()
-    return read_function(
+    read = partial(
+        read_function,
         specialization.unit,
         kinds,
         contexts.typing_context,
@@ -107,6 +111,12 @@ def read_as_written(specialization: Specialization) -> Function:
         plain_function=_plain_function,
         debug=specialization.options.debug,
     )
+    try:
+        return read()
+    except errors.NumbaError:
+        if not load_array_functions(contexts):
+            raise
+        return read()
 
 
 def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
@@ -135,20 +145,33 @@ def compile_regions(
 ) -> CudaArtifact:
     """Compile a kernel by the region IR.
 
-    Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read.
+    Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read,
+    and `KernelTypingError` if an operation has no type.
     """
     architecture = parse_arch(arch)
     version = choose_ptx_version(
         architecture,
         ptx_version or specialization.ptx_version or preferred_ptx(specialization, architecture),
     )
-    with collector_paused(), global_compiler_lock, target_override(TARGET_NAME):
+    with _compiling(specialization):
         return _compile(specialization, architecture, version)
+
+
+@contextmanager
+def _compiling(specialization: Specialization) -> Iterator[None]:
+    """Hold what a compilation needs; raise errors of this project."""
+    with (
+        collector_paused(),
+        global_compiler_lock,
+        target_override(TARGET_NAME),
+        explained_errors(specialization),
+    ):
+        yield
 
 
 def device_texts(specialization: Specialization, name: str) -> tuple[str, ...]:
     """Return the module of a kernel and those that it calls, before LLVM's passes."""
-    with collector_paused(), global_compiler_lock, target_override(TARGET_NAME):
+    with _compiling(specialization):
         function, known = read_kernel(specialization)
         text, bodies = _write(function, known, specialization, name)
     return text, *bodies

@@ -13,6 +13,7 @@ from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.operations import Effect, Function
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.verifier import verify
+from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.numba_device import descriptor
 from targets.cuda.compile.region_code import compile_regions
@@ -116,3 +117,56 @@ def test_linked_functions_are_calls_where_there_is_other_code() -> None:
 def _compiled(kernel: Any, arrays: int) -> Any:
     asked = kernel._asked_for((", ".join([_F] * arrays),), None, None, None, "null", None)
     return compile_regions(kernel._dispatcher.specialize(*asked)[1], arch="sm_90")
+
+
+@kd.func
+def misspelled(value):
+    return value.nothing
+
+
+@kd.kernel
+def wrong(x, out):
+    if out.size > 1:
+        out[0] = misspelled(x[0])
+
+
+@kd.kernel
+def unpacked(x, out):
+    a, b = (1, 2, 3)
+    out[0] = a + b
+
+
+@kd.kernel
+def whole(x, out):
+    out = x + 1  # noqa: F841
+
+
+@pytest.mark.parametrize(
+    ("kernel", "what", "function"),
+    [
+        (wrong, "has no attribute 'nothing'", misspelled.__wrapped__),
+        (unpacked, "3 values are unpacked into 2 names", unpacked.function),
+        (whole, "needs memory", whole.function),
+    ],
+)
+def test_errors_have_the_users_line(kernel: Any, what: str, function: Any) -> None:
+    with pytest.raises(kd.KernelTypingError, match=what) as caught:
+        _compiled(kernel, 2)
+    assert caught.value.where.lineno == function.__code__.co_firstlineno + 2
+
+
+@kd.kernel("uint64[::1], int64[::1], int64[::1]")
+def mixed(x, y, out):
+    out[0] = x[0] * y[0]
+
+
+def test_operations_of_both_signs_are_counted_each_time() -> None:
+    unit = mixed._dispatcher.specialize(
+        *mixed._asked_for(("uint64[::1], int64[::1], int64[::1]",), None, None, None, "null", None)
+    )[1]
+    counts = []
+    for _ in range(2):
+        before = MIXED_SIGNS.count
+        read_function(unit.unit, numba_types(unit.kinds), descriptor().typing_context)
+        counts.append(MIXED_SIGNS.count > before)
+    assert counts == [True, True]
