@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from llvmlite import ir
 from numba import types
 
-from kerneldsl.ir.operations import Label, Operation, Region, Value
+from kerneldsl.ir.operations import Label, Operation, Region, SourcePlace, Value
 from kerneldsl.ir.value_emission import ValueEmitter
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import WrittenOperation
@@ -39,6 +39,8 @@ class Emitter(ValueEmitter):
         self.narrow: dict[Value, ir.Value] = {}
         #: Arguments that may be kept so: what is known of them.
         self.fits_32: Callable[[Value], bool] = lambda value: False
+        #: Marks what is written with a place in the source.
+        self.mark: Callable[[SourcePlace], None] | None = None
         #: For each label, the block after its operation, and the blocks from which control gets
         #: there, with the values that they give.
         self.labels: dict[Label, tuple[Any, list[tuple[Any, list[Any]]]]] = {}
@@ -78,6 +80,8 @@ class Emitter(ValueEmitter):
     def operations(self, operations: Sequence[Operation]) -> None:
         """Write operations in their order."""
         for operation in operations:
+            if self.mark is not None and operation.place is not None:
+                self.mark(operation.place)
             handler = self.handlers.get(operation.name)
             if handler is None:
                 self.intrinsic(operation)

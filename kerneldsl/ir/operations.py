@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Effect", "Function", "Label", "Operation", "Region", "Value"]
+__all__ = ["Effect", "Function", "Label", "Operation", "Region", "SourcePlace", "Value"]
 
 
 class Effect(enum.Flag):
@@ -57,6 +57,17 @@ class Value:
         self.name = name
 
 
+class SourcePlace(NamedTuple):
+    """A place in the source."""
+
+    line: int
+    column: int
+    #: The normal form of the function.
+    unit: Any
+    #: The place of the call, if the function is read in the place of its call.
+    caller: SourcePlace | None
+
+
 class Operation:
     """One operation."""
 
@@ -79,7 +90,7 @@ class Operation:
         self.regions = regions or []
         #: Of itself, without the operations of its regions.
         self.effect = effect
-        #: Line and column in the source.
+        #: The :class:`SourcePlace` in the source.
         self.place = place
 
     def leaves(self) -> Iterator[Operation]:

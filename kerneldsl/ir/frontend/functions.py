@@ -54,14 +54,14 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
     if unit.is_plain_numba and reader.plain_function is not None:
         function = reader.typing.function(reader.plain_function(unit))
         return call_function(reader, function, arguments, {})
-    outer = reader.unit, reader.variables, reader.exits, reader.place
-    reader.unit, reader.depth = unit, reader.depth + 1
+    outer = reader.unit, reader.variables, reader.exits, reader.place, reader.caller
+    reader.unit, reader.depth, reader.caller = unit, reader.depth + 1, reader.place
     reader.variables = dict(zip(unit.parameters, arguments, strict=True))
     reader.exits = {}
     try:
         return _read_body(reader, _statements(reader, unit))
     finally:
-        reader.unit, reader.variables, reader.exits, reader.place = outer
+        reader.unit, reader.variables, reader.exits, reader.place, reader.caller = outer
         reader.depth -= 1
 
 

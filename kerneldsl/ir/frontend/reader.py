@@ -18,7 +18,7 @@ from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.lazy import MISSING, settled
 from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
-from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.operations import Effect, Operation, Region, SourcePlace, Value
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_class
@@ -78,7 +78,9 @@ class Reader:
         self.operations: list[Operation] = self.region.operations
         #: Where control goes to that leaves the function or loop that is read.
         self.exits: dict[str, Any] = {}
-        self.place: Any = None
+        self.place = SourcePlace(unit.first_line, 0, unit, None)
+        #: The call of the function that is read.
+        self.caller: SourcePlace | None = None
         #: Calls of device functions around what is read.
         self.depth = 0
         #: Whether linked functions are calls of other code, or else their bodies.
@@ -195,7 +197,7 @@ class Reader:
 
     def statement(self, node: ast.stmt) -> None:
         """Read a statement."""
-        self.place = (getattr(node, "lineno", None), getattr(node, "col_offset", None))
+        self.place = self.place_of(node)
         read = _STATEMENTS.get(type(node))
         if read is None:
             raise NotReadError(ast.dump(node)[:80])
@@ -204,8 +206,23 @@ class Reader:
         except (errors.NumbaError, ValueError) as error:
             raise self._placed(error, node) from error
 
+    def place_of(self, node: Any) -> SourcePlace:
+        """Return the place of a node, in the function that it was inlined from if any."""
+        unit = getattr(node, "kd_origin", self.unit)
+        line = getattr(node, "lineno", self.place.line)
+        return SourcePlace(line, getattr(node, "col_offset", 0), unit, self.caller)
+
     def value(self, node: ast.expr) -> Any:
         """Read an expression: a value, or a tuple of values."""
+        outer = self.place
+        if getattr(node, "lineno", outer.line) == outer.line:
+            return self._value(node)
+        self.place = self.place_of(node)
+        found = self._value(node)
+        self.place = outer
+        return found
+
+    def _value(self, node: ast.expr) -> Any:
         read = _EXPRESSIONS.get(type(node))
         if read is None:
             raise NotReadError(ast.unparse(node))

@@ -39,6 +39,7 @@ from kerneldsl.lowering.numba_internals.compiling import (
 )
 from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
 from kerneldsl.lowering.numba_internals.device_target import load_array_functions
+from kerneldsl.lowering.numba_internals.line_marks import LineMarks
 from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.types import element_type, numba_types
@@ -226,9 +227,11 @@ def _write(
         if isinstance(argument.type, ir.PointerType):
             argument.attributes.align = context.get_abi_alignment(argument.type.pointee)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    lines = LineMarks(context, builder, spec.unit) if spec.options.lineinfo else None
     reader = ParameterReader(context, builder, spec)
     set_fault_record(builder, reader.fault)
     emitter = _CudaEmitter(context, builder, function, known, spec)
+    emitter.mark = None if lines is None else lines.mark
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
         emitter.values[value] = _parameter(reader, kind, value.type)
     wants_guard = spec.traits.uses_grid_only and not spec.options.debug
@@ -257,6 +260,8 @@ def _write(
             builder, reader.extent, spec.traits, spec.mapping, run, has_guard=guard is not None
         )
     builder.ret_void()
+    if lines is not None:
+        lines.finish()
     return with_loop_marks(module, module_text), tuple(library.texts())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numba
@@ -16,14 +17,13 @@ from kerneldsl.ir.verifier import verify
 from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.numba_device import descriptor
-from targets.cuda.compile.region_code import compile_regions
+from targets.cuda.compile.region_code import compile_regions, device_texts
 
 _F = "float32[::1]"
 
 
 def _read(kernel: Any, arrays: int, **options: bool) -> Function:
-    asked = kernel._asked_for((", ".join([_F] * arrays),), None, None, None, "null", None)
-    spec = kernel._dispatcher.specialize(*asked)[1]
+    spec = _specialization(kernel, arrays)
     kinds = numba_types(spec.kinds)
     function = read_function(spec.unit, kinds, descriptor().typing_context, **options)
     verify(function)
@@ -115,8 +115,12 @@ def test_linked_functions_are_calls_where_there_is_other_code() -> None:
 
 
 def _compiled(kernel: Any, arrays: int) -> Any:
+    return compile_regions(_specialization(kernel, arrays), arch="sm_90")
+
+
+def _specialization(kernel: Any, arrays: int) -> Any:
     asked = kernel._asked_for((", ".join([_F] * arrays),), None, None, None, "null", None)
-    return compile_regions(kernel._dispatcher.specialize(*asked)[1], arch="sm_90")
+    return kernel._dispatcher.specialize(*asked)[1]
 
 
 @kd.func
@@ -170,3 +174,25 @@ def test_operations_of_both_signs_are_counted_each_time() -> None:
         read_function(unit.unit, numba_types(unit.kinds), descriptor().typing_context)
         counts.append(MIXED_SIGNS.count > before)
     assert counts == [True, True]
+
+
+@kd.func
+def scaled(value):
+    if value < 0:
+        return -value
+    return value * 3
+
+
+@kd.kernel(lineinfo=True)
+def lined(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = scaled(x[i] * x[0])
+
+
+def test_lines_are_those_of_the_kernel_and_of_called_functions() -> None:
+    artifact = _compiled(lined, 2)
+    lines = {int(found) for found in re.findall(r"\.loc\s+\d+ (\d+) ", artifact.ptx)}
+    first, called = (f.__code__.co_firstlineno for f in (lined.function, scaled.__wrapped__))
+    assert {first + 3, first + 4, called + 2} <= lines
+    assert "inlinedAt" in device_texts(_specialization(lined, 2), "lined")[0]
