@@ -79,6 +79,7 @@ class CudaOptions:
                 f"std is {safe_repr(self.std)}",
                 value=self.std,
                 limit=f"NVRTC knows {', '.join(_STANDARDS)}",
+                remedy="Name one of them",
             )
         object.__setattr__(self, "include", _read_folders(self.include))
         object.__setattr__(self, "defines", _read_defines(self.defines))
@@ -138,6 +139,7 @@ def _read_defines(defines: object) -> tuple[tuple[str, str], ...]:
             f"defines is {a_type(defines)}",
             value=defines,
             limit="It must be a mapping of macros to values",
+            remedy='Write defines={"WIDTH": 4}',
         ) from error
     found = []
     for name, value in given.items():

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from types import FunctionType
-from typing import Any, TypeAlias, overload
+from typing import Any, NoReturn, TypeAlias, overload
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
 from kerneldsl.contract.device_code import CodeModule
@@ -108,15 +108,37 @@ class CudaModule(Shown):
         ArgumentTypeError, ArgumentValueError
             If an argument has another type, or the signature cannot be passed.
         """
-        kinds = _read_signature(signature)
+        _check_name(name)
+        kinds = _read_signature(signature, name)
         options = KernelOptions(
             (kinds,),
             block=None if block is None else read_dim3(block, "block_dim"),
             launch_attributes=read_attributes(cluster, cooperative),
         )
-        _check_name(name)
         host = _read_cpu(cpu, kinds, name)
         return make_cuda_kernel(self._module, name.strip(), kinds, host, options, self._module_name)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        more = f". {self._not_launched()}" if name == "forall" else ""
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self
+        )
+
+    @shorten_errors
+    def __getitem__(self, config: Any) -> NoReturn:
+        raise self._not_launched()
+
+    @shorten_errors
+    def __call__(self, *args: Any, **named: Any) -> NoReturn:
+        raise self._not_launched()
+
+    def _not_launched(self) -> ArgumentTypeError:
+        return ArgumentTypeError(
+            f"{self.name} is a module, which is not launched",
+            value=self,
+            limit="It has several kernels",
+            remedy='Name one: module.kernel("name", signature)[grid, block](…)',
+        )
 
     def __repr__(self) -> str:
         return f"<CudaModule {self.name}: {self._module.form}>"
@@ -341,18 +363,18 @@ def _read_file(path: str) -> bytes:
         ) from error
 
 
-def _read_signature(signature: Any) -> tuple[Kind, ...]:
+def _read_signature(signature: Any, name: str) -> tuple[Kind, ...]:
     """Read one signature that can be passed to C."""
     if signature is None:
         raise ArgumentTypeError(
-            "the kernel has no signature",
+            f"the kernel {name} has no signature",
             limit="Code that is compiled elsewhere has the types of its parameters from it alone",
             remedy='Write them: "float32, float32[::1], int64", or "" for no parameter',
         )
     found = read_signatures_of(signature) or ((),)
     if len(found) != 1:
         raise ArgumentValueError(
-            f"the kernel was given {len(found)} signatures",
+            f"the kernel {name} was given {len(found)} signatures",
             value=signature,
             limit="Compiled code has the parameters of one",
             remedy="Make a kernel for each",

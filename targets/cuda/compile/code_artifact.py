@@ -51,6 +51,8 @@ def compile_code(specialization: Specialization, arch: str) -> CodeArtifact:
     assert specialization.code is not None
     started = time.perf_counter()
     image = find_image(specialization.code.module, arch)
+    if specialization.arch is not None:  # a device, or an architecture that was named
+        _require_architecture(image, specialization.code.module.name, parse_arch(arch))
     timings = {"nvrtc": time.perf_counter() - started}
     return CodeArtifact(specialization, image, parse_arch(arch), timings)
 
@@ -131,17 +133,7 @@ class CodeArtifact(CudaArtifact):
                 f"{format_version(newest)}",
                 remedy="Update the driver, or compile with an older CUDA toolkit, or to a cubin",
             )
-        if image.runs_on(device):
-            return
-        raise DeviceCodeError(
-            f"{name} is {'a cubin' if image.form is CodeForm.CUBIN else 'PTX'} for "
-            f"{image.arch.name}, and the device is {device.name}",
-            value=image.arch.name,
-            limit="A cubin runs on devices of its major version, from its minor version on"
-            if image.form is CodeForm.CUBIN
-            else "PTX runs on devices of its architecture and newer ones",
-            remedy=f"Compile it for {device.name}",
-        )
+        _require_architecture(image, name, device)
 
     def text(self, form: str) -> str:
         """Return ``"ptx"``, ``"sass"``, or ``"source"``: the program's own text."""
@@ -170,6 +162,21 @@ class CodeArtifact(CudaArtifact):
 
     def resources(self) -> Resources:
         return self._entry.resources or super().resources()
+
+
+def _require_architecture(image: Image, name: str, wanted: Architecture) -> None:
+    """Refuse code that devices of an architecture cannot run."""
+    if image.runs_on(wanted):
+        return
+    raise DeviceCodeError(
+        f"{name} is {'a cubin' if image.form is CodeForm.CUBIN else 'PTX'} for "
+        f"{image.arch.name}, and the device is {wanted.name}",
+        value=image.arch.name,
+        limit="A cubin runs on devices of its major version, from its minor version on"
+        if image.form is CodeForm.CUBIN
+        else "PTX runs on devices of its architecture and newer ones",
+        remedy=f"Compile it for {wanted.name}",
+    )
 
 
 def _find_entry(image: Image, name: str, code: DeviceCode) -> Entry:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from kerneldsl.contract import Resources
 from kerneldsl.errors import DeviceCodeError
+from kerneldsl.frontend.code_form import CodeForm, form_of_binary
 from targets.cuda.architectures import ARCHITECTURES
 from targets.cuda.compile.ptxas import threads_with
 
@@ -100,6 +101,13 @@ def read_cubin(data: bytes, name: str) -> CubinFile:
     DeviceCodeError
         If it is no cubin, or a part of it is missing.
     """
+    if form_of_binary(data) is not CodeForm.CUBIN:
+        raise DeviceCodeError(
+            f"{name} is neither PTX nor a cubin: it begins with {data[:8]!r}",
+            value=len(data),
+            limit="PTX is text with .version, and a cubin is an ELF file",
+            remedy="Write it again, as by nvcc -cubin or kernel.cubin()",
+        )
     try:
         return _read(data)
     except (struct.error, LookupError, ValueError) as error:
@@ -113,7 +121,7 @@ def read_cubin(data: bytes, name: str) -> CubinFile:
 
 def _read(data: bytes) -> CubinFile:
     if not data.startswith(_MAGIC):
-        raise ValueError(f"it begins with {data[:4]!r}")
+        raise ValueError(f"it begins with {data[:8]!r}")
     (machine,) = struct.unpack_from("<H", data, 18)
     if machine != _EM_CUDA:
         raise ValueError(f"it is for the ELF machine {machine}")

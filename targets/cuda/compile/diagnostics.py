@@ -21,6 +21,8 @@ _HEADERS_OF_EXTRAS = {
     r"(cub|thrust|nv|cuda)/": "cccl",
     r"cuda_|cooperative_groups|mma\.h|math_constants\.h|vector_": "nvrtc",
 }
+#: Headers of the standard libraries of C++ and C.
+_OF_LIBRARY = re.compile(r"[a-z_]+|(assert|float|limits|math|stdint|stdio|stdlib|string)\.h")
 #: Where NVRTC says that it is, reading a name expression.
 _NAME_EXPRESSIONS = "__nv_name_map"
 #: Lines of a message: what and where are four of them, with the line of the source and a caret.
@@ -111,7 +113,12 @@ def compile_error(log: str, what: str, source: CudaText, arch: str) -> DeviceCod
 
 
 def _remedy(message: str) -> str | None:
-    """Return what to do about a header that is not found."""
+    """Return what to do about a header that is not found, and about a limit of a block."""
+    if "uses too much shared data" in message:
+        return (
+            "Use less, or declare the array extern __shared__, and pass its bytes: "
+            "kernel[grid, block, stream, shared_bytes]"
+        )
     found = re.search(r'open source file "([^"]+)"', message)
     if found is None:
         return None
@@ -119,6 +126,11 @@ def _remedy(message: str) -> str | None:
         if re.match(pattern, found[1]):
             newest, older = (f'"kerneldsl[{extra}{release}]"' for release in (13, 12))
             return f"Run: pip install {newest}, or {older} for a driver of CUDA 12"
+    if _OF_LIBRARY.fullmatch(found[1]):
+        return (
+            "Leave it out: NVRTC has no standard library. CCCL has a part of it for devices, such "
+            "as <cuda/std/cmath>, <cuda/std/cstdint> and <cuda/std/array>"
+        )
     return "Name its folder: options=kd.CudaOptions(include=[…])"
 
 

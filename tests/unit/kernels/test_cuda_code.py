@@ -314,11 +314,11 @@ def test_a_plan_counts_what_the_cpu_function_does(saxpy: kd.CudaKernel) -> None:
 @pytest.mark.parametrize(
     ("signature", "told"),
     [
-        (None, "the kernel has no signature"),
+        (None, "the kernel saxpy has no signature"),
         ("float32[:]", "parameter 1 is float32[:], an array with any strides"),
         ("float32[:, :]", "Write float32[:, ::1]"),
         ("(float32, int32), int64", "parameter 1 is the tuple (float32, int32)"),
-        (["float32", "float64"], "the kernel was given 2 signatures"),
+        (["float32", "float64"], "the kernel saxpy was given 2 signatures"),
         ("no_type", "no_type"),
     ],
 )
@@ -397,7 +397,7 @@ def test_wrong_code_never_runs_on_the_cpu(target: NullTarget) -> None:
         (kd.cuda_source("#include <no.h>\n" + SAXPY, "saxpy", SIGNATURE, cpu=saxpy_on_cpu), "no.h"),
         (kd.module(cubin[:-100]).kernel("saxpy", SIGNATURE, cpu=saxpy_on_cpu), "not a whole"),
         (kd.module(cubin).kernel("daxpy", SIGNATURE, cpu=saxpy_on_cpu), "has no kernel daxpy"),
-        (kd.module(b"junk").kernel("saxpy", SIGNATURE, cpu=saxpy_on_cpu), "not a whole cubin"),
+        (kd.module(b"junk").kernel("saxpy", SIGNATURE, cpu=saxpy_on_cpu), "neither PTX nor"),
     ]
     for made, told in bad:
         for _ in range(2):
@@ -551,3 +551,37 @@ def test_lto_ir_is_no_module() -> None:
         kd.module(_code(CodeForm.LTO_IR))
     assert str(caught.value).startswith("<module> is LTO-IR. A module is PTX, a cubin or a fat")
     assert "@kd.func(link=…)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [lambda module: module.forall(9), lambda module: module[1, 9], lambda module: module(1)],
+)
+def test_a_module_is_not_launched(launch: Any) -> None:
+    with pytest.raises((kd.ArgumentTypeError, AttributeError)) as caught:
+        launch(kd.cuda_source(SAXPY))
+    assert "<cuda_source> is a module, which is not launched. It has several" in str(caught.value)
+    assert 'Name one: module.kernel("name", signature)' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("#include <vector>\n", "Leave it out: NVRTC has no standard library. CCCL has a part"),
+        ("#include <own/part.h>\n", "Name its folder: options=kd.CudaOptions(include=[…])"),
+        (
+            "__global__ void g(int *x) { __shared__ int a[99999]; a[*x] = 1; *x = a[3]; }\n",
+            "Use less, or declare the array extern __shared__, and pass its bytes: kernel[grid,",
+        ),
+    ],
+)
+def test_errors_of_the_compiler_have_remedies(text: str, told: str) -> None:
+    made = kd.cuda_source(text + SAXPY, "saxpy", SIGNATURE)
+    with pytest.raises(kd.DeviceCodeError) as caught:
+        made.resources(arch="sm_90")
+    assert told in str(caught.value)
+
+
+def test_defines_are_a_mapping() -> None:
+    with pytest.raises(kd.ArgumentTypeError, match="Write defines="):
+        kd.CudaOptions(defines=["WIDTH"])  # type: ignore[arg-type]

@@ -107,10 +107,18 @@ def test_what_is_not_ptx(text: str, told: str) -> None:
 
 def test_every_truncated_cubin_is_refused() -> None:
     whole = _code("sm_90", CodeForm.CUBIN)
-    for length in [*range(0, 200), *range(200, len(whole), 97)]:
+    for length in [*range(4, 200), *range(200, len(whole), 97)]:
         with pytest.raises(DeviceCodeError, match=r"test\.cubin is not a whole cubin") as caught:
             read_cubin(whole[:length], "test.cubin")
         assert f"It has {length} bytes" in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7fEL", b"garbage, and more of it"])
+def test_what_is_neither_ptx_nor_a_cubin(data: bytes) -> None:
+    with pytest.raises(DeviceCodeError) as caught:
+        read_cubin(data, "test.cubin")
+    said = f"test.cubin is neither PTX nor a cubin: it begins with {data[:8]!r}. PTX is text"
+    assert str(caught.value).startswith(said)
 
 
 def test_a_damaged_cubin_is_read_or_refused() -> None:

@@ -204,7 +204,8 @@ def replace_text(module: CodeModule, head: str, line: str) -> CodeModule:
 
 @pytest.mark.parametrize("form", [CodeForm.PTX, CodeForm.CUBIN, CodeForm.FATBIN])
 def test_contents_that_are_neither(form: CodeForm) -> None:
-    with pytest.raises(DeviceCodeError, match=f"saxpy is not (a whole )?{form}"):
+    told = "neither PTX nor a cubin" if form is CodeForm.CUBIN else f"not (a whole )?{form}"
+    with pytest.raises(DeviceCodeError, match=f"saxpy is {told}"):
         _compile(CodeModule(form, "saxpy", b"\xff\xfe neither"))
 
 
@@ -287,6 +288,13 @@ def test_stored_code_that_cannot_be_read(change: dict[str, bytes]) -> None:
     sections = dump_code(_compile(_module()))
     with pytest.raises(UnusableCodeError):
         COMPILER.restore(_specialize(_module()), {**sections, **change})
+
+
+def test_a_cubin_is_for_the_architecture_that_is_named() -> None:
+    with pytest.raises(DeviceCodeError) as caught:
+        COMPILER.compile(_specialize(_module(CodeForm.CUBIN), arch="sm_80"))
+    assert "saxpy.cubin is a cubin for sm_90, and the device is sm_80" in str(caught.value)
+    assert COMPILER.compile(_specialize(_module(CodeForm.CUBIN), arch=None))  # to look at
 
 
 MIXED = """
