@@ -10,7 +10,11 @@ import numpy as np
 from kerneldsl.ir.operations import Operation
 from tests.support.regions.numbers import converter, typed
 
-__all__ = ["ARRAY_OPERATIONS", "WrongIndexError"]
+__all__ = ["ARRAY_OPERATIONS", "FaultError", "WrongIndexError"]
+
+
+class FaultError(Exception):
+    """A check of debug mode fails."""
 
 
 class WrongIndexError(Exception):
@@ -122,6 +126,26 @@ def _set_field(key: str) -> Callable[[Operation], Callable[[Any, Any], None]]:
     return setter
 
 
+def _fault(operation: Operation) -> Callable[[], None]:
+    def fault() -> None:
+        raise FaultError(f"fault at {operation.place}")
+
+    return fault
+
+
+def _check(operation: Operation) -> Callable[[Any, Any], None]:
+    axis = operation.attributes["signature"].args[-1].literal_value
+
+    def check(index: Any, indexed: Any) -> None:
+        shape = (len(indexed),) if isinstance(indexed, tuple) else indexed.shape
+        given = index if isinstance(index, tuple) else (index,)
+        for each, extent in zip(given, shape[axis:], strict=False):
+            if isinstance(each, np.integer) and not -extent <= each < extent:
+                raise FaultError(f"{each} of {extent} at {operation.place}")
+
+    return check
+
+
 #: By its name, from an operation to what computes it from its operands.
 ARRAY_OPERATIONS: dict[str, Callable[[Operation], Callable[..., Any]]] = {
     "array.size": _size,
@@ -137,5 +161,7 @@ ARRAY_OPERATIONS: dict[str, Callable[[Operation], Callable[..., Any]]] = {
     "attribute": _attribute,
     "attribute.set": _set_field("name"),
     "item": _item,
+    "fault": _fault,
+    "fault.check": _check,
     "item.set": _set_field("index"),
 }

@@ -13,7 +13,8 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numba import types
+from numba import njit, types
+from numba.core.registry import CPUDispatcher
 
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from tests.support.arrays import poisoned
@@ -93,7 +94,10 @@ def numba_function(function: Any, signature: Any, operands: list[Any]) -> Callab
     Numba computes binary operations in the type of the result, but true quotients, operations of
     one number and functions in the types of the signature.
     """
-    key = _function_of(function)
+    if isinstance(function, types.Dispatcher):
+        key: Any = njit(function.dispatcher.py_func, error_model="numpy")
+    else:
+        key = _function_of(function)
     kinds = _arguments(signature, len(operands))
     result = signature.return_type
     found = _meaning(key, kinds, result)
@@ -134,6 +138,8 @@ def _meaning(key: Any, kinds: list[Any], result: Any) -> Callable[..., Any]:
         )
     if key in _FUNCTIONS:
         return _FUNCTIONS[key]
+    if isinstance(key, CPUDispatcher):
+        return key  # type: ignore[no-any-return]
     name, module = getattr(key, "__name__", ""), getattr(key, "__module__", "") or ""
     if isinstance(key, np.ufunc) or module.partition(".")[0] == "numpy":
         return key  # type: ignore[no-any-return]
@@ -238,7 +244,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     # In the type of the operand, which is converted afterwards.
     operator.neg: lambda value: -_whole(value),
     operator.pos: lambda value: value,
-    operator.invert: lambda value: ~_whole(value),
+    operator.invert: lambda value: np.bool_(not value) if isinstance(value, bool) else ~value,
     operator.lt: operator.lt,
     operator.le: operator.le,
     operator.gt: operator.gt,
