@@ -8,6 +8,7 @@ chance. Shared memory is the module's.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -38,11 +39,25 @@ _C_TYPES = {
         for bits in (8, 16, 32, 64)
     },
 }
-_LLVM_TYPES = {"i32": ctypes.c_int32, "i1": ctypes.c_bool, "void": None}
-_DECLARED = re.compile(r'^declare (\w+) @"llvm\.nvvm\.([\w.]+)"\(([^)]*)\)', re.MULTILINE)
+_LLVM_TYPES = {
+    "void": None,
+    "i1": ctypes.c_bool,
+    "i8*": ctypes.c_void_p,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+    **{f"i{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
+}
+#: Functions of a device: LLVM's, and those that have a form for each architecture.
+_NAME = r'"(?:llvm\.nvvm\.([\w.]+)|kd_by_architecture_(\w+))"'
+_DECLARED = re.compile(rf"^declare (\w+) @{_NAME}\(([^)]*)\)", re.MULTILINE)
+_ACTIVE = re.compile(r'call i32 @"llvm\.nvvm\.activemask"')
 _EXTREME = re.compile(r'^declare (\w+) @"llvm\.(m\w+imumnum)\.(\w+)"\([^)]*\)', re.MULTILINE)
+_LIBM = ctypes.CDLL("libm.so.6")
+#: More than the record of faults of debug mode.
+_FAULTS = ctypes.create_string_buffer(1 << 16)
 _STACK_BYTES = 512 * 1024
 _WARP = 32
+_ALL = 0xFFFFFFFF
 
 
 def simulate_device(
@@ -60,8 +75,11 @@ def simulate_device(
     assert block_dim is not None
     texts = device_texts(specialization, "entry")
     run = _Block(block_dim, is_reversed=is_reversed)
+    texts = tuple(map(_numbered, texts))
     declared = {each for text in texts for each in _DECLARED.findall(text)}
-    callbacks = {each[1]: _callback(run, *each) for each in declared}
+    callbacks = {
+        one or two: _callback(run, r, one or two, given) for r, one, two, given in declared
+    }
     for name, callback in callbacks.items():
         llvm.add_symbol(_symbol(name), ctypes.cast(callback, ctypes.c_void_p).value)
     layout = specialization.layout
@@ -74,13 +92,28 @@ def simulate_device(
         run.run(lambda: entry(*flat), grid_dim, (x, y, z))
 
 
+def _numbered(text: str) -> str:
+    """Return a text in which each call that asks for the active lanes calls another function.
+
+    Lanes at one of these calls are active together.
+    """
+    found = _ACTIVE.findall(text)
+    numbers = itertools.count()
+    prefix = "llvm.nvvm.activemask"
+    text = _ACTIVE.sub(lambda _: f'call i32 @"{prefix}.{next(numbers)}"', text)
+    return text + "".join(f'\ndeclare i32 @"{prefix}.{n}"()\n' for n in range(len(found)))
+
+
 def _symbol(name: str) -> str:
     return "kd_host_" + name.replace(".", "_")
 
 
 def _module(text: str) -> Any:
     """Return LLVM's module of a text for a GPU, as one for the host."""
-    text = re.sub(r'@"llvm\.nvvm\.([\w.]+)"', lambda found: f'@"{_symbol(found[1])}"', text)
+    found = re.search(r' asm (?:sideeffect )?"[^"]*"', text)
+    if found is not None:
+        raise NotImplementedError(found[0])
+    text = re.sub(rf"@{_NAME}", lambda found: f'@"{_symbol(found[1] or found[2])}"', text)
     text = re.sub(r"^target (triple|datalayout) = .*$", "", text, flags=re.MULTILINE)
     text = re.sub(r" ?addrspace\(\d+\)", "", text).replace("ptx_kernel ", "")
     text = _EXTREME.sub(_extreme, text.replace("addrspacecast", "bitcast"))
@@ -102,7 +135,9 @@ def _compiled(texts: Sequence[str]) -> Any:
     missing = {
         function.name
         for function in module.functions
-        if function.is_declaration and not function.name.startswith(("llvm.", "kd_host_"))
+        if function.is_declaration
+        and not function.name.startswith(("llvm.", "kd_host_"))
+        and not hasattr(_LIBM, function.name)
     }
     assert not missing, f"the host has no {missing}"
     machine = llvm.Target.from_default_triple().create_target_machine(
@@ -149,6 +184,8 @@ def _flat(specialization: Specialization, args: Sequence[Any]) -> Iterator[Any]:
             yield float(value.imag)
         else:
             yield value.item() if isinstance(value, np.generic) else value
+    if specialization.options.debug:
+        yield ctypes.addressof(_FAULTS)
 
 
 def _leaves(args: Sequence[Any]) -> Iterator[Any]:
@@ -244,36 +281,79 @@ class _Block:
         for start in range(0, len(self._threads), _WARP):
             warp = self._threads[start : start + _WARP]
             for each in warp:
-                if each.waiting is None or each.waiting[1] < 0:
+                if each.waiting is None or each.waiting[1] <= 0:
                     continue
                 named = [other for other in warp if each.waiting[1] >> other.lane & 1]
                 if all(other.waiting == each.waiting for other in named):
                     _give(named)
+        if all(each.waiting for each in alive):
+            self._activate(alive)
+
+    def _activate(self, alive: list[_Thread]) -> None:
+        """Let the lanes that wait at one call to be active together go on."""
+        found: dict[Any, list[_Thread]] = {}
+        for each in alive:
+            if each.waiting is not None and each.waiting[1] == 0:
+                found.setdefault((each.waiting, each.number // _WARP), []).append(each)
+        for lanes in found.values():
+            _give(lanes)
 
 
 def _give(threads: list[_Thread]) -> None:
+    """Give threads what an operation that all of them wait in gives."""
     assert threads[0].waiting is not None
     what, _ = threads[0].waiting
     by_lane = {each.lane: each for each in threads}
+    lanes = sum(1 << each.lane for each in threads)
     for each in threads:
-        match what.split("."):
+        match what.replace("_", ".").split("."):
             case ["barrier", "cta", "red", word, *_]:
                 votes = [bool(other.given[1]) for other in threads]
                 each.result = {"or": any(votes), "and": all(votes), "popc": sum(votes)}[word]
+            case ["vote", word, "sync"]:
+                votes = [bool(other.given[1]) for other in threads]
+                ballot = sum(bool(other.given[1]) << other.lane for other in threads)
+                each.result = {"any": any(votes), "all": all(votes), "ballot": ballot}[word]
+            case ["activemask", *_]:
+                each.result = lanes
+            case ["match", "any", _]:
+                own = [other for other in threads if other.given[1] == each.given[1]]
+                each.result = sum(1 << other.lane for other in own)
+            case ["match", "all", _]:
+                each.result = lanes if len({other.given[1] for other in threads}) == 1 else 0
+            case ["reduce", word, kind]:
+                each.result = _reduced(word, kind, [other.given[1] for other in threads])
             case ["shfl", "sync", mode, *_]:
-                _, value, lane, clamp = each.given
-                source = {
-                    "idx": lane & 31,
-                    "up": each.lane - lane,
-                    "down": each.lane + lane,
-                    "bfly": each.lane ^ lane,
-                }[mode]
-                is_inside = source >= clamp if mode == "up" else source <= clamp
-                # A lane that does not take part has any value: here one that shows.
-                found = by_lane[source].given[1] if source in by_lane else 0x7FC00BAD
-                each.result = found if is_inside else value
+                each.result = _shuffled(each, mode, by_lane)
     for each in threads:
         each.waiting = None
+
+
+def _reduced(word: str, kind: str, values: list[Any]) -> Any:
+    array = np.array(values).astype(kind)
+    function = {
+        "add": np.add,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+        "min": np.fmin,
+        "max": np.fmax,
+    }[word]
+    return function.reduce(array, dtype=kind).item()
+
+
+def _shuffled(thread: _Thread, mode: str, by_lane: dict[int, _Thread]) -> int:
+    _, value, lane, clamp = thread.given
+    source = {
+        "idx": lane & 31,
+        "up": thread.lane - lane,
+        "down": thread.lane + lane,
+        "bfly": thread.lane ^ lane,
+    }[mode]
+    is_inside = source >= clamp if mode == "up" else source <= clamp
+    # A lane that does not take part has any value: here one that shows.
+    found = by_lane[source].given[1] if source in by_lane else 0x7FC00BAD
+    return found if is_inside else value
 
 
 def _callback(run: _Block, result: str, name: str, arguments: str) -> Any:
@@ -295,10 +375,16 @@ def _callback(run: _Block, result: str, name: str, arguments: str) -> Any:
             call = lambda: run.current.lane
         case ["barrier", "cta", *_]:
             call = lambda *given: run.exchange(name, -1, given)
-        case ["bar", "warp", "sync"] | ["shfl", "sync", *_]:
-            call = lambda mask, *given: run.exchange(name, mask & 0xFFFFFFFF, (mask, *given))
-        case ["membar", _]:
-            call = lambda: 0
+        case ["bar", "warp", "sync"] | ["shfl" | "vote", *_]:
+            call = lambda mask, *given: run.exchange(name, mask & _ALL, (mask, *given))
+        case [word] if word.startswith(("match_", "reduce_")):
+            call = lambda mask, *given: run.exchange(name, mask & _ALL, (mask, *given))
+        case ["activemask", *_]:
+            call = lambda: run.exchange(name, 0, ())
+        case ["read", "ptx", "sreg", "lanemask", "lt"]:
+            call = lambda: (1 << run.current.lane) - 1
+        case ["membar" | "isspacep" | "nanosleep", *_]:
+            call = lambda *_: 1
         case _:
             raise NotImplementedError(name)
     kind = ctypes.CFUNCTYPE(_LLVM_TYPES[result], *kinds)
