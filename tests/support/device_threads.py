@@ -65,13 +65,15 @@ def simulate_device(
     grid: tuple[int, ...],
     args: tuple[Any, ...],
     *,
+    block: tuple[int, int, int] | None = None,
     is_reversed: bool = False,
 ) -> None:
     """Run a kernel on NumPy arrays, in place.
 
     With `is_reversed` threads run in the other order between barriers, which a race would show.
+    The block of a kernel with tiles is that of its specialization.
     """
-    block_dim = specialization.block_dim
+    block_dim = block or specialization.block_dim
     assert block_dim is not None
     texts = device_texts(specialization, "entry")
     run = _Block(block_dim, is_reversed=is_reversed)

@@ -12,9 +12,9 @@ import kerneldsl as kd
 from tests.ptx.helpers import specialize
 from tests.support.arrays import poisoned
 from tests.support.cases import kind_of
+from tests.support.device_threads import simulate_device
 from tests.support.extent import examples
 from tests.support.source import exec_source
-from tests.support.spread_tiles import simulate_spread
 
 _KERNEL = """
 import kerneldsl as kd
@@ -130,7 +130,7 @@ def test_expressions(
     np.testing.assert_array_equal(args[2], expected)
     specialization = specialize(kernel, tuple(map(kind_of, args)), block=(block, 1, 1))
     spread = (x, y, poisoned(shape, np.float64))
-    simulate_spread(specialization, (1,), spread)
+    simulate_device(specialization, (1,), spread)
     np.testing.assert_array_equal(spread[2], expected)
 
 

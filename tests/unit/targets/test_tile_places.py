@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 import kerneldsl as kd
 from tests.ptx.helpers import specialize
 from tests.support.cases import kind_of
+from tests.support.device_threads import simulate_device
 from tests.support.extent import examples, full_beyond
-from tests.support.spread_tiles import simulate_spread
 from tests.support.tiles import places_in_order
 
 _SPECIAL = {
@@ -57,6 +57,6 @@ def test_places_are_those_of_a_stable_sort(
         assert found.tobytes() == wanted.tobytes()
     spread = x, np.empty_like(x), np.full(x.shape, -1)
     kinds = tuple(map(kind_of, spread))
-    simulate_spread(specialize(kernel, kinds, block=(block, 1, 1)), (1,), spread)
+    simulate_device(specialize(kernel, kinds, block=(block, 1, 1)), (1,), spread)
     for found, wanted in zip(spread[1:], (taken, expected), strict=True):
         assert found.tobytes() == wanted.tobytes()

@@ -106,14 +106,14 @@ class Turns:
         if made is None:
             return False
 
-        def are_steady(values: Sequence[Value]) -> bool:
+        def are_steady(values: Sequence[Value], extent: int) -> bool:
             return all(self._is_steady(each, extent, depth + 1) for each in values)
 
         match made.name:
             case "const":
                 return True
             case "cast":
-                return _is_wider(made) and are_steady(made.operands)
+                return are_steady(made.operands, extent if _is_wider(made) else 0)
             case "array.extent" | "array.size":
                 return made.operands[0] not in self._changed
             case "grid" | "gridsize":
@@ -123,7 +123,9 @@ class Turns:
                 if function in _PRODUCTS and any(_is_multiple(v, extent) for v in made.operands):
                     return True
                 is_linear = function in (*_SIGNS, *_SUMS, *_PRODUCTS)
-                return is_linear and are_steady(made.operands)
+                if not all(isinstance(each.type, types.Number) for each in made.operands):
+                    return False
+                return are_steady(made.operands, extent if is_linear else 0)
         use = made.attributes.get("use")
         return isinstance(use, IntrinsicUse) and use.intrinsic.is_index
 
