@@ -63,6 +63,12 @@ def run_ptx(ptx: str, most_lines: int = 3000) -> dict[str, int] | None:
                 if kinds[-1] == "s32":
                     value = signed(value, 32)
                 values[given_[0]] = value % 2 ** int(kinds[1][1:])
+            case "not":
+                assert kinds[1] == "pred"
+                values[given_[0]] = not values[given_[1]]
+            case "and" | "or" if kinds[1] == "pred":
+                one, two = bool(values[given_[1]]), bool(values[given_[2]])
+                values[given_[0]] = (one and two) if kinds[0] == "and" else (one or two)
             case "add":
                 values[given_[0]] = (read(given_[1]) + read(given_[2])) % 2**bits
             case "max":

@@ -188,3 +188,15 @@ def test_a_step_of_an_outer_loop_is_no_begin_that_is_known() -> None:
     function = read_function(text.split("\n"))
     assert function is not None
     assert "%rd1" not in counter_intervals(function, _FACTS)
+
+
+def test_a_bound_may_be_the_counter_of_a_later_loop() -> None:
+    """As the count of the turns of an unrolled loop, where the loop over the rest begins."""
+    text = _LOOP.format(begin=0, step=4, relation="ne.b64", bound="%rd5", sign="")
+    text = text.replace("$L1:", "and.b64 %rd5, %rd9, 2147483644;\n$L1:")
+    later = "$L2:\nadd.s64 %rd5, %rd5, 1;\nsetp.lt.s64 %p1, %rd5, %rd9;\n@%p1 bra $L2;\nret;"
+    function = read_function(text.replace("ret;", later).split("\n"))
+    assert function is not None
+    found = counter_intervals(function, _FACTS)
+    assert found["%rd1"] == (0, 2147483644)
+    assert found["%rd5"] == (0, 2147483647)

@@ -10,6 +10,7 @@ import kerneldsl as kd
 from kerneldsl.contract import ArrayPromises, Promises
 from targets.cuda.compile.merge_guards import merge_guards
 from tests.ptx.helpers import body_of, compile_ptx
+from tests.ptx.interpreter import run_ptx
 
 _GUARDS = """.entry e()
 {
@@ -37,6 +38,32 @@ def test_three_guards_are_one_branch() -> None:
     assert "or.pred %kd_guard1, %kd_guard0, %p3;" in written
 
 
+_AROUND = "@%p1 bra $L2;\nbra.uni $L1;\n$L2:"
+
+
+@pytest.mark.parametrize("first", ["@%p1 bra $L1;", "@!%p1 bra $L1;", _AROUND])
+@pytest.mark.parametrize("second", ["@%p2 bra $L1;", "@!%p2 bra $L1;", _AROUND])
+def test_guards_may_be_negated(first: str, second: str) -> None:
+    """As that of an extent, which LLVM writes as a branch around a jump to the end."""
+    second = second.replace("p1", "p2").replace("$L2", "$L3")
+    text = _GUARDS.replace("mov.u32 %r2, %ctaid.y;", "mov.b32 %r2, {two};")
+    text = text.replace("setp.eq.b32 %p1, %r1, 0;", "mov.b32 %r1, {one};\n\\g<0>")
+    text = text.replace("\\g<0>", "setp.eq.b32 %p1, %r1, 0;").replace("%rd1", "%r3")
+    text = text.replace("st.global.b32 [%r3], %r2;", "mov.b32 %r9, 1;")
+    text = text.replace("@%p1 bra $L1;", first).replace("@%p2 bra $L1;", second)
+    written = merge_guards(text)
+    assert written.count("bra") == 1
+    for one in "01":
+        for two in "01":
+            known = [
+                run_ptx(each.replace("{one}", one).replace("{two}", two))
+                for each in (text, written)
+            ]
+            assert known[0] is not None
+            assert known[1] is not None
+            assert known[0].get("%r9") == known[1].get("%r9")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -46,7 +73,7 @@ def test_three_guards_are_one_branch() -> None:
         ("mov.u32 %r2, %ctaid.y;", "bar.sync 0;\nmov.u32 %r2, %ctaid.y;"),
         ("mov.u32 %r2, %ctaid.y;", "$L2:\nmov.u32 %r2, %ctaid.y;"),  # another way in
         ("mov.u32 %r2, %ctaid.y;", "mov.u32 %r2, %ctaid.y;\n" * 40),
-        ("@%p1 bra", "@!%p1 bra"),
+        ("@%p1 bra $L1;", "@%p1 bra $L2;\nbra.uni $L1;\n$L2:\n@%p7 bra $L2;"),  # another way in
         ("$L1:", "$L1:\nst.global.b32 [%rd1], %r3;"),  # more than the end
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -66,6 +67,30 @@ def with_loads(x, out):
     out[t] = value
 
 
+def rooted(x, out):
+    t = kd.threadIdx.x
+    nearest, b = x[t], x[t + 1]
+    for k in range(out.size):
+        inside = (b * x[k] + nearest) * b - (x[k] * x[k + 1] + b * b - x[k + 2] * x[k + 2])
+        if inside > 0.0:
+            at = b - math.sqrt(inside)
+            if 0.0 < at < nearest:
+                nearest = at
+    out[t] = nearest
+
+
+def rooted_and_stored(x, out):
+    t = kd.threadIdx.x
+    nearest, b = x[t], x[t + 1]
+    for k in range(out.size):
+        inside = (b * x[k] + nearest) * b - (x[k] * x[k + 1] + b * b - x[k + 2] * x[k + 2])
+        if inside > 0.0:
+            at = b - math.sqrt(inside)
+            if 0.0 < at < nearest:
+                nearest = at
+        out[k] = nearest
+
+
 def with_divisions(x, out):
     t = kd.threadIdx.x
     value = x[t]
@@ -114,6 +139,17 @@ def test_functions_on_numbers_are_computed_too(capfd: pytest.CaptureFixture[str]
 )
 def test_other_loops_are_left_to_llvm(kernel: Callable[..., Any]) -> None:
     assert not _remarks(kernel)
+
+
+@pytest.mark.parametrize(("kernel", "count"), [(rooted, 1), (rooted_and_stored, 0)])
+def test_a_loop_with_a_guarded_root_may_load(kernel: Callable[..., Any], count: int) -> None:
+    """Golden: the loop takes four roots, and one over the rest takes one."""
+    artifact = compile_ptx(kernel, "float64[::1], float64[::1]")
+    texts = [each.text for each in artifact.passes if each.name == _NAME]
+    remark = "1 loop unrolled by four, as it tests before it takes a square root"
+    assert texts == [remark] * count
+    if count:
+        assert body_of(artifact).count("sqrt.rn.f64") == 5
 
 
 def test_a_turn_of_the_loop_has_four_of_the_source() -> None:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import LABEL, Branch, branch_of, declare, each_function
+from targets.cuda.compile.ptx_lines import LABEL, Branch, branch_of, declare, each_function, uses_of
 
 __all__ = ["merge_guards"]
 
@@ -68,19 +68,62 @@ def _of_function(lines: list[str], report: Report) -> list[str]:
         if (found := LABEL.match(line)) and following.strip() == "ret;"
     }
     count = 0
+    given, lines = lines, _with_guards_to_ends(lines, ends)
     while pair := next(_pairs(lines, ends), None):
         first, last, one, other = pair
         guard = f"%kd_guard{count}"
         lines = [
             *lines[:first],
             *lines[first + 1 : last],
-            f"\tor.pred {guard}, {one.predicate}, {other.predicate};",
+            *_guard(guard, one, other),
             f"\t@{guard} bra {one.label};",
             *lines[last + 1 :],
         ]
         count += 1
     report("guard", "tested together with the one before it", count)
+    if not count:
+        return given
     return declare(lines, [f".pred %kd_guard{number}" for number in range(count)])
+
+
+def _with_guards_to_ends(lines: list[str], ends: set[str]) -> list[str]:
+    """Return lines in which branches around jumps to the end are branches to the end."""
+    written: list[str] = []
+    place = 0
+    while place < len(lines):
+        around, jump = (branch_of(line) for line in [*lines[place : place + 2], "", ""][:2])
+        is_jump = jump is not None and not jump.predicate and jump.label in ends
+        label = LABEL.match(lines[place + 2]) if place + 2 < len(lines) else None
+        if (
+            around is not None
+            and jump is not None
+            and label is not None
+            and is_jump
+            and around.predicate
+            and around.label == label[1]
+            and uses_of(re.escape(label[1]), lines) == 2
+        ):
+            sign = "" if around.is_negated else "!"
+            written.append(f"\t@{sign}{around.predicate} bra {jump.label};")
+            place += 3
+        else:
+            written.append(lines[place])
+            place += 1
+    return written
+
+
+def _guard(name: str, one: Branch, other: Branch) -> list[str]:
+    """Return what sets a predicate where one of two branches is taken."""
+    if one.is_negated and other.is_negated:
+        operation = f"and.pred {name}, {one.predicate}, {other.predicate};"
+        return [f"\t{operation}", f"\tnot.pred {name}, {name};"]
+    if not (one.is_negated or other.is_negated):
+        return [f"\tor.pred {name}, {one.predicate}, {other.predicate};"]
+    negated, plain = (one, other) if one.is_negated else (other, one)
+    return [
+        f"\tnot.pred {name}, {negated.predicate};",
+        f"\tor.pred {name}, {name}, {plain.predicate};",
+    ]
 
 
 def _pairs(lines: list[str], ends: set[str]) -> Iterator[tuple[int, int, Branch, Branch]]:
@@ -89,7 +132,7 @@ def _pairs(lines: list[str], ends: set[str]) -> Iterator[tuple[int, int, Branch,
     for place, line in enumerate(lines):
         branch = branch_of(line)
         if branch is not None:
-            is_guard = branch.label in ends and branch.predicate and not branch.is_negated
+            is_guard = branch.label in ends and branch.predicate
             if is_guard and one is not None and one.label == branch.label:
                 yield first, place, one, branch
             first, one = place, branch if is_guard else None

@@ -197,7 +197,7 @@ PASSES = (
     ),
     Pass(
         "unroll-arithmetic",
-        "Unroll loops that access no array by four, if each turn has twelve operations or more.",
+        "Unroll loops of twelve operations or more by four, if they access no array or take roots.",
         Stage.TREE,
         _unroll_arithmetic,
     ),

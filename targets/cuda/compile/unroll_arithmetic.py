@@ -1,9 +1,10 @@
-"""Mark the loops of a medium size that only compute: LLVM unrolls them by four.
+"""Mark loops of a medium size that ptxas cannot unroll: LLVM unrolls them by four.
 
 LLVM unrolls a loop by eight, four or two, so that its body has a limited size. Of a loop with
 twelve operations that is two, and ptxas does not unroll the result again. NVVM unrolls such loops
-by four. Loops with fewer operations are left to LLVM and ptxas. Loops that access arrays are, too:
-there the number of loads at once matters, and ptxas decides it.
+by four. Loops with fewer operations are left to LLVM and ptxas. Most loops that access arrays are,
+too: there the number of loads at once matters, and ptxas decides it. It cannot unroll a loop that
+keeps a branch, such as one before a square root (:mod:`.square_roots`).
 
 References
 ----------
@@ -13,6 +14,7 @@ LLVM Language Reference, "llvm.loop.unroll.count".
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +24,7 @@ from kerneldsl.contract import Report, ignore_remark
 from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.lowering.passes.mark_nonnegative_indices import UNSIGNED
 from targets.cuda.intrinsics.unroll import BY_FOUR, BY_FOUR_NAME
 
 __all__ = ["unroll_arithmetic"]
@@ -43,27 +46,55 @@ def unroll_arithmetic(
     They count through a range that is not a number, and have no loops inside. They call only
     functions on numbers that are as simple. The tree is changed.
     """
-    count = 0
+    count = rooted = 0
     for node in ast.walk(tree):
         match node:
             case ast.For(ast.Name(), ast.Call(ast.Name("range"), [*_, bound] as ends, []), body):
                 if len(ends) > 2 or unit.literal(bound) is not None:
                     continue
-                operations = _operations(unit, body)
+                has_root = _has_guarded_root(unit, body)
+                operations = _operations(unit, body, may_load=has_root)
                 if operations is not None and _LEAST <= operations <= _MOST:
                     mark = ast.Expr(call(BY_FOUR_NAME))
                     ast.fix_missing_locations(ast.copy_location(mark, body[-1]))
                     body.append(mark)
-                    count += 1
+                    count += not has_root
+                    rooted += has_root
     report("loop", "unrolled by four, as it only computes", count)
-    return tree, {BY_FOUR_NAME: BY_FOUR} if count else {}
+    report("loop", "unrolled by four, as it tests before it takes a square root", rooted)
+    return tree, {BY_FOUR_NAME: BY_FOUR} if count or rooted else {}
 
 
-def _operations(unit: FunctionUnit, statements: Iterable[ast.stmt]) -> int | None:
-    """Return how many operations statements make; ``None`` if they do more than compute."""
+def _has_guarded_root(unit: FunctionUnit, statements: Iterable[ast.stmt]) -> bool:
+    return any(
+        isinstance(each, ast.If) and any(_is_root(unit, node) for node in walk_here(each.body))
+        for each in walk_here(statements)
+    )
+
+
+def _is_root(unit: FunctionUnit, node: ast.AST) -> bool:
+    match node:
+        case ast.Call(ast.Attribute(ast.Name(name), "sqrt"), [_], []):
+            return unit.namespace.get(name) is math
+    return False
+
+
+def _operations(
+    unit: FunctionUnit, statements: Iterable[ast.stmt], *, may_load: bool = False
+) -> int | None:
+    """Return how many operations statements make; ``None`` if they do more than compute.
+
+    With `may_load` they may also read arrays and take square roots.
+    """
     count = 0
     for node in walk_here(statements):
         match node:
+            case ast.Subscript(ctx=ast.Load()) | ast.Attribute() if may_load:
+                pass
+            case ast.Call(ast.Name(name), [_], []) if may_load and name == UNSIGNED:
+                pass
+            case ast.Call() if may_load and _is_root(unit, node):
+                pass
             case ast.Call(ast.Name(name), _, []) if name in unit.callees:
                 callee = unit.callees[name]
                 *body, last = callee.tree.body

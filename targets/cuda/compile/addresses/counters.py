@@ -12,7 +12,6 @@ Muchnick, "Advanced Compiler Design and Implementation", 1997, section 14.1.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
 from typing import NamedTuple
@@ -51,9 +50,12 @@ class _Write(NamedTuple):
     """An instruction that writes a register, and the intervals of its value and of what it adds."""
 
     block: int
+    line: int
     interval: Interval | None
     #: Between which numbers it makes the register more; ``None`` if it does something else.
     step: Interval | None
+    #: A power of two that its value is a multiple of.
+    power: int
 
 
 class _Counter(NamedTuple):
@@ -62,7 +64,8 @@ class _Counter(NamedTuple):
     register: str
     begin: Interval
     step: Interval
-    #: Whether each turn makes the step.
+    #: The instruction that makes the step, and whether each turn does.
+    write: _Write
     is_each_turn: bool
 
 
@@ -72,97 +75,107 @@ class _Test(NamedTuple):
     relation: str
     one: str
     other: str
+    block: int
+    line: int
 
 
 def counter_intervals(function: Function, facts: ParameterFacts) -> Mapping[str, Interval]:
     """Return the intervals of counters, and of other registers that are written more than once."""
     loops = [_Loop(head, frozenset(body)) for head, body in natural_loops(function).items()]
     loops.sort(key=lambda each: function.blocks[each.head].rank)
-    multiples = _multiples(function)
+    reached = {each.head: _leading_to(function, each.head) for each in loops}
     found: dict[str, Interval] = {}
     for _ in range(_PASSES if loops else 0):
-        writes, bounds = _writes(function, facts, found)
-        stepped: dict[tuple[str, _Loop], Interval] = {}
+        known = _Known(function, loops, reached, _writes(function, facts, found))
         for loop in loops:
-            counters = list(_counters(function, loops, loop, writes, stepped))
-            for register, interval in _of_loop(function, loop, counters, bounds, multiples).items():
-                stepped[register, loop] = interval
-        found |= _whole(function, loops, writes, stepped)
-        found |= choice_intervals(function, {**bounds, **found})
+            known.note(loop, _of_loop(function, loop, known))
+        intervals = known.intervals()
+        found |= {name: each for name, each in intervals.items() if function.writes[name] > 1}
+        found |= choice_intervals(function, {**intervals, **found})
     return found
 
 
-def _whole(
-    function: Function,
-    loops: list[_Loop],
-    writes: Mapping[str, list[_Write]],
-    stepped: Mapping[tuple[str, _Loop], Interval],
-) -> dict[str, Interval]:
-    """Return the intervals of registers with writes that are all known."""
-    found = {}
-    for register, made in writes.items():
-        known = [_written(register, each, loops, stepped) for each in made]
-        intervals = [each for each in known if each is not None]
-        if len(intervals) == function.writes[register]:
-            found[register] = reduce(hull, intervals)
-    return found
+class _Known:
+    """What is known of the writes of registers."""
 
+    def __init__(
+        self,
+        function: Function,
+        loops: list[_Loop],
+        leading: Mapping[int, set[int]],
+        writes: Mapping[str, list[_Write]],
+    ) -> None:
+        self._function = function
+        self._loops = loops
+        #: The blocks that may lead to the head of a loop.
+        self._leading = leading
+        self._writes = writes
+        #: The intervals of counters in loops.
+        self._stepped: dict[tuple[str, _Loop], Interval] = {}
 
-def _written(
-    register: str,
-    write: _Write,
-    loops: list[_Loop],
-    stepped: Mapping[tuple[str, _Loop], Interval],
-) -> Interval | None:
-    """Return between which numbers the value of a write is."""
-    loop = _innermost(loops, write.block)
-    if write.step is None or loop is None:
-        return write.interval
-    return stepped.get((register, loop))
+    def note(self, loop: _Loop, counters: Mapping[str, Interval]) -> None:
+        """Take note of the intervals of a loop's counters."""
+        self._stepped |= {(register, loop): each for register, each in counters.items()}
 
+    def intervals(self) -> dict[str, Interval]:
+        """Return the intervals of registers with writes that are all known."""
+        found = {name: self._hull(name, made) for name, made in self._writes.items()}
+        return {name: each for name, each in found.items() if each is not None}
 
-def _innermost(loops: list[_Loop], block: int) -> _Loop | None:
-    around = (each for each in loops if block in each.body)
-    return min(around, key=lambda each: len(each.body), default=None)
+    def bound(self, register: str, loop: _Loop) -> tuple[Interval, int] | None:
+        """Return the interval of a register in a loop, and a power of two that divides it."""
+        leading = self._leading[loop.head]
+        made = [each for each in self._writes.get(register, ()) if each.block in leading]
+        interval = self._hull(register, made) if made else None
+        return None if interval is None else (interval, min(each.power for each in made))
 
+    def counters(self, loop: _Loop) -> Iterator[_Counter]:
+        """Yield the registers that each turn of a loop makes more, or each turn makes less."""
+        latches = _latches(self._function, loop)
+        for register, made in self._writes.items():
+            inside = [each for each in made if each.block in loop.body]
+            if len(inside) != 1 or len(made) < 2:
+                continue
+            (write,) = inside
+            block, step = write.block, write.step
+            if step is None or step[0] <= 0 <= step[1] or self._innermost(block) is not loop:
+                continue
+            leading = self._leading[loop.head]
+            others = [each for each in made if each not in inside and each.block in leading]
+            begin = self._hull(register, others) if others else None
+            is_begun = self._is_entered_once(loop) or any(
+                _is_before(self._function, each.block, loop) for each in others
+            )
+            if is_begun and begin is not None:
+                is_each_turn = all(self._function.dominates(block, each) for each in latches)
+                yield _Counter(register, begin, step, write, is_each_turn)
 
-def _multiples(function: Function) -> dict[str, int]:
-    """Return the powers of two that registers with cleared low bits are multiples of."""
-    found: dict[str, int] = {}
-    counts: Counter[str] = Counter()
-    for block in function.blocks:
-        for each in block.instructions:
-            if each.opcode in ("and.b64", "mov.b64") and _LITERAL.fullmatch(each.operands[-1]):
-                number, register = int(each.operands[-1]), each.operands[0]
-                counts[register] += 1
-                power = number & -number or _FAR  # 0 is a multiple of each of them
-                found[register] = min(found.get(register, power), power)
-    return {name: power for name, power in found.items() if counts[name] == function.writes[name]}
+    def _is_entered_once(self, loop: _Loop) -> bool:
+        """Return whether a loop is in no other one, of whatever form."""
+        after, waiting = set(loop.body), list(loop.body)
+        while waiting:
+            for each in self._function.blocks[waiting.pop()].followers:
+                if each not in after:
+                    after.add(each)
+                    waiting.append(each)
+        return not (after - loop.body) & self._leading[loop.head]
 
+    def _hull(self, register: str, writes: list[_Write]) -> Interval | None:
+        """Return between which numbers the values of writes are."""
+        known = [self._interval(register, each) for each in writes]
+        found = [each for each in known if each is not None]
+        is_whole = len(self._writes[register]) == self._function.writes[register]
+        return reduce(hull, found) if is_whole and len(found) == len(known) else None
 
-def _counters(
-    function: Function,
-    loops: list[_Loop],
-    loop: _Loop,
-    writes: Mapping[str, list[_Write]],
-    stepped: Mapping[tuple[str, _Loop], Interval],
-) -> Iterator[_Counter]:
-    """Yield the registers that each turn of a loop makes more, or each turn makes less."""
-    for register, made in writes.items():
-        inside = [each for each in made if each.block in loop.body]
-        if len(inside) != 1 or len(made) != function.writes[register]:
-            continue
-        (step,) = inside
-        if _innermost(loops, step.block) is not loop or not _has_sign(step.step):
-            continue
-        others = [each for each in made if each is not step]
-        reaching = [each for each in others if loop.head in _reached(function, each.block)]
-        begins = [_written(register, each, loops, stepped) for each in reaching]
-        known = [each for each in begins if each is not None]
-        is_begun = any(_is_before(function, each.block, loop) for each in reaching)
-        if is_begun and len(known) == len(begins) and step.step is not None:
-            is_each_turn = all(function.dominates(step.block, n) for n in _latches(function, loop))
-            yield _Counter(register, reduce(hull, known), step.step, is_each_turn)
+    def _interval(self, register: str, write: _Write) -> Interval | None:
+        loop = self._innermost(write.block)
+        if write.step is None or loop is None or len(self._writes[register]) == 1:
+            return write.interval
+        return self._stepped.get((register, loop), write.interval)
+
+    def _innermost(self, block: int) -> _Loop | None:
+        around = (each for each in self._loops if block in each.body)
+        return min(around, key=lambda each: len(each.body), default=None)
 
 
 def _latches(function: Function, loop: _Loop) -> list[int]:
@@ -170,19 +183,19 @@ def _latches(function: Function, loop: _Loop) -> list[int]:
     return [each for each in loop.body if loop.head in function.blocks[each].followers]
 
 
-def _has_sign(step: Interval | None) -> bool:
-    return step is not None and (step[0] > 0 or step[1] < 0)
-
-
-def _reached(function: Function, block: int) -> set[int]:
-    """Return the blocks that may follow one."""
+def _leading_to(function: Function, block: int) -> set[int]:
+    """Return the blocks that a block may follow."""
+    before: dict[int, list[int]] = {}
+    for number in function.in_order():
+        for each in function.blocks[number].followers:
+            before.setdefault(each, []).append(number)
     found: set[int] = set()
-    waiting = list(function.blocks[block].followers)
+    waiting = [block]
     while waiting:
-        each = waiting.pop()
-        if each not in found:
-            found.add(each)
-            waiting += function.blocks[each].followers
+        for each in before.get(waiting.pop(), ()):
+            if each not in found:
+                found.add(each)
+                waiting.append(each)
     return found
 
 
@@ -195,23 +208,29 @@ def _is_before(function: Function, block: int, loop: _Loop) -> bool:
 
 def _writes(
     function: Function, facts: ParameterFacts, known: Mapping[str, Interval]
-) -> tuple[dict[str, list[_Write]], dict[str, Interval]]:
-    """Return the writes of registers that are written more than once, and intervals of others."""
+) -> dict[str, list[_Write]]:
+    """Return the writes of registers."""
     values = Values(function, facts, known)
     writes: dict[str, list[_Write]] = {}
-    bounds: dict[str, Interval] = {}
     for number in function.in_order():
         values.enter(number)
         for each in function.blocks[number].instructions:
-            step = _step(values, each)
+            step, power = _step(values, each), _power(each)
             values.execute(each)
             for register in results(each):
                 interval = None if each.predicate else values.interval(register)
-                if function.writes[register] > 1:
-                    writes.setdefault(register, []).append(_Write(number, interval, step))
-                elif interval is not None:
-                    bounds[register] = interval
-    return writes, bounds | _whole(function, [], writes, {})
+                write = _Write(number, each.line, interval, step, power)
+                writes.setdefault(register, []).append(write)
+    return writes
+
+
+def _power(instruction: Instruction) -> int:
+    """Return a power of two that what an instruction gives is a multiple of."""
+    opcode, operands = instruction.opcode, instruction.operands
+    if opcode not in ("and.b64", "mov.b64") or not _LITERAL.fullmatch(operands[-1]):
+        return 1
+    number = int(operands[-1])
+    return number & -number or _FAR  # 0 is a multiple of each of them
 
 
 def _step(values: Values, instruction: Instruction) -> Interval | None:
@@ -227,18 +246,16 @@ def _step(values: Values, instruction: Instruction) -> Interval | None:
 def _of_loop(
     function: Function,
     loop: _Loop,
-    counters: list[_Counter],
-    bounds: Mapping[str, Interval],
-    multiples: Mapping[str, int],
+    known: _Known,
 ) -> dict[str, Interval]:
     """Return the intervals of the counters of a loop."""
-    blocks = function.blocks
+    blocks, counters = function.blocks, list(known.counters(loop))
     changed = {r for n in loop.body for each in blocks[n].instructions for r in results(each)}
     turns: list[int] = []
     limits: dict[str, int] = {}
     for test in _tests(function, loop):
         for each in counters:
-            way = _way(each, test, bounds, multiples, changed)
+            way = _way(function, each, loop, test, known, changed)
             if way is not None:
                 limits[each.register] = min(way.farthest, limits.get(each.register, _FAR))
                 if each.is_each_turn:
@@ -276,7 +293,8 @@ def _tests(function: Function, loop: _Loop) -> Iterator[_Test]:
         _, one, other, *more = made[0].operands
         if not more:
             stays = (taken in loop.body) is not branch.predicate.startswith("!")
-            yield _Test(found[1] if stays else opposite(found[1], "s64"), one, other)
+            relation = found[1] if stays else opposite(found[1], "s64")
+            yield _Test(relation, one, other, number, made[0].line)
 
 
 class _Way(NamedTuple):
@@ -287,37 +305,50 @@ class _Way(NamedTuple):
 
 
 def _way(
+    function: Function,
     counter: _Counter,
+    loop: _Loop,
     test: _Test,
-    bounds: Mapping[str, Interval],
-    multiples: Mapping[str, int],
+    known: _Known,
     changed: Collection[str],
 ) -> _Way | None:
     """Return how far a counter goes, as of a test of it; ``None`` if that is unknown.
 
-    One step more is counted, because the step may be before the test or after it.
+    One step more is counted unless the step comes before the test.
     """
-    relation, one, other = test
+    relation, one, other = test[:3]
     if other == counter.register:
         relation, one, other = swapped(relation), other, one
     if one != counter.register:
         return None
-    bound = (int(other),) * 2 if _LITERAL.fullmatch(other) else bounds.get(other)
-    if bound is None:
+    found = known.bound(other, loop)
+    if _LITERAL.fullmatch(other):
+        found = (int(other), int(other)), 1
+    if found is None:
         return None
+    bound, power = found
     (least, most), (low, high) = counter.step, counter.begin
     if most < 0:  # as its negative, which is counted up
         (least, most), (low, high) = (-most, -least), (-high, -low)
         bound, relation = (-bound[1], -bound[0]), swapped(relation)
     if relation == "ne":
         # It meets the bound, unless it begins beyond it, or steps over it.
-        is_met = most == 1 or (low == high == 0 and multiples.get(other, 1) % most == 0)
+        is_met = most == 1 or (low == high == 0 and power % most == 0)
         if least != most or not is_met or high > bound[0] or other in changed:
             return None
         farthest = bound[1]
+        turns = max(0, bound[1] - low) // least + (not _is_stepped_before(function, counter, test))
     elif relation not in ("lt", "le"):
         return None
     else:
         farthest = max(bound[1] - (relation == "lt"), high) + most
-    turns = max(0, bound[1] - low) // least + 2
+        turns = max(0, bound[1] - low) // least + 2
     return _Way(turns, farthest) if turns * least < _FAR else None
+
+
+def _is_stepped_before(function: Function, counter: _Counter, test: _Test) -> bool:
+    """Return whether each turn makes a step before its test."""
+    block, line = counter.write.block, counter.write.line
+    if block == test.block:
+        return line < test.line
+    return function.dominates(block, test.block)

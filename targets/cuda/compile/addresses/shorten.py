@@ -388,7 +388,13 @@ class _Shortening:
             self._emitter.insert(line, f"add.s64 {result}, {register}, {total};")
             return result
         offset = self._emitter.register(64)
-        self._emitter.insert(line, f"mul.wide.s32 {offset}, {operand}, {factor * size};")
+        # A product and a sum are IMAD.WIDE, with the pointer in registers; a sum alone needs none.
+        scaled = (
+            f"cvt.s64.s32 {offset}, {operand};"
+            if factor * size == 1
+            else f"mul.wide.s32 {offset}, {operand}, {factor * size};"
+        )
+        self._emitter.insert(line, scaled)
         self._emitter.insert(line, f"add.s64 {result}, {register}, {offset};")
         return result
 
